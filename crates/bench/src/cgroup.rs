@@ -1,0 +1,91 @@
+//! Limits of the control groups that this process is in, of both versions: the least from its own group up to the root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Cores that may be used at once.
+pub fn cores() -> Option<f64> {
+    least("cpu", |group| {
+        let v2 = fs::read_to_string(group.join("cpu.max")).ok();
+        let v1 = || {
+            let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+            Some(format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
+        };
+        quota(&v2.or_else(v1)?)
+    })
+}
+
+/// Bytes of memory.
+pub fn memory_bytes() -> Option<u64> {
+    // The first version says "no limit" by a number that no machine has.
+    let bytes = |text: String| text.trim().parse::<u64>().ok().filter(|bytes| *bytes < 1 << 60);
+    least("memory", |group| read_either(group, "memory.max", "memory.limit_in_bytes").and_then(bytes))
+}
+
+/// Threads.
+pub fn threads() -> Option<u64> {
+    least("pids", |group| read_either(group, "pids.max", "pids.max")?.trim().parse().ok())
+}
+
+fn read_either(group: &Path, v2: &str, v1: &str) -> Option<String> {
+    fs::read_to_string(group.join(v2)).or_else(|_| fs::read_to_string(group.join(v1))).ok()
+}
+
+fn least<T: PartialOrd>(controller: &str, limit: impl Fn(&Path) -> Option<T>) -> Option<T> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = groups(&own, controller);
+    groups.iter().filter_map(|group| limit(group)).min_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal))
+}
+
+/// The directories of the groups that hold, from what `/proc/self/cgroup` says.
+fn groups(own: &str, controller: &str) -> Vec<PathBuf> {
+    let lines = own.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        Some((fields.next()?, fields.next()?))
+    });
+    let of_line = |(controllers, path): (&str, &str)| {
+        let root = match controllers {
+            "" => PathBuf::from(ROOT),
+            named if named.split(',').any(|name| name == controller) => Path::new(ROOT).join(controller),
+            _ => return Vec::new(),
+        };
+        let group = root.join(path.trim_start_matches('/'));
+        group.ancestors().take_while(|group| group.starts_with(&root)).map(Path::to_owned).collect()
+    };
+    lines.flat_map(of_line).collect()
+}
+
+/// Cores of `quota period`, unless there is no quota.
+fn quota(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let quota = quota.parse::<f64>().ok().filter(|quota| *quota > 0.0)?;
+    Some(quota / period.parse::<f64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_found_with_those_above_it() {
+        let own = "5:memory:/a/b\n3:cpu,cpuacct:/\n0::/user.slice/x\n";
+        let paths =
+            |controller| groups(own, controller).iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        let second = ["/sys/fs/cgroup/user.slice/x", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"];
+
+        assert_eq!(paths("pids"), second);
+        let first = ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory"];
+        assert_eq!(paths("memory"), [&first[..], &second].concat());
+        assert!(
+            paths("cpu").contains(&"/sys/fs/cgroup/cpu/".to_owned())
+                || paths("cpu").contains(&"/sys/fs/cgroup/cpu".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_quota_is_read_in_both_spellings() {
+        assert_eq!([quota("150000 100000"), quota("max 100000"), quota("-1 100000")], [Some(1.5), None, None]);
+    }
+}

@@ -1,0 +1,414 @@
+//! Whether one report is better than another, and how sure that is.
+//!
+//! ```text
+//!   before: six values ─┐ bootstrap of the ratio of medians ─▶ interval ─▶ wholly beyond 0.90 or 1.10: better or worse
+//!   after:  six values ─┘                                              ─▶ wholly between: same
+//!                                                                      ─▶ else, or on another machine: inconclusive
+//! ```
+//!
+//! Invariant: what cannot be compared is never called the same.
+
+mod interleaved;
+mod text;
+
+pub use interleaved::{Interleaved, Round, Side, order};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::document::{Document, Kind};
+use crate::figure::{Better, CPU, Figure, P99, RATE};
+use crate::machine::Fitness;
+use crate::nearest::suggestion;
+use crate::plan::RequestError;
+use crate::statistics::{Ratio, ratio_of};
+use crate::table::ColumnUnit;
+
+/// By how much a figure must differ to be better or worse, unless said otherwise: ten per cent.
+pub const THRESHOLD: f64 = 0.10;
+
+/// What a comparison says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The whole interval is beyond the threshold, on the good side.
+    Better,
+    /// The whole interval is beyond the threshold, on the bad side.
+    Worse,
+    /// The whole interval is within the threshold.
+    Same,
+    /// Neither, or the two cannot be compared.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// One word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Same => "same",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+
+    /// What an interval of a ratio, after over before, says.
+    fn of(ratio: Option<Ratio>, better: Better, threshold: f64) -> Self {
+        let Some(Ratio { low, high, .. }) = ratio else {
+            return Self::Inconclusive;
+        };
+        let (down, up) = (1.0 - threshold, 1.0 + threshold);
+        match better {
+            Better::Higher if high < down => Self::Worse,
+            Better::Higher if low > up => Self::Better,
+            Better::Lower if low > up => Self::Worse,
+            Better::Lower if high < down => Self::Better,
+            _ if low >= down && high <= up => Self::Same,
+            _ => Self::Inconclusive,
+        }
+    }
+}
+
+/// How to compare.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompareOptions {
+    /// The figure that decides; `None` is the rate of a closed loop and the p99 of an open one.
+    pub decides: Option<String>,
+    /// By how much it must differ, as a part of the whole.
+    pub threshold: f64,
+    /// Whether reports of two machines are judged too.
+    pub across_machines: bool,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self { decides: None, threshold: THRESHOLD, across_machines: false }
+    }
+}
+
+/// Why two reports were not compared.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum CompareError {
+    /// The report is of a scenario that this rusm does not have.
+    #[error("{name}: {source}")]
+    Unknown {
+        /// The file.
+        name: String,
+        /// The scenario and what is near.
+        source: RequestError,
+    },
+    /// They measure different things.
+    #[error("{before} is of {before_scenario}, and {after} of {after_scenario}: nothing to compare")]
+    Scenarios {
+        /// The one file.
+        before: String,
+        /// What it is of.
+        before_scenario: String,
+        /// The other file.
+        after: String,
+        /// What it is of.
+        after_scenario: String,
+    },
+    /// Use a figure that both have.
+    #[error("unknown figure {name:?}: {suggestion}")]
+    Figure {
+        /// The name given.
+        name: String,
+        /// The nearest, or all.
+        suggestion: String,
+    },
+    /// Use a threshold in the range.
+    #[error("threshold of {percent} % is not between 0.1 and 100")]
+    Threshold {
+        /// The number given.
+        percent: f64,
+    },
+}
+
+/// One figure of two reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub name: String,
+    /// What its numbers are.
+    pub unit: ColumnUnit,
+    /// Which way is better.
+    pub better: Better,
+    /// Its median before.
+    pub before: f64,
+    /// Its median after.
+    pub after: f64,
+    /// After over before; `null` where there are too few runs, or zeros.
+    pub ratio: Option<f64>,
+    /// The lower end of the interval that holds the ratio with 95 %.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+    /// What that says.
+    pub outcome: Outcome,
+}
+
+impl Compared {
+    pub(crate) fn of(before: &Figure, after: &Figure, ratio: Option<Ratio>, threshold: f64) -> Self {
+        Self {
+            name: before.name.clone(),
+            unit: before.unit,
+            better: before.better,
+            before: before.median,
+            after: after.median,
+            ratio: ratio.map(|ratio| ratio.median),
+            ratio_low: ratio.map(|ratio| ratio.low),
+            ratio_high: ratio.map(|ratio| ratio.high),
+            outcome: Outcome::of(ratio, before.better, threshold),
+        }
+    }
+}
+
+/// What two reports say about each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What was measured.
+    pub scenario: String,
+    /// All figures that both have.
+    pub figures: Vec<Compared>,
+    /// The figure that decides.
+    pub decides: String,
+    /// By how much it must differ, as a part of the whole.
+    pub threshold: f64,
+    /// What a reader must know: other machines, other parameters, runs that were disturbed.
+    pub notes: Vec<String>,
+    /// What the deciding figure says, unless a note forbids it.
+    pub outcome: Outcome,
+}
+
+/// Compares two reports, which come with the names of their files.
+///
+/// # Errors
+/// [`CompareError`] when there is nothing to compare.
+pub fn compare(
+    (before_name, before): (&str, &Document),
+    (after_name, after): (&str, &Document),
+    options: &CompareOptions,
+) -> Result<Comparison, CompareError> {
+    check_threshold(options.threshold)?;
+    for (name, document) in [(before_name, before), (after_name, after)] {
+        if document.kind == Kind::Bench {
+            crate::catalogue::find(&document.recipe.scenario)
+                .map_err(|source| CompareError::Unknown { name: name.to_owned(), source })?;
+        }
+    }
+    if (before.kind, &before.recipe.scenario) != (after.kind, &after.recipe.scenario) {
+        return Err(CompareError::Scenarios {
+            before: before_name.to_owned(),
+            before_scenario: before.recipe.scenario.clone(),
+            after: after_name.to_owned(),
+            after_scenario: after.recipe.scenario.clone(),
+        });
+    }
+    let compared = |figure: &Figure| {
+        let other = after.figure(&figure.name)?;
+        let ratio = ratio_of(&figure.values, &other.values);
+        Some(Compared::of(figure, other, ratio, options.threshold))
+    };
+    let figures: Vec<Compared> = before.figures.iter().filter_map(compared).collect();
+    let (decides, said) = deciding(options.decides.as_deref(), before.recipe.rate_per_sec.is_some(), &figures)?;
+    let mut notes = recipe_notes(before, after);
+    let elsewhere = before.machine.other_machine(&after.machine);
+    if !elsewhere.is_empty() {
+        notes.push(format!("another machine: {}", elsewhere.join("; ")));
+    }
+    notes.extend(before.machine.other_conditions(&after.machine));
+    let mut outcome = said;
+    if !elsewhere.is_empty() && !options.across_machines {
+        notes.push("reports of two machines are not judged without --across-machines".to_owned());
+        outcome = Outcome::Inconclusive;
+    }
+    for (name, document) in [(before_name, before), (after_name, after)] {
+        if document.runs.len() < defaults_runs() {
+            notes.push(format!("{name} has {} runs, and an interval needs 6", document.runs.len()));
+        }
+        if document.machine.fitness == Fitness::Unfit {
+            notes.push(format!("{name} was made on a machine that was unfit to measure on"));
+        }
+        // CPU time per operation is what others disturb least.
+        if !document.verdict.is_conclusive() && decides != CPU || document.verdict == crate::report::Verdict::Failed {
+            notes.push(format!("{name} is {}", document.verdict.line()));
+            outcome = Outcome::Inconclusive;
+        }
+    }
+    Ok(Comparison {
+        scenario: before.recipe.scenario.clone(),
+        figures,
+        decides,
+        threshold: options.threshold,
+        notes,
+        outcome,
+    })
+}
+
+const fn defaults_runs() -> usize {
+    crate::defaults::RUNS as usize
+}
+
+pub(crate) fn check_threshold(threshold: f64) -> Result<(), CompareError> {
+    if (0.001..=1.0).contains(&threshold) {
+        Ok(())
+    } else {
+        Err(CompareError::Threshold { percent: threshold * 100.0 })
+    }
+}
+
+/// The figure that decides, and what it says.
+pub(crate) fn deciding(
+    given: Option<&str>,
+    is_open: bool,
+    figures: &[Compared],
+) -> Result<(String, Outcome), CompareError> {
+    let name = given.unwrap_or(if is_open { P99 } else { RATE });
+    let found = figures.iter().find(|figure| figure.name == name);
+    let found = found.ok_or_else(|| CompareError::Figure {
+        name: name.to_owned(),
+        suggestion: suggestion(name, figures.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>()),
+    })?;
+    Ok((found.name.clone(), found.outcome))
+}
+
+/// In what the two were made differently.
+fn recipe_notes(before: &Document, after: &Document) -> Vec<String> {
+    let (a, b) = (&before.recipe, &after.recipe);
+    let mut notes = Vec::new();
+    let mut differ = |what: &str, before: String, after: String| {
+        if before != after {
+            notes.push(format!("{what}: {before} before, {after} after"));
+        }
+    };
+    for name in a.params.keys().chain(b.params.keys().filter(|name| !a.params.contains_key(*name))) {
+        let value = |params: &std::collections::BTreeMap<String, String>| {
+            params.get(name).cloned().unwrap_or_else(|| "unset".to_owned())
+        };
+        differ(&format!("parameter {name}"), value(&a.params), value(&b.params));
+    }
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "closed loop".to_owned(), |rate| format!("{rate}/s"));
+    differ("offered", rate(a.rate_per_sec), rate(b.rate_per_sec));
+    differ("profile", a.profile.clone(), b.profile.clone());
+    differ("measured for", format!("{} ms", a.duration_ms), format!("{} ms", b.duration_ms));
+    let schedulers = |document: &Document| document.runs.first().map_or(0, |run| run.schedulers).to_string();
+    differ("schedulers", schedulers(before), schedulers(after));
+    // Reports of older versions do not say these.
+    if let (Some(before), Some(after)) = (a.process_limit, b.process_limit) {
+        differ("process limit", before.to_string(), after.to_string());
+    }
+    if let (Some(before), Some(after)) = (a.mailbox_capacity, b.mailbox_capacity) {
+        differ("mailbox capacity", before.to_string(), after.to_string());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Rates;
+    use crate::machine::Machine;
+    use crate::recipe::Recipe;
+    use crate::report::{Report, Verdict};
+
+    fn document(rates: &[f64]) -> Document {
+        let run = |rate: &f64| Report {
+            ops_per_sec: Rates { median: *rate, ..Rates::default() },
+            verdict: Verdict::Steady,
+            ..Report::default()
+        };
+        let recipe = Recipe { scenario: "fan-in".to_owned(), ..Recipe::default() };
+        Document::of(Kind::Bench, recipe, Machine::default(), rates.iter().map(run).collect())
+    }
+
+    fn outcome(before: &[f64], after: &[f64]) -> Outcome {
+        let (before, after) = (document(before), document(after));
+        compare(("A", &before), ("B", &after), &CompareOptions::default()).unwrap().outcome
+    }
+
+    #[test]
+    fn other_mailboxes_and_another_limit_are_said_where_both_reports_know_theirs() {
+        let with = |process_limit, mailbox_capacity| {
+            let document = document(&STEADY);
+            Document { recipe: Recipe { process_limit, mailbox_capacity, ..document.recipe.clone() }, ..document }
+        };
+        let notes = |before, after| recipe_notes(&before, &after);
+
+        let said = ["process limit: 10 before, 20 after", "mailbox capacity: 16 before, 1024 after"];
+        assert_eq!(notes(with(Some(10), Some(16)), with(Some(20), Some(1024))), said);
+        assert_eq!(notes(with(None, None), with(Some(20), Some(1024))), Vec::<String>::new());
+    }
+
+    const STEADY: [f64; 6] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.0];
+
+    #[test]
+    fn beyond_ten_per_cent_is_better_or_worse_and_within_is_the_same() {
+        assert_eq!(outcome(&STEADY, &STEADY.map(|rate| rate * 1.2)), Outcome::Better);
+        assert_eq!(outcome(&STEADY, &STEADY.map(|rate| rate * 0.8)), Outcome::Worse);
+        assert_eq!(outcome(&STEADY, &STEADY.map(|rate| rate * 1.05)), Outcome::Same);
+        assert_eq!(outcome(&STEADY, &[60.0, 140.0, 100.0, 70.0, 130.0, 90.0]), Outcome::Inconclusive);
+        assert_eq!(outcome(&STEADY[..3], &STEADY), Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn less_is_better_where_less_is_better() {
+        let ratio = Some(Ratio { median: 1.3, low: 1.2, high: 1.4 });
+
+        assert_eq!(Outcome::of(ratio, Better::Lower, THRESHOLD), Outcome::Worse);
+        assert_eq!(Outcome::of(ratio, Better::Higher, THRESHOLD), Outcome::Better);
+        assert_eq!(Outcome::of(ratio, Better::Lower, 0.5), Outcome::Same);
+    }
+
+    #[test]
+    fn a_baseline_from_another_machine_is_said_and_not_judged() {
+        let (before, mut after) = (document(&STEADY), document(&STEADY.map(|rate| rate * 2.0)));
+        after.machine.cores = 64;
+        let across = CompareOptions { across_machines: true, ..CompareOptions::default() };
+
+        let judged = compare(("A", &before), ("B", &after), &CompareOptions::default()).unwrap();
+        let asked = compare(("A", &before), ("B", &after), &across).unwrap();
+
+        assert_eq!((judged.outcome, asked.outcome), (Outcome::Inconclusive, Outcome::Better));
+        assert!(judged.notes.iter().any(|note| note == "another machine: cores: 0 before, 64 after"), "{judged:?}");
+    }
+
+    #[test]
+    fn what_was_disturbed_is_judged_by_cpu_time_alone() {
+        let (before, mut after) = (document(&STEADY), document(&STEADY));
+        after.verdict = Verdict::Disturbed;
+
+        let comparison = compare(("A", &before), ("B", &after), &CompareOptions::default()).unwrap();
+
+        assert_eq!(comparison.outcome, Outcome::Inconclusive);
+        assert!(comparison.notes.iter().any(|note| note.starts_with("B is disturbed")), "{comparison:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let (good, mut other, mut gone) = (document(&STEADY), document(&STEADY), document(&STEADY));
+        other.recipe.scenario = "ping-pong".to_owned();
+        gone.recipe.scenario = "fan-out".to_owned();
+        let refusal = |after: &Document, options: &CompareOptions| {
+            compare(("A", &good), ("B", after), options).unwrap_err().to_string()
+        };
+        let options = CompareOptions::default();
+        let by = CompareOptions { decides: Some("ops_per_sek".to_owned()), ..options.clone() };
+        let wide = CompareOptions { threshold: 7.0, ..options.clone() };
+
+        assert_eq!(refusal(&other, &options), "A is of fan-in, and B of ping-pong: nothing to compare");
+        assert!(refusal(&gone, &options).starts_with("B: unknown scenario \"fan-out\": "));
+        assert_eq!(refusal(&good, &by), "unknown figure \"ops_per_sek\": did you mean \"ops_per_sec\"?");
+        assert_eq!(refusal(&good, &wide), "threshold of 700 % is not between 0.1 and 100");
+    }
+
+    #[test]
+    fn a_comparison_reads_like_this() {
+        let (before, mut after) = (document(&STEADY), document(&STEADY.map(|rate| rate * 0.7)));
+        after.recipe.params.insert("producers".to_owned(), "8".to_owned());
+
+        let comparison = compare(("A", &before), ("B", &after), &CompareOptions::default()).unwrap();
+
+        insta::assert_snapshot!(comparison.to_string());
+    }
+}

@@ -1,0 +1,47 @@
+//! A comparison as a person reads it.
+
+use std::fmt::{self, Display};
+
+use super::{Compared, Comparison, Interleaved};
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} · after over before, by medians", self.scenario)?;
+        write_figures(f, &self.figures)?;
+        for note in &self.notes {
+            writeln!(f, "  note: {note}")?;
+        }
+        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, self.threshold * 100.0)
+    }
+}
+
+impl Display for Interleaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} · candidate over baseline, {} pairs of runs, interleaved", self.scenario, 2 * self.rounds)?;
+        write_figures(f, &self.figures)?;
+        writeln!(
+            f,
+            "  control: baseline over itself, by {}: {} ({})",
+            self.decides,
+            self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}")),
+            if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so nothing can be said" },
+        )?;
+        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, self.threshold * 100.0)
+    }
+}
+
+fn write_figures(f: &mut fmt::Formatter<'_>, figures: &[Compared]) -> fmt::Result {
+    let wide = figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
+    writeln!(f, "  {:wide$}  {:>10}  {:>10}  {:>7}  {:>16}", "", "before", "after", "ratio", "95 %")?;
+    for figure in figures {
+        let [before, after] = [figure.before, figure.after].map(|value| figure.unit.show_number(value));
+        let ratio = figure.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));
+        let interval = match (figure.ratio_low, figure.ratio_high) {
+            (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+            _ => "–".to_owned(),
+        };
+        let word = figure.outcome.word();
+        writeln!(f, "  {:wide$}  {before:>10}  {after:>10}  {ratio:>7}  {interval:>16}  {word}", figure.name)?;
+    }
+    Ok(())
+}

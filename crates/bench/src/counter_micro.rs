@@ -1,0 +1,339 @@
+//! What each operation of a counter costs, in CPU time, by threads and by lanes.
+//!
+//! ```text
+//!   case ──▶ a runtime with as many schedulers as it has threads or lanes ──▶ one pinned process a thread
+//!        ──▶ 10 ms of operations without giving way ──▶ CPU time of the threads ÷ operations ──▶ next case ──▶ again
+//! ```
+//!
+//! The time is that of the threads and not of the wall, so others on the machine do not count. Reads change the counter now
+//! and then, as the seed's do, or the compiler would read once.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use rusm_protocol::Unit;
+use rusm_runtime::counter::{CommitOptions, Counters, Limiter, MemoryStore, Quota, Vsa};
+use rusm_runtime::{Config, Runtime};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::ring_cases::median;
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// Operations between two looks at the time.
+const BATCH: u64 = 1_024;
+/// Keys of the get-or-create rows; one operation in ten goes to the hot one in the row with skew.
+const KEYS: usize = 128;
+/// Units that are never used up.
+const PLENTY: i64 = 1 << 60;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "threads",
+        description: "Threads; auto takes 1 and 2 in turn.",
+        kind: Kind::AutoCount { min: 1, max: 64 },
+    },
+    Parameter {
+        name: "turn",
+        description: "How long a case runs at a time.",
+        kind: Kind::Time {
+            min: Duration::from_millis(1),
+            max: Duration::from_secs(1),
+            default: Duration::from_millis(10),
+        },
+    },
+];
+
+/// What is measured, what the seed has for it on an i9-12900HK with 20 threads, and Go on the machine of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    AtomicAdd,
+    Update,
+    Available,
+    State,
+    TryConsume,
+    TryConsumeDenied,
+    ConsumeRefund,
+    GetOrCreate,
+    GetOrCreateHot,
+    LimiterAdmits,
+    LimiterDenies,
+}
+
+impl Operation {
+    const ALL: [Self; 11] = [
+        Self::AtomicAdd,
+        Self::Update,
+        Self::Available,
+        Self::State,
+        Self::TryConsume,
+        Self::TryConsumeDenied,
+        Self::ConsumeRefund,
+        Self::GetOrCreate,
+        Self::GetOrCreateHot,
+        Self::LimiterAdmits,
+        Self::LimiterDenies,
+    ];
+
+    /// Its name, the seed's figure and Go's here.
+    const fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::AtomicAdd => ("atomic add, one line", "16–20 ns", "17 ns"),
+            Self::Update => ("update", "35–42 ns", "53–90 ns"),
+            Self::Available => ("available", "15–22 ns", "14–17 ns"),
+            Self::State => ("state", "13–18 ns", "6.6–8.3 ns"),
+            Self::TryConsume => ("try_consume", "95–105 ns", "33–37 ns"),
+            Self::TryConsumeDenied => ("try_consume, denied", "–", "–"),
+            Self::ConsumeRefund => ("consume + refund", "180–200 ns", "66–70 ns"),
+            Self::GetOrCreate => ("get-or-create, 128 keys", "–", "–"),
+            Self::GetOrCreateHot => ("get-or-create, 10 % hot", "–", "–"),
+            Self::LimiterAdmits => ("limiter, admits", "–", "–"),
+            Self::LimiterDenies => ("limiter, denies", "–", "–"),
+        }
+    }
+}
+
+/// What operations cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CounterMicro;
+
+impl Scenario for CounterMicro {
+    fn card(&self) -> Card {
+        Card {
+            id: "counter-micro",
+            family: Family::Counters,
+            label: "Counter operations",
+            description: "CPU time of each operation of a counter and of a limiter, by threads and by lanes.",
+            details: &[
+                "One operation is what its row says, by a process on a scheduler of its own. Cases take turns, so the rate of \
+                 the run says nothing: the table does, with the median of each case.",
+                "The figure is CPU time of the threads for each operation of one of them, so it grows with threads only where \
+                 they hinder each other. Latency is the same figure: of a batch of 1,024, divided.",
+                "A lane is what a scheduler counts in; a reading adds up all of them. The rows with more lanes than threads \
+                 read what a machine of so many cores would.",
+                "Reads change the counter once in 64, so that the compiler cannot read once for all.",
+                "The seed's figures are of 20 threads on an i9-12900HK; Go's of 2 on the machine of the project's figures.",
+            ],
+            ops_label: "ops/s",
+            latency_label: Some("one operation"),
+            unit: Unit::Count,
+            parameters: PARAMETERS,
+            source_file: "crates/bench/src/counter_micro.rs",
+            timed: "batch",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let threads =
+                stage.params().auto_number("threads").map_or_else(|| vec![1, 2], |count| vec![count as usize]);
+            let turn = stage.params().time("turn");
+            let mut cases = Vec::new();
+            for threads in &threads {
+                let lanes = |lanes: usize| lanes.max(threads + 1);
+                let row = |operation, lanes| Case { operation, threads: *threads, lanes, turn, ns: Vec::new() };
+                cases.extend(Operation::ALL.map(|operation| row(operation, lanes(0))));
+                cases.extend([8, 16, 32, 64].map(|count| row(Operation::Available, lanes(count))));
+                cases.extend([8, 64].map(|count| row(Operation::State, lanes(count))));
+            }
+            in_turn(stage, Micro { cases }).await
+        })
+    }
+}
+
+struct Case {
+    operation: Operation,
+    threads: usize,
+    lanes: usize,
+    turn: Duration,
+    /// Nanoseconds of CPU time for an operation, in each turn.
+    ns: Vec<f64>,
+}
+
+struct Micro {
+    cases: Vec<Case>,
+}
+
+impl Turns for Micro {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, number: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let case = &mut self.cases[number];
+        let (ops, cpu) = case.measure()?;
+        let ns = cpu.as_nanos() as f64 / ops as f64;
+        desk.recorder.count(ops);
+        desk.recorder.latency(ns.max(1.0) as u64);
+        case.ns.push(ns);
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let columns = [
+            ("operation", ColumnUnit::Text),
+            ("threads", ColumnUnit::Count),
+            ("lanes", ColumnUnit::Count),
+            ("cpu/op", ColumnUnit::Ns),
+            ("least", ColumnUnit::Ns),
+            ("turns", ColumnUnit::Count),
+            ("seed", ColumnUnit::Text),
+            ("Go", ColumnUnit::Text),
+        ];
+        let mut table = Table::new("CPU time of operations", &columns);
+        for case in self.cases.iter().filter(|case| !case.ns.is_empty()) {
+            let (name, seed, go) = case.operation.words();
+            table.row([
+                name.into(),
+                (case.threads as u64).into(),
+                (case.lanes as u64).into(),
+                median(case.ns.clone()).into(),
+                case.ns.iter().copied().fold(f64::INFINITY, f64::min).into(),
+                (case.ns.len() as u64).into(),
+                seed.into(),
+                go.into(),
+            ]);
+        }
+        desk.tables().show(table);
+    }
+}
+
+impl Case {
+    /// Operations, and the CPU time of the threads that did them.
+    fn measure(&self) -> Result<(u64, Duration), RunError> {
+        // A lane for each scheduler, and one for all other threads.
+        let config = Config { schedulers: self.lanes - 1, ..Config::default() };
+        let runtime = Runtime::start(config).map_err(|error| RunError::Lacks(error.to_string()))?;
+        let counters = Counters::<Vsa, MemoryStore>::start(&runtime, MemoryStore::new(), CommitOptions::default());
+        let counters = Arc::new(counters.map_err(|error| RunError::Lacks(error.to_string()))?);
+        let budget = if self.operation == Operation::TryConsumeDenied { 0 } else { PLENTY };
+        let names: Arc<[String]> = (0..KEYS).map(|key| format!("key-{key}")).collect();
+        let counter = counters.counter("key", budget).map_err(|error| RunError::Lacks(error.to_string()))?;
+        let admits = self.operation == Operation::LimiterAdmits;
+        let (rate, burst) = if admits { (1e8, 1 << 31) } else { (1_000.0, 100) };
+        let quota = Quota::per_sec(rate, burst).map_err(|error| RunError::Lacks(error.to_string()))?;
+        let ground = Ground {
+            counters,
+            counter,
+            names,
+            next: Arc::default(),
+            shared: Arc::default(),
+            limiter: Limiter::new(quota),
+            ready: Arc::default(),
+            over: Arc::default(),
+            threads: self.threads,
+        };
+        let (tell, told) = mpsc::channel();
+        for thread in 0..self.threads {
+            let (ground, tell, operation) = (ground.clone(), tell.clone(), self.operation);
+            runtime.spawn_pinned(thread, move |_| async move { tell.send(ground.work(operation)) })?;
+        }
+        drop(tell);
+        std::thread::park_timeout(self.turn);
+        ground.over.store(true, Ordering::Relaxed);
+        let (mut ops, mut cpu) = (0, Duration::ZERO);
+        for (done, took) in told {
+            (ops, cpu) = (ops + done, cpu + took);
+        }
+        drop(ground);
+        runtime.shutdown(Duration::from_secs(1));
+        Ok((ops, cpu))
+    }
+}
+
+/// What threads work on.
+#[derive(Clone)]
+struct Ground {
+    counters: Arc<Counters<Vsa, MemoryStore>>,
+    counter: Arc<Vsa>,
+    names: Arc<[String]>,
+    /// Spreads requests over the keys, as the seed's does.
+    next: Arc<AtomicUsize>,
+    shared: Arc<AtomicI64>,
+    limiter: Limiter,
+    ready: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+    threads: usize,
+}
+
+impl Ground {
+    fn work(&self, operation: Operation) -> (u64, Duration) {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+        // All at once, or a single one would seem to be several; a machine that runs fewer at a time goes on.
+        while self.ready.load(Ordering::Relaxed) < self.threads && !self.over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        let start = thread_cpu();
+        let mut ops = 0;
+        loop {
+            self.batch(operation);
+            ops += BATCH;
+            if self.over.load(Ordering::Relaxed) {
+                return (ops, thread_cpu().saturating_sub(start));
+            }
+        }
+    }
+
+    /// Does an operation so many times; each arm is a loop of its own, so that nothing is decided inside.
+    fn batch(&self, operation: Operation) {
+        let (counter, limiter) = (&*self.counter, &self.limiter);
+        match operation {
+            Operation::AtomicAdd => (0..BATCH).for_each(|_| {
+                self.shared.fetch_add(1, Ordering::Relaxed);
+            }),
+            Operation::Update => (0..BATCH).for_each(|_| counter.add(1)),
+            Operation::Available => (0..BATCH).for_each(|number| {
+                if number % 64 == 0 {
+                    counter.add(1);
+                }
+                black_box(counter.available());
+            }),
+            Operation::State => (0..BATCH).for_each(|number| {
+                if number % 64 == 0 {
+                    counter.add(1);
+                }
+                black_box(counter.state());
+            }),
+            Operation::TryConsume | Operation::TryConsumeDenied => {
+                (0..BATCH).for_each(|_| {
+                    black_box(counter.try_consume(1));
+                });
+            }
+            Operation::ConsumeRefund => (0..BATCH).for_each(|_| {
+                black_box(counter.try_consume(1));
+                black_box(counter.refund(1));
+            }),
+            Operation::GetOrCreate => (0..BATCH).for_each(|_| {
+                let next = self.next.fetch_add(1, Ordering::Relaxed);
+                drop(black_box(self.counters.counter(&self.names[next % KEYS], 0)));
+            }),
+            Operation::GetOrCreateHot => (0..BATCH).for_each(|_| {
+                let next = self.next.fetch_add(1, Ordering::Relaxed);
+                let key = if next.is_multiple_of(10) { 0 } else { next % KEYS };
+                drop(black_box(self.counters.counter(&self.names[key], 0)));
+            }),
+            Operation::LimiterAdmits | Operation::LimiterDenies => (0..BATCH).for_each(|_| {
+                black_box(limiter.try_acquire(1).is_ok());
+            }),
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}

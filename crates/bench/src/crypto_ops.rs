@@ -1,0 +1,208 @@
+//! Digests that guests compute with the node's help: what a call from a language of its own into the node costs.
+//!
+//! ```text
+//!   clerk ── a chain of 256, or bytes to hash ──▶ service, a guest ── digest ──▶ node, for each
+//!      ▲───────── the digest, compared with the node's own ──┘
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_protocol::Unit;
+use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_runtime::{Context, ExitReason, TaggedBytes};
+use sha2::{Digest, Sha256};
+
+use crate::card::{Card, Family};
+use crate::defaults;
+use crate::guests::{Code, Guests};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+
+/// Digests of a chain.
+const CHAIN: u64 = 256;
+/// The tag that asks the digest service for a chain.
+const CHAIN_TAG: u64 = 1;
+/// The tag that asks it for the digest of what comes with it.
+const BYTES_TAG: u64 = 256;
+/// Core instances of a guest: `QuickJS` and what joins it to the world are thirteen.
+const PARTS_MAX: u32 = 16;
+/// Address space for a guest's memory: with all that it can address, its code need not check bounds.
+const MEMORY_MAX_BYTES: u64 = 4 << 30;
+/// How long one request may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Digests that guests compute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CryptoOps;
+
+impl Scenario for CryptoOps {
+    fn card(&self) -> Card {
+        Card {
+            id: "crypto-ops",
+            family: Family::Actors,
+            label: "Crypto operations",
+            description: "Services in TypeScript, Rust or C that compute SHA-256 with the node's help.",
+            details: &[
+                "One operation is a SHA-256 that a guest asked the node for, of 32 bytes unless the request says \
+                 otherwise.",
+                "With request=chain a service is asked for 256 digests, each of the one before, and the last must be \
+                 right: nearly all of the figure is the guest's calls into the node. With request=bytes each request \
+                 brings the bytes to hash, and a digest costs a message there and back as well.",
+                "Latency is that of a request, from before the call to the answer.",
+                "The services are the prebuilt guests of examples/guests; TypeScript runs in QuickJS, which is part of \
+                 the guest.",
+                "Errors are answers that are late or wrong.",
+                "It does not say how fast a guest hashes by itself: the arithmetic is the node's.",
+            ],
+            ops_label: "digests/s",
+            latency_label: Some("request to answer"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "services",
+                    description: "Guests that compute digests; auto is the profile's number of workers.",
+                    kind: Kind::AutoCount { min: 1, max: 256 },
+                },
+                Parameter {
+                    name: "language",
+                    description: "What they were written in.",
+                    kind: Kind::Choice { words: &["typescript", "rust", "c"] },
+                },
+                Parameter {
+                    name: "request",
+                    description: "What a service is asked for.",
+                    kind: Kind::Choice { words: &["chain", "bytes"] },
+                },
+                Parameter {
+                    name: "bytes",
+                    description: "Bytes to hash; those of a chain are always 32.",
+                    kind: Kind::Bytes { min: 0, max: 1 << 20, default: defaults::DIGEST_BYTES },
+                },
+            ],
+            source_file: "crates/bench/src/crypto_ops.rs",
+            timed: "request",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let services = stage.workers(stage.params().auto_number("services"));
+            let bytes = stage.params().number("bytes");
+            let task = match stage.params().word("request") {
+                "chain" => Task::chain(),
+                _ => Task::bytes(bytes as usize),
+            };
+            let code: &'static [u8] = match stage.params().word("language") {
+                "typescript" => include_bytes!("../../../examples/guests/prebuilt/ts/guests.wasm"),
+                "rust" => include_bytes!("../../../examples/guests/prebuilt/rust/digest.wasm"),
+                _ => include_bytes!("../../../examples/guests/prebuilt/c/digest.wasm"),
+            };
+            let config = WasmConfig {
+                capacity: services.count as u32,
+                parts_max: PARTS_MAX,
+                memory_max_bytes: MEMORY_MAX_BYTES,
+                ..WasmConfig::default()
+            };
+            let guests = Guests::start(stage, config).await?;
+            let module = guests.load(stage, "digest", Code::Prebuilt(code)).await?;
+            stage.prepared();
+            for index in 0..services.count {
+                let clerk = Clerk {
+                    wasm: guests.wasm.clone(),
+                    module: module.clone(),
+                    task: task.clone(),
+                    recorder: stage.recorder(),
+                    pace: stage.pace(index, services.count, services.duty),
+                };
+                stage.crew(|ctx| clerk.run(ctx))?;
+            }
+            stage.stopped().await?;
+            stage.ended().await
+        })
+    }
+}
+
+/// What a service is asked for, and what it must answer.
+#[derive(Clone)]
+enum Task {
+    /// The links of a chain, by the digests that they are made of.
+    Chain(Arc<[Vec<u8>]>),
+    /// Bytes, and their digest.
+    Bytes { body: Bytes, digest: Arc<[u8]> },
+}
+
+impl Task {
+    fn chain() -> Self {
+        let first = Some(vec![0; 32]);
+        let links = std::iter::successors(first, |link| Some(Sha256::digest(link).to_vec()));
+        Self::Chain(links.take(CHAIN as usize + 1).collect())
+    }
+
+    fn bytes(bytes: usize) -> Self {
+        let body: Bytes = (0..bytes).map(|place| place as u8).collect::<Vec<_>>().into();
+        Self::Bytes { digest: Sha256::digest(&body).to_vec().into(), body }
+    }
+
+    /// The most digests of one request.
+    const fn digests_max(&self) -> u64 {
+        match self {
+            Self::Chain(_) => CHAIN,
+            Self::Bytes { .. } => 1,
+        }
+    }
+
+    /// A request for so many digests, and its answer.
+    fn request(&self, digests: u64) -> (TaggedBytes, &[u8]) {
+        match self {
+            Self::Chain(links) => {
+                let body = Bytes::copy_from_slice(&(digests as u32).to_le_bytes());
+                (TaggedBytes { tag: CHAIN_TAG, body }, &links[digests as usize])
+            }
+            Self::Bytes { body, digest } => (TaggedBytes { tag: BYTES_TAG, body: body.clone() }, digest),
+        }
+    }
+}
+
+struct Clerk {
+    wasm: Wasm,
+    module: Module,
+    task: Task,
+    recorder: Recorder,
+    pace: Pace,
+}
+
+impl Clerk {
+    async fn run(mut self, ctx: Context) -> Result<(), RunError> {
+        ctx.set_label("clerk");
+        // The guests of TypeScript are one component, which is told what to be.
+        let guest = Guest::default().args(["digest"]).linked();
+        let (service, _) =
+            self.wasm.spawn_from(&ctx, &self.module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
+        while let Some(digests) = self.pace.turn(&ctx, self.task.digests_max()).await {
+            let stamp = self.pace.begin_row(&mut self.recorder, digests);
+            let (request, right) = self.task.request(digests);
+            let answer = ctx.call::<_, Bytes>(service, request, ANSWER_WITHIN).await;
+            self.recorder.end(stamp);
+            if answer.is_ok_and(|answer| answer == right) {
+                self.recorder.count(digests);
+            } else {
+                self.recorder.fail(digests);
+            }
+        }
+        ctx.unlink(service);
+        ctx.exit(service, ExitReason::Killed);
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! `cyclictest` of Debian's rt-tests beside a scenario's own ticks, where it is installed.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use crate::spread::Spread;
+
+/// How to get it.
+pub(crate) const HOW: &str = "cyclictest is not installed: apt-get install rt-tests, then run again to have it beside";
+
+/// Runs it for `loops` wake-ups at an interval, at this priority of `SCHED_FIFO` or none; gives how late they were.
+///
+/// # Errors
+/// When it cannot be started, which mostly is that it is not installed, or fails.
+pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Result<Spread> {
+    let policy = match priority {
+        Some(priority) => vec!["--policy=fifo".to_owned(), format!("-p{priority}")],
+        None => vec!["--policy=other".to_owned()],
+    };
+    let output = Command::new("cyclictest")
+        .args(["-t1", "-d0", "-N", "-v"])
+        .args([format!("-i{interval_us}"), format!("-l{loops}")])
+        .args(policy)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    let spread = parse(&String::from_utf8_lossy(&output.stdout));
+    if spread.len() == 0 {
+        return Err(io::Error::other(format!("cyclictest ended with {} and no figures", output.status)));
+    }
+    Ok(spread)
+}
+
+/// Lines of `thread: number: nanoseconds`.
+fn parse(text: &str) -> Spread {
+    let mut spread = Spread::default();
+    for line in text.lines() {
+        let fields: Vec<Option<u64>> = line.split(':').map(|field| field.trim().parse().ok()).collect();
+        if let [Some(_), Some(_), Some(ns)] = fields[..] {
+            spread.add(ns);
+        }
+    }
+    spread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_lines_are_read_and_all_others_left_out() {
+        let text = "Max CPUs = 2\n# /dev/cpu_dma_latency set to 0us\nThread 0 Interval: 100\n       0:       0:    1000\n       0:       1:   3000\n";
+
+        let spread = parse(text);
+
+        assert_eq!((spread.len(), spread.percentile(50.0)), (2, Some(1000.0)));
+    }
+}

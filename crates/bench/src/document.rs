@@ -1,0 +1,204 @@
+//! A report as a file: several runs of one recipe, what they say together, and where they were made.
+//!
+//! ```text
+//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (docs/report.schema.json) ──▶ Document: compare, history, run again
+//!                                                                          └──▶ refused when a newer rusm wrote it
+//! ```
+//!
+//! Fields are only ever added; the version grows when a reader of the old one could be wrong.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::figure::Figure;
+use crate::machine::Machine;
+use crate::recipe::Recipe;
+use crate::report::{Report, Verdict};
+use crate::stamp;
+
+/// The version of the schema of reports that this program writes, and the newest that it reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Several runs of one recipe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// The version of the schema.
+    pub schema_version: u32,
+    /// What measured.
+    pub kind: Kind,
+    /// When the last run ended, in UTC.
+    pub recorded_at: String,
+    /// How to make it once more.
+    pub recipe: Recipe,
+    /// What to make of all runs together.
+    pub verdict: Verdict,
+    /// Each quantity over all runs.
+    pub figures: Vec<Figure>,
+    /// The runs.
+    pub runs: Vec<Report>,
+    /// Where they were made, as it was before the first.
+    pub machine: Machine,
+}
+
+/// What measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A scenario, inside of the node.
+    #[default]
+    Bench,
+    /// A load on a server, from outside.
+    Loadtest,
+}
+
+/// Why a text is no report.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DocumentError {
+    /// Nothing was written to it.
+    #[error("{name} is empty, and no report")]
+    Empty {
+        /// The file.
+        name: String,
+    },
+    /// It is no JSON, or ends too soon.
+    #[error("{name} is no whole JSON: {reason}")]
+    Json {
+        /// The file.
+        name: String,
+        /// Where, and what.
+        reason: String,
+    },
+    /// It is JSON, but no report.
+    #[error("{name} is no report: {reason}")]
+    Form {
+        /// The file.
+        name: String,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// Use a newer rusm.
+    #[error("{name} has schema version {version}, and this rusm reads up to {SCHEMA_VERSION}: use a newer one")]
+    Newer {
+        /// The file.
+        name: String,
+        /// Its version.
+        version: u64,
+    },
+}
+
+impl Document {
+    /// What some runs of a recipe say together.
+    pub fn of(kind: Kind, recipe: Recipe, machine: Machine, runs: Vec<Report>) -> Self {
+        let runs: Vec<Report> = runs.into_iter().map(|run| Report { machine: Machine::default(), ..run }).collect();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            kind,
+            recorded_at: stamp::now(),
+            verdict: Verdict::of_runs(runs.iter().map(|run| run.verdict)),
+            figures: Figure::all_of(&runs),
+            recipe,
+            runs,
+            machine,
+        }
+    }
+
+    /// Reads the text of a file called `name`.
+    ///
+    /// What older versions wrote, a single run, is read as a report of one run.
+    ///
+    /// # Errors
+    /// [`DocumentError`], whose text is one line.
+    pub fn read(text: &str, name: &str) -> Result<Self, DocumentError> {
+        let name = || name.to_owned();
+        if text.trim().is_empty() {
+            return Err(DocumentError::Empty { name: name() });
+        }
+        let json: serde_json::Value = serde_json::from_str(text)
+            .map_err(|error| DocumentError::Json { name: name(), reason: error.to_string() })?;
+        let form = |error: serde_json::Error| DocumentError::Form { name: name(), reason: error.to_string() };
+        match &json["schema_version"] {
+            serde_json::Value::Null if json["ops_total"].is_u64() => {
+                Ok(Self::of_one(serde_json::from_value(json).map_err(form)?))
+            }
+            version => match version.as_u64() {
+                None => Err(DocumentError::Form { name: name(), reason: "it has no schema_version".to_owned() }),
+                Some(version) if version > SCHEMA_VERSION.into() => Err(DocumentError::Newer { name: name(), version }),
+                Some(_) => serde_json::from_value(json).map_err(form),
+            },
+        }
+    }
+
+    /// A single run, as it was written before reports had several.
+    fn of_one(run: Report) -> Self {
+        let recipe = Recipe {
+            scenario: run.scenario.clone(),
+            profile: run.profile.clone(),
+            rate_per_sec: run.open_loop.map(|open| open.offered_per_sec),
+            seed: run.seed,
+            schedulers: Some(run.schedulers),
+            runs: 1,
+            duration_ms: (run.duration_s * 1e3).round() as u64,
+            params: run.params.clone(),
+            ..Recipe::default()
+        };
+        let machine = run.machine.clone();
+        Self { recorded_at: String::new(), ..Self::of(Kind::Bench, recipe, machine, vec![run]) }
+    }
+
+    /// The figure of a name.
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.name == name)
+    }
+
+    /// The report as JSON, indented.
+    ///
+    /// # Panics
+    /// Never: a report has no keys but strings, and numbers that are not finite become `null`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report holds only what JSON can say")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Document {
+        let run = Report { ops_total: 1, verdict: Verdict::Steady, ..Report::default() };
+        Document::of(Kind::Bench, Recipe::default(), Machine::default(), vec![run; 6])
+    }
+
+    fn refusal(text: &str) -> String {
+        Document::read(text, "A.json").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_document_survives_its_json() {
+        let document = document();
+
+        assert_eq!(Document::read(&document.to_json(), "A.json"), Ok(document));
+    }
+
+    #[test]
+    fn a_single_run_of_an_older_version_is_read_as_one() {
+        let old = Report { scenario: "fan-in".to_owned(), ops_total: 5, duration_s: 1.5, ..Report::default() };
+
+        let read = Document::read(&old.to_json(), "A.json").unwrap();
+
+        assert_eq!((read.recipe.scenario.as_str(), read.recipe.duration_ms, read.runs.len()), ("fan-in", 1_500, 1));
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused_in_one_line() {
+        let whole = document().to_json();
+
+        assert_eq!(refusal(" \n"), "A.json is empty, and no report");
+        assert!(refusal(&whole[..whole.len() / 2]).starts_with("A.json is no whole JSON: EOF while parsing"));
+        assert_eq!(refusal("[1]"), "A.json is no report: it has no schema_version");
+        assert!(refusal(r#"{"schema_version":1}"#).starts_with("A.json is no report: missing field"));
+        assert_eq!(
+            refusal(r#"{"schema_version":2,"kind":"other"}"#),
+            "A.json has schema version 2, and this rusm reads up to 1: use a newer one"
+        );
+    }
+}

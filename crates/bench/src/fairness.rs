@@ -1,0 +1,323 @@
+//! Turns of bystanders while guests that never give way occupy every core.
+//!
+//! ```text
+//!   spinner ── a loop without end; taken off its core by the epoch, unless preemption=off
+//!   bystander ── yields, and times how long it waits for its next turn ──▶ latency; longest gap; turns of each
+//! ```
+//!
+//! A bystander that is a guest takes its turns in rows, each asked for by a clerk of its own and told to it with the time
+//! of every turn; one that is native takes them itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rusm_protocol::Unit;
+use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defaults};
+use rusm_runtime::{Context, ExitReason};
+
+use crate::card::{Card, Family};
+use crate::defaults;
+use crate::guests::{Code, Guests, message};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::{Stage, StopFlag};
+use crate::table::{ColumnUnit, Table};
+
+/// Turns of a guest that a clerk asks for at once.
+const ROW: u64 = 16;
+/// A tick so long that nobody is preempted in between: the control run.
+const NO_PREEMPTION: Duration = Duration::from_secs(1);
+/// How often the keeper of the spinners looks at the stop flag.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a row of turns may take before the bystander counts as starved.
+const ROW_WITHIN: Duration = Duration::from_mins(1);
+
+/// Turns of bystanders.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fairness;
+
+impl Scenario for Fairness {
+    fn card(&self) -> Card {
+        Card {
+            id: "fairness",
+            family: Family::Actors,
+            label: "Fairness",
+            description: "Processes that take turns beside guests that never give way, one on every core.",
+            details: &[
+                "One operation is a bystander's turn: it gave way, waited, and runs again.",
+                "Latency is that wait. The longest gap is the longest of any bystander; it should be no longer than two \
+                 epoch ticks for each spinner on a core, if nobody else uses the machine.",
+                "Jain's index of the bystanders' turns is 1 when all got as many, and 1/n when one got all; minimum to \
+                 mean says the same of the worst off. Both are in the table of the report.",
+                "With preemption=off the epoch is a second long, which is a node without preemption for most of the \
+                 time: the control that shows what preemption is for.",
+                "Native code cannot be preempted, so the spinners are always guests; the bystanders are what body says.",
+                "Spinners and bystanders are pinned, so that the figures are about turns on a core; with placement=free \
+                 two spinners may come to share one, and those beside them get fewer turns than the others.",
+                "It does not say how much work the spinners get done: they get all that the bystanders leave.",
+            ],
+            ops_label: "turns/s",
+            latency_label: Some("wait for a turn"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "spinners",
+                    description: "Guests that never give way; auto is one for each scheduler.",
+                    kind: Kind::AutoCount { min: 1, max: 1_000 },
+                },
+                Parameter {
+                    name: "bystanders",
+                    description: "Processes that take turns.",
+                    kind: Kind::Count { min: 1, max: 10_000, default: defaults::BYSTANDERS },
+                },
+                Parameter {
+                    name: "body",
+                    description: "What the bystanders are.",
+                    kind: Kind::Choice { words: &["native", "module"] },
+                },
+                Parameter {
+                    name: "placement",
+                    description: "Whether all are shared out among the cores for good, or run where the runtime likes.",
+                    kind: Kind::Choice { words: &["pinned", "free"] },
+                },
+                Parameter {
+                    name: "preemption",
+                    description: "Whether the node takes spinners off their core.",
+                    kind: Kind::Choice { words: &["on", "off"] },
+                },
+            ],
+            source_file: "crates/bench/src/fairness.rs",
+            timed: "turn",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let cores = stage.cores() as u64;
+            let spinners = stage.params().auto_number("spinners").unwrap_or(cores);
+            let bystanders = stage.params().number("bystanders");
+            let preempts = stage.params().word("preemption") == "on";
+            let tick = if preempts { wasm_defaults::TICK } else { NO_PREEMPTION };
+            let is_native = stage.params().word("body") == "native";
+            let config = |capacity: u64, tick| WasmConfig { capacity: capacity as u32, tick, ..WasmConfig::default() };
+            let pinned = stage.params().word("placement") == "pinned";
+            let place = move |index: u64| pinned.then_some((index % cores) as usize);
+            let spun = Guests::start(stage, config(spinners, tick)).await?;
+            let spinner = spun.load(stage, "spinner", Code::of(include_str!("guests/spinner.wat"), 0)).await?;
+            let mut guest = None;
+            if !is_native {
+                let guests = Guests::start(stage, config(bystanders, wasm_defaults::TICK)).await?;
+                let module = guests.load(stage, "bystander", Code::of(include_str!("guests/bystander.wat"), 1)).await?;
+                guest = Some((guests.wasm, module));
+            }
+            stage.prepared();
+            let tallies: Arc<[Tally]> = (0..bystanders).map(|_| Tally::default()).collect();
+            let (stop, wasm) = (stage.stop_flag(), spun.wasm.clone());
+            let spinning = (0..spinners).map(place).collect();
+            stage.crew(move |ctx| keep_spinning(ctx, wasm, spinner, spinning, stop))?;
+            for index in 0..bystanders {
+                let bystander = Bystander {
+                    index: index as usize,
+                    tallies: Arc::clone(&tallies),
+                    recorder: stage.recorder(),
+                    pace: stage.pace(index, bystanders, stage.duty()),
+                };
+                match &guest {
+                    None => stage.crew_at(place(index), |ctx| bystander.run(ctx))?,
+                    Some((wasm, module)) => {
+                        let (wasm, module) = (wasm.clone(), module.clone());
+                        let place = place(index);
+                        stage.crew_at(place, move |ctx| bystander.clerk(ctx, wasm, module, place))?
+                    }
+                };
+            }
+            let stopped = stage.stopped().await;
+            let bound = 2 * wasm_defaults::TICK * spinners.div_ceil(cores) as u32;
+            stage.tables().show(Shares::of(&tallies).table(preempts, bound));
+            stopped?;
+            stage.ended().await
+        })
+    }
+}
+
+/// Starts the spinners, and ends them with the run.
+async fn keep_spinning(
+    ctx: Context,
+    wasm: Wasm,
+    spinner: Module,
+    places: Vec<Option<usize>>,
+    stop: StopFlag,
+) -> Result<(), RunError> {
+    ctx.set_label("keeper");
+    let mut pids = Vec::new();
+    for place in places {
+        let started = wasm.spawn_from(&ctx, &spinner, &placed(Guest::default().linked().label("spinner"), place));
+        pids.push(started.map_err(|error| RunError::Lacks(error.to_string()))?.0);
+    }
+    while !stop.is_set() {
+        ctx.sleep(LOOK_EVERY).await;
+    }
+    for pid in pids {
+        ctx.unlink(pid);
+        ctx.exit(pid, ExitReason::Killed);
+    }
+    Ok(())
+}
+
+/// A guest at its place.
+fn placed(guest: Guest, place: Option<usize>) -> Guest {
+    match place {
+        Some(scheduler) => guest.pinned(scheduler),
+        None => guest,
+    }
+}
+
+/// What one bystander got; only it writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Tally {
+    turns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Tally {
+    fn turn(&self, gap_ns: u64) {
+        // Relaxed: one writer, and the reader only sums.
+        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if gap_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.store(gap_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Bystander {
+    index: usize,
+    tallies: Arc<[Tally]>,
+    recorder: Recorder,
+    pace: Pace,
+}
+
+impl Bystander {
+    /// Takes turns itself.
+    async fn run(mut self, ctx: Context) {
+        ctx.set_label("bystander");
+        while self.pace.turn(&ctx, 1).await.is_some() {
+            let stamp = self.pace.begin(&mut self.recorder);
+            let began = Instant::now();
+            ctx.yield_now().await;
+            self.tallies[self.index].turn(began.elapsed().as_nanos() as u64);
+            self.recorder.end(stamp);
+            self.recorder.count(1);
+        }
+    }
+
+    /// Has a guest take them.
+    async fn clerk(mut self, ctx: Context, wasm: Wasm, module: Module, place: Option<usize>) -> Result<(), RunError> {
+        ctx.set_label("clerk");
+        let guest = placed(Guest::default().linked().label("bystander"), place);
+        let (guest, _) = wasm.spawn_from(&ctx, &module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
+        while let Some(turns) = self.pace.turn(&ctx, ROW).await {
+            // For the lag of an open loop; the guest times its turns itself.
+            self.pace.begin_row(&mut self.recorder, turns);
+            match ctx.call::<_, Bytes>(guest, message(&[turns]), ROW_WITHIN).await {
+                Ok(gaps) if gaps.len() as u64 == 8 * turns => {
+                    for gap in gaps.chunks_exact(8) {
+                        let gap_ns = u64::from_le_bytes(gap.try_into().unwrap_or_default());
+                        self.recorder.latency(gap_ns);
+                        self.tallies[self.index].turn(gap_ns);
+                    }
+                    self.recorder.count(turns);
+                }
+                _ => self.recorder.fail(turns),
+            }
+        }
+        ctx.unlink(guest);
+        ctx.exit(guest, ExitReason::Killed);
+        Ok(())
+    }
+}
+
+/// How evenly turns were given.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    bystanders: u64,
+    turns_min: u64,
+    turns_mean: f64,
+    jain: f64,
+    longest_ns: u64,
+}
+
+impl Shares {
+    fn of(tallies: &[Tally]) -> Self {
+        let turns: Vec<u64> = tallies.iter().map(|tally| tally.turns.load(Ordering::Relaxed)).collect();
+        let sum: f64 = turns.iter().map(|turns| *turns as f64).sum();
+        let squares: f64 = turns.iter().map(|turns| (*turns as f64).powi(2)).sum();
+        let count = turns.len() as f64;
+        Self {
+            bystanders: turns.len() as u64,
+            turns_min: turns.iter().copied().min().unwrap_or(0),
+            turns_mean: sum / count,
+            // Nobody got more than another when nobody got anything.
+            jain: if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) },
+            longest_ns: tallies.iter().map(|tally| tally.longest_ns.load(Ordering::Relaxed)).max().unwrap_or(0),
+        }
+    }
+
+    fn table(&self, preempts: bool, bound: Duration) -> Table {
+        let columns = [
+            ("preemption", ColumnUnit::Text),
+            ("bystanders", ColumnUnit::Count),
+            ("fewest turns", ColumnUnit::Count),
+            ("mean turns", ColumnUnit::Count),
+            ("min/mean", ColumnUnit::Ratio),
+            ("Jain index", ColumnUnit::Ratio),
+            ("longest gap", ColumnUnit::Ns),
+            ("2 ticks × spinners", ColumnUnit::Ns),
+        ];
+        let mut table = Table::new("Turns of the bystanders", &columns);
+        table.row([
+            if preempts { "on" } else { "off" }.into(),
+            self.bystanders.into(),
+            self.turns_min.into(),
+            self.turns_mean.into(),
+            (self.turns_min as f64 / self.turns_mean).into(),
+            self.jain.into(),
+            self.longest_ns.into(),
+            (bound.as_nanos() as u64).into(),
+        ]);
+        table.note("A gap counts what other programs took of the core meanwhile, and the warm-up is in the table.");
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(turns: &[u64]) -> Shares {
+        let tallies: Vec<Tally> = turns
+            .iter()
+            .map(|turns| Tally { turns: AtomicU64::new(*turns), longest_ns: AtomicU64::new(10 * turns) })
+            .collect();
+        Shares::of(&tallies)
+    }
+
+    #[test]
+    fn the_index_is_one_for_equal_shares_and_one_nth_for_a_single_winner() {
+        let index = |turns: &[u64]| (shares(turns).jain * 100.0).round() as u64;
+
+        assert_eq!([index(&[5, 5, 5, 5]), index(&[0, 0, 0, 8]), index(&[0, 0])], [100, 25, 100]);
+        assert_eq!((shares(&[3, 1, 8]).turns_min, shares(&[3, 1, 8]).longest_ns), (1, 80));
+    }
+}

@@ -1,0 +1,270 @@
+//! Crash, notice, start again: how fast a supervisor brings its children back.
+//!
+//! ```text
+//!   child: first instruction ── latency of the last crash ── its turn ── crash
+//!      ▲                                                                  │
+//!      └────────── supervisor: exit signal, decision, restart ◀───────────┘
+//! ```
+//!
+//! What a child knows outlives it in its seat, which one incarnation at a time holds; a child that is stopped and not
+//! crashed puts everything back as well.
+
+mod traps;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusm_protocol::Unit;
+use rusm_runtime::supervisor::{ChildSpec, ChildState, Shutdown, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::{Context, Down, ExitReason, InitError, observe};
+
+use crate::card::{Card, Family};
+use crate::meter::{Recorder, Stamp};
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::{Stage, StopFlag};
+
+/// How often a conductor looks at the stop flag.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Looks after the stop within which every crash must have been recovered from.
+const LOOKS_MAX: u32 = 100;
+/// The window in which restarts are counted against the intensity: short, so that a storm is forgiven.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// Crash, notice, start again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FaultRecovery;
+
+impl Scenario for FaultRecovery {
+    fn card(&self) -> Card {
+        Card {
+            id: "fault-recovery",
+            family: Family::Actors,
+            label: "Fault recovery",
+            description: "Children that crash as soon as they run, and supervisors that start them again.",
+            details: &[
+                "One operation is a crash that was noticed, and its child started again and running.",
+                "Latency is from just before the crash to the first instruction of the child that takes its place.",
+                "With cause=exit a child returns an error, with cause=panic it panics, which the compiler's unwinding \
+                 makes some microseconds dearer; with cause=trap it is an instance of a WebAssembly module that traps.",
+                "Supervisors are the runtime's own, with exit signals, a sliding window of restarts and an ordered list \
+                 of children; the window is short, so that they never give up.",
+                "Errors are crashes that nobody recovered from by the end, restarts that failed, children that were lost \
+                 or do not run at the end, and with one-for-one crashes without a restart.",
+                "It does not say how long a child with state takes to get it back: these have none.",
+            ],
+            ops_label: "recoveries/s",
+            latency_label: Some("crash to first instruction"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "supervisors",
+                    description: "Supervisors; auto is the profile's number of workers.",
+                    kind: Kind::AutoCount { min: 1, max: 10_000 },
+                },
+                Parameter {
+                    name: "children",
+                    description: "Children of each.",
+                    kind: Kind::Count { min: 1, max: 10_000, default: 1 },
+                },
+                Parameter {
+                    name: "strategy",
+                    description: "Who is restarted with a child that crashed.",
+                    kind: Kind::Choice { words: &["one-for-one", "one-for-all", "rest-for-one"] },
+                },
+                Parameter {
+                    name: "cause",
+                    description: "How a child ends; trap makes the children guests.",
+                    kind: Kind::Choice { words: &["exit", "panic", "trap"] },
+                },
+            ],
+            source_file: "crates/bench/src/fault_recovery.rs",
+            timed: "recovery",
+            ops_per_timed: 1,
+            sampling: 8,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let workers = stage.workers(stage.params().auto_number("supervisors"));
+            let children = stage.params().number("children");
+            let strategy = match stage.params().word("strategy") {
+                "one-for-all" => Strategy::OneForAll,
+                "rest-for-one" => Strategy::RestForOne,
+                _ => Strategy::OneForOne,
+            };
+            let cause = stage.params().word("cause");
+            let panics = cause == "panic";
+            let all = workers.count * children;
+            let before = observe::supervision(stage.runtime());
+            let mut recorder = stage.recorder();
+            let natives = if cause == "trap" {
+                traps::start(stage, strategy, workers, children).await?;
+                0
+            } else {
+                stage.prepared();
+                workers.count
+            };
+            for index in 0..natives {
+                let seats: Vec<Seat> = (0..children)
+                    .map(|child| {
+                        let pace = stage.pace(index * children + child, all, workers.duty);
+                        Arc::new(Mutex::new(Some(Life { recorder: stage.recorder(), pace, crashed: None, crashes: 0 })))
+                    })
+                    .collect();
+                let conductor =
+                    Conductor { strategy, seats, panics, stop: stage.stop_flag(), recorder: stage.recorder() };
+                stage.crew(|ctx| conductor.run(ctx))?;
+            }
+            stage.stopped().await?;
+            let ended = stage.ended().await;
+            let after = observe::supervision(stage.runtime());
+            recorder.fail(after.restarts_failed - before.restarts_failed + after.children_lost - before.children_lost);
+            ended
+        })
+    }
+}
+
+/// What a child knows beyond its death.
+struct Life {
+    recorder: Recorder,
+    pace: Pace,
+    crashed: Option<Stamp>,
+    crashes: u64,
+}
+
+/// Where it lies while no incarnation holds it.
+type Seat = Arc<Mutex<Option<Life>>>;
+
+/// A life in the hands of an incarnation, put back however that ends.
+struct Lease<'a> {
+    seat: &'a Seat,
+    life: Option<Life>,
+}
+
+impl<'a> Lease<'a> {
+    fn take(seat: &'a Seat) -> Option<Self> {
+        let life = seat.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Self { seat, life: Some(life) })
+    }
+}
+
+impl Deref for Lease<'_> {
+    type Target = Life;
+
+    fn deref(&self) -> &Life {
+        self.life.as_ref().unwrap_or_else(|| unreachable!("given back only when it is dropped"))
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut Life {
+        self.life.as_mut().unwrap_or_else(|| unreachable!("given back only when it is dropped"))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = self.life.take();
+    }
+}
+
+/// A child: it has come back, waits for its turn, and crashes.
+async fn live(ctx: Context, seat: Seat, panics: bool) -> ExitReason {
+    let Some(mut lease) = Lease::take(&seat) else {
+        return ExitReason::other("two incarnations of one child");
+    };
+    if let Some(crashed) = lease.crashed.take() {
+        lease.recorder.end(crashed);
+        lease.recorder.count(1);
+    }
+    let life = &mut *lease;
+    if life.pace.turn(&ctx, 1).await.is_none() {
+        drop(lease);
+        return std::future::pending().await;
+    }
+    life.crashed = Some(life.pace.begin(&mut life.recorder));
+    life.crashes += 1;
+    drop(lease);
+    assert!(!panics, "a crash as ordered");
+    ExitReason::other("a crash as ordered")
+}
+
+/// Starts one supervisor, and looks after it when the run is over.
+struct Conductor {
+    strategy: Strategy,
+    seats: Vec<Seat>,
+    panics: bool,
+    stop: StopFlag,
+    recorder: Recorder,
+}
+
+impl Conductor {
+    async fn run(mut self, ctx: Context) -> Result<(), InitError> {
+        ctx.set_label("conductor");
+        ctx.trap_exits(true);
+        let panics = self.panics;
+        let mut tree = Supervisor::new(self.strategy).intensity(u32::MAX, PERIOD);
+        for (number, seat) in self.seats.iter().enumerate() {
+            let seat = Arc::clone(seat);
+            let child = ChildSpec::new(format!("child {number}"), move |ctx| live(ctx, Arc::clone(&seat), panics));
+            tree = tree.child(child.shutdown(Shutdown::BrutalKill));
+        }
+        let supervisor = tree.start_link(&ctx).await?;
+        let watched = ctx.monitor(supervisor.pid());
+        while !self.stop.is_set() {
+            ctx.sleep(LOOK_EVERY).await;
+        }
+        for _ in 0..LOOKS_MAX {
+            if self.unrecovered() == 0 {
+                break;
+            }
+            ctx.sleep(LOOK_EVERY).await;
+        }
+        let faults = self.faults(&ctx, supervisor).await;
+        self.recorder.fail(faults);
+        ctx.exit(supervisor.pid(), ExitReason::Shutdown);
+        let is_its_end = |message: &rusm_runtime::Message| {
+            message.downcast_ref::<Down>().is_some_and(|down| down.reference == watched)
+        };
+        drop(ctx.receive_match(is_its_end).await);
+        Ok(())
+    }
+
+    /// What is wrong when all is over.
+    async fn faults(&self, ctx: &Context, supervisor: SupervisorRef) -> u64 {
+        let crashes = if self.strategy == Strategy::OneForOne { self.crashes() } else { 0 };
+        self.unrecovered() + faults_of(ctx, &supervisor, self.seats.len() as u64, crashes).await
+    }
+
+    /// Crashes of all children.
+    fn crashes(&self) -> u64 {
+        let of =
+            |seat: &Seat| seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |life| life.crashes);
+        self.seats.iter().map(of).sum()
+    }
+
+    /// Crashes that no child has come back from.
+    fn unrecovered(&self) -> u64 {
+        let is_open = |seat: &&Seat| {
+            seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|life| life.crashed.is_some())
+        };
+        self.seats.iter().filter(is_open).count() as u64
+    }
+}
+
+/// Children that do not run when all is over, and crashes without a restart.
+async fn faults_of(ctx: &Context, supervisor: &SupervisorRef, children: u64, crashes: u64) -> u64 {
+    let family = supervisor.which_children(ctx).await.unwrap_or_default();
+    let runs = |state| matches!(state, ChildState::Running(_));
+    let active = family.iter().filter(|child| runs(child.state)).count() as u64;
+    let restarts: u64 = family.iter().map(|child| child.restarts_total).sum();
+    children.saturating_sub(active) + crashes.saturating_sub(restarts)
+}

@@ -1,0 +1,90 @@
+//! The engine and the guests of scenarios whose processes are WebAssembly.
+//!
+//! ```text
+//!   Stage ── start: an engine of the run's own ──▶ load: text or prebuilt bytes ──▶ Module, spawned as often as one likes
+//! ```
+//!
+//! The texts lie in `guests/`; those that differ by a number only have it in place of `{pages}`. An engine belongs to its
+//! run: its limits are those of the scenario, and what else runs on the node keeps its own.
+
+use bytes::Bytes;
+use rusm_runtime::Pid;
+use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
+
+use crate::run::RunError;
+use crate::stage::Stage;
+
+/// Bytes of a page of linear memory.
+pub(crate) const PAGE_BYTES: u64 = 65_536;
+
+/// The engine of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Guests {
+    pub(crate) wasm: Wasm,
+}
+
+impl Guests {
+    /// Makes room for the guests of a run.
+    pub(crate) async fn start(stage: &mut Stage, config: WasmConfig) -> Result<Self, RunError> {
+        let wasm = stage.blocking(move || Wasm::start(config)).await;
+        wasm.map(|wasm| Self { wasm }).map_err(|error| RunError::Lacks(format!("no room for the guests: {error}")))
+    }
+
+    /// Compiles a guest.
+    pub(crate) async fn load(&self, stage: &mut Stage, name: &'static str, code: Code) -> Result<Module, RunError> {
+        let wasm = self.wasm.clone();
+        let compiled = stage.blocking(move || match code {
+            Code::Text(text) => {
+                let bytes = wat::parse_str(text).map_err(|error| format!("{name}: {error}"))?;
+                wasm.load(name, &bytes).map_err(|error| error.to_string())
+            }
+            Code::Prebuilt(bytes) => wasm.load(name, bytes).map_err(|error| error.to_string()),
+        });
+        compiled.await.map_err(|error| RunError::Lacks(format!("a guest does not compile: {error}")))
+    }
+}
+
+/// What a guest is made of.
+pub(crate) enum Code {
+    /// Text, translated first.
+    Text(String),
+    /// A binary of the repository.
+    Prebuilt(&'static [u8]),
+}
+
+impl Code {
+    /// A text, with so many pages of memory.
+    pub(crate) fn of(text: &str, pages: u64) -> Self {
+        Self::Text(text.replace("{pages}", &pages.to_string()))
+    }
+}
+
+/// A pid as core modules know it.
+pub(crate) fn number(pid: Pid) -> i64 {
+    (i64::from(pid.generation()) << 32) | i64::from(pid.slot())
+}
+
+/// The little-endian numbers that guests get and send.
+pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let mut words = [0; N];
+    for (index, word) in words.iter_mut().enumerate() {
+        *word = u64::from_le_bytes(bytes.get(8 * index..8 * index + 8)?.try_into().ok()?);
+    }
+    Some(words)
+}
+
+/// The same, to a guest.
+pub(crate) fn message(words: &[u64]) -> Bytes {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_way_to_a_guest() {
+        assert_eq!(words(&message(&[1, u64::MAX])), Some([1, u64::MAX]));
+        assert_eq!(words::<2>(&[0; 15]), None);
+    }
+}

@@ -1,0 +1,2 @@
+;; An instance that ends with its first instruction.
+(module (func (export "run")))

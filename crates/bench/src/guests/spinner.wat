@@ -1,0 +1,2 @@
+;; A process that never gives way.
+(module (func (export "run") (loop $again (br $again))))

@@ -1,0 +1,199 @@
+//! Runs without an observer: start, warm up, measure, report.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusm_runtime::{Config, Handle, Runtime, StartError};
+use thiserror::Error;
+
+use crate::defaults;
+use crate::plan::{Plan, Request, RequestError};
+use crate::report::Report;
+use crate::run::{Run, RunError};
+use crate::series::RUNS_MAX;
+use crate::stage::StopFlag;
+use crate::steady::SteadyRule;
+
+/// How long a runtime that a run was started on may take to end.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The shortest measurement: one interval.
+const DURATION_MIN: Duration = defaults::INTERVAL;
+/// The longest measurement: a day.
+const DURATION_MAX: Duration = Duration::from_hours(24);
+
+/// What to run, and for how long.
+#[derive(Clone, Debug)]
+pub struct HeadlessOptions {
+    /// What to run.
+    pub request: Request,
+    /// How long to measure after the warm-up, 100 ms to 24 h. Default 5 s; longer runs show rarer events.
+    pub duration: Duration,
+    /// How long to warm up. Default 1 s to 5 s.
+    pub warm_up: SteadyRule,
+    /// The runtime to start. Default: a scheduler for each core.
+    pub runtime: Config,
+    /// Ends the run early once it is set; what was measured until then is in the report. Default: one that nobody sets.
+    pub stop: StopFlag,
+}
+
+impl HeadlessOptions {
+    /// The defaults for a request.
+    pub fn new(request: Request) -> Self {
+        Self {
+            request,
+            duration: defaults::DURATION,
+            warm_up: SteadyRule::default(),
+            runtime: Config::default(),
+            stop: StopFlag::default(),
+        }
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum HeadlessError {
+    /// The request names something unknown or out of range.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Use a duration in the range.
+    #[error("duration of {duration:?} is not between {DURATION_MIN:?} and {DURATION_MAX:?}")]
+    Duration {
+        /// The duration given.
+        duration: Duration,
+    },
+    /// Use a number of runs in the range.
+    #[error("{runs} runs are not between 1 and {RUNS_MAX}")]
+    Runs {
+        /// The number given.
+        runs: u32,
+    },
+    /// Somebody ended it before anything was measured.
+    #[error("stopped before anything was measured")]
+    Stopped,
+    /// The runtime did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The run did not start; one that started and failed has a report.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Starts a runtime, runs a scenario on it, and ends both.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_bench::{HeadlessOptions, Request, SteadyRule, run_headless};
+///
+/// let options = HeadlessOptions {
+///     duration: Duration::from_millis(200),
+///     warm_up: SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) },
+///     ..HeadlessOptions::new(Request { scenario: "ping-pong".to_owned(), ..Request::default() })
+/// };
+/// let report = run_headless(&options)?;
+/// assert!(report.ops_total > 0 && report.errors_total == 0);
+/// # Ok::<(), rusm_bench::HeadlessError>(())
+/// ```
+///
+/// # Errors
+/// [`HeadlessError`] when nothing could be run; a run that failed has a report that says so.
+pub fn run_headless(options: &HeadlessOptions) -> Result<Report, HeadlessError> {
+    drive_alone(options, |_| ())
+}
+
+/// Runs a scenario on a runtime that runs already; `options.runtime` is not used.
+///
+/// # Errors
+/// As [`run_headless`].
+pub fn run_headless_on(handle: &Handle, options: &HeadlessOptions) -> Result<Report, HeadlessError> {
+    let plan = check(options)?;
+    Ok(drive(handle, plan, options.warm_up, options.duration, &options.stop, |_| ())?)
+}
+
+pub(crate) fn check(options: &HeadlessOptions) -> Result<Plan, HeadlessError> {
+    check_duration(options.duration)?;
+    Ok(Plan::of(&options.request)?)
+}
+
+pub(crate) fn check_duration(duration: Duration) -> Result<(), HeadlessError> {
+    if (DURATION_MIN..=DURATION_MAX).contains(&duration) { Ok(()) } else { Err(HeadlessError::Duration { duration }) }
+}
+
+/// Runs a plan, which may be of a scenario that is in no catalogue.
+///
+/// # Errors
+/// [`RunError`] when the run did not start; one that started and failed has a report.
+pub fn run_plan(handle: &Handle, plan: Plan, warm_up: SteadyRule, duration: Duration) -> Result<Report, RunError> {
+    drive(handle, plan, warm_up, duration, &StopFlag::default(), |_| ())
+}
+
+/// The same, and shows the run at each tick.
+pub(crate) fn drive(
+    handle: &Handle,
+    plan: Plan,
+    warm_up: SteadyRule,
+    duration: Duration,
+    stop: &StopFlag,
+    mut seen: impl FnMut(&mut Run),
+) -> Result<Report, RunError> {
+    let mut run = Run::start(handle, plan, warm_up)?;
+    run.expect(duration.max(warm_up.max));
+    loop {
+        park_until(run.next_tick());
+        let goes_on = run.tick(Instant::now());
+        seen(&mut run);
+        if !goes_on || stop.is_set() || run.sampler.measured() >= duration {
+            break;
+        }
+    }
+    let report = Report::of(&mut run, handle.config().schedulers);
+    let (tables, late_errors) = (run.tables.clone(), run.late_errors());
+    let outcome = run.finish();
+    Ok(report.with_tables(&tables).with_errors(late_errors()).ended(outcome))
+}
+
+/// Runs what options ask for on a runtime of its own, shows the run at each tick, and ends both.
+pub(crate) fn drive_alone(options: &HeadlessOptions, seen: impl FnMut(&mut Run)) -> Result<Report, HeadlessError> {
+    // Before the runtime: a request with a mistake in it costs nothing.
+    let plan = check(options)?;
+    drive_plan(plan, options, seen)
+}
+
+/// The same for a plan that was made otherwise.
+pub(crate) fn drive_plan(
+    plan: Plan,
+    options: &HeadlessOptions,
+    seen: impl FnMut(&mut Run),
+) -> Result<Report, HeadlessError> {
+    let runtime = Runtime::start(options.runtime.clone())?;
+    let report = drive(&runtime, plan, options.warm_up, options.duration, &options.stop, seen);
+    runtime.shutdown(SHUTDOWN_WITHIN);
+    Ok(report?)
+}
+
+fn park_until(instant: Instant) {
+    loop {
+        let left = instant.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_found_before_anything_starts() {
+        let options = HeadlessOptions::new(Request { scenario: "ping-pong".to_owned(), ..Request::default() });
+        let short = HeadlessOptions { duration: Duration::ZERO, ..options.clone() };
+        let unknown =
+            HeadlessOptions { request: Request { scenario: "pong".to_owned(), ..options.request }, ..short.clone() };
+
+        assert_eq!(run_headless(&short).unwrap_err().to_string(), "duration of 0ns is not between 100ms and 86400s");
+        assert!(run_headless(&HeadlessOptions { duration: DURATION_MIN, ..unknown }).is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! What runs have shown on this machine, day after day: a small database in a file.
+//!
+//! ```text
+//!   Document ──▶ Entry: recipe, medians, commit, date ──▶ redb file ──▶ newest last ──▶ one group for each recipe
+//! ```
+//!
+//! The file holds at most [`ENTRIES_MAX`] entries; the oldest go first. One program opens it at a time; others wait a little.
+
+mod text;
+
+pub use text::history_text;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::document::{Document, Kind};
+use crate::figure::Figure;
+use crate::recipe::Recipe;
+use crate::report::Verdict;
+
+/// Entries at most.
+pub const ENTRIES_MAX: u64 = 10_000;
+/// How long to wait for another program that has the file open.
+const OPEN_WITHIN: Duration = Duration::from_secs(2);
+const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
+
+/// What one report showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it was made, in UTC.
+    pub recorded_at: String,
+    /// What measured.
+    pub kind: Kind,
+    /// How to make it once more.
+    pub recipe: Recipe,
+    /// What to make of it.
+    pub verdict: Verdict,
+    /// Its figures, without the values of each run.
+    pub figures: Vec<Figure>,
+    /// The program's version.
+    pub version: String,
+    /// The commit that it was built from.
+    pub commit: Option<String>,
+    /// Whether the sources differed from it.
+    pub dirty: Option<bool>,
+    /// The machine's id.
+    pub machine: Option<String>,
+}
+
+impl Entry {
+    /// What a report showed.
+    pub fn of(document: &Document) -> Self {
+        let short = |figure: &Figure| Figure { values: Vec::new(), ..figure.clone() };
+        Self {
+            recorded_at: document.recorded_at.clone(),
+            kind: document.kind,
+            recipe: document.recipe.clone(),
+            verdict: document.verdict,
+            figures: document.figures.iter().map(short).collect(),
+            version: document.machine.version.clone(),
+            commit: document.machine.commit.clone(),
+            dirty: document.machine.dirty,
+            machine: document.machine.id.clone(),
+        }
+    }
+
+    /// The figure of a name.
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.name == name)
+    }
+}
+
+/// Why a history cannot be read or written.
+#[derive(Debug, Error)]
+pub enum HistoryError {
+    /// The folder cannot be made.
+    #[error("cannot make {}: {source}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another program has it open.
+    #[error("{} is open in another program", .path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no history, or is damaged: move it away.
+    #[error("{} is no history that can be read: {reason}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A history in a file.
+#[derive(Debug)]
+pub struct History {
+    path: PathBuf,
+    database: Database,
+}
+
+impl History {
+    /// Opens a history, and makes it when there is none.
+    ///
+    /// # Errors
+    /// [`HistoryError`] when it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, HistoryError> {
+        if let Some(folder) = path.parent() {
+            let source = |source| HistoryError::Folder { path: folder.to_owned(), source };
+            fs::create_dir_all(folder).map_err(source)?;
+        }
+        let deadline = Instant::now() + OPEN_WITHIN;
+        loop {
+            match Database::create(path) {
+                Ok(database) => return Ok(Self { path: path.to_owned(), database }),
+                Err(DatabaseError::DatabaseAlreadyOpen) if Instant::now() < deadline => {
+                    thread::park_timeout(Duration::from_millis(20));
+                }
+                Err(DatabaseError::DatabaseAlreadyOpen) => return Err(HistoryError::InUse { path: path.to_owned() }),
+                Err(error) => return Err(damaged(path, &error)),
+            }
+        }
+    }
+
+    /// Adds an entry, and drops the oldest when there are too many.
+    ///
+    /// # Errors
+    /// [`HistoryError::Damaged`] when the file cannot be written.
+    pub fn add(&self, entry: &Entry) -> Result<(), HistoryError> {
+        self.write(entry).map_err(|error| damaged(&self.path, &error))
+    }
+
+    fn write(&self, entry: &Entry) -> Result<(), redb::Error> {
+        let json = serde_json::to_vec(entry).map_err(io::Error::other)?;
+        let writing = self.database.begin_write()?;
+        {
+            let mut entries = writing.open_table(ENTRIES)?;
+            let next = entries.last()?.map_or(0, |(key, _)| key.value() + 1);
+            entries.insert(next, &*json)?;
+            while entries.len()? > ENTRIES_MAX {
+                entries.pop_first()?;
+            }
+        }
+        writing.commit()?;
+        Ok(())
+    }
+
+    /// All entries, or those of a scenario, the oldest first.
+    ///
+    /// # Errors
+    /// [`HistoryError::Damaged`] when the file cannot be read.
+    pub fn entries(&self, scenario: Option<&str>) -> Result<Vec<Entry>, HistoryError> {
+        let all = self.read().map_err(|error| damaged(&self.path, &error))?;
+        Ok(all.into_iter().filter(|entry| scenario.is_none_or(|id| entry.recipe.scenario == id)).collect())
+    }
+
+    fn read(&self) -> Result<Vec<Entry>, redb::Error> {
+        let reading = self.database.begin_read()?;
+        let entries = match reading.open_table(ENTRIES) {
+            Ok(entries) => entries,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = Vec::new();
+        for entry in entries.iter()? {
+            let (_, json) = entry?;
+            // What a newer version wrote and this one cannot read is left alone.
+            found.extend(serde_json::from_slice(json.value()).ok());
+        }
+        Ok(found)
+    }
+}
+
+fn damaged(path: &Path, error: &impl ToString) -> HistoryError {
+    HistoryError::Damaged { path: path.to_owned(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Rates;
+    use crate::machine::Machine;
+    use crate::report::Report;
+
+    /// A folder that is removed in the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("rusm-history-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    pub(super) fn entry(scenario: &str, rate: f64, commit: &str) -> Entry {
+        let run = Report {
+            ops_per_sec: Rates { median: rate, ..Rates::default() },
+            cpu_ns_per_op: Some(1e9 / rate),
+            verdict: Verdict::Steady,
+            ..Report::default()
+        };
+        let recipe = Recipe { scenario: scenario.to_owned(), ..Recipe::default() };
+        let machine = Machine { commit: Some(commit.to_owned()), version: "0.1.0".to_owned(), ..Machine::default() };
+        let document = Document::of(Kind::Bench, recipe, machine, vec![run; 6]);
+        Entry { recorded_at: "2026-11-21T10:00:00Z".to_owned(), ..Entry::of(&document) }
+    }
+
+    #[test]
+    fn entries_are_there_when_the_file_is_opened_again() {
+        let folder = Folder::new("again");
+        let path = folder.0.join("deep/history.redb");
+        let entries = [entry("fan-in", 1e6, "a"), entry("ping-pong", 2e6, "a"), entry("fan-in", 3e6, "b")];
+
+        let history = History::open(&path).unwrap();
+        for entry in &entries {
+            history.add(entry).unwrap();
+        }
+        drop(history);
+        let history = History::open(&path).unwrap();
+
+        assert_eq!(history.entries(None).unwrap(), entries);
+        assert_eq!(history.entries(Some("fan-in")).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_new_history_is_empty() {
+        let folder = Folder::new("new");
+
+        assert_eq!(History::open(&folder.0.join("h.redb")).unwrap().entries(None).unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_history_is_said_and_left_as_it_is() {
+        let folder = Folder::new("damaged");
+        let path = folder.0.join("h.redb");
+        fs::write(&path, "something else").unwrap();
+
+        let error = History::open(&path).unwrap_err().to_string();
+
+        assert!(error.contains("h.redb is no history that can be read: ") && error.lines().count() == 1, "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"something else");
+    }
+
+    #[test]
+    fn a_second_opener_is_told_in_the_end() {
+        let folder = Folder::new("second");
+        let path = folder.0.join("h.redb");
+        let _first = History::open(&path).unwrap();
+
+        let error = History::open(&path).unwrap_err().to_string();
+
+        assert!(error.ends_with("h.redb is open in another program"), "{error}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Many processes that update keys of a durable store, each waiting until its update is safe.
+//!
+//! ```text
+//!   writer ── update ──▶ store: one commit and one sync for all that wait ──▶ acknowledged ──▶ next update
+//!   at the end: close, open again, and hold every key against what was acknowledged
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rusm_protocol::Unit;
+use rusm_runtime::Context;
+use rusm_runtime::store::{Bucket, StorageReport, Store, StoreConfig, defaults};
+
+use crate::card::{Card, Family};
+use crate::kv_ground::{
+    Account, Acknowledged, DURABILITY, Ground, KEYS, Keys, VALUE, WRITERS, Watched, durability, updated,
+};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+
+/// Updates between two looks at the stop flag: an update may take as long as a slow disk does.
+const BATCH: u64 = 1;
+
+/// Many processes that update keys of a durable store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KvStorm;
+
+impl Scenario for KvStorm {
+    fn card(&self) -> Card {
+        Card {
+            id: "kv-storm",
+            family: Family::Actors,
+            label: "Key-value storm",
+            description: "Processes that update keys of the durable store, each waiting until its update is safe.",
+            details: &[
+                "One operation is an update: a key is read, and its new value written, in one transaction that is \
+                 acknowledged when its durability holds.",
+                "Latency is from before the update is sent to after its acknowledgement, so it holds a sync of the disk \
+                 when durability is immediate.",
+                "All that wait share a commit and its sync. With group=off each update has its own, and the rate is \
+                 that of the disk.",
+                "The file is where temporary files go (TMPDIR). In memory, such as on tmpfs, a sync costs nothing: the \
+                 table says which file system it was.",
+                "At the end the store is closed, opened again, and every key is held against what was acknowledged. \
+                 Whether it survives kill -9 and power cuts is shown by tests, not here.",
+            ],
+            ops_label: "updates/s",
+            latency_label: Some("update"),
+            unit: Unit::Count,
+            parameters: &[
+                WRITERS,
+                KEYS,
+                VALUE,
+                DURABILITY,
+                Parameter {
+                    name: "group",
+                    description: "Whether those that wait share a commit.",
+                    kind: Kind::Choice { words: &["on", "off"] },
+                },
+            ],
+            source_file: "crates/bench/src/kv_storm.rs",
+            timed: "update",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let load = Load::of(stage);
+            let config = load.config();
+            let opened = stage.blocking(move || Ground::new().and_then(|ground| Ok((ground.store(config)?, ground))));
+            let (store, ground) = opened.await?;
+            let watched = Watched::on(stage.runtime(), &store);
+            let acknowledged = Arc::new(Acknowledged::new(load.keys));
+            stage.prepared();
+            let workers = stage.workers(Some(load.writers));
+            for index in 0..workers.count {
+                let writer = Writer {
+                    bucket: store.bucket("rows").map_err(|error| RunError::Lacks(error.to_string()))?,
+                    recorder: stage.recorder(),
+                    pace: stage.pace(index, workers.count, workers.duty),
+                    keys: Keys::new(stage.seed().wrapping_add(index), load.keys),
+                    value_bytes: load.value_bytes,
+                    acknowledged: Arc::clone(&acknowledged),
+                };
+                stage.crew(|ctx| writer.run(ctx))?;
+            }
+            stage.stopped().await?;
+            stage.ended().await?;
+            drop(watched);
+
+            let tables = stage.tables().clone();
+            stage
+                .blocking(move || {
+                    let report = store.report();
+                    let account = account(&ground, &store, &acknowledged).map_err(RunError::Lacks)?;
+                    tables.show(load.table(&ground, &report, account));
+                    match account.lost {
+                        0 => Ok(()),
+                        lost => Err(RunError::Lacks(format!("{lost} acknowledged updates are not there any more"))),
+                    }
+                })
+                .await
+        })
+    }
+}
+
+/// Closes the store, opens it again, and looks whether everything is there.
+fn account(ground: &Ground, store: &Store, acknowledged: &Acknowledged) -> Result<Account, String> {
+    store.close();
+    let again = ground.store(StoreConfig::default()).map_err(|error| error.to_string())?;
+    let account = acknowledged.check(&again);
+    again.close();
+    account
+}
+
+/// What was set.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    writers: u64,
+    keys: u64,
+    value_bytes: usize,
+    durability: rusm_runtime::store::Durability,
+    groups: bool,
+}
+
+impl Load {
+    fn of(stage: &Stage) -> Self {
+        let params = stage.params();
+        Self {
+            writers: params.number("writers"),
+            keys: params.number("keys"),
+            value_bytes: params.number("value") as usize,
+            durability: durability(params),
+            groups: params.word("group") == "on",
+        }
+    }
+
+    fn config(&self) -> StoreConfig {
+        StoreConfig {
+            durability: self.durability,
+            group_operations: if self.groups { defaults::GROUP_OPERATIONS } else { 1 },
+            ..StoreConfig::default()
+        }
+    }
+
+    fn table(&self, ground: &Ground, report: &StorageReport, account: Account) -> Table {
+        let columns = [
+            ("file system", ColumnUnit::Text),
+            ("durability", ColumnUnit::Text),
+            ("group", ColumnUnit::Text),
+            ("writers", ColumnUnit::Count),
+            ("updates", ColumnUnit::Count),
+            ("commits", ColumnUnit::Count),
+            ("updates/commit", ColumnUnit::Amount),
+            ("updates/sync", ColumnUnit::Amount),
+            ("sync", ColumnUnit::Ns),
+            ("file", ColumnUnit::Bytes),
+            ("acknowledged", ColumnUnit::Count),
+            ("lost", ColumnUnit::Count),
+        ];
+        let mut table = Table::new("The store", &columns);
+        let per = |whole: u64, part: u64| (part > 0).then(|| whole as f64 / part as f64);
+        table.row([
+            ground.file_system().into(),
+            self.durability.word().into(),
+            if self.groups { "on" } else { "off" }.into(),
+            self.writers.into(),
+            report.operations_total.into(),
+            report.commits_total.into(),
+            per(report.operations_total, report.commits_total).into(),
+            per(report.operations_total, report.syncs_total).into(),
+            per(report.sync_time.as_nanos() as u64, report.syncs_total).into(),
+            report.file_bytes.into(),
+            account.acknowledged.into(),
+            account.lost.into(),
+        ]);
+        table.note("counts are of the whole run, its warm-up too; lost: acknowledged and not there after closing and opening again");
+        table
+    }
+}
+
+struct Writer {
+    bucket: Bucket,
+    recorder: Recorder,
+    pace: Pace,
+    keys: Keys,
+    value_bytes: usize,
+    acknowledged: Arc<Acknowledged>,
+}
+
+impl Writer {
+    async fn run(mut self, ctx: Context) {
+        ctx.set_label("kv writer");
+        while self.pace.turn(&ctx, BATCH).await.is_some() {
+            let (key, bytes) = (self.keys.next(), self.value_bytes);
+            let stamp = self.pace.begin(&mut self.recorder);
+            let update =
+                self.bucket.update(key.to_be_bytes(), move |old| Some(Bytes::from(updated(old.as_deref(), bytes))));
+            let outcome = update.await;
+            self.recorder.end(stamp);
+            if outcome.is_ok() {
+                self.acknowledged.note(key);
+                self.recorder.count(1);
+            } else {
+                self.recorder.fail(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! How a storm lets others run: between its bursts, and for as long as too many processes live.
+
+use rusm_runtime::{Context, Handle};
+
+use crate::meter::Recorder;
+use crate::stage::Stage;
+
+/// How many processes may live while a storm goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveCap {
+    runtime: Handle,
+    live_max: u64,
+}
+
+impl LiveCap {
+    /// So many beside those that were there before the run.
+    pub(crate) fn beside_others(stage: &Stage, most: u64) -> Self {
+        Self { runtime: stage.runtime().clone(), live_max: stage.live_before() + most }
+    }
+
+    /// Lets others run if the burst is over, and for as long as the cap is reached; true if it did.
+    pub(crate) async fn gave_way(&self, ctx: &Context, recorder: &mut Recorder, burst_over: bool) -> bool {
+        let mut gave_way = false;
+        loop {
+            let live = self.runtime.process_count();
+            recorder.saw_live(live, || self.runtime.process_count());
+            let is_full = live >= self.live_max;
+            if is_full || (burst_over && !gave_way) {
+                ctx.yield_now().await;
+                gave_way = true;
+            }
+            if !is_full {
+                return gave_way;
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Load on a server from outside: `rusm loadtest`.
+//!
+//! ```text
+//!   Arrivals: one schedule for all ──▶ connection, a process ── request ──▶ server
+//!      next arrival to whoever is free  ◀── answer ──┘    latency from the intended start, service from the real one
+//! ```
+//!
+//! A load is a scenario like any other, so warm-up, intervals, percentiles, verdicts and the search for rates are the same.
+//! Arrivals are handed to connections that are free, at most one in flight on each: a stalled request keeps one connection
+//! busy, and the arrivals behind it wait only when all are. Their wait counts from when they were meant to begin.
+
+mod arrivals;
+mod connection;
+mod http;
+mod options;
+mod search;
+mod sse;
+mod tcp;
+mod ws;
+
+pub use options::{LoadError, LoadOptions, LoadProtocol};
+pub use search::{SearchOptions, find_max};
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::Unit;
+use rusm_runtime::Config;
+
+use crate::card::{Card, Family};
+use crate::document::{Document, Kind};
+use crate::headless::{HeadlessError, check_duration, drive_plan};
+use crate::machine::Machine;
+use crate::parameter::Params;
+use crate::plan::Plan;
+use crate::profile::Profile;
+use crate::recipe::Recipe;
+use crate::report::Report;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenario_bed::ScenarioBed;
+use crate::schedule::Rate;
+use crate::series::RUNS_MAX;
+use crate::stage::Stage;
+
+use arrivals::Arrivals;
+use connection::{Faults, Worker};
+
+/// A load that was checked and whose server answers.
+#[derive(Debug)]
+pub struct Load {
+    options: LoadOptions,
+    plan: Plan,
+    faults: Faults,
+}
+
+impl Load {
+    /// Looks up the server and asks it once.
+    ///
+    /// # Errors
+    /// [`LoadError`] when there is no such server, or it answers otherwise than it should.
+    pub fn prepare(options: LoadOptions) -> Result<Self, LoadError> {
+        let target = options.target()?;
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let reactor = reactor.map_err(|source| LoadError::Reactor { source })?;
+        let target = reactor.block_on(connection::probe(target))?;
+        let faults = Faults::default();
+        // A plan lives as long as the program: one is made for each command.
+        let scenario: &'static LoadScenario =
+            Box::leak(Box::new(LoadScenario { target: Arc::new(target), faults: faults.clone() }));
+        let plan = Plan { scenario, profile: Profile::Max, params: Params::default(), rate: None, seed: 1 };
+        Ok(Self { options, plan, faults })
+    }
+
+    /// Checks how it is to run, which needs no server.
+    ///
+    /// # Errors
+    /// [`HeadlessError`] when the rate, the duration or the number of runs is out of range.
+    pub fn check(recipe: &Recipe) -> Result<Option<Rate>, HeadlessError> {
+        if !(1..=RUNS_MAX).contains(&recipe.runs) {
+            return Err(HeadlessError::Runs { runs: recipe.runs });
+        }
+        check_duration(Duration::from_millis(recipe.duration_ms))?;
+        let rate = recipe.rate_per_sec.map(Rate::from_per_sec).transpose();
+        rate.map_err(|error| HeadlessError::Request(error.into()))
+    }
+
+    /// Runs it as often as a recipe says, in an open loop if the recipe has a rate.
+    ///
+    /// # Errors
+    /// [`HeadlessError`] when nothing could be run.
+    pub fn run(
+        &self,
+        recipe: &Recipe,
+        runtime: &Config,
+        mut seen: impl FnMut(u32, &Report),
+    ) -> Result<Document, HeadlessError> {
+        let rate = Self::check(recipe)?;
+        let recipe = self.recipe(recipe);
+        let (machine, options) = (Machine::look(), recipe.options(runtime));
+        let mut runs = Vec::new();
+        for number in 1..=recipe.runs {
+            let report = drive_plan(Plan { rate, ..self.plan.clone() }, &options, |_| ())?;
+            let report = Report { params: recipe.params.clone(), ..report };
+            seen(number, &report);
+            runs.push(report);
+        }
+        Ok(Document::of(Kind::Loadtest, recipe, machine, runs))
+    }
+
+    /// What failed and how often, the most frequent first.
+    pub fn faults(&self) -> Vec<(String, u64)> {
+        self.faults.read()
+    }
+
+    /// The load as a system whose highest rate is looked for.
+    pub fn bed(&self, recipe: &Recipe, runtime: Config) -> ScenarioBed {
+        ScenarioBed::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
+    }
+
+    /// The name that it has in reports.
+    pub fn scenario(&self) -> &'static str {
+        self.options.protocol.scenario()
+    }
+
+    /// What its operations are called.
+    pub fn ops_label(&self) -> &'static str {
+        self.plan.scenario.card().ops_label
+    }
+
+    fn recipe(&self, recipe: &Recipe) -> Recipe {
+        Recipe { scenario: self.scenario().to_owned(), params: self.options.to_params(), ..recipe.clone() }
+    }
+}
+
+/// A load as a scenario; it is in no catalogue.
+#[derive(Debug)]
+struct LoadScenario {
+    target: Arc<options::Target>,
+    faults: Faults,
+}
+
+impl Scenario for LoadScenario {
+    fn card(&self) -> Card {
+        let (ops_label, timed) = match self.target.options.protocol {
+            LoadProtocol::Http => ("requests/s", "request"),
+            LoadProtocol::Ws => ("messages/s", "echo"),
+            LoadProtocol::Sse => ("streams/s", "stream"),
+            LoadProtocol::Tcp => ("exchanges/s", "exchange"),
+        };
+        Card {
+            id: self.target.options.protocol.scenario(),
+            family: Family::Actors,
+            label: "Load test",
+            description: "Load on a server from outside.",
+            details: &[],
+            ops_label,
+            latency_label: Some("intended start to the last byte"),
+            unit: Unit::Count,
+            parameters: &[],
+            source_file: "crates/bench/src/load.rs",
+            timed,
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn loads_neighbour(&self) -> bool {
+        self.target.address.ip().is_loopback()
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let arrivals = Arc::new(Arrivals::new(stage.rate(), Instant::now()));
+            for _ in 0..self.target.options.connections {
+                let worker = Worker {
+                    target: Arc::clone(&self.target),
+                    arrivals: Arc::clone(&arrivals),
+                    recorder: stage.recorder(),
+                    meter: Arc::clone(stage.meter()),
+                    threads: stage.cores(),
+                    stop: stage.stop_flag(),
+                    faults: self.faults.clone(),
+                };
+                stage.crew(move |ctx| worker.run(ctx))?;
+            }
+            stage.stopped().await
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! HTTP/1.1 as a client that loads a server needs it: one request at a time on a connection that is kept.
+//!
+//! A server may close a connection that it keeps whenever it likes: one that is gone before a request is replaced, and no failure.
+//! An answer ends by its length, by its last chunk, or by the end of the connection. What it holds is read and thrown away.
+
+use std::io::ErrorKind;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The longest head of an answer.
+const HEAD_MAX: usize = 64 << 10;
+/// Headers of an answer at most.
+const HEADERS_MAX: usize = 100;
+const READ: usize = 16 << 10;
+
+/// A connection to a server that speaks HTTP.
+pub(crate) struct HttpLink {
+    stream: TcpStream,
+    /// What was read and not used yet.
+    buffer: Vec<u8>,
+}
+
+/// The head of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) body: Body,
+    /// Whether the connection stays open after the body.
+    pub(super) keeps: bool,
+    pub(super) is_event_stream: bool,
+}
+
+/// How the rest of a body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks, of whose present one so many bytes are left.
+    Chunked(u64),
+    /// Up to the end of the connection.
+    UntilClose,
+}
+
+impl HttpLink {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, buffer: Vec::with_capacity(READ) }
+    }
+
+    /// Whether the server has closed the connection, or said on it what nobody asked for, since the last answer.
+    pub(super) fn is_gone(&self) -> bool {
+        // What was read together with the last answer is not hidden: the next request fails by it.
+        self.buffer.is_empty()
+            && !self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Sends a request and reads the whole answer; whether the connection can be used again.
+    pub(super) async fn request(&mut self, request: &[u8], method: &str) -> Result<bool, String> {
+        self.send(request).await?;
+        let mut head = self.head(method).await?;
+        while self.part(&mut head.body, |_| ()).await? {}
+        if head.status >= 400 {
+            return Err(format!("status {}", head.status));
+        }
+        Ok(head.keeps)
+    }
+
+    pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), String> {
+        self.stream.write_all(request).await.map_err(|error| format!("cannot send: {error}"))
+    }
+
+    /// Reads the head of an answer.
+    pub(super) async fn head(&mut self, method: &str) -> Result<Head, String> {
+        loop {
+            match parse_head(&self.buffer, method)? {
+                // An answer such as 100 Continue comes before the real one.
+                Some((len, head)) if head.status < 200 => drop(self.buffer.drain(..len)),
+                Some((len, head)) => {
+                    self.buffer.drain(..len);
+                    return Ok(head);
+                }
+                None if self.buffer.len() > HEAD_MAX => return Err(format!("a head of over {HEAD_MAX} bytes")),
+                None if self.fill().await? => {}
+                None => return Err("the server closed the connection".to_owned()),
+            }
+        }
+    }
+
+    /// Reads a part of a body and hands it on; false when there is none left.
+    pub(super) async fn part(&mut self, body: &mut Body, mut seen: impl FnMut(&[u8])) -> Result<bool, String> {
+        if *body == Body::Length(0) {
+            return Ok(false);
+        }
+        if *body == Body::Chunked(0) && !self.chunk(body).await? {
+            return Ok(false);
+        }
+        if self.buffer.is_empty() && !self.fill().await? {
+            return match body {
+                Body::UntilClose => Ok(false),
+                Body::Length(_) | Body::Chunked(_) => Err("the server closed the connection in an answer".to_owned()),
+            };
+        }
+        let have = self.buffer.len() as u64;
+        let used = match body {
+            Body::Length(left) | Body::Chunked(left) => {
+                let used = have.min(*left);
+                *left -= used;
+                used
+            }
+            Body::UntilClose => have,
+        } as usize;
+        seen(&self.buffer[..used]);
+        self.buffer.drain(..used);
+        if *body == Body::Chunked(0) {
+            self.line_end().await?;
+        }
+        Ok(true)
+    }
+
+    /// Reads the size of the next chunk; false after the last, whose trailers are read too.
+    async fn chunk(&mut self, body: &mut Body) -> Result<bool, String> {
+        loop {
+            match httparse::parse_chunk_size(&self.buffer) {
+                Ok(httparse::Status::Complete((len, size))) => {
+                    self.buffer.drain(..len);
+                    *body = Body::Chunked(size);
+                    if size > 0 {
+                        return Ok(true);
+                    }
+                    // Trailers end, as heads do, by an empty line.
+                    while self.trailer().await? > 0 {}
+                    *body = Body::Length(0);
+                    return Ok(false);
+                }
+                Ok(httparse::Status::Partial) if self.buffer.len() < HEAD_MAX && self.fill().await? => {}
+                _ => return Err("a chunk without a size".to_owned()),
+            }
+        }
+    }
+
+    /// Drops a line and says how long it was.
+    async fn trailer(&mut self) -> Result<usize, String> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                self.buffer.drain(..end + 2);
+                return Ok(end);
+            }
+            if self.buffer.len() > HEAD_MAX || !self.fill().await? {
+                return Err("chunks without an end".to_owned());
+            }
+        }
+    }
+
+    async fn line_end(&mut self) -> Result<(), String> {
+        match self.trailer().await? {
+            0 => Ok(()),
+            _ => Err("a chunk longer than it said".to_owned()),
+        }
+    }
+
+    /// Reads what is there; false at the end of the connection.
+    async fn fill(&mut self) -> Result<bool, String> {
+        self.buffer.reserve(READ);
+        let read = self.stream.read_buf(&mut self.buffer).await;
+        read.map(|len| len > 0).map_err(|error| format!("cannot read: {error}"))
+    }
+}
+
+/// The head at the start of what was read, with its length; `None` if it is not whole yet.
+fn parse_head(bytes: &[u8], method: &str) -> Result<Option<(usize, Head)>, String> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let len = match response.parse(bytes).map_err(|error| format!("no HTTP: {error}"))? {
+        httparse::Status::Complete(len) => len,
+        httparse::Status::Partial => return Ok(None),
+    };
+    let status = response.code.unwrap_or(0);
+    let value = |name: &str| {
+        let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| String::from_utf8_lossy(header.value).to_ascii_lowercase())
+    };
+    let has =
+        |name: &str, word: &str| value(name).is_some_and(|value| value.split(',').any(|part| part.trim() == word));
+    let length = value("content-length")
+        .map(|text| text.parse::<u64>().map_err(|error| format!("a length of {text:?}: {error}")));
+    let body = if method == "HEAD" || status < 200 || status == 204 || status == 304 {
+        Body::Length(0)
+    } else if has("transfer-encoding", "chunked") {
+        Body::Chunked(0)
+    } else {
+        length.transpose()?.map_or(Body::UntilClose, Body::Length)
+    };
+    let keeps = body != Body::UntilClose
+        && !has("connection", "close")
+        && (response.version == Some(1) || has("connection", "keep-alive"));
+    let is_event_stream = value("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+    Ok(Some((len, Head { status, body, keeps, is_event_stream })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(text: &str) -> Head {
+        parse_head(text.as_bytes(), "GET").unwrap().unwrap().1
+    }
+
+    #[test]
+    fn the_end_of_an_answer_is_told_by_its_head() {
+        let length = head("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n");
+        let chunked = head("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let old = head("HTTP/1.0 200 OK\r\n\r\n");
+        let none = head("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+
+        assert_eq!([length.body, chunked.body, old.body], [Body::Length(12), Body::Chunked(0), Body::UntilClose]);
+        assert_eq!([length.keeps, chunked.keeps, old.keeps, none.keeps], [true, true, false, false]);
+        assert_eq!(none.body, Body::Length(0));
+        assert_eq!(
+            parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HEAD").unwrap().unwrap().1.body,
+            Body::Length(0)
+        );
+    }
+
+    #[test]
+    fn what_is_no_http_is_said_and_half_a_head_is_waited_for() {
+        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nContent-", "GET"), Ok(None));
+        assert!(parse_head(b"SSH-2.0-OpenSSH\r\n", "GET").unwrap_err().starts_with("no HTTP: "));
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "GET").is_err());
+    }
+}

@@ -1,0 +1,407 @@
+//! What to load, and how it is told in a report so that it can be run once more.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Connections at most.
+const CONNECTIONS_MAX: u32 = 100_000;
+/// Bytes of a message at most.
+const PAYLOAD_MAX: usize = 16 << 20;
+/// Events of a stream at most.
+const EVENTS_MAX: u32 = 1_000_000;
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadProtocol {
+    /// One operation is a request and its whole answer, on a connection that is kept.
+    #[default]
+    Http,
+    /// One operation is a message and the next message that comes, on a connection that is kept.
+    Ws,
+    /// One operation is a connection, a request and so many events.
+    Sse,
+    /// One operation is so many bytes there and as many back, on a connection that is kept.
+    Tcp,
+}
+
+impl LoadProtocol {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Http, Self::Ws, Self::Sse, Self::Tcp];
+
+    /// What URLs of it begin with.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Http | Self::Sse => "http",
+            Self::Ws => "ws",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// The name of its loads in reports.
+    pub const fn scenario(self) -> &'static str {
+        match self {
+            Self::Http => "loadtest-http",
+            Self::Ws => "loadtest-ws",
+            Self::Sse => "loadtest-sse",
+            Self::Tcp => "loadtest-tcp",
+        }
+    }
+
+    const fn default_port(self) -> Option<u16> {
+        match self {
+            Self::Http | Self::Sse | Self::Ws => Some(80),
+            Self::Tcp => None,
+        }
+    }
+}
+
+/// What to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// What the server speaks.
+    pub protocol: LoadProtocol,
+    /// Where it is, such as `http://127.0.0.1:8080/path`.
+    pub url: String,
+    /// Connections, and so the most that is in flight, 1–100,000. Default 64.
+    pub connections: u32,
+    /// The method of HTTP requests. Default GET.
+    pub method: String,
+    /// Further headers of HTTP requests, each as `name: value`.
+    pub headers: Vec<String>,
+    /// The body of HTTP requests; empty is none.
+    pub body: String,
+    /// Bytes of each message by WebSocket or TCP, 1 B to 16 MiB. Default 64.
+    pub payload: usize,
+    /// Events that end an operation by SSE, 1–1,000,000. Default 1.
+    pub events: u32,
+    /// After how long an operation has failed. Default 10 s.
+    pub timeout: Duration,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            protocol: LoadProtocol::Http,
+            url: String::new(),
+            connections: 64,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: String::new(),
+            payload: 64,
+            events: 1,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a server is not loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// Use a URL of the protocol.
+    #[error("{url:?} is no URL of this kind: it is {scheme}://host:port{}", if *.scheme == "tcp" { "" } else { "/path" })]
+    Url {
+        /// What was given.
+        url: String,
+        /// What it begins with.
+        scheme: &'static str,
+    },
+    /// Use the server's plain port.
+    #[error("{url:?} is encrypted, and loadtest speaks {scheme}:// alone")]
+    Encrypted {
+        /// What was given.
+        url: String,
+        /// What it may begin with.
+        scheme: &'static str,
+    },
+    /// Use a number in the range.
+    #[error("{name} of {value} is not between 1 and {max}")]
+    OutOfRange {
+        /// What was set.
+        name: &'static str,
+        /// To what.
+        value: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Use a method or a header that HTTP allows.
+    #[error("{name} {value:?} is none that HTTP allows")]
+    Header {
+        /// What was set.
+        name: &'static str,
+        /// To what.
+        value: String,
+    },
+    /// There is no such server.
+    #[error("cannot find {host}: {source}")]
+    Lookup {
+        /// The host and port.
+        host: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It does not answer as it should.
+    #[error("{url}: {reason}")]
+    Probe {
+        /// Where.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The system refuses a reactor.
+    #[error("cannot wait for sockets: {source}")]
+    Reactor {
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The report that a load was to be made from is of something else.
+    #[error("the report is of {scenario}, and no load test")]
+    NoLoad {
+        /// What it is of.
+        scenario: String,
+    },
+}
+
+impl LoadError {
+    /// Whether the server is at fault and not what was asked for.
+    pub const fn is_of_server(&self) -> bool {
+        matches!(self, Self::Lookup { .. } | Self::Probe { .. } | Self::Reactor { .. })
+    }
+}
+
+/// A server that was found.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) options: LoadOptions,
+    /// The address that is loaded.
+    pub(crate) address: SocketAddr,
+    /// All that the host has, in the order in which they are tried: `localhost` has two.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Host and port, as requests name them.
+    pub(crate) host: String,
+    pub(crate) path: String,
+    /// What is sent for each operation.
+    pub(crate) request: Vec<u8>,
+}
+
+impl LoadOptions {
+    /// Checks everything and finds the server.
+    pub(crate) fn target(&self) -> Result<Target, LoadError> {
+        let ranges = [
+            ("connections", u64::from(self.connections), u64::from(CONNECTIONS_MAX)),
+            ("payload", self.payload as u64, PAYLOAD_MAX as u64),
+            ("events", u64::from(self.events), u64::from(EVENTS_MAX)),
+        ];
+        if let Some((name, value, max)) = ranges.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
+            return Err(LoadError::OutOfRange { name, value, max });
+        }
+        let (host, path) = self.split_url()?;
+        let source = |source| LoadError::Lookup { host: host.clone(), source };
+        let addresses: Vec<SocketAddr> = host.to_socket_addrs().map_err(source)?.collect();
+        let none = || source(io::Error::new(io::ErrorKind::NotFound, "no address"));
+        let address = *addresses.first().ok_or_else(none)?;
+        let request = match self.protocol {
+            LoadProtocol::Http | LoadProtocol::Sse => self.http_request(&host, &path)?,
+            LoadProtocol::Ws | LoadProtocol::Tcp => vec![b'x'; self.payload],
+        };
+        Ok(Target { options: self.clone(), address, addresses, host, path, request })
+    }
+
+    /// Host with port, and path with query.
+    fn split_url(&self) -> Result<(String, String), LoadError> {
+        let scheme = self.protocol.scheme();
+        let fault = || LoadError::Url { url: self.url.clone(), scheme };
+        let rest = match self.url.split_once("://") {
+            Some((given, rest)) if given == scheme => rest,
+            Some(("https" | "wss", _)) => return Err(LoadError::Encrypted { url: self.url.clone(), scheme }),
+            _ => return Err(fault()),
+        };
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if host.is_empty() || host.contains('@') || !printable(host) || !printable(path) {
+            return Err(fault());
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let after_address = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
+        let host = match (after_address.rsplit_once(':'), self.protocol.default_port()) {
+            (Some((_, port)), _) if port.parse::<u16>().is_ok() => host.to_owned(),
+            (None, Some(port)) => format!("{host}:{port}"),
+            _ => return Err(fault()),
+        };
+        Ok((host, path))
+    }
+
+    fn http_request(&self, host: &str, path: &str) -> Result<Vec<u8>, LoadError> {
+        let is_token = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        };
+        if !is_token(&self.method) {
+            return Err(LoadError::Header { name: "method", value: self.method.clone() });
+        }
+        let mut given = Vec::new();
+        for header in &self.headers {
+            let good = header
+                .split_once(':')
+                .filter(|(name, value)| is_token(name) && !value.bytes().any(|byte| byte < b' ' && byte != b'\t'));
+            let Some((name, _)) = good else {
+                return Err(LoadError::Header { name: "header", value: header.clone() });
+            };
+            given.push(name);
+        }
+        // What is given by name is not said a second time: servers refuse a request with two hosts or two lengths.
+        let ours = |name: &str, value: &str| {
+            let is_given = given.iter().any(|given| given.eq_ignore_ascii_case(name));
+            if is_given { String::new() } else { format!("{name}: {value}\r\n") }
+        };
+        let is_stream = self.protocol == LoadProtocol::Sse;
+        let mut head = format!("{} {path} HTTP/1.1\r\n", self.method);
+        head.push_str(&ours("Host", host));
+        head.push_str(&ours("User-Agent", "rusm"));
+        head.extend(self.headers.iter().flat_map(|header| [header, "\r\n"]));
+        if is_stream {
+            head.push_str(&ours("Accept", "text/event-stream"));
+        }
+        if !self.body.is_empty() {
+            head.push_str(&ours("Content-Length", &self.body.len().to_string()));
+        }
+        head.push_str("\r\n");
+        Ok([head.as_bytes(), self.body.as_bytes()].concat())
+    }
+
+    /// As it stands in a report.
+    pub fn to_params(&self) -> BTreeMap<String, String> {
+        let mut params: BTreeMap<String, String> = [
+            ("url", self.url.clone()),
+            ("connections", self.connections.to_string()),
+            ("timeout_ms", self.timeout.as_millis().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let mut add = |name: &str, value: String| drop(params.insert(name.to_owned(), value));
+        match self.protocol {
+            LoadProtocol::Http | LoadProtocol::Sse => {
+                add("method", self.method.clone());
+                if !self.headers.is_empty() {
+                    add("headers", self.headers.join("\n"));
+                }
+                if !self.body.is_empty() {
+                    add("body", self.body.clone());
+                }
+            }
+            LoadProtocol::Ws | LoadProtocol::Tcp => add("payload", self.payload.to_string()),
+        }
+        if self.protocol == LoadProtocol::Sse {
+            add("events", self.events.to_string());
+        }
+        params
+    }
+
+    /// From a report.
+    ///
+    /// # Errors
+    /// [`LoadError::NoLoad`] when the report is of something else.
+    pub fn of_params(scenario: &str, params: &BTreeMap<String, String>) -> Result<Self, LoadError> {
+        let protocol = LoadProtocol::ALL.into_iter().find(|protocol| protocol.scenario() == scenario);
+        let protocol = protocol.ok_or_else(|| LoadError::NoLoad { scenario: scenario.to_owned() })?;
+        let base = Self::default();
+        let text = |name: &str| params.get(name).cloned();
+        let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
+        Ok(Self {
+            protocol,
+            url: text("url").unwrap_or_default(),
+            connections: number("connections").map_or(base.connections, |number| number as u32),
+            method: text("method").unwrap_or(base.method),
+            headers: text("headers").map_or(base.headers, |text| text.lines().map(str::to_owned).collect()),
+            body: text("body").unwrap_or(base.body),
+            payload: number("payload").map_or(base.payload, |number| number as usize),
+            events: number("events").map_or(base.events, |number| number as u32),
+            timeout: number("timeout_ms").map_or(base.timeout, Duration::from_millis),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(protocol: LoadProtocol, url: &str) -> LoadOptions {
+        LoadOptions { protocol, url: url.to_owned(), ..LoadOptions::default() }
+    }
+
+    #[test]
+    fn a_request_says_what_was_set() {
+        let options = LoadOptions {
+            method: "POST".to_owned(),
+            headers: vec!["X-Kind: a".to_owned()],
+            body: "abc".to_owned(),
+            ..options(LoadProtocol::Http, "http://127.0.0.1:81?q=1")
+        };
+
+        let target = options.target().unwrap();
+
+        assert_eq!(
+            String::from_utf8(target.request).unwrap(),
+            "POST /?q=1 HTTP/1.1\r\nHost: 127.0.0.1:81\r\nUser-Agent: rusm\r\nX-Kind: a\r\nContent-Length: 3\r\n\r\nabc"
+        );
+    }
+
+    #[test]
+    fn a_header_that_was_given_takes_the_place_of_ours() {
+        let given = ["host: a.example", "USER-AGENT: me", "content-length: 3", "accept: */*"];
+        let options = LoadOptions {
+            headers: given.map(str::to_owned).to_vec(),
+            body: "abc".to_owned(),
+            ..options(LoadProtocol::Sse, "http://127.0.0.1:81/")
+        };
+
+        let request = String::from_utf8(options.target().unwrap().request).unwrap();
+
+        assert_eq!(request, format!("GET / HTTP/1.1\r\n{}\r\n\r\nabc", given.join("\r\n")));
+    }
+
+    #[test]
+    fn options_survive_a_report() {
+        for protocol in LoadProtocol::ALL {
+            let mut options = options(protocol, &format!("{}://127.0.0.1:1/", protocol.scheme()));
+            options.connections = 3;
+            match protocol {
+                LoadProtocol::Http | LoadProtocol::Sse => options.headers = vec!["a: b".to_owned(), "c: d".to_owned()],
+                LoadProtocol::Ws | LoadProtocol::Tcp => options.payload = 5,
+            }
+
+            assert_eq!(LoadOptions::of_params(protocol.scenario(), &options.to_params()).unwrap(), options);
+        }
+        assert!(LoadOptions::of_params("fan-in", &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn mistakes_are_refused_before_anything_is_sent() {
+        let refusal = |options: LoadOptions| options.target().unwrap_err().to_string();
+        let good = options(LoadProtocol::Http, "http://127.0.0.1:1/");
+
+        assert_eq!(
+            refusal(options(LoadProtocol::Http, "ftp://x/")),
+            "\"ftp://x/\" is no URL of this kind: it is http://host:port/path"
+        );
+        assert_eq!(
+            refusal(options(LoadProtocol::Ws, "wss://x/")),
+            "\"wss://x/\" is encrypted, and loadtest speaks ws:// alone"
+        );
+        for url in ["tcp://localhost", "tcp://:", "tcp://x:99999", "tcp://a b:1"] {
+            assert!(refusal(options(LoadProtocol::Tcp, url)).contains("it is tcp://host:port"), "{url}");
+        }
+        assert_eq!(
+            refusal(LoadOptions { connections: 0, ..good.clone() }),
+            "connections of 0 is not between 1 and 100000"
+        );
+        assert_eq!(
+            refusal(LoadOptions { method: "GET /x".to_owned(), ..good.clone() }),
+            "method \"GET /x\" is none that HTTP allows"
+        );
+        assert!(refusal(LoadOptions { headers: vec!["a: b\r\nc: d".to_owned()], ..good }).starts_with("header "));
+    }
+}

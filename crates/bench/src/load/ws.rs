@@ -1,0 +1,34 @@
+//! A message there and a message back by WebSocket.
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::options::Target;
+
+/// A connection to a server that answers each message.
+pub(crate) struct WsLink(WebSocketStream<TcpStream>);
+
+impl WsLink {
+    pub(super) async fn open(stream: TcpStream, target: &Target) -> Result<Self, String> {
+        let url = format!("ws://{}{}", target.host, target.path);
+        let (socket, _) = client_async(url, stream).await.map_err(|error| format!("no WebSocket: {error}"))?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a message and waits for the next one.
+    pub(super) async fn echo(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let message = Message::Binary(Bytes::copy_from_slice(bytes));
+        self.0.send(message).await.map_err(|error| format!("cannot send: {error}"))?;
+        while let Some(answer) = self.0.next().await {
+            match answer.map_err(|error| format!("cannot read: {error}"))? {
+                Message::Binary(_) | Message::Text(_) => return Ok(true),
+                Message::Close(_) => break,
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            }
+        }
+        Err("the server closed the connection".to_owned())
+    }
+}

@@ -1,0 +1,39 @@
+//! The known name that a mistyped one most likely meant.
+
+/// The nearest of `known`, if one is near enough to be worth naming.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.into_iter().map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.7).then_some(best.1)
+}
+
+/// The end of an error message about an unknown name.
+pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(name, known.clone()) {
+        return format!("did you mean {near:?}?");
+    }
+    let all: Vec<&str> = known.into_iter().collect();
+    if all.is_empty() {
+        return "there are none".to_owned();
+    }
+    format!("known are {}", all.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_finds_the_name_it_meant() {
+        let known = ["spawn-storm", "ping-pong", "fan-in"];
+
+        assert_eq!(nearest("spwan-storm", known), Some("spawn-storm"));
+        assert_eq!(nearest("pingpong", known), Some("ping-pong"));
+    }
+
+    #[test]
+    fn a_name_like_no_other_gets_the_whole_list() {
+        assert_eq!(suggestion("xyzzy", ["light", "max"]), "known are light, max");
+        assert_eq!(suggestion("xyzzy", []), "there are none");
+    }
+}

@@ -1,0 +1,199 @@
+//! A message there and a message back: what passing a message between two processes costs.
+//!
+//! ```text
+//!   pinger ── ping (number, payload) ──▶ ponger
+//!      ▲────── pong (the same) ────────────┘        one in flight per pair
+//! ```
+
+mod guests;
+
+use rusm_protocol::Unit;
+use rusm_runtime::{Context, Pid};
+
+use crate::card::{Card, Family};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::{Stage, expect};
+
+/// Round trips between two looks at the stop flag.
+const BATCH: u64 = 64;
+
+/// A message there and a message back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PingPong;
+
+impl Scenario for PingPong {
+    fn card(&self) -> Card {
+        Card {
+            id: "ping-pong",
+            family: Family::Actors,
+            label: "Ping-pong",
+            description: "Pairs of processes that send one message back and forth.",
+            details: &[
+                "One operation is a message delivered: a round trip is two.",
+                "Latency is the round trip, from before the ping is sent to after the pong is received.",
+                "Each pair has one message in flight, so with one pair the rate is the inverse of the latency.",
+                "A payload is written by the pinger and read by the ponger, byte by byte, and moves without a copy; \
+                 a byte that is not what it should be counts as an error.",
+                "The runtime brings a pair together on one scheduler. With placement=other each of a pair is pinned to \
+                 a scheduler of its own, and the figure is what a message between cores costs.",
+                "With body=module both of a pair are guests, a message is copied into and out of their memories, and the \
+                 payload is only carried. The pinger times the last of each row of at most 64 round trips; in an open \
+                 loop latency is that of a row.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("round trip"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "pairs",
+                    description: "Pairs of processes; auto is the profile's number of workers.",
+                    kind: Kind::AutoCount { min: 1, max: 100_000 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes that each message carries beside its number.",
+                    kind: Kind::Bytes { min: 0, max: 1 << 20, default: 0 },
+                },
+                Parameter {
+                    name: "placement",
+                    description: "Where a pair runs: as the runtime likes, pinned to the same scheduler, or to two.",
+                    kind: Kind::Choice { words: &["free", "same", "other"] },
+                },
+                Parameter {
+                    name: "body",
+                    description: "What the processes are: native, or instances of a WebAssembly module.",
+                    kind: Kind::Choice { words: &["native", "module"] },
+                },
+            ],
+            source_file: "crates/bench/src/ping_pong.rs",
+            timed: "round trip",
+            ops_per_timed: 2,
+            sampling: 32,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            if stage.params().word("body") == "module" {
+                return guests::run(stage).await;
+            }
+            stage.prepared();
+            let workers = stage.workers(stage.params().auto_number("pairs"));
+            let payload = stage.params().number("payload") as usize;
+            let apart = match stage.params().word("placement") {
+                "free" => None,
+                "same" => Some(0),
+                _ if stage.cores() < 2 => {
+                    return Err(RunError::Lacks(
+                        "placement=other needs two schedulers and this node has one: start it with --schedulers 2"
+                            .into(),
+                    ));
+                }
+                _ => Some(1),
+            };
+            for index in 0..workers.count {
+                let [here, there] = places(apart, index as usize, stage.cores());
+                let recorder = stage.recorder();
+                let ponger = if payload == 0 {
+                    stage.crew_at(there, pong)?
+                } else {
+                    let recorder = stage.recorder();
+                    stage.crew_at(there, |ctx| pong_payload(ctx, recorder))?
+                };
+                let sender = Pinger { ponger, recorder, pace: stage.pace(index, workers.count, workers.duty) };
+                if payload == 0 {
+                    stage.crew_at(here, |ctx| sender.run(ctx))?;
+                } else {
+                    stage.crew_at(here, move |ctx| sender.run_payload(ctx, payload))?;
+                }
+            }
+            stage.stopped().await
+        })
+    }
+}
+
+/// The schedulers of a pair, so many apart; `None` leaves it to the runtime.
+fn places(apart: Option<usize>, pair: usize, schedulers: usize) -> [Option<usize>; 2] {
+    [0, 1].map(|side| apart.map(|apart| (pair + side * apart) % schedulers))
+}
+
+type Ping = (Pid, u64);
+type PingPayload = (Pid, u64, Vec<u8>);
+type Pong = (u64, Vec<u8>);
+
+async fn pong(ctx: Context) {
+    ctx.set_label("ponger");
+    loop {
+        let (from, number): Ping = expect(ctx.receive().await);
+        ctx.send(from, number).await;
+    }
+}
+
+async fn pong_payload(ctx: Context, mut recorder: Recorder) {
+    ctx.set_label("ponger");
+    loop {
+        let (from, number, payload): PingPayload = expect(ctx.receive().await);
+        if payload.iter().any(|byte| *byte != number as u8) {
+            recorder.fail(1);
+        }
+        ctx.send(from, (number, payload)).await;
+    }
+}
+
+struct Pinger {
+    ponger: Pid,
+    recorder: Recorder,
+    pace: Pace,
+}
+
+impl Pinger {
+    async fn run(mut self, ctx: Context) {
+        ctx.set_label("pinger");
+        let mut number = 0;
+        while let Some(turn) = self.pace.turn(&ctx, BATCH).await {
+            for _ in 0..turn {
+                number += 1;
+                let stamp = self.pace.begin(&mut self.recorder);
+                ctx.send(self.ponger, (ctx.pid(), number)).await;
+                let answer: u64 = expect(ctx.receive().await);
+                self.recorder.end(stamp);
+                self.count(answer == number);
+            }
+        }
+    }
+
+    async fn run_payload(mut self, ctx: Context, bytes: usize) {
+        ctx.set_label("pinger");
+        let mut number = 0;
+        let mut payload = vec![0; bytes];
+        while let Some(turn) = self.pace.turn(&ctx, BATCH).await {
+            for _ in 0..turn {
+                number += 1;
+                let stamp = self.pace.begin(&mut self.recorder);
+                payload.fill(number as u8);
+                ctx.send(self.ponger, (ctx.pid(), number, payload)).await;
+                let answer: Pong = expect(ctx.receive().await);
+                payload = answer.1;
+                self.recorder.end(stamp);
+                self.count(answer.0 == number);
+            }
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, right: bool) {
+        if right {
+            self.recorder.count(2);
+        } else {
+            self.recorder.fail(1);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The pairs as guests: a clerk tells a pinger how many round trips to play, and counts them.
+//!
+//! ```text
+//!   clerk ── call: at most 64 round trips ──▶ pinger ◀── messages ──▶ ponger      both are instances
+//!      ▲── how long the last took, how many were wrong ──┘
+//! ```
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_runtime::{Context, ExitReason};
+
+use super::BATCH;
+use crate::guests::{Code, Guests, PAGE_BYTES, message, number, words};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::run::RunError;
+use crate::stage::Stage;
+
+/// Bytes of a message before its payload: the pinger's pid, and a number.
+const HEAD_BYTES: u64 = 16;
+/// Where the pinger's message begins in its memory.
+const MESSAGE_PLACE: u64 = 64;
+/// How long a row of round trips may take.
+const ROW_WITHIN: Duration = Duration::from_secs(10);
+
+/// Plays ping-pong between guests.
+pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
+    if stage.params().word("placement") != "free" {
+        return Err(RunError::Lacks(
+            "guests run where the runtime likes: leave placement=free with body=module".into(),
+        ));
+    }
+    let workers = stage.workers(stage.params().auto_number("pairs"));
+    let bytes = HEAD_BYTES + stage.params().number("payload");
+    let pages = (MESSAGE_PLACE + bytes).div_ceil(PAGE_BYTES);
+    let config = WasmConfig {
+        capacity: 2 * workers.count as u32,
+        memory_max_bytes: pages * PAGE_BYTES,
+        parts_max: 1,
+        ..WasmConfig::default()
+    };
+    let guests = Guests::start(stage, config).await?;
+    let asks = guests.load(stage, "pinger", Code::of(include_str!("../guests/pinger.wat"), pages)).await?;
+    let answers = guests.load(stage, "ponger", Code::of(include_str!("../guests/ponger.wat"), pages)).await?;
+    stage.prepared();
+    for index in 0..workers.count {
+        let clerk = Clerk {
+            wasm: guests.wasm.clone(),
+            asks: asks.clone(),
+            answers: answers.clone(),
+            bytes,
+            recorder: stage.recorder(),
+            pace: stage.pace(index, workers.count, workers.duty),
+        };
+        stage.crew(|ctx| clerk.run(ctx))?;
+    }
+    stage.stopped().await?;
+    stage.ended().await
+}
+
+struct Clerk {
+    wasm: Wasm,
+    asks: Module,
+    answers: Module,
+    bytes: u64,
+    recorder: Recorder,
+    pace: Pace,
+}
+
+impl Clerk {
+    async fn run(mut self, ctx: Context) -> Result<(), RunError> {
+        ctx.set_label("clerk");
+        let start = |module: &Module, label| {
+            let started = self.wasm.spawn_from(&ctx, module, &Guest::default().linked().label(label));
+            started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
+        };
+        let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);
+        while let Some(rounds) = self.pace.turn(&ctx, BATCH).await {
+            let stamp = self.pace.begin_row(&mut self.recorder, rounds);
+            let row = message(&[rounds, number(answering) as u64, self.bytes]);
+            let said = ctx.call::<_, Bytes>(asking, row, ROW_WITHIN).await;
+            match said.ok().and_then(|said| words(&said)) {
+                Some([last_ns, wrong]) => {
+                    if self.pace.is_open() {
+                        self.recorder.end(stamp);
+                    } else {
+                        self.recorder.latency(last_ns);
+                    }
+                    self.recorder.count(2 * (rounds - wrong.min(rounds)));
+                    self.recorder.fail(wrong);
+                }
+                None => self.recorder.fail(rounds),
+            }
+        }
+        for pid in [asking, answering] {
+            ctx.unlink(pid);
+            ctx.exit(pid, ExitReason::Killed);
+        }
+        Ok(())
+    }
+}

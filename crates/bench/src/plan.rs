@@ -1,0 +1,165 @@
+//! From what somebody asked for to a run that can be started.
+
+use std::collections::BTreeMap;
+
+use rusm_protocol::ErrorCode;
+use rusm_runtime::console::HostError;
+use thiserror::Error;
+
+use crate::catalogue::find;
+use crate::defaults;
+use crate::nearest::suggestion;
+use crate::parameter::{ParameterError, Params};
+use crate::profile::Profile;
+use crate::scenario::Scenario;
+use crate::schedule::{Rate, RateError};
+
+/// What somebody asked for, unchecked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The scenario's id.
+    pub scenario: String,
+    /// The resource profile's id; `None` is balanced.
+    pub profile: Option<String>,
+    /// Parameters by name; the others have their defaults.
+    pub params: BTreeMap<String, String>,
+    /// Operations a second that an open loop offers; `None` is a closed loop.
+    pub rate_per_sec: Option<f64>,
+    /// The seed of everything random; `None` is 1.
+    pub seed: Option<u64>,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum RequestError {
+    /// Use an id of the catalogue.
+    #[error("unknown scenario {name:?}: {suggestion}")]
+    UnknownScenario {
+        /// The id given.
+        name: String,
+        /// The nearest id, or all.
+        suggestion: String,
+    },
+    /// Use light, balanced or max.
+    #[error("unknown profile {name:?}: {suggestion}")]
+    UnknownProfile {
+        /// The id given.
+        name: String,
+        /// The nearest id, or all.
+        suggestion: String,
+    },
+    /// Use a parameter of the card, in its range.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// Leave the rate out.
+    #[error("{scenario} compares cases in turn, each at its own rate, and takes none")]
+    NoRate {
+        /// The scenario.
+        scenario: &'static str,
+    },
+    /// Use a rate in the range.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+impl From<RequestError> for HostError {
+    fn from(error: RequestError) -> Self {
+        let code = match &error {
+            RequestError::UnknownScenario { .. }
+            | RequestError::UnknownProfile { .. }
+            | RequestError::Parameter(ParameterError::Unknown { .. }) => ErrorCode::Unknown,
+            RequestError::Parameter(ParameterError::Form { .. }) => ErrorCode::Malformed,
+            RequestError::Parameter(ParameterError::OutOfRange { .. } | ParameterError::Together(_))
+            | RequestError::Rate(_)
+            | RequestError::NoRate { .. } => ErrorCode::OutOfRange,
+        };
+        Self { code, message: error.to_string() }
+    }
+}
+
+/// A run that can be started: everything in it is valid.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What runs.
+    pub scenario: &'static dyn Scenario,
+    /// How much of the machine it may take.
+    pub profile: Profile,
+    /// What was set about it.
+    pub params: Params,
+    /// The rate of an open loop.
+    pub rate: Option<Rate>,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// [`RequestError`] for the first thing that is wrong.
+    pub fn of(request: &Request) -> Result<Self, RequestError> {
+        let scenario = find(&request.scenario)?;
+        let card = scenario.card();
+        if scenario.takes_turns() && request.rate_per_sec.is_some() {
+            return Err(RequestError::NoRate { scenario: card.id });
+        }
+        let mut given = request.params.clone();
+        scenario.fill(&mut given);
+        let params = Params::check(card.id, card.parameters, &given)?;
+        scenario.check(&params)?;
+        Ok(Self {
+            scenario,
+            profile: request.profile.as_deref().map_or(Ok(defaults::PROFILE), profile)?,
+            params,
+            rate: request.rate_per_sec.map(Rate::from_per_sec).transpose()?,
+            seed: request.seed.unwrap_or(defaults::SEED),
+        })
+    }
+}
+
+/// The profile with an id.
+pub(crate) fn profile(id: &str) -> Result<Profile, RequestError> {
+    Profile::of_id(id).ok_or_else(|| RequestError::UnknownProfile {
+        name: id.to_owned(),
+        suggestion: suggestion(id, Profile::ALL.map(Profile::id)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(scenario: &str) -> Request {
+        Request { scenario: scenario.to_owned(), ..Request::default() }
+    }
+
+    #[test]
+    fn a_bare_request_is_a_closed_loop_of_the_balanced_profile() {
+        let plan = Plan::of(&request("ping-pong")).unwrap();
+
+        assert_eq!((plan.profile, plan.rate, plan.seed), (Profile::Balanced, None, 1));
+    }
+
+    #[test]
+    fn refusals_carry_the_code_that_observers_know() {
+        let code = |request: Request| HostError::from(Plan::of(&request).unwrap_err()).code;
+        let with = |name: &str, value: &str| Request {
+            params: [(name.to_owned(), value.to_owned())].into(),
+            ..request("ping-pong")
+        };
+
+        assert_eq!(code(request("ping")), ErrorCode::Unknown);
+        assert_eq!(code(with("pear", "1")), ErrorCode::Unknown);
+        assert_eq!(code(with("pairs", "0")), ErrorCode::OutOfRange);
+        assert_eq!(code(Request { profile: Some("huge".to_owned()), ..request("ping-pong") }), ErrorCode::Unknown);
+        assert_eq!(code(Request { rate_per_sec: Some(-1.0), ..request("ping-pong") }), ErrorCode::OutOfRange);
+    }
+
+    #[test]
+    fn an_unknown_profile_is_answered_with_the_nearest() {
+        assert_eq!(
+            profile("balance").unwrap_err().to_string(),
+            r#"unknown profile "balance": did you mean "balanced"?"#
+        );
+    }
+}

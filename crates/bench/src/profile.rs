@@ -1,0 +1,173 @@
+//! How much of the machine a run may take.
+//!
+//! ```text
+//!   cores/2, rounded up = the whole ──▶ max 1/1 · balanced 4/5 · light 1/2 of it
+//!                                          │
+//!                        workers = the share, rounded up;  duty = share / workers
+//!
+//!   2 cores:  light 1 worker at 50 %   balanced 1 at 80 %   max 1 at 100 %
+//!   8 cores:  light 2 at 100 %         balanced 4 at 80 %   max 4 at 100 %
+//! ```
+//!
+//! The shares are the quarter, two fifths and half of the cores. Because what rounding adds is taken back by the duty,
+//! the profiles differ on every machine and are in the ratio 5 : 8 : 10 everywhere.
+
+use std::fmt;
+
+use rusm_protocol::ResourceProfileMeta;
+
+/// How much of the machine a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A quarter of the cores' worth of workers.
+    Light,
+    /// Two fifths of the cores' worth of workers.
+    Balanced,
+    /// Half of the cores' worth of workers; what they spawn keeps the other half busy.
+    Max,
+}
+
+/// A part of the time that a worker works, above 0 and at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Share(f64);
+
+impl Share {
+    /// All the time.
+    pub const WHOLE: Self = Self(1.0);
+
+    /// The fraction, above 0 and at most 1.
+    pub const fn fraction(self) -> f64 {
+        self.0
+    }
+
+    /// That part of this part.
+    pub(crate) fn times(self, fraction: f64) -> Self {
+        Self((self.0 * fraction).clamp(f64::MIN_POSITIVE, 1.0))
+    }
+
+    /// Whether there is nothing to rest.
+    pub fn is_whole(self) -> bool {
+        self.0 >= 1.0
+    }
+}
+
+/// How many workers a profile runs, and how much of the time each works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workers {
+    /// Workers, 1 or more.
+    pub count: u64,
+    /// The part of the time that each works.
+    pub duty: Share,
+}
+
+impl Profile {
+    /// All profiles, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Light, Self::Balanced, Self::Max];
+
+    /// The id that commands take.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Balanced => "balanced",
+            Self::Max => "max",
+        }
+    }
+
+    /// The profile with an id.
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.id() == id)
+    }
+
+    /// Tenths of what the largest profile takes.
+    const fn tenths(self) -> u64 {
+        match self {
+            Self::Light => 5,
+            Self::Balanced => 8,
+            Self::Max => 10,
+        }
+    }
+
+    /// The workers for a machine.
+    pub fn workers(self, cores: usize) -> Workers {
+        let whole = (cores.max(1) as u64).div_ceil(2);
+        let tenths = whole * self.tenths();
+        let count = tenths.div_ceil(10);
+        Workers { count, duty: Share(tenths as f64 / (count * 10) as f64) }
+    }
+
+    /// The duty of workers whose number was given.
+    pub fn duty(self) -> Share {
+        Share(self.tenths() as f64 / 10.0)
+    }
+
+    /// What a person reads who chooses one on a machine.
+    pub fn meta(self, cores: usize) -> ResourceProfileMeta {
+        let (label, part) = match self {
+            Self::Light => ("Light", "a quarter"),
+            Self::Balanced => ("Balanced", "two fifths"),
+            Self::Max => ("Max", "half"),
+        };
+        let Workers { count, duty } = self.workers(cores);
+        let workers = if count == 1 { "worker" } else { "workers" };
+        ResourceProfileMeta {
+            id: self.id().to_owned(),
+            label: label.to_owned(),
+            description: format!(
+                "{part} of the cores' worth of workers: {count} {workers} at {:.0} % here",
+                duty.fraction() * 100.0
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn on_two_cores_the_profiles_differ_by_duty() {
+        let workers = Profile::ALL.map(|profile| profile.workers(2));
+
+        assert_eq!(workers.map(|workers| workers.count), [1, 1, 1]);
+        assert_eq!(workers.map(|workers| workers.duty), [Share(0.5), Share(0.8), Share(1.0)]);
+    }
+
+    #[test]
+    fn an_id_leads_back_to_its_profile() {
+        for profile in Profile::ALL {
+            assert_eq!(Profile::of_id(profile.id()), Some(profile));
+        }
+        assert_eq!(Profile::of_id("huge"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_profiles_are_in_the_same_ratio_on_every_machine(cores in 1_usize..1024) {
+            let work = Profile::ALL.map(|profile| {
+                let workers = profile.workers(cores);
+                workers.count as f64 * workers.duty.fraction()
+            });
+
+            prop_assert!((work[0] / work[2] - 0.5).abs() < 1e-9);
+            prop_assert!((work[1] / work[2] - 0.8).abs() < 1e-9);
+        }
+
+        #[test]
+        fn no_profile_is_without_workers_or_asks_for_more_than_all_the_time(cores in 0_usize..1024) {
+            for profile in Profile::ALL {
+                let workers = profile.workers(cores);
+
+                prop_assert!(workers.count >= 1 && workers.count <= cores.max(1) as u64);
+                prop_assert!(workers.duty.fraction() > 0.0 && workers.duty <= Share::WHOLE);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Loads of a ring that take turns, and the median of what each has shown.
+
+use std::time::Duration;
+
+use crate::ring_load::{Load, Outcome, run};
+use crate::run::RunError;
+use crate::table::Table;
+use crate::turns::{Desk, Turns};
+
+/// How long a turn of a case writes.
+pub(crate) const TURN: Duration = Duration::from_millis(30);
+/// The most turns of a case that are kept.
+const KEPT: usize = 1_000;
+
+/// Loads that take turns.
+pub(crate) struct RingCases {
+    cases: Vec<(Load, Vec<Shown>)>,
+    table: fn(&Self) -> Table,
+}
+
+/// What a turn has shown, or the medians of many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) written_per_sec: f64,
+    pub(crate) delivered_per_sec: f64,
+    pub(crate) reads_failed_percent: f64,
+    pub(crate) writes_failed_percent: f64,
+    pub(crate) looks: f64,
+    pub(crate) cpu_ns_per_item: f64,
+    pub(crate) turns: u64,
+}
+
+impl Shown {
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        let percent = |failed: u64, done: u64| 100.0 * failed as f64 / (failed + done).max(1) as f64;
+        Self {
+            written_per_sec: outcome.written_per_sec(),
+            delivered_per_sec: outcome.delivered_per_sec(),
+            reads_failed_percent: percent(outcome.reads_empty, outcome.reads),
+            writes_failed_percent: percent(outcome.writes_full, outcome.writes),
+            looks: outcome.looks as f64,
+            cpu_ns_per_item: outcome.cpu_ns_per_item(),
+            turns: 1,
+        }
+    }
+
+    pub(crate) fn median(turns: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| median(turns.iter().map(value).collect());
+        Self {
+            written_per_sec: of(|shown| shown.written_per_sec),
+            delivered_per_sec: of(|shown| shown.delivered_per_sec),
+            reads_failed_percent: of(|shown| shown.reads_failed_percent),
+            writes_failed_percent: of(|shown| shown.writes_failed_percent),
+            looks: of(|shown| shown.looks),
+            cpu_ns_per_item: of(|shown| shown.cpu_ns_per_item),
+            turns: turns.len() as u64,
+        }
+    }
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl RingCases {
+    pub(crate) fn new(loads: Vec<Load>, table: fn(&Self) -> Table) -> Self {
+        Self { cases: loads.into_iter().map(|load| (load, Vec::new())).collect(), table }
+    }
+
+    /// The cases that had a turn, with their medians.
+    pub(crate) fn medians(&self) -> impl Iterator<Item = (&Load, Shown)> {
+        self.cases.iter().filter(|(_, shown)| !shown.is_empty()).map(|(load, shown)| (load, Shown::median(shown)))
+    }
+
+    /// What the first case that is wanted writes.
+    pub(crate) fn written_per_sec(&self, wanted: impl Fn(&Load) -> bool) -> Option<f64> {
+        self.medians().find(|(load, _)| wanted(load)).map(|(_, shown)| shown.written_per_sec)
+    }
+}
+
+impl Turns for RingCases {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let (load, shown) = &mut self.cases[case];
+        let Some(outcome) = run(&desk.runtime, &desk.stop_flag(), *load)? else { return Ok(()) };
+        desk.recorder.count(outcome.delivered);
+        desk.recorder.fail(outcome.wrong);
+        outcome.latencies_ns.iter().for_each(|ns| desk.recorder.latency((*ns).max(1)));
+        if shown.len() < KEPT {
+            shown.push(Shown::of(&outcome));
+        }
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        desk.tables().show((self.table)(self));
+    }
+}

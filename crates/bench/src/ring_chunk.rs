@@ -1,0 +1,103 @@
+//! One thread that writes and reads chunks of all sizes: where copying runs pays, and what a ring adds to it.
+
+use rusm_protocol::Unit;
+
+use crate::background::{Background, LOAD};
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::ring_copy::{CopyCases, Way};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::turns::in_turn;
+
+/// Chunks, and what the seed moves with its two copies then, in items a second.
+const SEED: [(usize, Option<f64>); 6] =
+    [(1, Some(335e6)), (4, None), (16, None), (64, Some(15e9)), (256, None), (1_024, Some(19.2e9))];
+
+/// One thread and chunks of all sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingChunk;
+
+impl Scenario for RingChunk {
+    fn card(&self) -> Card {
+        Card {
+            id: "ring-chunk",
+            family: Family::Timing,
+            label: "Ring chunks",
+            description: "Chunks of 1 to 1,024 items through a ring on one thread, beside the bare copy.",
+            details: &[
+                "One operation is an item written and read. Cases take turns, so the rate of the run says nothing.",
+                "Latency is the time of one chunk, written and read, on average over 1,024 of them.",
+                "memcpy is the same copies in and out of a buffer of the same size: what no ring can beat that copies. \
+                 In place is one copy in and none out.",
+                "The seed lost two thirds at chunk 1 when it went from single items to copies; ours copies a single item \
+                 without a call.",
+            ],
+            ops_label: "items/s",
+            latency_label: Some("chunk written and read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "capacity",
+                    description: "Items of the ring, rounded up to a power of two.",
+                    kind: Kind::Count { min: 1_024, max: 1 << 20, default: 1 << 16 },
+                },
+                LOAD,
+            ],
+            source_file: "crates/bench/src/ring_chunk.rs",
+            timed: "lap of 1,024 chunks",
+            ops_per_timed: 1_024,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let capacity = (stage.params().number("capacity") as usize).next_power_of_two();
+            let _background = Background::asked_for(stage)?;
+            in_turn(stage, CopyCases::new(SEED.into_iter().map(|(chunk, _)| (capacity, chunk)), table)).await
+        })
+    }
+}
+
+fn table(cases: &CopyCases) -> Table {
+    let mut table = Table::new(
+        "Chunks through a ring on one thread",
+        &[
+            ("chunk", ColumnUnit::Count),
+            ("memcpy", ColumnUnit::Amount),
+            ("copies", ColumnUnit::Amount),
+            ("÷ memcpy", ColumnUnit::Ratio),
+            ("in place", ColumnUnit::Amount),
+            ("÷ memcpy ", ColumnUnit::Ratio),
+            ("per item", ColumnUnit::Amount),
+            ("copies, cpu/item", ColumnUnit::Ns),
+            ("seed", ColumnUnit::Amount),
+        ],
+    );
+    for size in cases.sizes() {
+        let ns = |way| cases.ns_per_item(way, size);
+        let rate = |way| ns(way).map(|ns| 1e9 / ns);
+        let ratio = |way| ns(way).zip(ns(Way::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
+        let seed = SEED.iter().find(|(chunk, _)| *chunk == size.chunk).and_then(|(_, seed)| *seed);
+        table.row([
+            (size.chunk as u64).into(),
+            rate(Way::Memcpy).into(),
+            rate(Way::Copies).into(),
+            ratio(Way::Copies).into(),
+            rate(Way::InPlace).into(),
+            ratio(Way::InPlace).into(),
+            rate(Way::PerItem).into(),
+            ns(Way::Copies).into(),
+            seed.into(),
+        ]);
+    }
+    table.note(format!("items a second of CPU time of the one thread, median of {} turns", cases.turns()));
+    table.note("seed: its own figures on another machine, for orientation");
+    table
+}

@@ -1,0 +1,157 @@
+//! Many readers of one ring, by how the two sides wait: the seed's contention bench, with its retries put right.
+//!
+//! ```text
+//!   for each number of readers: processes, threads that sleep, yield, …, threads that try again at once ──▶ again
+//! ```
+
+use rusm_protocol::Unit;
+use rusm_runtime::ring::Padding;
+
+use crate::background::{Background, LOAD};
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::pinned::PIN;
+use crate::ring_cases::{RingCases, TURN};
+use crate::ring_load::{Load, Waiting};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{Cell, ColumnUnit, Table};
+use crate::turns::in_turn;
+
+/// Readers, and what the seed writes and reads then, in millions a second.
+const SEED: [(usize, f64, f64); 5] =
+    [(2, 30.9, 61.9), (4, 19.4, 77.5), (8, 13.5, 108.4), (16, 17.5, 279.8), (32, 0.98, 31.5)];
+
+/// Many readers of one ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingContention;
+
+impl Scenario for RingContention {
+    fn card(&self) -> Card {
+        Card {
+            id: "ring-contention",
+            family: Family::Timing,
+            label: "Ring contention",
+            description: "One writer and many readers of a ring, by how they wait for each other.",
+            details: &[
+                "One operation is an item read by one reader. Cases take turns, so the rate of the run says nothing: the \
+                 table does, with the median of each case.",
+                "Latency is from before a chunk is written to after the first reader has read it, of one chunk in 256. At \
+                 full speed that is the length of the queue in the ring.",
+                "A failed write found the ring full, a failed read found nothing. Threads that try again at once fail \
+                 nearly always and take the cores from those who could make room: that is the seed's ring.",
+                "A look is the writer's slow path: it reads the position of every reader.",
+                "The seed's columns were measured on 16 cores; what compares here is the row of busy threads beside ours.",
+            ],
+            ops_label: "items read/s",
+            latency_label: Some("chunk written to read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "readers",
+                    description: "Readers; auto takes the seed's 2 to 32 in turn, and 1,000 processes.",
+                    kind: Kind::AutoCount { min: 1, max: 1_000 },
+                },
+                Parameter {
+                    name: "wait",
+                    description: "How both sides wait.",
+                    kind: Kind::Choice {
+                        words: &["all", "processes", "park-lazy", "park-eager", "spin-yield", "hybrid", "busy"],
+                    },
+                },
+                Parameter {
+                    name: "chunk",
+                    description: "Items of a write.",
+                    kind: Kind::Count { min: 1, max: 1_024, default: 16 },
+                },
+                PIN,
+                LOAD,
+            ],
+            source_file: "crates/bench/src/ring_contention.rs",
+            timed: "256th chunk",
+            ops_per_timed: 4_096,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let (params, wait) = (stage.params(), stage.params().word("wait"));
+            let (chunk, pin) = (params.number("chunk") as usize, params.word("pin") == "yes");
+            let readers = match params.auto_number("readers") {
+                Some(readers) => vec![readers as usize],
+                None => SEED.iter().map(|(readers, ..)| *readers).collect(),
+            };
+            let mut loads = Vec::new();
+            for waiting in Waiting::ALL.into_iter().filter(|waiting| wait == "all" || wait == waiting.word()) {
+                for readers in &readers {
+                    loads.push(load(waiting, *readers, chunk, pin));
+                }
+                if waiting == Waiting::Processes && readers.len() > 1 {
+                    loads.push(load(waiting, 1_000, chunk, pin));
+                }
+            }
+            let _background = Background::asked_for(stage)?;
+            in_turn(stage, RingCases::new(loads, table)).await
+        })
+    }
+}
+
+fn load(waiting: Waiting, readers: usize, chunk: usize, pin: bool) -> Load {
+    Load { waiting, readers, chunk, capacity: 4096, padding: Padding::Pair, length: TURN, pin }
+}
+
+fn table(cases: &RingCases) -> Table {
+    let columns = [
+        ("wait", ColumnUnit::Text),
+        ("readers", ColumnUnit::Count),
+        ("written/s", ColumnUnit::Amount),
+        ("read/s", ColumnUnit::Amount),
+        ("÷ busy", ColumnUnit::Ratio),
+        ("reads failed", ColumnUnit::Percent),
+        ("writes failed", ColumnUnit::Percent),
+        ("looks", ColumnUnit::Count),
+        ("cpu/item", ColumnUnit::Ns),
+        ("turns", ColumnUnit::Count),
+        ("seed written/s", ColumnUnit::Amount),
+        ("seed read/s", ColumnUnit::Amount),
+    ];
+    let mut table = Table::new("Contention of a ring of 4,096 items of 4 bytes", &columns);
+    for (load, median) in cases.medians() {
+        let busy = cases.written_per_sec(|other| other.waiting == Waiting::Busy && other.readers == load.readers);
+        let seed = SEED.iter().find(|(readers, ..)| *readers == load.readers && load.waiting == Waiting::Busy);
+        table.row([
+            load.waiting.word().into(),
+            (load.readers as u64).into(),
+            median.written_per_sec.into(),
+            median.delivered_per_sec.into(),
+            busy.map(|busy| median.written_per_sec / busy).into(),
+            median.reads_failed_percent.into(),
+            median.writes_failed_percent.into(),
+            median.looks.into(),
+            median.cpu_ns_per_item.into(),
+            median.turns.into(),
+            seed.map(|(_, written, _)| written * 1e6).into(),
+            seed.map_or(Cell::Missing, |(.., read)| (read * 1e6).into()),
+        ]);
+    }
+    let read = |readers| {
+        let shown = cases.medians().find(|(load, _)| load.waiting == Waiting::Processes && load.readers == readers);
+        shown.map(|(_, shown)| shown.delivered_per_sec)
+    };
+    if let (Some(crowd), Some(few)) = (read(1_000), read(16)) {
+        table.note(format!("read by 1,000 processes ÷ by 16: {:.2} (at least 0.5)", crowd / few));
+    }
+    if let (Some(ours), Some(busy)) = (
+        cases.written_per_sec(|load| load.waiting == Waiting::Processes && load.readers == 16),
+        cases.written_per_sec(|load| load.waiting == Waiting::Busy && load.readers == 16),
+    ) {
+        table.note(format!("written for 16 processes ÷ for 16 busy threads: {:.0} (at least 300)", ours / busy));
+    }
+    table.note("seed: its own figures for busy threads on 16 cores, for orientation");
+    table
+}

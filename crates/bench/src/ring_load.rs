@@ -1,0 +1,389 @@
+//! A stream of numbers through a ring, with readers of every kind: what the ring scenarios measure.
+//!
+//! ```text
+//!   readers start ─▶ the writer writes chunks for a while ─▶ closes ─▶ readers read the rest, check it and report
+//!                        └─ one chunk in 256 is stamped ─▶ the first reader says how long it took
+//! ```
+//!
+//! Starting threads and processes is not in the time. Every reader checks the first number of each run that it reads, so a
+//! ring that loses or mixes up items is an error and no result.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusm_runtime::Handle;
+use rusm_runtime::ring::{Builder, Flush, Padding, Policy, ReadError, Reader, Subscriber, Writer};
+
+use crate::pinned::Pinned;
+use crate::run::RunError;
+use crate::stage::StopFlag;
+use crate::usage::process_cpu;
+
+/// Chunks between two that are stamped.
+const STAMP_EVERY: u64 = 256;
+/// Chunks that the writer writes between two looks at the clock.
+const CHUNKS_PER_LOOK: u64 = 16;
+
+/// How the two sides wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Readers and writer are processes.
+    Processes,
+    /// Threads that try again at once: the seed's ring.
+    Busy,
+    /// Threads that try 100 times, yield 100 times and then sleep for 1 ms: the seed's later ring.
+    Hybrid,
+    /// Threads that try 20 times and then yield.
+    SpinYield,
+    /// Threads that sleep and are woken with every chunk.
+    ParkEager,
+    /// Threads that sleep and are woken when there is much to do.
+    ParkLazy,
+}
+
+impl Waiting {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Processes, Self::ParkLazy, Self::ParkEager, Self::SpinYield, Self::Hybrid, Self::Busy];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Busy => "busy",
+            Self::Hybrid => "hybrid",
+            Self::SpinYield => "spin-yield",
+            Self::ParkEager => "park-eager",
+            Self::ParkLazy => "park-lazy",
+        }
+    }
+}
+
+/// What goes through which ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) waiting: Waiting,
+    pub(crate) readers: usize,
+    pub(crate) chunk: usize,
+    pub(crate) capacity: usize,
+    pub(crate) padding: Padding,
+    pub(crate) length: Duration,
+    /// Whether threads stay on a core each, the writer on the first.
+    pub(crate) pin: bool,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) written: u64,
+    pub(crate) delivered: u64,
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
+    pub(crate) writes: u64,
+    pub(crate) writes_full: u64,
+    pub(crate) reads: u64,
+    pub(crate) reads_empty: u64,
+    /// Times that the writer looked at all readers.
+    pub(crate) looks: u64,
+    /// Runs of items that were not what was written.
+    pub(crate) wrong: u64,
+    pub(crate) latencies_ns: Vec<u64>,
+}
+
+impl Outcome {
+    pub(crate) fn written_per_sec(&self) -> f64 {
+        self.written as f64 / self.wall.as_secs_f64()
+    }
+
+    pub(crate) fn delivered_per_sec(&self) -> f64 {
+        self.delivered as f64 / self.wall.as_secs_f64()
+    }
+
+    /// CPU milliseconds for a million items delivered: nanoseconds for each.
+    pub(crate) fn cpu_ns_per_item(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.delivered as f64
+    }
+}
+
+/// A stamped chunk on its way.
+#[derive(Default)]
+struct Stamp {
+    /// One more than its position; 0 before the first.
+    position: AtomicU64,
+    at_ns: AtomicU64,
+}
+
+/// What both sides of a run know.
+struct Course {
+    start: Instant,
+    stamp: Stamp,
+    /// When the writer began: starting readers is not in the time.
+    begun: OnceLock<Instant>,
+    stop: StopFlag,
+    length: Duration,
+}
+
+impl Course {
+    fn is_over(&self) -> bool {
+        self.begun.get_or_init(Instant::now).elapsed() >= self.length || self.stop.is_set()
+    }
+
+    fn stamp(&self, chunk: u64, position: u64) {
+        if chunk.is_multiple_of(STAMP_EVERY) {
+            self.stamp.at_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.stamp.position.store(position + 1, Ordering::Release);
+        }
+    }
+}
+
+/// Sends numbers through a ring for a while; `None` if the run was told to stop meanwhile.
+///
+/// # Errors
+/// [`RunError`] when the runtime has no room.
+pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
+    let (writer, subscriber) = Builder::new(load.capacity)
+        .readers_max(load.readers)
+        .padding(load.padding)
+        .policy(Policy::Lossless)
+        .build::<u32>()
+        .map_err(|error| RunError::Lacks(error.to_string()))?;
+    let course = Arc::new(Course {
+        start: Instant::now(),
+        stamp: Stamp::default(),
+        begun: OnceLock::new(),
+        stop: stop.clone(),
+        length: load.length,
+    });
+    let outcome = match load.waiting {
+        Waiting::Processes => as_processes(handle, writer, &subscriber, load, &course)?,
+        _ => as_threads(writer, &subscriber, load, &course)?,
+    };
+    Ok((!stop.is_set()).then_some(outcome))
+}
+
+fn as_processes(
+    handle: &Handle,
+    mut writer: Writer<u32>,
+    subscriber: &Subscriber<u32>,
+    load: Load,
+    course: &Arc<Course>,
+) -> Result<Outcome, RunError> {
+    let (tell, told) = mpsc::channel();
+    for index in 0..load.readers {
+        let reader = seat(subscriber);
+        let (course, tell) = (Arc::clone(course), tell.clone());
+        handle.spawn(move |_| async move {
+            let mut tally = Tally::new(reader, load.chunk, index == 0);
+            let mut items = vec![0; load.chunk];
+            while let Ok(count) = tally.reader.read(&mut items).await {
+                tally.got(&items[..count], &course);
+            }
+            tell.send(tally.outcome())
+        })?;
+    }
+    drop(tell);
+    let (say, said) = mpsc::channel();
+    let (course, cpu) = (Arc::clone(course), process_cpu());
+    let start = Instant::now();
+    handle.spawn(move |_| async move {
+        let mut source = Source::new(load.chunk);
+        while !source.is_over(&course) {
+            source.next(&course, writer.written());
+            writer.write(&source.items).await;
+        }
+        let outcome = written(&writer);
+        writer.close();
+        say.send(outcome)
+    })?;
+    let mut outcome = said.recv().unwrap_or_default();
+    for read in told {
+        add(&mut outcome, read);
+    }
+    (outcome.wall, outcome.cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
+    Ok(outcome)
+}
+
+fn as_threads(
+    mut writer: Writer<u32>,
+    subscriber: &Subscriber<u32>,
+    load: Load,
+    course: &Arc<Course>,
+) -> Result<Outcome, RunError> {
+    let flush = if load.waiting == Waiting::ParkLazy { Flush::Lazy } else { Flush::Eager };
+    writer.set_flush(flush);
+    let ready = Barrier::new(load.readers + 1);
+    // What the system lets this thread do, it lets its readers do.
+    drop(Pinned::at(0, load.pin)?);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..load.readers)
+            .map(|index| {
+                let (mut reader, ready, course) = (seat(subscriber), &ready, Arc::clone(course));
+                reader.set_flush(flush);
+                scope.spawn(move || {
+                    let _pinned = Pinned::at(index + 1, load.pin);
+                    let mut tally = Tally::new(reader, load.chunk, index == 0);
+                    ready.wait();
+                    read_on_a_thread(&mut tally, load, &course);
+                    tally.outcome()
+                })
+            })
+            .collect();
+        let _pinned = Pinned::at(0, load.pin);
+        ready.wait();
+        let (start, cpu) = (Instant::now(), process_cpu());
+        let mut source = Source::new(load.chunk);
+        while !source.is_over(course) {
+            source.next(course, writer.written());
+            write_on_a_thread(&mut writer, &source.items, load.waiting);
+        }
+        let mut outcome = written(&writer);
+        writer.close();
+        for thread in threads {
+            add(&mut outcome, thread.join().unwrap_or_default());
+        }
+        (outcome.wall, outcome.cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
+        Ok(outcome)
+    })
+}
+
+fn seat(subscriber: &Subscriber<u32>) -> Reader<u32> {
+    subscriber.join().expect("the ring was built with a seat for each")
+}
+
+fn read_on_a_thread(tally: &mut Tally, load: Load, course: &Course) {
+    let mut items = vec![0; load.chunk];
+    let mut tries = 0;
+    loop {
+        let read = match load.waiting {
+            Waiting::ParkEager | Waiting::ParkLazy => tally.reader.blocking_read(&mut items),
+            _ => tally.reader.try_read(&mut items),
+        };
+        match read {
+            Ok(count) => {
+                tries = 0;
+                tally.got(&items[..count], course);
+            }
+            Err(ReadError::Empty) => retry(load.waiting, &mut tries),
+            Err(_) => return,
+        }
+    }
+}
+
+fn write_on_a_thread(writer: &mut Writer<u32>, items: &[u32], waiting: Waiting) {
+    if matches!(waiting, Waiting::ParkEager | Waiting::ParkLazy) {
+        return writer.blocking_write(items);
+    }
+    let mut tries = 0;
+    while writer.try_write_all(items).is_err() {
+        retry(waiting, &mut tries);
+    }
+}
+
+fn retry(waiting: Waiting, tries: &mut u32) {
+    *tries += 1;
+    match (waiting, *tries) {
+        (Waiting::Hybrid, 201..) => thread::park_timeout(Duration::from_millis(1)),
+        (Waiting::Hybrid, 101..) | (Waiting::SpinYield, 21..) => thread::yield_now(),
+        _ => std::hint::spin_loop(),
+    }
+}
+
+/// The numbers to write.
+struct Source {
+    items: Vec<u32>,
+    chunks: u64,
+    over: bool,
+}
+
+impl Source {
+    fn new(chunk: usize) -> Self {
+        Self { items: vec![0; chunk], chunks: 0, over: false }
+    }
+
+    #[inline]
+    fn is_over(&mut self, course: &Course) -> bool {
+        if self.chunks.is_multiple_of(CHUNKS_PER_LOOK) {
+            self.over = course.is_over();
+        }
+        self.over
+    }
+
+    #[inline]
+    fn next(&mut self, course: &Course, position: u64) {
+        course.stamp(self.chunks, position);
+        self.chunks += 1;
+        // The first of each chunk says where it belongs; that the rest follows is up to the copy.
+        self.items[0] = position as u32;
+    }
+}
+
+fn written(writer: &Writer<u32>) -> Outcome {
+    let stats = writer.stats();
+    Outcome {
+        written: writer.written(),
+        writes: stats.writes,
+        writes_full: stats.full,
+        looks: stats.looks,
+        ..Outcome::default()
+    }
+}
+
+fn add(outcome: &mut Outcome, read: Outcome) {
+    outcome.delivered += read.delivered;
+    outcome.reads += read.reads;
+    outcome.reads_empty += read.reads_empty;
+    outcome.wrong += read.wrong;
+    outcome.latencies_ns.extend(read.latencies_ns);
+}
+
+/// What one reader has got.
+struct Tally {
+    reader: Reader<u32>,
+    chunk: u64,
+    times: bool,
+    timed: u64,
+    delivered: u64,
+    wrong: u64,
+    latencies_ns: Vec<u64>,
+}
+
+impl Tally {
+    fn new(reader: Reader<u32>, chunk: usize, times: bool) -> Self {
+        Self { reader, chunk: chunk as u64, times, timed: 0, delivered: 0, wrong: 0, latencies_ns: Vec::new() }
+    }
+
+    #[inline]
+    fn got(&mut self, items: &[u32], course: &Course) {
+        let first = self.delivered;
+        self.delivered += items.len() as u64;
+        let marked = first.next_multiple_of(self.chunk);
+        if marked < self.delivered && items[(marked - first) as usize] != marked as u32 {
+            self.wrong += 1;
+        }
+        if self.times {
+            self.time(course);
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, course: &Course) {
+        let stamped = course.stamp.position.load(Ordering::Acquire);
+        if stamped > self.timed && stamped <= self.delivered {
+            self.timed = stamped;
+            let at_ns = course.stamp.at_ns.load(Ordering::Relaxed);
+            self.latencies_ns.push((course.start.elapsed().as_nanos() as u64).saturating_sub(at_ns));
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let stats = self.reader.stats();
+        Outcome {
+            delivered: self.delivered,
+            reads: stats.reads,
+            reads_empty: stats.empty,
+            wrong: self.wrong,
+            latencies_ns: self.latencies_ns,
+            ..Outcome::default()
+        }
+    }
+}

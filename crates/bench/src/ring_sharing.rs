@@ -1,0 +1,126 @@
+//! Cursors of readers side by side and on lines of their own: what sharing cache lines costs a ring.
+
+use rusm_protocol::Unit;
+use rusm_runtime::ring::Padding;
+
+use crate::background::{Background, LOAD};
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::ring_cases::{RingCases, TURN};
+use crate::ring_load::{Load, Waiting};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::turns::in_turn;
+
+/// Readers, and what the seed writes and reads then, in millions a second.
+const SEED: [(usize, f64, f64); 5] =
+    [(1, 24.3, 24.3), (2, 25.0, 50.0), (4, 22.1, 88.6), (8, 14.0, 111.8), (16, 16.1, 256.9)];
+
+/// All paddings; the first is what the others are compared with.
+const PADDINGS: [Padding; 3] = [Padding::Packed, Padding::Line, Padding::Pair];
+
+/// Items of a write, as in the seed.
+const CHUNK: usize = 8;
+
+/// What sharing cache lines costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingSharing;
+
+impl Scenario for RingSharing {
+    fn card(&self) -> Card {
+        Card {
+            id: "ring-sharing",
+            family: Family::Timing,
+            label: "Ring sharing",
+            description: "Readers whose cursors lie side by side, 64 bytes and 128 bytes apart.",
+            details: &[
+                "One operation is an item read by one reader. Cases take turns, so the rate of the run says nothing: the \
+                 table does, with the median of each case.",
+                "Latency is from before a chunk is written to after the first reader has read it, of one chunk in 256.",
+                "Cursors that share a line slow each other down only while their readers run on several cores at once, so \
+                 what this shows grows with the cores. Ours are published an eighth of the ring at a time, which leaves \
+                 little to show.",
+                "The seed's columns were measured on 16 cores with threads that try again at once.",
+            ],
+            ops_label: "items read/s",
+            latency_label: Some("chunk written to read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "wait",
+                    description: "How both sides wait.",
+                    kind: Kind::Choice { words: &["park-lazy", "processes", "spin-yield", "busy"] },
+                },
+                LOAD,
+            ],
+            source_file: "crates/bench/src/ring_sharing.rs",
+            timed: "256th chunk",
+            ops_per_timed: 2_048,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let wait = stage.params().word("wait");
+            let waiting = Waiting::ALL.into_iter().find(|waiting| waiting.word() == wait).unwrap_or(Waiting::ParkLazy);
+            let load = |readers| {
+                move |padding| Load {
+                    waiting,
+                    readers,
+                    chunk: CHUNK,
+                    capacity: 4096,
+                    padding,
+                    length: TURN,
+                    pin: false,
+                }
+            };
+            let loads = SEED.into_iter().flat_map(|(readers, ..)| PADDINGS.map(load(readers))).collect();
+            let _background = Background::asked_for(stage)?;
+            in_turn(stage, RingCases::new(loads, table)).await
+        })
+    }
+}
+
+fn table(cases: &RingCases) -> Table {
+    let columns = [
+        ("readers", ColumnUnit::Count),
+        ("apart", ColumnUnit::Bytes),
+        ("written/s", ColumnUnit::Amount),
+        ("read/s", ColumnUnit::Amount),
+        ("÷ packed", ColumnUnit::Ratio),
+        ("reads failed", ColumnUnit::Percent),
+        ("writes failed", ColumnUnit::Percent),
+        ("cpu/item", ColumnUnit::Ns),
+        ("turns", ColumnUnit::Count),
+        ("seed written/s", ColumnUnit::Amount),
+        ("seed read/s", ColumnUnit::Amount),
+    ];
+    let mut table = Table::new("Cursors of readers side by side and apart", &columns);
+    for (load, median) in cases.medians() {
+        let packed = cases.written_per_sec(|other| other.padding == Padding::Packed && other.readers == load.readers);
+        // The seed's readers lie a line apart.
+        let seed = SEED.iter().find(|(readers, ..)| *readers == load.readers && load.padding == Padding::Line);
+        table.row([
+            (load.readers as u64).into(),
+            (load.padding.bytes() as u64).into(),
+            median.written_per_sec.into(),
+            median.delivered_per_sec.into(),
+            packed.map(|packed| median.written_per_sec / packed).into(),
+            median.reads_failed_percent.into(),
+            median.writes_failed_percent.into(),
+            median.cpu_ns_per_item.into(),
+            median.turns.into(),
+            seed.map(|(_, written, _)| written * 1e6).into(),
+            seed.map(|(.., read)| read * 1e6).into(),
+        ]);
+    }
+    table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, cursors are 8 bytes apart");
+    table.note("seed: its own figures for busy threads on 16 cores, for orientation");
+    table
+}

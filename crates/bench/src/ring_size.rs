@@ -1,0 +1,100 @@
+//! One thread and rings of all sizes: what the caches make of them.
+
+use rusm_protocol::Unit;
+
+use crate::background::{Background, LOAD};
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::ring_copy::{CopyCases, Way};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::turns::in_turn;
+
+/// Items of the rings, and what the seed moves at that size, in items a second.
+const SEED: [(usize, Option<f64>); 6] =
+    [(64, None), (256, None), (1_024, None), (4_096, Some(5.98e9)), (16_384, None), (65_536, None)];
+
+/// One thread and rings of all sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingSize;
+
+impl Scenario for RingSize {
+    fn card(&self) -> Card {
+        Card {
+            id: "ring-size",
+            family: Family::Timing,
+            label: "Ring sizes",
+            description: "Rings of 64 to 65,536 items on one thread, beside the bare copy.",
+            details: &[
+                "One operation is an item of 4 bytes written and read. Cases take turns, so the rate of the run says \
+                 nothing.",
+                "Latency is the time of one chunk, written and read, on average over 1,024 of them.",
+                "memcpy is the same copies in and out of a buffer of the same size. A large ring costs more because it \
+                 goes through more of the cache, a small one because it is announced more often.",
+            ],
+            ops_label: "items/s",
+            latency_label: Some("chunk written and read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "chunk",
+                    description: "Items of a write, rounded up to a power of two.",
+                    kind: Kind::Count { min: 1, max: 64, default: 16 },
+                },
+                LOAD,
+            ],
+            source_file: "crates/bench/src/ring_size.rs",
+            timed: "lap of 1,024 chunks",
+            ops_per_timed: 1_024,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
+            let _background = Background::asked_for(stage)?;
+            in_turn(stage, CopyCases::new(SEED.into_iter().map(|(capacity, _)| (capacity, chunk)), table)).await
+        })
+    }
+}
+
+fn table(cases: &CopyCases) -> Table {
+    let mut table = Table::new(
+        "Rings of all sizes on one thread",
+        &[
+            ("capacity", ColumnUnit::Count),
+            ("memcpy", ColumnUnit::Amount),
+            ("copies", ColumnUnit::Amount),
+            ("÷ memcpy", ColumnUnit::Ratio),
+            ("in place", ColumnUnit::Amount),
+            ("per item", ColumnUnit::Amount),
+            ("copies, cpu/item", ColumnUnit::Ns),
+            ("seed", ColumnUnit::Amount),
+        ],
+    );
+    for size in cases.sizes() {
+        let ns = |way| cases.ns_per_item(way, size);
+        let rate = |way| ns(way).map(|ns| 1e9 / ns);
+        let ratio = ns(Way::Copies).zip(ns(Way::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
+        let seed = SEED.iter().find(|(capacity, _)| *capacity == size.capacity).and_then(|(_, seed)| *seed);
+        table.row([
+            (size.capacity as u64).into(),
+            rate(Way::Memcpy).into(),
+            rate(Way::Copies).into(),
+            ratio.into(),
+            rate(Way::InPlace).into(),
+            rate(Way::PerItem).into(),
+            ns(Way::Copies).into(),
+            seed.into(),
+        ]);
+    }
+    table.note(format!("items a second of CPU time of the one thread, median of {} turns", cases.turns()));
+    table.note("seed: its own figure on another machine, for orientation");
+    table
+}

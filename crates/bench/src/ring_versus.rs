@@ -1,0 +1,162 @@
+//! Our ring beside others', in turn and under the same load.
+
+use rusm_protocol::Unit;
+use rusm_runtime::ring::Padding;
+
+use crate::background::{Background, LOAD};
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::ring_cases::{Shown, TURN};
+use crate::ring_load::{Load, Waiting};
+use crate::ring_rivals::Rival;
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// The most turns of a case that are kept.
+const KEPT: usize = 1_000;
+
+/// Our ring beside others'.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingVersus;
+
+impl Scenario for RingVersus {
+    fn card(&self) -> Card {
+        Card {
+            id: "ring-versus",
+            family: Family::Timing,
+            label: "Ring versus others",
+            description: "The same stream of numbers through our ring, others' rings and broadcasts, and a bare copy.",
+            details: &[
+                "One operation is an item read by one reader. Cases take turns, so the rate of the run says nothing.",
+                "Latency is from before a chunk is written to after the first reader has read it, of our ring only.",
+                "memcpy is one thread that copies each chunk in once and out for each reader: what no ring can beat on \
+                 one core, and what several cores may.",
+                "async-broadcast and tokio's broadcast take items one by one, whatever the chunk.",
+                "tokio's broadcast never waits: what its readers miss is written and not read, so its reads count.",
+                "Readers that spin take the cores from others as soon as there are more of them than cores.",
+            ],
+            ops_label: "items read/s",
+            latency_label: Some("chunk written to read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "readers",
+                    description: "Readers; auto takes 1, 2, 4 and 16 in turn.",
+                    kind: Kind::AutoCount { min: 1, max: 64 },
+                },
+                Parameter {
+                    name: "chunk",
+                    description: "Items of a write, rounded up to a power of two.",
+                    kind: Kind::Count { min: 1, max: 1_024, default: 16 },
+                },
+                LOAD,
+            ],
+            source_file: "crates/bench/src/ring_versus.rs",
+            timed: "256th chunk",
+            ops_per_timed: 4_096,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
+            let readers = match stage.params().auto_number("readers") {
+                Some(readers) => vec![readers as usize],
+                None => vec![1, 2, 4, 16],
+            };
+            let load = |readers| Load {
+                waiting: Waiting::Processes,
+                readers,
+                chunk,
+                capacity: 4096,
+                padding: Padding::Pair,
+                length: TURN,
+                pin: false,
+            };
+            let case = |readers| move |rival| (rival, load(readers), Vec::new());
+            let cases = readers.into_iter().flat_map(|readers| Rival::ALL.map(case(readers))).collect();
+            let _background = Background::asked_for(stage)?;
+            in_turn(stage, Versus { cases }).await
+        })
+    }
+}
+
+struct Versus {
+    cases: Vec<(Rival, Load, Vec<Shown>)>,
+}
+
+impl Versus {
+    fn median(&self, rival: Rival, readers: usize) -> Option<Shown> {
+        let case = self.cases.iter().find(|(other, load, _)| *other == rival && load.readers == readers)?;
+        (!case.2.is_empty()).then(|| Shown::median(&case.2))
+    }
+}
+
+impl Turns for Versus {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let (rival, load, shown) = &mut self.cases[case];
+        let Some(outcome) = rival.run(&desk.runtime, &desk.stop_flag(), *load)? else { return Ok(()) };
+        desk.recorder.count(outcome.delivered);
+        desk.recorder.fail(outcome.wrong);
+        outcome.latencies_ns.iter().for_each(|ns| desk.recorder.latency((*ns).max(1)));
+        if shown.len() < KEPT {
+            shown.push(Shown::of(&outcome));
+        }
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            "Our ring of 4,096 items of 4 bytes beside others'",
+            &[
+                ("readers", ColumnUnit::Count),
+                ("ring", ColumnUnit::Text),
+                ("written/s", ColumnUnit::Amount),
+                ("read/s", ColumnUnit::Amount),
+                ("cpu/item", ColumnUnit::Ns),
+                ("ours ÷ it", ColumnUnit::Ratio),
+                ("turns", ColumnUnit::Count),
+            ],
+        );
+        for (rival, load, shown) in &self.cases {
+            if shown.is_empty() {
+                continue;
+            }
+            let median = Shown::median(shown);
+            let ours = self.median(Rival::Ours, load.readers).map(|ours| ours.delivered_per_sec);
+            table.row([
+                (load.readers as u64).into(),
+                rival.word().into(),
+                median.written_per_sec.into(),
+                median.delivered_per_sec.into(),
+                median.cpu_ns_per_item.into(),
+                ours.map(|ours| ours / median.delivered_per_sec).into(),
+                median.turns.into(),
+            ]);
+        }
+        let ratio = |rival| {
+            let (ours, theirs) = (self.median(Rival::Ours, 16)?, self.median(rival, 16)?);
+            Some(ours.delivered_per_sec / theirs.delivered_per_sec)
+        };
+        let disruptor = [Rival::DisruptorSleep, Rival::DisruptorBusy].into_iter().filter_map(ratio).reduce(f64::min);
+        if let (Some(disruptor), Some(memcpy)) = (disruptor, ratio(Rival::Memcpy)) {
+            table.note(format!(
+                "16 readers, ours ÷ the better disruptor: {disruptor:.2} (at least 3 at chunk 16); ÷ memcpy: {memcpy:.2} (aim 0.5 at chunk 64, quiet)"
+            ));
+        }
+        table.note("medians of turns of 30 ms each, by items read");
+        desk.tables().show(table);
+    }
+}

@@ -1,0 +1,258 @@
+//! A run: a plan under way on a runtime.
+//!
+//! ```text
+//!   start ──▶ conductor process ──▶ Scenario::run
+//!   tick  ──▶ sampler, every 100 ms, by whoever drives the run
+//!   stop  ──▶ flag + message ──▶ conductor ends crew and children ──▶ outcome
+//! ```
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusm_runtime::{ExitReason, Handle, Pid, SpawnError};
+use thiserror::Error;
+
+use crate::clock::ClockCost;
+use crate::defaults;
+use crate::meter::Meter;
+use crate::orphans;
+use crate::plan::Plan;
+use crate::sampler::Sampler;
+use crate::stage::{Stage, StartLine, StopFlag};
+use crate::steady::SteadyRule;
+use crate::table::Tables;
+
+/// How long a run that was told to end may go on without a process less.
+const END_WITHIN: Duration = Duration::from_secs(30);
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum RunError {
+    /// A worker ended before the run did, or by a fault; the reason says which.
+    #[error("worker {pid} ended during the run: {reason}")]
+    Worker {
+        /// The worker.
+        pid: Pid,
+        /// Why it ended.
+        reason: ExitReason,
+    },
+    /// The scenario itself ended by a fault.
+    #[error("the scenario failed: {reason}")]
+    Scenario {
+        /// Why it ended.
+        reason: ExitReason,
+    },
+    /// The scenario returned before it was told to stop.
+    #[error("the scenario ended by itself after {after:?}")]
+    EndedEarly {
+        /// After the start.
+        after: Duration,
+    },
+    /// The runtime has no room for the scenario's workers.
+    #[error("cannot start a worker: {0}")]
+    Spawn(#[from] SpawnError),
+    /// The machine lacks something; the text says what and how to get it.
+    #[error("{0}")]
+    Lacks(String),
+    /// Messages are unaccounted for; a fault of the runtime.
+    #[error("the loss account is not exact: {0}")]
+    Account(String),
+    /// The run did not end; its processes may still be there.
+    #[error("the run was told to end, and in the last {} s none of its processes did", END_WITHIN.as_secs())]
+    Stuck,
+}
+
+type Outcome = Arc<Mutex<Option<Result<(), RunError>>>>;
+
+/// Wakes the conductor: at first to begin, because its end is watched now, and later to see that it must stop.
+struct Wake;
+
+/// A plan under way.
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) sampler: Sampler,
+    pub(crate) tables: Tables,
+    pub(crate) started: Instant,
+    handle: Handle,
+    rule: SteadyRule,
+    clock: ClockCost,
+    start_line: StartLine,
+    is_started: bool,
+    stop: StopFlag,
+    conductor: Pid,
+    death: Pin<Box<dyn Future<Output = ExitReason> + Send>>,
+    outcome: Outcome,
+    over: Option<Result<(), RunError>>,
+    told_to_stop: bool,
+    peak_live: u64,
+    next_tick: Instant,
+    /// Intervals that are expected.
+    expected: usize,
+}
+
+impl Run {
+    /// Starts a plan.
+    pub(crate) fn start(handle: &Handle, plan: Plan, rule: SteadyRule) -> Result<Self, RunError> {
+        let card = plan.scenario.card();
+        let clock = ClockCost::measure();
+        let meter = Arc::new(Meter::new(handle.config().schedulers, card.sampling, plan.seed));
+        let (stop, outcome, tables) = (StopFlag::default(), Outcome::default(), Tables::default());
+        let (started, start_line) = (Instant::now(), StartLine::default());
+        if !plan.scenario.prepares() {
+            start_line.open();
+        }
+        // A rate that moves by design is never steady.
+        let rule = if plan.scenario.takes_turns() { SteadyRule { max: rule.min, ..rule } } else { rule };
+        let sampler = Sampler::new(Arc::clone(&meter), rule, clock, card.ops_per_timed, started);
+        let live_before = handle.process_count();
+        let conductor = {
+            let (plan, meter, stop, outcome) = (plan.clone(), Arc::clone(&meter), stop.clone(), Arc::clone(&outcome));
+            let (tables, start_line) = (tables.clone(), start_line.clone());
+            handle.spawn(move |ctx| async move {
+                ctx.set_label(card.id);
+                drop(ctx.receive().await);
+                let scenario = plan.scenario;
+                let mut stage = Stage::new(ctx, plan, meter, stop, tables, start_line, live_before);
+                let ran = scenario.run(&mut stage).await;
+                let closed = stage.close().await;
+                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.and(closed));
+            })?
+        };
+        let watch = handle.clone();
+        let mut run = Self {
+            plan,
+            meter,
+            sampler,
+            tables,
+            started,
+            handle: handle.clone(),
+            rule,
+            clock,
+            is_started: start_line.is_open(),
+            start_line,
+            stop,
+            conductor,
+            death: Box::pin(async move { watch.watch(conductor).await }),
+            outcome,
+            over: None,
+            told_to_stop: false,
+            peak_live: 0,
+            next_tick: started + defaults::INTERVAL,
+            expected: 0,
+        };
+        // The watch begins with the first poll.
+        run.is_over();
+        run.wake();
+        Ok(run)
+    }
+
+    /// When the next tick is due.
+    pub(crate) const fn next_tick(&self) -> Instant {
+        self.next_tick
+    }
+
+    /// Takes a reading; true while the run goes on.
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
+        if self.is_started {
+            self.sampler.tick(now);
+        } else {
+            self.prepare(now);
+        }
+        let live = self.handle.process_count();
+        if live > self.peak_live {
+            // Two looks, because one is too high when this thread is preempted in the middle of it.
+            self.peak_live = self.peak_live.max(live.min(self.handle.process_count()));
+        }
+        while self.next_tick <= now {
+            self.next_tick += defaults::INTERVAL;
+        }
+        !self.is_over()
+    }
+
+    /// Starts the clock once the scenario says that all is prepared.
+    fn prepare(&mut self, now: Instant) {
+        if self.start_line.is_open() {
+            self.is_started = true;
+            self.started = now;
+            let ops_per_timed = self.plan.scenario.card().ops_per_timed;
+            self.sampler = Sampler::new(Arc::clone(&self.meter), self.rule, self.clock, ops_per_timed, now);
+            self.sampler.reserve(self.expected);
+        }
+    }
+
+    /// Makes room for a run of so long.
+    pub(crate) fn expect(&mut self, duration: Duration) {
+        self.expected = (duration.as_millis() / defaults::INTERVAL.as_millis()) as usize + 1;
+        self.sampler.reserve(self.expected);
+    }
+
+    /// Processes alive now.
+    pub(crate) fn live(&self) -> u64 {
+        self.handle.process_count()
+    }
+
+    /// The most processes seen alive at once.
+    pub(crate) fn peak_live(&self) -> u64 {
+        self.peak_live.max(self.meter.sums().peak_live)
+    }
+
+    /// Whether the conductor has ended.
+    fn is_over(&mut self) -> bool {
+        if self.over.is_some() {
+            return true;
+        }
+        let Poll::Ready(reason) = self.death.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) else {
+            return false;
+        };
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.over = Some(match outcome {
+            Some(Ok(())) if !self.told_to_stop => Err(RunError::EndedEarly { after: self.started.elapsed() }),
+            Some(outcome) => outcome,
+            None => {
+                self.stop.set();
+                orphans::end(&self.handle, self.conductor);
+                Err(RunError::Scenario { reason })
+            }
+        });
+        true
+    }
+
+    fn wake(&self) {
+        // A conductor that has just ended needs no waking.
+        drop(self.handle.try_send(self.conductor, Wake));
+    }
+
+    /// Errors since the last reading: what a scenario finds wrong when all is over.
+    pub(crate) fn late_errors(&self) -> impl FnOnce() -> u64 + use<> {
+        let (meter, before) = (Arc::clone(&self.meter), self.sampler.last().sums.errors);
+        move || meter.sums().errors.saturating_sub(before)
+    }
+
+    /// Stops the run and waits until everything it started has ended.
+    pub(crate) fn finish(mut self) -> Result<(), RunError> {
+        if !self.is_over() {
+            self.told_to_stop = true;
+            self.stop.set();
+            self.wake();
+        }
+        // A million guests take their time; as long as they become fewer, they end.
+        let (mut fewest, mut deadline) = (u64::MAX, Instant::now() + END_WITHIN);
+        while !self.is_over() {
+            let left = self.handle.process_count();
+            if left < fewest {
+                (fewest, deadline) = (left, Instant::now() + END_WITHIN);
+            }
+            if Instant::now() >= deadline {
+                self.handle.exit(self.conductor, ExitReason::Killed);
+                return Err(RunError::Stuck);
+            }
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        self.over.take().unwrap_or(Err(RunError::Stuck))
+    }
+}

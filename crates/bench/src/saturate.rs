@@ -1,0 +1,298 @@
+//! How much a system takes: capacity, the highest rate that is stable, and the highest under a promise of latency.
+//!
+//! ```text
+//!   closed loop ─▶ capacity ─▶ open-loop ladder, 10 to 130 % of it in random order ─▶ which levels are stable
+//!                                                                                 ├─▶ bisect to 2 % ─▶ max_stable_rate
+//!                                                                                 └─▶ bisect to 2 % ─▶ max_rate_under_slo
+//!   closed loops of 1, 2, 4 … workers ─▶ Universal Scalability Law, with residuals
+//! ```
+//!
+//! A level is stable when its backlog does not grow (the Theil–Sen slope's interval holds zero or less), at least 99 % of
+//! what was offered was done, and nothing was dropped. The logic knows its system by [`Bed`] alone, so its tests need none.
+
+mod chart;
+mod knee;
+mod level;
+mod text;
+mod usl;
+
+pub use chart::svg;
+pub use knee::{Knees, knees};
+pub use level::Level;
+pub(crate) use level::grows;
+pub use usl::{Usl, UslPoint, fit_usl};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::headless::HeadlessError;
+
+/// Parts of the capacity that the ladder offers, the seed's 50, 75, 90, 100 and 110 % among them.
+pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
+/// How near the two ends of a bisection come.
+const TOLERANCE: f64 = 1.02;
+/// The most steps of a bisection.
+const STEPS_MAX: u32 = 12;
+
+/// A system that can be loaded.
+pub trait Bed {
+    /// Runs a closed loop, with so many workers if a number is given; operations a second.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError>;
+
+    /// Offers a rate.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    fn offer(&mut self, per_sec: f64) -> Result<Level, BedError>;
+}
+
+/// Why a system was not loaded.
+#[derive(Debug, Error)]
+pub enum BedError {
+    /// It could not be run.
+    #[error(transparent)]
+    Headless(#[from] HeadlessError),
+    /// It ran and failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What to look for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaturateOptions {
+    /// The 99th percentile that was promised, in nanoseconds.
+    pub slo_p99_ns: Option<u64>,
+    /// The part of operations that may fail.
+    pub errors_max: f64,
+    /// Numbers of workers for the Universal Scalability Law; none leaves it out.
+    pub workers: Vec<u64>,
+    /// The order of the ladder.
+    pub seed: u64,
+}
+
+impl Default for SaturateOptions {
+    fn default() -> Self {
+        Self { slo_p99_ns: None, errors_max: 0.0, workers: Vec::new(), seed: 1 }
+    }
+}
+
+/// How much a system takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Saturation {
+    /// What was loaded.
+    pub scenario: String,
+    /// What the operations are called.
+    pub ops_label: String,
+    /// What a closed loop did, in operations a second: no promise of latency.
+    pub capacity_per_sec: f64,
+    /// All levels that were offered, the lowest first.
+    pub levels: Vec<Level>,
+    /// The highest rate that was stable; `null` if none was.
+    pub max_stable_rate: Option<f64>,
+    /// Whether even the highest level of the ladder was stable, so that the rate above is only a lower bound.
+    pub is_lower_bound: bool,
+    /// The 99th percentile that was promised, in nanoseconds.
+    pub slo_p99_ns: Option<u64>,
+    /// The highest stable rate that kept it.
+    pub max_rate_under_slo: Option<f64>,
+    /// How rates grow with workers; `null` when that was not asked for.
+    pub usl: Option<Usl>,
+    /// Where the curve of latencies bends, by two rules of thumb.
+    pub knees: Knees,
+}
+
+/// Finds how much a system takes.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn saturate(
+    bed: &mut impl Bed,
+    options: &SaturateOptions,
+    mut seen: impl FnMut(&str),
+) -> Result<Saturation, BedError> {
+    let capacity = bed.closed(None)?;
+    if capacity <= 0.0 {
+        return Err(BedError::Failed("a closed loop did nothing, so there is no rate to offer".to_owned()));
+    }
+    seen(&format!("closed loop: {capacity:.0} operations a second"));
+    let mut levels = Vec::new();
+    for share in shuffled(options.seed) {
+        let level = bed.offer(share * capacity)?;
+        seen(&format!("{:3.0} % of it: {}", share * 100.0, level.line()));
+        levels.push(Level { load: share, ..level });
+    }
+    let is_stable = |level: &Level| level.stable && level.error_rate() <= options.errors_max;
+    let max_stable_rate = bisect(bed, &mut levels, capacity, &mut seen, is_stable)?;
+    let slo = options.slo_p99_ns;
+    let max_rate_under_slo = match slo {
+        Some(slo) => {
+            let keeps = |level: &Level| is_stable(level) && level.latency.p99_ns <= slo;
+            bisect(bed, &mut levels, capacity, &mut seen, keeps)?
+        }
+        None => None,
+    };
+    sort(&mut levels);
+    let mut points = Vec::new();
+    for workers in &options.workers {
+        let rate = bed.closed(Some(*workers))?;
+        seen(&format!("closed loop of {workers}: {rate:.0} operations a second"));
+        points.push((*workers as f64, rate));
+    }
+    Ok(Saturation {
+        scenario: String::new(),
+        ops_label: String::new(),
+        capacity_per_sec: capacity,
+        is_lower_bound: levels.last().is_some_and(is_stable),
+        max_stable_rate,
+        slo_p99_ns: slo,
+        max_rate_under_slo,
+        usl: fit_usl(&points),
+        knees: knees(&levels),
+        levels,
+    })
+}
+
+/// The highest rate that is good, between the highest good level below the lowest bad one and that one.
+pub(crate) fn bisect(
+    bed: &mut impl Bed,
+    levels: &mut Vec<Level>,
+    capacity: f64,
+    seen: &mut impl FnMut(&str),
+    is_good: impl Fn(&Level) -> bool,
+) -> Result<Option<f64>, BedError> {
+    sort(levels);
+    let lowest_bad = levels.iter().position(|level| !is_good(level));
+    let good = levels[..lowest_bad.unwrap_or(levels.len())].last().map(|level| level.offered_per_sec);
+    let (Some(mut good), Some(bad)) = (good, lowest_bad) else {
+        return Ok(good);
+    };
+    let mut bad = levels[bad].offered_per_sec;
+    for _ in 0..STEPS_MAX {
+        if bad / good <= TOLERANCE {
+            break;
+        }
+        let rate = f64::midpoint(good, bad);
+        let level = bed.offer(rate)?;
+        seen(&format!("between: {}", level.line()));
+        if is_good(&level) {
+            good = rate;
+        } else {
+            bad = rate;
+        }
+        levels.push(Level { load: rate / capacity, ..level });
+    }
+    Ok(Some(good))
+}
+
+fn sort(levels: &mut [Level]) {
+    levels.sort_by(|a, b| a.offered_per_sec.total_cmp(&b.offered_per_sec));
+}
+
+/// The ladder in an order that a seed decides, so that nothing that drifts looks like load.
+fn shuffled(seed: u64) -> Vec<f64> {
+    let mut ladder = LADDER.to_vec();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for end in (1..ladder.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ladder.swap(end, (state >> 33) as usize % (end + 1));
+    }
+    ladder
+}
+
+impl Saturation {
+    /// Adds what was loaded.
+    #[must_use]
+    pub fn of(self, scenario: &str, ops_label: &str) -> Self {
+        Self { scenario: scenario.to_owned(), ops_label: ops_label.to_owned(), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::LatencySnapshot;
+
+    use super::*;
+
+    /// A server of one queue that does 1,000 a second: its latency is that of M/M/1.
+    struct Queue {
+        offers: Vec<f64>,
+    }
+
+    const RATE: f64 = 1_000.0;
+
+    impl Bed for Queue {
+        fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError> {
+            let n = workers.unwrap_or(8) as f64;
+            Ok(if workers.is_some() { 200.0 * n / (1.0 + 0.1 * (n - 1.0)) } else { RATE })
+        }
+
+        fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
+            self.offers.push(per_sec);
+            let stable = per_sec < 0.97 * RATE;
+            let busy = (per_sec / RATE).min(0.999);
+            let p99_ns = (4.6e9 / (RATE * (1.0 - busy))) as u64;
+            let latency = LatencySnapshot { count: 1, p99_ns, ..LatencySnapshot::default() };
+            Ok(Level {
+                offered_per_sec: per_sec,
+                achieved_per_sec: per_sec.min(RATE),
+                stable,
+                latency,
+                ..Level::default()
+            })
+        }
+    }
+
+    fn run(options: &SaturateOptions) -> (Queue, Saturation) {
+        let mut queue = Queue { offers: Vec::new() };
+        let found = saturate(&mut queue, options, |_| ()).unwrap();
+        (queue, found.of("queue", "operations/s"))
+    }
+
+    #[test]
+    fn the_highest_stable_rate_is_found_to_two_per_cent() {
+        let (queue, found) = run(&SaturateOptions::default());
+
+        let rate = found.max_stable_rate.unwrap();
+        assert!(rate < 970.0 && rate > 970.0 / TOLERANCE / TOLERANCE, "{rate}");
+        assert!(!found.is_lower_bound);
+        assert!(queue.offers[..LADDER.len()].windows(2).any(|pair| pair[0] > pair[1]), "the ladder is in order");
+        assert_eq!(found.max_rate_under_slo, None);
+    }
+
+    #[test]
+    fn the_highest_rate_under_a_promise_is_found_too() {
+        // 20 ms at p99: 4.6 / (1000 - rate) = 0.02, so 770 a second.
+        let (_, found) = run(&SaturateOptions { slo_p99_ns: Some(20_000_000), ..SaturateOptions::default() });
+
+        let rate = found.max_rate_under_slo.unwrap();
+        assert!(rate <= 770.0 && rate > 770.0 / TOLERANCE / TOLERANCE, "{rate}");
+    }
+
+    #[test]
+    fn workers_that_get_in_each_other_s_way_are_told_by_the_law() {
+        let (_, found) = run(&SaturateOptions { workers: vec![1, 2, 4, 8, 16, 32], ..SaturateOptions::default() });
+
+        let usl = found.usl.unwrap();
+        assert!((usl.sigma - 0.1).abs() < 1e-6 && usl.kappa < 1e-6 && (usl.lambda - 200.0).abs() < 1e-3, "{usl:?}");
+    }
+
+    #[test]
+    fn a_saturation_reads_like_this() {
+        insta::assert_snapshot!(run(&SaturateOptions::default()).1.to_string());
+    }
+
+    #[test]
+    fn an_svg_has_a_point_for_each_level() {
+        let (_, found) = run(&SaturateOptions::default());
+
+        let picture = svg(&found);
+
+        assert_eq!(picture.matches("<circle").count(), found.levels.len());
+        assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    }
+}

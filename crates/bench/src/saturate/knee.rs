@@ -1,0 +1,66 @@
+//! Where a curve of latency over load bends, by two rules of thumb. Hints, no measurements: the stable rate is one.
+
+use serde::Serialize;
+
+use super::Level;
+
+/// A bend that is less clear than this is none.
+const CLEAR: f64 = 0.1;
+
+/// Where the curve bends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Knees {
+    /// By Kneedle (Satopää and others, 2011): the rate that is farthest below the straight line from the first level to the
+    /// last.
+    pub kneedle_rate: Option<f64>,
+    /// As in older reports: the first rate at which p99 grew by more than twice of what it grew before.
+    pub legacy_knee_rate: Option<f64>,
+}
+
+/// Where a curve bends, its levels in order.
+pub fn knees(levels: &[Level]) -> Knees {
+    let points: Vec<(f64, f64)> = levels
+        .iter()
+        .filter(|level| level.latency.count > 0)
+        .map(|level| (level.offered_per_sec, level.latency.p99_ns as f64))
+        .collect();
+    Knees { kneedle_rate: kneedle(&points), legacy_knee_rate: legacy(&points) }
+}
+
+fn kneedle(points: &[(f64, f64)]) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    let (low, high) =
+        points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| (low.min(*y), high.max(*y)));
+    if points.len() < 4 || last.0 <= first.0 || high <= low {
+        return None;
+    }
+    // Both axes from 0 to 1; a curve that rises ever faster lies below the diagonal, farthest at its knee.
+    let below = |(x, y): &(f64, f64)| (x - first.0) / (last.0 - first.0) - (y - low) / (high - low);
+    let knee = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
+    (below(knee) > CLEAR).then_some(knee.0)
+}
+
+fn legacy(points: &[(f64, f64)]) -> Option<f64> {
+    let growth: Vec<f64> = points.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+    let bend = growth.windows(2).position(|pair| pair[0] > 0.0 && pair[1] > 2.0 * pair[0])?;
+    Some(points[bend + 2].0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_that_turns_up_has_its_knee_there() {
+        let points = [(1.0, 10.0), (2.0, 11.0), (3.0, 12.0), (4.0, 13.0), (5.0, 60.0), (6.0, 200.0)];
+
+        assert_eq!((kneedle(&points), legacy(&points)), (Some(4.0), Some(5.0)));
+    }
+
+    #[test]
+    fn a_straight_line_has_none() {
+        let points = [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0), (5.0, 50.0)];
+
+        assert_eq!((kneedle(&points), legacy(&points)), (None, None));
+    }
+}

@@ -1,0 +1,160 @@
+//! One rate that was offered, and whether the system kept up with it.
+
+use rusm_protocol::LatencySnapshot;
+use serde::Serialize;
+
+use crate::interval::Interval;
+use crate::report::{KEEPS_UP, Report};
+use crate::report_text::{Amount, Nanos};
+use crate::statistics::theil_sen;
+
+/// How sure the slope's interval is.
+const CONFIDENCE: f64 = 0.95;
+/// Points of a run that its slope is made from at most.
+const POINTS_MAX: usize = 256;
+
+/// One rate that was offered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Level {
+    /// As a part of the capacity.
+    pub load: f64,
+    /// Operations a second that were offered.
+    pub offered_per_sec: f64,
+    /// Operations a second that were done.
+    pub achieved_per_sec: f64,
+    /// By how much the backlog grew, in operations a second.
+    pub backlog_slope_per_sec: Option<f64>,
+    /// The lower end of the interval that holds that with 95 %.
+    pub backlog_slope_low: Option<f64>,
+    /// The upper end.
+    pub backlog_slope_high: Option<f64>,
+    /// Operations that failed.
+    pub errors_total: u64,
+    /// Operations that were dropped.
+    pub dropped_total: u64,
+    /// Operations that were done.
+    pub ops_total: u64,
+    /// Whether the backlog did not grow, at least 99 % were done and none dropped.
+    pub stable: bool,
+    /// Latency from the intended start.
+    pub latency: LatencySnapshot,
+}
+
+impl Level {
+    /// What a run in an open loop shows, with its intervals.
+    pub(crate) fn of(report: &Report, intervals: &[Interval]) -> Self {
+        let offered = report.open_loop.map_or(0.0, |open| open.offered_per_sec);
+        let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
+        let line = theil_sen(&backlog(offered, intervals), CONFIDENCE);
+        Self {
+            load: 0.0,
+            offered_per_sec: offered,
+            achieved_per_sec: offered * achieved,
+            backlog_slope_per_sec: line.map(|line| line.slope),
+            backlog_slope_low: line.map(|line| line.low),
+            backlog_slope_high: line.map(|line| line.high),
+            errors_total: report.errors_total,
+            dropped_total: report.dropped_total,
+            ops_total: report.ops_total,
+            stable: line.is_some_and(|line| line.low <= 0.0) && achieved >= KEEPS_UP && report.dropped_total == 0,
+            latency: report.latency.as_ref().map(|latency| latency.distribution).unwrap_or_default(),
+        }
+    }
+
+    /// The part of all operations that failed.
+    pub fn error_rate(&self) -> f64 {
+        self.errors_total as f64 / (self.ops_total + self.errors_total).max(1) as f64
+    }
+
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "offered {}/s, done {}/s, p99 {}, {}",
+            Amount(self.offered_per_sec),
+            Amount(self.achieved_per_sec),
+            Nanos(self.latency.p99_ns as f64),
+            if self.stable { "stable" } else { "not stable" }
+        )
+    }
+}
+
+/// What was offered and not done, at the end of each interval, or of some hundred of them: a slope looks at every pair, and of a
+/// long run those say as much as all.
+fn backlog(offered: f64, intervals: &[Interval]) -> Vec<(f64, f64)> {
+    let (mut at, mut done) = (0.0, 0.0);
+    let after = |interval: &Interval| {
+        at += interval.duration.as_secs_f64();
+        done += interval.ops as f64;
+        (at, offered * at - done)
+    };
+    let step = intervals.len().div_ceil(POINTS_MAX).max(1);
+    intervals.iter().map(after).step_by(step).collect()
+}
+
+/// Whether the backlog of an offered rate grew in each half of a run, and not by one stall; fewer than six intervals do not
+/// tell.
+pub(crate) fn grows(offered: f64, intervals: &[Interval]) -> bool {
+    let points = backlog(offered, intervals);
+    let (first, second) = points.split_at(points.len() / 2);
+    [first, second].iter().all(|half| theil_sen(half, CONFIDENCE).is_some_and(|line| line.low > 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::OpenLoopReport;
+
+    fn level(ops: impl Fn(u64) -> u64, dropped_total: u64) -> Level {
+        level_of(60, ops, dropped_total)
+    }
+
+    fn level_of(count: u64, ops: impl Fn(u64) -> u64, dropped_total: u64) -> Level {
+        let interval = |n| Interval { duration: Duration::from_millis(100), ops: ops(n), ..Interval::default() };
+        let intervals: Vec<Interval> = (0..count).map(interval).collect();
+        let done: u64 = intervals.iter().map(|interval| interval.ops).sum();
+        let achieved = done as f64 / (100 * count) as f64;
+        let open = OpenLoopReport { offered_per_sec: 1_000.0, achieved, ..Default::default() };
+        Level::of(&Report { open_loop: Some(open), dropped_total, ..Report::default() }, &intervals)
+    }
+
+    #[test]
+    fn a_backlog_that_does_not_grow_is_stable() {
+        assert!(level(|_| 100, 0).stable);
+        assert!(level(|n| if n % 2 == 0 { 90 } else { 110 }, 0).stable);
+    }
+
+    #[test]
+    fn a_level_of_an_hour_is_judged_by_some_hundred_points() {
+        let hour = 36_000;
+
+        let points = backlog(1_000.0, &vec![Interval::default(); hour as usize]);
+
+        assert!((POINTS_MAX / 2..=POINTS_MAX).contains(&points.len()), "{}", points.len());
+        assert!(level_of(hour, |n| if n % 2 == 0 { 90 } else { 110 }, 0).stable);
+        let behind = level_of(hour, |n| if n % 20 == 0 { 90 } else { 100 }, 0);
+        assert!(!behind.stable && behind.backlog_slope_low.is_some_and(|low| low > 4.0), "{behind:?}");
+    }
+
+    #[test]
+    fn a_backlog_grows_when_it_does_so_all_the_time_and_not_by_one_stall() {
+        let intervals = |ops: fn(u64) -> u64, count| {
+            let interval = |n| Interval { duration: Duration::from_millis(100), ops: ops(n), ..Interval::default() };
+            (0..count).map(interval).collect::<Vec<_>>()
+        };
+
+        assert!(grows(1_000.0, &intervals(|_| 95, 60)) && grows(1_000.0, &intervals(|_| 95, 6_000)));
+        // Seven a second, and the last second of five stalled.
+        assert!(!grows(7.0, &intervals(|n| u64::from(n < 40 && n % 10 < 7), 50)));
+        assert!(!grows(1_000.0, &intervals(|_| 100, 60)) && !grows(1_000.0, &intervals(|_| 0, 2)));
+    }
+
+    #[test]
+    fn a_backlog_that_grows_and_operations_that_are_dropped_are_not() {
+        let behind = level(|_| 95, 0);
+
+        assert!(!behind.stable);
+        assert!(behind.backlog_slope_low.is_some_and(|low| low > 45.0), "{behind:?}");
+        assert!(!level(|_| 100, 1).stable);
+    }
+}

@@ -1,0 +1,189 @@
+//! A scenario for as long as one likes, and whether anything grows meanwhile.
+//!
+//! ```text
+//!   short run, ended ─▶ live bytes ─▶ long run, a sample a second ─▶ ended ─▶ live bytes: the same within 64 KiB?
+//!                                         │
+//!                                         └─▶ each quantity: the rise to the plateau cut off, then Mann–Kendall and Theil–Sen
+//! ```
+
+mod growth;
+mod sample;
+mod text;
+
+pub use growth::Growth;
+pub use sample::SoakSample;
+
+use std::time::{Duration, Instant};
+
+use rusm_runtime::Config;
+use serde::Serialize;
+
+use crate::document::SCHEMA_VERSION;
+use crate::headless::{HeadlessError, HeadlessOptions, check, drive_alone};
+use crate::live_bytes::live_bytes;
+use crate::machine::Machine;
+use crate::recipe::Recipe;
+use crate::report::Report;
+use crate::stage::StopFlag;
+
+/// How often a sample is taken.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// Live bytes that may differ after all has ended.
+const DRAINED_DIFFERENCE_MAX: u64 = 64 << 10;
+
+/// What came of a long run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Soak {
+    /// The version of the schema of reports, whose recipe, run and machine these are.
+    pub schema_version: u32,
+    /// How to make it once more.
+    pub recipe: Recipe,
+    /// The run.
+    pub run: Report,
+    /// What each quantity did.
+    pub growths: Vec<Growth>,
+    /// Live bytes after a short run had ended, before the long one; `null` where nobody counts them.
+    pub live_bytes_before: Option<u64>,
+    /// Live bytes after the long run had ended.
+    pub live_bytes_after: Option<u64>,
+    /// What to make of it.
+    pub verdict: SoakVerdict,
+    /// A sample a second.
+    pub samples: Vec<SoakSample>,
+    /// Where it was made.
+    pub machine: Machine,
+}
+
+/// What to make of a long run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoakVerdict {
+    /// Nothing grew.
+    Level,
+    /// Something grew, or was not given back.
+    Growing,
+    /// It was too short to tell.
+    TooShort,
+    /// The run failed.
+    Failed,
+}
+
+/// Runs a scenario for as long as its recipe says, or until it is stopped.
+///
+/// # Errors
+/// [`HeadlessError`] when nothing could be run; a run that failed is in the result.
+pub fn run_soak(
+    recipe: &Recipe,
+    runtime: &Config,
+    stop: &StopFlag,
+    mut seen: impl FnMut(&SoakSample),
+) -> Result<Soak, HeadlessError> {
+    let options = HeadlessOptions { stop: stop.clone(), ..recipe.options(runtime) };
+    check(&options)?;
+    let machine = Machine::look();
+    // What a first run allocates once and keeps, such as tables of this library, is no leak of the second.
+    let brief = HeadlessOptions { duration: SAMPLE_EVERY, ..options.clone() };
+    drive_alone(&brief, |_| ())?;
+    let live_bytes_before = live_bytes();
+    // Room for all samples now: a list that grows would count as growth.
+    let mut samples = Vec::with_capacity(options.duration.as_secs() as usize + 1);
+    let (mut start, mut due) = (None, Duration::ZERO);
+    let run = drive_alone(&options, |run| {
+        if run.sampler.measured().is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let elapsed = now - *start.get_or_insert(now);
+        if elapsed >= due && samples.len() < samples.capacity() {
+            due += SAMPLE_EVERY;
+            let sample = SoakSample::take(elapsed, run);
+            seen(&sample);
+            samples.push(sample);
+        }
+    })?;
+    if stop.is_set() && samples.is_empty() {
+        return Err(HeadlessError::Stopped);
+    }
+    let live_bytes_after = live_bytes();
+    let growths = Growth::all_of(&samples);
+    let verdict = judge(&run, &growths, live_bytes_before, live_bytes_after);
+    let run = Report { machine: Machine::default(), ..run };
+    let recipe = recipe.clone();
+    Ok(Soak {
+        schema_version: SCHEMA_VERSION,
+        recipe,
+        run,
+        growths,
+        live_bytes_before,
+        live_bytes_after,
+        verdict,
+        samples,
+        machine,
+    })
+}
+
+fn judge(run: &Report, growths: &[Growth], before: Option<u64>, after: Option<u64>) -> SoakVerdict {
+    if run.error.is_some() || run.ops_total == 0 {
+        SoakVerdict::Failed
+    } else if is_kept(before, after) || growths.iter().any(|growth| growth.grows) {
+        SoakVerdict::Growing
+    } else if growths.is_empty() {
+        SoakVerdict::TooShort
+    } else {
+        SoakVerdict::Level
+    }
+}
+
+/// Whether more is allocated after all has ended than before it began.
+fn is_kept(before: Option<u64>, after: Option<u64>) -> bool {
+    before.zip(after).is_some_and(|(before, after)| after > before + DRAINED_DIFFERENCE_MAX)
+}
+
+impl Soak {
+    /// The result as JSON, indented.
+    ///
+    /// # Panics
+    /// Never: it has no keys but strings.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a result holds only what JSON can say")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_back_is_growth() {
+        let run = Report { ops_total: 1, ..Report::default() };
+        let level = Growth::of("rss_bytes", &(0..100).map(|at| (f64::from(at), 1e6)).collect::<Vec<_>>());
+        let growths = [level.unwrap()];
+
+        assert_eq!(judge(&run, &growths, Some(1_000), Some(1_000 + (64 << 10))), SoakVerdict::Level);
+        assert_eq!(judge(&run, &growths, Some(1_000), Some(1_001 + (64 << 10))), SoakVerdict::Growing);
+        assert_eq!(judge(&run, &growths, None, None), SoakVerdict::Level);
+        assert_eq!(judge(&run, &[], None, None), SoakVerdict::TooShort);
+        assert_eq!(judge(&Report::default(), &growths, None, None), SoakVerdict::Failed);
+    }
+
+    #[test]
+    fn a_short_soak_has_a_sample_a_second_and_says_that_it_was_short() {
+        let recipe = Recipe {
+            scenario: "ping-pong".to_owned(),
+            duration_ms: 1_500,
+            warm_up_min_ms: 100,
+            warm_up_max_ms: 100,
+            ..Recipe::default()
+        };
+        let mut told = 0;
+
+        let soak =
+            run_soak(&recipe, &Config { schedulers: 1, ..Config::default() }, &StopFlag::default(), |_| told += 1)
+                .unwrap();
+
+        assert_eq!((told, soak.samples.len()), (2, 2), "{soak}");
+        assert!(soak.samples[0].fds > Some(0) && soak.samples[0].processes > 0, "{soak}");
+        assert!(soak.growths.is_empty(), "{soak}");
+        assert!(matches!(soak.verdict, SoakVerdict::TooShort | SoakVerdict::Growing), "{soak}");
+    }
+}

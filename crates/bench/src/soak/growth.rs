@@ -1,0 +1,174 @@
+//! Whether a quantity grows: its plateau, and the slope after it.
+//!
+//! ```text
+//!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut: the first tenth, or up to where what follows has no trend any more
+//! ```
+//!
+//! It grows when a trend is surer than 99 %, rises, and would add over 10 % of the plateau in four hours.
+
+use serde::Serialize;
+
+use super::SoakSample;
+use crate::statistics::{mann_kendall, median, theil_sen};
+
+/// Fewer samples than this show nothing.
+const SAMPLES_MIN: usize = 30;
+/// More are thinned out: neighbours are alike, and the tests look at all pairs.
+const POINTS_MAX: usize = 300;
+/// The parts that are cut off in turn.
+const CUTS: [f64; 5] = [0.1, 0.2, 0.3, 0.4, 0.5];
+/// Above this a trend may be chance, so the plateau is reached.
+const PLATEAU_P: f64 = 0.05;
+/// Below this it is none.
+const GROWTH_P: f64 = 0.01;
+/// What growth is measured over, in seconds: four hours.
+const HORIZON_S: f64 = 4.0 * 3_600.0;
+/// The part of the plateau that may be added in that time.
+const GROWTH_MAX: f64 = 0.1;
+
+/// What one quantity did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// Its name, which ends in its unit.
+    pub name: String,
+    /// From when on it was looked at, in seconds.
+    pub plateau_from_s: f64,
+    /// Where it began there: the median of the first tenth.
+    pub plateau: f64,
+    /// By how much it changed a second (Theil–Sen).
+    pub slope_per_s: f64,
+    /// The lower end of the interval that holds that with 95 %.
+    pub slope_low_per_s: f64,
+    /// The upper end.
+    pub slope_high_per_s: f64,
+    /// How likely such a trend is to come from chance (Mann–Kendall).
+    pub trend_p: f64,
+    /// What that would add in four hours, as a part of the plateau.
+    pub growth_4h: f64,
+    /// Whether that is too much.
+    pub grows: bool,
+}
+
+impl Growth {
+    /// What a series of seconds and values did; `None` of fewer than thirty.
+    pub fn of(name: &str, series: &[(f64, f64)]) -> Option<Self> {
+        if series.len() < SAMPLES_MIN {
+            return None;
+        }
+        let points = thinned(series);
+        let kept = |cut: f64| &points[(points.len() as f64 * cut) as usize..];
+        let p = |points: &[(f64, f64)]| mann_kendall(&points.iter().map(|(_, y)| *y).collect::<Vec<_>>()).p;
+        let points = CUTS.into_iter().map(kept).find(|kept| p(kept) > PLATEAU_P).unwrap_or_else(|| kept(CUTS[0]));
+        let line = theil_sen(points, 0.95)?;
+        let first: Vec<f64> = points[..points.len().div_ceil(10)].iter().map(|(_, y)| *y).collect();
+        let (plateau, trend_p) = (median(&first)?, p(points));
+        let growth_4h = if plateau > 0.0 { line.slope * HORIZON_S / plateau } else { 0.0 };
+        Some(Self {
+            name: name.to_owned(),
+            plateau_from_s: points[0].0,
+            plateau,
+            slope_per_s: line.slope,
+            slope_low_per_s: line.low,
+            slope_high_per_s: line.high,
+            trend_p,
+            growth_4h,
+            grows: trend_p < GROWTH_P && line.slope > 0.0 && growth_4h > GROWTH_MAX,
+        })
+    }
+
+    /// What all quantities of some samples did.
+    pub(super) fn all_of(samples: &[SoakSample]) -> Vec<Self> {
+        type Pick = fn(&SoakSample) -> Option<u64>;
+        let picks: [(&str, Pick); 6] = [
+            ("rss_bytes", |sample| sample.rss_bytes),
+            ("pss_bytes", |sample| sample.pss_bytes),
+            ("live_bytes", |sample| sample.live_bytes),
+            ("processes", |sample| Some(sample.processes)),
+            ("fds", |sample| sample.fds),
+            ("threads", |sample| sample.threads),
+        ];
+        // A sample without a value is passed over: a process that has run out of files cannot count them, and that is no
+        // reason to forget how it came there.
+        let series = |pick: Pick| -> Vec<(f64, f64)> {
+            samples.iter().filter_map(|sample| Some((sample.at_s, pick(sample)? as f64))).collect()
+        };
+        picks.into_iter().filter_map(|(name, pick)| Self::of(name, &series(pick))).collect()
+    }
+}
+
+/// At most so many points, each the median of its neighbours.
+fn thinned(series: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let chunk = series.len().div_ceil(POINTS_MAX);
+    let middle = |points: &[(f64, f64)]| {
+        let values: Vec<f64> = points.iter().map(|(_, y)| *y).collect();
+        Some((points[points.len() / 2].0, median(&values)?))
+    };
+    series.chunks(chunk).filter_map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn growth(len: u32, value: impl Fn(f64) -> f64) -> Growth {
+        let series: Vec<(f64, f64)> = (0..len).map(f64::from).map(|at| (at, value(at))).collect();
+        Growth::of("rss_bytes", &series).unwrap()
+    }
+
+    /// Something that looks like noise and is always the same.
+    fn noise(at: f64) -> f64 {
+        ((at * 12.9898).sin() * 43_758.545).fract() * MIB
+    }
+
+    #[test]
+    fn a_plateau_with_noise_does_not_grow() {
+        let level = growth(3_600, |at| 100.0 * MIB + noise(at));
+
+        assert!(!level.grows && level.trend_p > 0.01, "{level:?}");
+    }
+
+    #[test]
+    fn a_leak_of_a_kilobyte_a_second_is_seen_under_noise_of_a_megabyte() {
+        // 14.4 MB in four hours, of 100 MiB: over a tenth.
+        let leak = growth(3_600, |at| 100.0 * MIB + noise(at) + 1_024.0 * at);
+
+        assert!(leak.grows && (leak.slope_per_s - 1_024.0).abs() < 50.0, "{leak:?}");
+        assert!(leak.slope_low_per_s < 1_024.0 && 1_024.0 < leak.slope_high_per_s, "{leak:?}");
+    }
+
+    #[test]
+    fn the_rise_to_the_plateau_is_cut_off() {
+        let risen = growth(600, |at| (at.min(120.0) + 10.0) * MIB + noise(at));
+
+        assert!(!risen.grows && risen.plateau_from_s >= 120.0, "{risen:?}");
+    }
+
+    #[test]
+    fn a_trend_that_is_sure_and_small_is_no_growth() {
+        // Ten bytes a second of 100 MiB are 0.14 % in four hours.
+        let small = growth(3_600, |at| 100.0 * MIB + 10.0 * at);
+
+        assert!(!small.grows && small.trend_p < 0.01, "{small:?}");
+    }
+
+    #[test]
+    fn files_that_leak_until_they_cannot_be_counted_are_seen() {
+        let sample = |at: u32| SoakSample {
+            at_s: f64::from(at),
+            fds: (at < 99).then(|| u64::from(10 * at + 15)),
+            ..SoakSample::default()
+        };
+
+        let growths = Growth::all_of(&(0..100).map(sample).collect::<Vec<_>>());
+
+        assert!(growths.iter().any(|growth| growth.name == "fds" && growth.grows), "{growths:?}");
+        assert!(growths.iter().all(|growth| growth.name != "rss_bytes"), "{growths:?}");
+    }
+
+    #[test]
+    fn a_minute_without_samples_shows_nothing() {
+        assert_eq!(Growth::of("fds", &[(0.0, 1.0); 29]), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! How much larger one set of runs is than another, with an interval: the bootstrap.
+//!
+//! ```text
+//!   before: x x x x x x ─┐ drawn with repetition, thousands of times ─▶ median / median ─▶ the middle 95 % of all
+//!   after:  y y y y y y ─┘
+//! ```
+//!
+//! Runs of an interleaved comparison come in pairs, and then whole pairs are drawn. The draws come from a fixed seed, so the
+//! same two reports always compare alike.
+
+use super::{median, sorted};
+
+/// How many times is drawn.
+const DRAWS: usize = 10_000;
+/// Fewer runs than this show nothing.
+pub(crate) const RUNS_MIN: usize = 4;
+
+/// One quantity over another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    /// The median.
+    pub(crate) median: f64,
+    /// The lower end of the interval that holds it with 95 %.
+    pub(crate) low: f64,
+    /// The upper end.
+    pub(crate) high: f64,
+}
+
+/// The median of `after` over the median of `before`, which were not measured in pairs.
+///
+/// `None` of fewer than four values, or when one is not above zero.
+pub(crate) fn ratio_of(before: &[f64], after: &[f64]) -> Option<Ratio> {
+    if before.len() < RUNS_MIN || after.len() < RUNS_MIN || !positive(before) || !positive(after) {
+        return None;
+    }
+    let mut dice = Dice::new();
+    let drawn: Vec<f64> =
+        (0..DRAWS).filter_map(|_| Some(median(&dice.draw(after))? / median(&dice.draw(before))?)).collect();
+    middle(median(after)? / median(before)?, &drawn)
+}
+
+/// The median of ratios that were each measured in one pair.
+///
+/// `None` of fewer than four, or when one is not above zero.
+pub(crate) fn ratio_of_pairs(ratios: &[f64]) -> Option<Ratio> {
+    if ratios.len() < RUNS_MIN || !positive(ratios) {
+        return None;
+    }
+    let mut dice = Dice::new();
+    let drawn: Vec<f64> = (0..DRAWS).filter_map(|_| median(&dice.draw(ratios))).collect();
+    middle(median(ratios)?, &drawn)
+}
+
+fn positive(values: &[f64]) -> bool {
+    values.iter().all(|value| *value > 0.0 && value.is_finite())
+}
+
+fn middle(median: f64, drawn: &[f64]) -> Option<Ratio> {
+    let drawn = sorted(drawn);
+    let at = |share: f64| drawn.get((share * (drawn.len() - 1) as f64).round() as usize).copied();
+    Some(Ratio { median, low: at(0.025)?, high: at(0.975)? })
+}
+
+/// Draws with repetition (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    const fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn draw(&mut self, values: &[f64]) -> Vec<f64> {
+        (0..values.len()).map(|_| values[self.below(values.len())]).collect()
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((random * end as u64) >> 32) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_twice_as_fast_has_a_ratio_of_two() {
+        let before = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0];
+
+        let ratio = ratio_of(&before, &before.map(|value| 2.0 * value)).unwrap();
+
+        assert!((ratio.median - 2.0).abs() < 1e-9, "{ratio:?}");
+        assert!(ratio.low > 1.9 && ratio.low <= 2.0 && ratio.high >= 2.0 && ratio.high < 2.1, "{ratio:?}");
+    }
+
+    #[test]
+    fn few_values_and_zeros_have_no_ratio() {
+        assert_eq!(ratio_of(&[1.0; 3], &[1.0; 6]), None);
+        assert_eq!(ratio_of(&[0.0; 6], &[1.0; 6]), None);
+        assert_eq!(ratio_of_pairs(&[1.0, f64::NAN, 1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn the_same_values_are_always_judged_alike() {
+        let pairs = [0.9, 1.1, 1.0, 1.05, 0.97];
+
+        assert_eq!(ratio_of_pairs(&pairs), ratio_of_pairs(&pairs));
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_encloses_the_median_ratio(pairs in prop::collection::vec(0.1_f64..10.0, 4..12)) {
+            let ratio = ratio_of_pairs(&pairs).unwrap();
+
+            prop_assert!(ratio.low <= ratio.median && ratio.median <= ratio.high, "{ratio:?}");
+        }
+    }
+}

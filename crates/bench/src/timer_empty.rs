@@ -1,0 +1,113 @@
+//! A pipeline with nothing in it: what ticking alone takes, with lateness measured and not, and in batches.
+
+use rusm_protocol::Unit;
+use rusm_runtime::ticker::{Measure, TickerOptions};
+
+use crate::card::{Card, Family};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::ticking::{Ticks, hz, tick};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// A pipeline with nothing in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerEmpty;
+
+impl Scenario for TimerEmpty {
+    fn card(&self) -> Card {
+        Card {
+            id: "timer-empty",
+            family: Family::Timing,
+            label: "Empty pipeline",
+            description: "Ticks of 10 kHz that do nothing, beside the same firings ten to a tick.",
+            details: &[
+                "One operation is a firing that does nothing. Cases take turns.",
+                "Latency is lateness, from the instant at which a tick is due to its first instruction, where it is measured.",
+                "A tenth of the seed's ticks make a turn; wall and CPU are shown for as many ticks as the seed had.",
+                "Fired is due less dropped: on an idle core nothing is dropped. The seed counts overruns only.",
+            ],
+            ops_label: "firings/s",
+            latency_label: Some("tick due to its first instruction"),
+            unit: Unit::Count,
+            parameters: &[],
+            source_file: "crates/bench/src/timer_empty.rs",
+            timed: "tick",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move { in_turn(stage, Empty::default()).await })
+    }
+}
+
+/// A name, ticks a second, whether lateness is measured, and the seed's wall and CPU time and firings for 1,000 ticks.
+const CASES: [(&str, u64, Measure, [f64; 3]); 3] = [
+    ("10 kHz, measured", 10_000, Measure::Lateness, [100e6, 8.42e6, 1_000.0]),
+    ("10 kHz, not measured", 10_000, Measure::Off, [100e6, 8.37e6, 1_000.0]),
+    ("10 kHz, K = 10", 1_000, Measure::Lateness, [1_000e6, 9.80e6, 10_000.0]),
+];
+/// Ticks of a turn; the seed's are ten times as many.
+const TICKS: u64 = 100;
+const OF_SEED: f64 = 10.0;
+
+#[derive(Default)]
+struct Empty {
+    sums: [Ticks; 3],
+}
+
+impl Turns for Empty {
+    fn cases(&self) -> usize {
+        CASES.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let (_, tick_rate, measure, _) = CASES[case];
+        let options = TickerOptions { tick_rate: Some(hz(tick_rate)), measure, ..TickerOptions::default() };
+        if let Some(ticks) = tick(desk, hz(10_000), options, TICKS, |_| {})? {
+            self.sums[case].merge(&ticks);
+        }
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            "Empty pipeline, 1,000 ticks",
+            &[
+                ("pipeline", ColumnUnit::Text),
+                ("wall", ColumnUnit::Ns),
+                ("CPU", ColumnUnit::Ns),
+                ("due", ColumnUnit::Count),
+                ("fired", ColumnUnit::Count),
+                ("overruns", ColumnUnit::Count),
+                ("CPU/firing", ColumnUnit::Ns),
+                ("seed wall", ColumnUnit::Ns),
+                ("seed CPU", ColumnUnit::Ns),
+                ("seed due", ColumnUnit::Count),
+            ],
+        );
+        for ((name, _, _, [wall_ns, cpu_ns, due]), sum) in CASES.iter().zip(&self.sums) {
+            let of_seed = |total| sum.of_a_turn(total).map(|each| each * OF_SEED);
+            table.row([
+                (*name).into(),
+                of_seed(sum.wall_ns).into(),
+                of_seed(sum.cpu_ns).into(),
+                of_seed(sum.account.fired + sum.account.dropped + sum.account.coalesced).into(),
+                of_seed(sum.account.fired).into(),
+                of_seed(sum.account.overruns).into(),
+                sum.cpu_ns_per_firing().into(),
+                (*wall_ns).into(),
+                (*cpu_ns).into(),
+                (*due).into(),
+            ]);
+        }
+        desk.tables().show(table);
+    }
+}

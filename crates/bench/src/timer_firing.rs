@@ -1,0 +1,212 @@
+//! What the firings of a signal pipeline cost: seven small actors, one at a time and 1,024 in a batch, native and in a guest.
+
+mod guest;
+mod kernels;
+
+use std::hint::black_box;
+use std::sync::mpsc;
+
+use rusm_protocol::Unit;
+use rusm_runtime::wasm::WasmConfig;
+
+use crate::card::{Card, Family};
+use crate::clock::ClockCost;
+use crate::guests::{Code, Guests, PAGE_BYTES};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::spread::Spread;
+use crate::stage::Stage;
+use crate::statistics::median;
+use crate::table::{ColumnUnit, Table};
+use crate::ticking::now_ns;
+use crate::turns::{Desk, Turns, in_turn};
+use guest::GuestActors;
+use kernels::Signals;
+
+/// Firings of a turn that are timed one by one.
+const SINGLE: u64 = 2_000;
+/// Firings of a batch.
+const BATCH: u64 = 1_024;
+
+/// What the firings of a signal pipeline cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerFiring;
+
+impl Scenario for TimerFiring {
+    fn card(&self) -> Card {
+        Card {
+            id: "timer-firing",
+            family: Family::Timing,
+            label: "Actor firings",
+            description: "What one firing of each of seven signal actors costs, net of the clock.",
+            details: &[
+                "One operation is a firing: mul(64), add, fft(256), fir(16), mean(64), c2r(256) or rms(64) on 32-bit floats. \
+                 Actors take turns.",
+                "Latency is that of one firing between two clock reads, of all actors together: most are shorter than the \
+                 reads.",
+                "Net is the batch of 1,024 between two clock reads, divided by 1,024: that is the firing itself. One at a \
+                 time is what the seed shows, and mostly the clock.",
+                "The fft is a radix-2 one with tables, c2r takes the real parts. A guest has the same kernels as a module, and \
+                 times itself by the node's clock, whose reads are calls; what its signals are in the end is compared with \
+                 native code's, bit by bit.",
+            ],
+            ops_label: "firings/s",
+            latency_label: Some("one firing with its clock reads"),
+            unit: Unit::Count,
+            parameters: &[],
+            source_file: "crates/bench/src/timer_firing.rs",
+            timed: "firing",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let config =
+                WasmConfig { capacity: 8, parts_max: 2, memory_max_bytes: PAGE_BYTES, ..WasmConfig::default() };
+            let guests = Guests::start(stage, config).await?;
+            let module = guests.load(stage, "actors", Code::of(include_str!("guests/actors.wat"), 1)).await?;
+            stage.prepared();
+            in_turn(stage, Firings::new(GuestActors { wasm: guests.wasm, module })).await
+        })
+    }
+}
+
+/// An actor, and the seed's mean, p50 and p99.
+type Actor = (&'static str, fn(&mut Signals), [f64; 3]);
+
+const ACTORS: [Actor; 7] = [
+    ("mul(N=64)", Signals::mul, [16.0, 20.0, 21.0]),
+    ("add()", Signals::add, [15.0, 20.0, 21.0]),
+    ("fft(N=256)", Signals::fft, [1_504.0, 1_473.0, 1_653.0]),
+    ("fir(N=16)", Signals::fir, [16.0, 20.0, 21.0]),
+    ("mean(N=64)", Signals::mean, [16.0, 20.0, 21.0]),
+    ("c2r(N=256)", Signals::c2r, [16.0, 20.0, 21.0]),
+    ("rms(N=64)", Signals::rms, [38.0, 40.0, 41.0]),
+];
+
+struct Firings {
+    signals: Signals,
+    single: [Spread; 7],
+    batches_ns: [Vec<f64>; 7],
+    guest: GuestActors,
+    guest_single: [Spread; 7],
+    guest_batches_ns: [Vec<f64>; 7],
+    clock: ClockCost,
+}
+
+impl Firings {
+    fn new(guest: GuestActors) -> Self {
+        Self {
+            signals: Signals::new(),
+            single: Default::default(),
+            batches_ns: Default::default(),
+            guest,
+            guest_single: Default::default(),
+            guest_batches_ns: Default::default(),
+            clock: ClockCost::measure(),
+        }
+    }
+}
+
+impl Turns for Firings {
+    fn cases(&self) -> usize {
+        ACTORS.len()
+    }
+
+    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let (_, fire, _) = ACTORS[index];
+        for _ in 0..SINGLE {
+            let before_ns = now_ns();
+            fire(black_box(&mut self.signals));
+            let ns = now_ns() - before_ns;
+            self.single[index].add(ns);
+            desk.recorder.latency(ns.max(1));
+        }
+        let before_ns = now_ns();
+        for _ in 0..BATCH {
+            fire(black_box(&mut self.signals));
+        }
+        self.batches_ns[index].push((now_ns() - before_ns) as f64 / BATCH as f64);
+        desk.recorder.count(SINGLE + BATCH);
+        self.fire_in_a_guest(index, desk)
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            "Actor firings, native and in a guest",
+            &[
+                ("actor", ColumnUnit::Text),
+                ("net", ColumnUnit::Ns),
+                ("mean", ColumnUnit::Ns),
+                ("p50", ColumnUnit::Ns),
+                ("p99", ColumnUnit::Ns),
+                ("firings", ColumnUnit::Count),
+                ("guest net", ColumnUnit::Ns),
+                ("÷ native", ColumnUnit::Ratio),
+                ("guest mean", ColumnUnit::Ns),
+                ("seed mean", ColumnUnit::Ns),
+                ("seed p50", ColumnUnit::Ns),
+                ("seed p99", ColumnUnit::Ns),
+            ],
+        );
+        for (index, (name, _, [seed_mean, seed_p50, seed_p99])) in ACTORS.iter().enumerate() {
+            let single = &self.single[index];
+            let (net, in_guest) = (median(&self.batches_ns[index]), median(&self.guest_batches_ns[index]));
+            table.row([
+                (*name).into(),
+                net.into(),
+                single.mean().into(),
+                single.percentile(50.0).into(),
+                single.percentile(99.0).into(),
+                single.len().into(),
+                in_guest.into(),
+                net.zip(in_guest).filter(|(net, _)| *net > 0.0).map(|(net, in_guest)| in_guest / net).into(),
+                self.guest_single[index].mean().into(),
+                (*seed_mean).into(),
+                (*seed_p50).into(),
+                (*seed_p99).into(),
+            ]);
+        }
+        table.note(format!(
+            "Net is of batches of 1,024, median; the rest is one at a time, with a clock read of {:.1} ns in it.",
+            self.clock.read_ns
+        ));
+        desk.tables().show(table);
+    }
+}
+
+impl Firings {
+    /// The same in a guest; one whose signals are not those of native code in the end is an error.
+    fn fire_in_a_guest(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let ((_, native, _), guest) = (ACTORS[index], self.guest.clone());
+        let (tell, told) = mpsc::channel();
+        desk.runtime.spawn(move |ctx| async move {
+            let fired = guest.fire(&ctx, index as u64).await;
+            // The run may be over, and nobody there to be told.
+            tell.send(fired).ok();
+        })?;
+        let fired = told.recv().unwrap_or_else(|_| Err("the guest of an actor ended".to_owned()));
+        let fired = fired.map_err(RunError::Lacks)?;
+        let mut signals = Signals::new();
+        for _ in 0..guest::SINGLE + BATCH {
+            native(&mut signals);
+        }
+        desk.recorder.fail(u64::from(fired.signals != signals.bytes()));
+        desk.recorder.count(guest::SINGLE + BATCH);
+        for ns in fired.single_ns {
+            self.guest_single[index].add(ns);
+        }
+        self.guest_batches_ns[index].push(fired.batch_ns as f64 / BATCH as f64);
+        Ok(())
+    }
+}

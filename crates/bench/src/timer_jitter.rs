@@ -1,0 +1,304 @@
+//! How late a ticker's ticks are: spinning, timer slack and load, with cyclictest beside.
+//!
+//! ```text
+//!   quiet: slack 50 µs, slack 1 ns, the same with a lead, spin 10 µs, 50 µs, governed, cyclictest ──▶ busy: the same beside hogs ──▶ again
+//! ```
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use rusm_protocol::Unit;
+use rusm_runtime::ticker::{Measure, Spin, TickerOptions};
+
+use crate::card::{Card, Family};
+use crate::cyclictest;
+use crate::parameter::{Kind, Parameter};
+use crate::pinned::{PIN, Pinned};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::spread::Spread;
+use crate::stage::Stage;
+use crate::table::{Cell, ColumnUnit, Table};
+use crate::ticking::{Ticks, hz, tick};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// The priority of `SCHED_FIFO`, if asked for.
+const PRIORITY: u8 = 80;
+/// The slack that a thread has by default.
+const SLACK_DEFAULT: Duration = Duration::from_micros(50);
+
+/// How late a ticker's ticks are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerJitter;
+
+impl Scenario for TimerJitter {
+    fn card(&self) -> Card {
+        Card {
+            id: "timer-jitter",
+            family: Family::Timing,
+            label: "Timer jitter",
+            description: "How late ticks are, with and without spinning, on quiet and on busy cores, beside cyclictest.",
+            details: &[
+                "One operation is a firing of a ticker on a thread of its own. Cases take turns, so the rate says nothing.",
+                "Latency is lateness: from the instant at which a tick is due to its first instruction. A late tick is no \
+                 overrun; an overrun is a tick whose time had passed before anybody waited for it.",
+                "slack is what the kernel may add to a sleep to wake several at once: 50 µs unless a thread asks for less. \
+                 Tickers ask for 1 ns, cyclictest does not.",
+                "No spin is a ticker's default: it asks for its wake-ups earlier than the tick, by about as much as they take, and \
+                 those that come too early wait out the rest awake, 0.5 µs in the mean and a two-hundredth of the period at most: spun \
+                 says how much it is. No lead asks for the tick itself, and waits out nothing.",
+                "Busy means two spinning threads for each core. The governor spins where the kernel is a little late and \
+                 not where it preempts, so there it must not overrun more than no spinning does. It spins once a tenth of a \
+                 second has gone well, and a case begins anew every quarter: so on quiet cores it spins before three ticks of five.",
+                "Columns of the seed are its own figures for 10 kHz on another machine, with a slack of 50 µs, for \
+                 orientation. cyclictest counts no overruns and has no CPU column here.",
+            ],
+            ops_label: "firings/s",
+            latency_label: Some("tick due to its first instruction"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "hz",
+                    description: "Ticks a second.",
+                    kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
+                },
+                Parameter {
+                    name: "load",
+                    description: "Whether the cores have other work.",
+                    kind: Kind::Choice { words: &["both", "quiet", "busy"] },
+                },
+                Parameter {
+                    name: "realtime",
+                    description: "Whether tickers and cyclictest run under SCHED_FIFO.",
+                    kind: Kind::Choice { words: &["no", "yes"] },
+                },
+                PIN,
+            ],
+            source_file: "crates/bench/src/timer_jitter.rs",
+            timed: "tick",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let loads: &[bool] = match stage.params().word("load") {
+                "quiet" => &[false],
+                "busy" => &[true],
+                _ => &[false, true],
+            };
+            let hogs = stage.cores() * 2;
+            let cases = loads.iter().flat_map(|busy| MODES.iter().map(move |mode| Case::new(*mode, *busy))).collect();
+            in_turn(stage, Jitter { cases, hogs, lacks: None }).await
+        })
+    }
+}
+
+/// How a tick is waited for.
+#[derive(Clone, Copy)]
+enum Mode {
+    Ticker { name: &'static str, spin: Spin, slack: Duration, lead: bool, seed: [Option<f64>; 4] },
+    Cyclictest,
+}
+
+const fn ticker(name: &'static str, spin: Spin, slack: Duration, seed: Option<[f64; 4]>) -> Mode {
+    let seed = match seed {
+        Some([mean, p50, p99, overruns]) => [Some(mean), Some(p50), Some(p99), Some(overruns)],
+        None => [None; 4],
+    };
+    Mode::Ticker { name, spin, slack, lead: false, seed }
+}
+
+/// As tickers are when nothing is said.
+const NO_SPIN: Mode = Mode::Ticker { name: "no spin", spin: Spin::Off, slack: LEAST, lead: true, seed: [None; 4] };
+
+const LEAST: Duration = Duration::from_nanos(1);
+const MODES: [Mode; 7] = [
+    ticker("no lead, slack 50 µs", Spin::Off, SLACK_DEFAULT, Some([73_303.0, 71_652.0, 111_521.0, 3.3])),
+    ticker("no lead", Spin::Off, LEAST, None),
+    NO_SPIN,
+    ticker("spin 10 µs", Spin::Fixed(Duration::from_micros(10)), LEAST, Some([62_654.0, 61_565.0, 98_795.0, 0.7])),
+    ticker("spin 50 µs", Spin::Fixed(Duration::from_micros(50)), LEAST, Some([23_725.0, 21_584.0, 66_172.0, 0.0])),
+    ticker("governed", Spin::Governed, LEAST, None),
+    Mode::Cyclictest,
+];
+
+struct Case {
+    mode: Mode,
+    busy: bool,
+    ticks: Ticks,
+}
+
+impl Case {
+    fn new(mode: Mode, busy: bool) -> Self {
+        Self { mode, busy, ticks: Ticks::default() }
+    }
+
+    fn lateness(&self) -> &Spread {
+        &self.ticks.lateness
+    }
+}
+
+struct Jitter {
+    cases: Vec<Case>,
+    hogs: usize,
+    /// Why there is no cyclictest.
+    lacks: Option<String>,
+}
+
+impl Turns for Jitter {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let rate = desk.params.number("hz");
+        let priority = (desk.params.word("realtime") == "yes").then_some(PRIORITY);
+        let pin = desk.params.word("pin") == "yes";
+        // A quarter of a second: the governor looks on for the first tenth.
+        let ticks = (rate / 4).max(20);
+        let (case, over) = (&mut self.cases[case], AtomicBool::new(false));
+        let hogs = if case.busy { self.hogs } else { 0 };
+        thread::scope(|scope| {
+            (0..hogs).for_each(|_| hog(scope, &over));
+            // After the hogs, which inherit what this thread has, as cyclictest does.
+            let pinned = Pinned::at(0, pin);
+            let turned = match case.mode {
+                _ if pinned.is_err() => Ok(()),
+                Mode::Ticker { spin, slack, lead, .. } => {
+                    let realtime = priority.and_then(std::num::NonZeroU8::new);
+                    let measure = Measure::Lateness;
+                    let options = TickerOptions { spin, lead, slack, measure, realtime, ..TickerOptions::default() };
+                    tick(desk, hz(rate), options, ticks, |_| {}).map(|ticks| {
+                        if let Some(ticks) = ticks {
+                            case.ticks.merge(&ticks);
+                        }
+                    })
+                }
+                Mode::Cyclictest if self.lacks.is_some() => Ok(()),
+                Mode::Cyclictest => {
+                    match cyclictest::run(1_000_000 / rate, ticks, priority) {
+                        Ok(spread) => case.ticks.lateness.merge(&spread),
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                            self.lacks = Some(cyclictest::HOW.to_owned());
+                        }
+                        Err(error) => self.lacks = Some(error.to_string()),
+                    }
+                    Ok(())
+                }
+            };
+            over.store(true, Ordering::Relaxed);
+            pinned.and(turned)
+        })
+    }
+
+    fn show(&self, desk: &Desk) {
+        let rate = desk.params.number("hz");
+        let realtime = desk.params.word("realtime") == "yes";
+        for busy in [false, true] {
+            if self.cases.iter().any(|case| case.busy == busy) {
+                desk.tables().show(self.table(rate, realtime, busy));
+            }
+        }
+    }
+}
+
+impl Jitter {
+    fn table(&self, rate: u64, realtime: bool, busy: bool) -> Table {
+        let load = if busy { format!("{} spinning threads beside", self.hogs) } else { "nothing beside".to_owned() };
+        let policy = if realtime { " under SCHED_FIFO" } else { "" };
+        let mut table = Table::new(
+            &format!("Jitter at {}{policy}, {load}", hz(rate)),
+            &[
+                ("mode", ColumnUnit::Text),
+                ("mean", ColumnUnit::Ns),
+                ("p50", ColumnUnit::Ns),
+                ("p99", ColumnUnit::Ns),
+                ("p99.9", ColumnUnit::Ns),
+                ("max", ColumnUnit::Ns),
+                ("overruns", ColumnUnit::Percent),
+                ("cpu", ColumnUnit::Percent),
+                ("spun", ColumnUnit::Ns),
+                ("ticks", ColumnUnit::Count),
+                ("seed mean", ColumnUnit::Ns),
+                ("seed p50", ColumnUnit::Ns),
+                ("seed p99", ColumnUnit::Ns),
+                ("seed overruns", ColumnUnit::Percent),
+            ],
+        );
+        let of_seed = rate == 10_000 && !busy;
+        for case in self.cases.iter().filter(|case| case.busy == busy) {
+            let [mean, p50, p99, p999, max] = case.lateness().cells();
+            let (name, seed) = match case.mode {
+                Mode::Ticker { name, seed, .. } => (name, if of_seed { seed } else { [None; 4] }),
+                Mode::Cyclictest => ("cyclictest", [None; 4]),
+            };
+            let [seed_mean, seed_p50, seed_p99, seed_overruns] = seed.map(Cell::from);
+            let (overruns, cpu) = (case.ticks.overruns_pct().into(), case.ticks.cpu_pct().into());
+            let ticks = case.lateness().len().into();
+            let name = name.into();
+            table.row([
+                name,
+                mean,
+                p50,
+                p99,
+                p999,
+                max,
+                overruns,
+                cpu,
+                case.ticks.spun_ns_per_tick().into(),
+                ticks,
+                seed_mean,
+                seed_p50,
+                seed_p99,
+                seed_overruns,
+            ]);
+        }
+        let of_gate = if realtime { Vec::new() } else { self.ratios(busy) };
+        for line in of_gate.into_iter().chain(self.lacks.clone()) {
+            table.note(line);
+        }
+        table
+    }
+
+    /// What the gates are about, each with the figure that it asks for.
+    fn ratios(&self, busy: bool) -> Vec<String> {
+        let case = |wanted: &str| {
+            self.cases
+                .iter()
+                .find(|case| case.busy == busy && matches!(case.mode, Mode::Ticker { name, .. } if name == wanted))
+        };
+        let (Some(plain), Some(governed)) = (case("no spin"), case("governed")) else { return Vec::new() };
+        let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs.filter(|theirs| *theirs > 0.0)?);
+        let mut lines = Vec::new();
+        let cyclictest = self.cases.iter().find(|case| case.busy == busy && matches!(case.mode, Mode::Cyclictest));
+        if let Some(theirs) = cyclictest.map(Case::lateness) {
+            let p50 = ratio(plain.lateness().percentile(50.0), theirs.percentile(50.0));
+            let p99 = ratio(plain.lateness().percentile(99.0), theirs.percentile(99.0));
+            if let (Some(p50), Some(p99), false) = (p50, p99, busy) {
+                lines.push(format!(
+                    "without spinning ÷ cyclictest: p50 {p50:.3} (at most 0.1), p99 {p99:.3} (at most 0.3); a disturbed run decides nothing"
+                ));
+            }
+        }
+        if let Some(overruns) = ratio(governed.ticks.overruns_pct(), plain.ticks.overruns_pct()).filter(|_| busy) {
+            lines.push(format!("overruns governed ÷ without spinning: {overruns:.2} (at most 1.1)"));
+        }
+        lines
+    }
+}
+
+/// Spins until it is over.
+fn hog<'scope>(scope: &'scope Scope<'scope, '_>, over: &'scope AtomicBool) {
+    scope.spawn(|| {
+        while !over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+}

@@ -1,0 +1,139 @@
+//! What a wait costs that does not wait: the ticker's own code, with lateness measured and not.
+//!
+//! A gigahertz overruns at each wait, as in the seed. On time, the tick's instant comes while the ticker spins for it, so a
+//! wait has no call of the kernel in it; what it spins is taken off.
+
+use rusm_protocol::Unit;
+use rusm_runtime::ticker::{Measure, Overrun, Ticker, TickerOptions};
+
+use crate::card::{Card, Family};
+use crate::clock::ClockCost;
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::statistics::median;
+use crate::table::{ColumnUnit, Table};
+use crate::ticking::{hz, net_of_spinning, thread_cpu_ns};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// Waits of one turn.
+const WAITS: u64 = 20_000;
+/// Waits of one turn that are on time, each of a period.
+const WAITS_ON_TIME: u64 = 2_000;
+
+/// What a wait costs that does not wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerPath;
+
+impl Scenario for TimerPath {
+    fn card(&self) -> Card {
+        Card {
+            id: "timer-path",
+            family: Family::Timing,
+            label: "Timer overhead",
+            description: "What a wait of a ticker costs by itself, overrun and on time, with lateness measured and not.",
+            details: &[
+                "One operation is a wait. Cases take turns.",
+                "Overrun: 1 GHz, whose ticks have always passed; each wait makes up for all of them in one batch.",
+                "On time: 100 kHz, spun all the way, so that nothing sleeps; the time spun is taken off.",
+                "Latency is the time of one overrun wait, as the median of a turn: single ones are shorter than a clock read \
+                 can tell.",
+                "The seed's two figures are equal because a tick that overruns never came to its second clock read.",
+            ],
+            ops_label: "waits/s",
+            latency_label: Some("a wait that overruns, mean of a turn"),
+            unit: Unit::Count,
+            parameters: &[],
+            source_file: "crates/bench/src/timer_path.rs",
+            timed: "turn",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move { in_turn(stage, Paths::default()).await })
+    }
+}
+
+const CASES: [(&str, bool, Measure, Option<f64>); 4] = [
+    ("overrun, lateness measured", false, Measure::Lateness, Some(16.1)),
+    ("overrun, not measured", false, Measure::Off, Some(16.1)),
+    ("on time, lateness measured", true, Measure::Lateness, None),
+    ("on time, not measured", true, Measure::Off, None),
+];
+
+#[derive(Default)]
+struct Paths {
+    waits_ns: [Vec<f64>; 4],
+    reads_ns: Vec<f64>,
+}
+
+impl Turns for Paths {
+    fn cases(&self) -> usize {
+        CASES.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let (_, on_time, measure, _) = CASES[case];
+        self.reads_ns.push(ClockCost::measure().read_ns);
+        let ns = if on_time {
+            net_of_spinning(desk, 1, measure, WAITS_ON_TIME)? / WAITS_ON_TIME as f64
+        } else {
+            overruns(measure)?
+        };
+        self.waits_ns[case].push(ns);
+        desk.recorder.count(if on_time { WAITS_ON_TIME } else { WAITS });
+        if !on_time {
+            desk.recorder.latency(ns.max(1.0) as u64);
+        }
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            "A wait that does not wait",
+            &[
+                ("path", ColumnUnit::Text),
+                ("a wait", ColumnUnit::Ns),
+                ("waits/s", ColumnUnit::Amount),
+                ("÷ clock read", ColumnUnit::Ratio),
+                ("turns", ColumnUnit::Count),
+                ("seed", ColumnUnit::Ns),
+                ("seed waits/s", ColumnUnit::Amount),
+            ],
+        );
+        let read_ns = median(&self.reads_ns).unwrap_or(f64::NAN);
+        for ((name, _, _, seed), waits_ns) in CASES.iter().zip(&self.waits_ns) {
+            let ns = median(waits_ns);
+            table.row([
+                (*name).into(),
+                ns.into(),
+                ns.map(|ns| 1e9 / ns).into(),
+                ns.map(|ns| ns / read_ns).into(),
+                (waits_ns.len() as u64).into(),
+                (*seed).into(),
+                seed.map(|ns| 1e9 / ns).into(),
+            ]);
+        }
+        table.note(format!("Overrun is CPU time of the thread, on time what passed less what was spun; medians of all turns. A clock read is {read_ns:.1} ns."));
+        table.note("Gate: at most 1.2 clock reads on the overrun path.");
+        desk.tables().show(table);
+    }
+}
+
+/// CPU nanoseconds of a wait whose ticks have passed.
+fn overruns(measure: Measure) -> Result<f64, RunError> {
+    let options = TickerOptions { overrun: Overrun::Burst { max: u32::MAX }, measure, ..TickerOptions::default() };
+    let mut ticker = Ticker::new(hz(1_000_000_000), options)?;
+    let before_ns = thread_cpu_ns();
+    for _ in 0..WAITS {
+        // Looked at where it lies: a copy of it would wait for the stores that have made it.
+        std::hint::black_box(&ticker.wait());
+    }
+    Ok((thread_cpu_ns() - before_ns) as f64 / WAITS as f64)
+}

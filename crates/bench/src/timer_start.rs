@@ -1,0 +1,227 @@
+//! Starting together: what it takes to make a thread, and whether many tickers are in phase.
+//!
+//! ```text
+//!   none:  each begins when it comes    gate: all wait for the last, then begin    epoch: all begin at an instant to come
+//! ```
+//!
+//! Phase skew is the distance between the first and the last epoch; first-fire spread that between the first instructions
+//! of the first ticks.
+
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rusm_protocol::Unit;
+use rusm_runtime::Context;
+use rusm_runtime::ticker::{Epoch, Measure, Overrun, Start, Ticker, TickerOptions};
+
+use crate::card::{Card, Family};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::spread::Spread;
+use crate::stage::Stage;
+use crate::statistics::median;
+use crate::table::{ColumnUnit, Table};
+use crate::ticking::{hz, now_ns};
+use crate::turns::{Desk, Turns, in_turn};
+
+/// Threads made and joined in a turn.
+const THREADS: u64 = 20;
+/// How far ahead an epoch is: enough for all to come.
+const AHEAD: Duration = Duration::from_millis(5);
+
+/// Starting together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerStart;
+
+impl Scenario for TimerStart {
+    fn card(&self) -> Card {
+        Card {
+            id: "timer-start",
+            family: Family::Timing,
+            label: "Timer start",
+            description: "Making threads, and starting many tickers in phase: without a gate, behind one, and by an epoch.",
+            details: &[
+                "One operation is a ticker started, or a thread made and joined. Cases take turns.",
+                "Latency is lateness of first ticks: from the instant at which they are due to their first instruction.",
+                "Phase skew is how far apart the epochs of tickers are that were to start together. By a common epoch it is \
+                 zero, and nobody waits for anybody.",
+                "First-fire spread is how far apart their first instructions are: as many as there are cores run at once.",
+                "The seed's barrier row has the making of its thread in it.",
+            ],
+            ops_label: "starts/s",
+            latency_label: Some("first tick due to its first instruction"),
+            unit: Unit::Count,
+            parameters: &[],
+            source_file: "crates/bench/src/timer_start.rs",
+            timed: "start",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let mut cases = Vec::new();
+            for processes in [false, true] {
+                for count in [1, 2, 8, 32] {
+                    for start in [How::None, How::Gate, How::Epoch] {
+                        // Processes do not wait at gates: they have an epoch.
+                        if !(processes && start == How::Gate) {
+                            cases.push(Case { processes, count, start, skews: Vec::new(), spreads: Vec::new() });
+                        }
+                    }
+                }
+            }
+            in_turn(stage, Starts { cases, made_ns: Vec::new(), lateness: Spread::default() }).await
+        })
+    }
+}
+
+/// How several start together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    None,
+    Gate,
+    Epoch,
+}
+
+/// One that has started: its epoch, when its first tick fired, and how late that was.
+type Started = (Epoch, u64, u64);
+
+struct Case {
+    processes: bool,
+    count: usize,
+    start: How,
+    skews: Vec<f64>,
+    spreads: Vec<f64>,
+}
+
+struct Starts {
+    cases: Vec<Case>,
+    made_ns: Vec<f64>,
+    lateness: Spread,
+}
+
+impl Turns for Starts {
+    fn cases(&self) -> usize {
+        self.cases.len() + 1
+    }
+
+    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let Some(case) = self.cases.get_mut(index) else {
+            self.made_ns.push(make_and_join());
+            desk.recorder.count(THREADS);
+            return Ok(());
+        };
+        let started = if case.processes { processes(case, desk)? } else { threads(case)? };
+        for (_, _, late_ns) in &started {
+            desk.recorder.latency(*late_ns);
+            self.lateness.add(*late_ns);
+        }
+        desk.recorder.count(started.len() as u64);
+        let (Some(first), Some(last)) = (started.iter().map(|s| s.0).min(), started.iter().map(|s| s.0).max()) else {
+            return Ok(());
+        };
+        let fired = || started.iter().map(|started| started.1);
+        case.skews.push(last.since(first).as_nanos() as f64);
+        case.spreads.push((fired().max().unwrap_or(0) - fired().min().unwrap_or(0)) as f64);
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            "Starting together",
+            &[
+                ("what", ColumnUnit::Text),
+                ("number", ColumnUnit::Count),
+                ("start", ColumnUnit::Text),
+                ("phase skew", ColumnUnit::Ns),
+                ("first-fire spread", ColumnUnit::Ns),
+                ("turns", ColumnUnit::Count),
+            ],
+        );
+        for case in &self.cases {
+            table.row([
+                if case.processes { "processes" } else { "threads" }.into(),
+                (case.count as u64).into(),
+                match case.start {
+                    How::None => "none",
+                    How::Gate => "gate",
+                    How::Epoch => "epoch",
+                }
+                .into(),
+                median(&case.skews).into(),
+                median(&case.spreads).into(),
+                (case.skews.len() as u64).into(),
+            ]);
+        }
+        table.note("Medians of all turns. Gate: no phase skew by an epoch.");
+        desk.tables().show(table);
+        let columns = [("benchmark", ColumnUnit::Text), ("time", ColumnUnit::Ns), ("seed", ColumnUnit::Ns)];
+        let mut made = Table::new("Making a thread", &columns);
+        made.row(["create and join".into(), median(&self.made_ns).into(), 71_500.0.into()]);
+        made.row([
+            "first tick by an epoch, p50 late".into(),
+            self.lateness.percentile(50.0).into(),
+            crate::table::Cell::Missing,
+        ]);
+        made.row(["wake-up at a barrier, with the making".into(), crate::table::Cell::Missing, 78_300.0.into()]);
+        desk.tables().show(made);
+    }
+}
+
+fn make_and_join() -> f64 {
+    let before_ns = now_ns();
+    for _ in 0..THREADS {
+        thread::scope(|scope| drop(scope.spawn(|| {}).join()));
+    }
+    (now_ns() - before_ns) as f64 / THREADS as f64
+}
+
+fn options(start: Start) -> TickerOptions {
+    // A first tick that had passed fires at once: who comes late is seen.
+    TickerOptions { start, overrun: Overrun::Skip, measure: Measure::Lateness, ..TickerOptions::default() }
+}
+
+fn threads(case: &Case) -> Result<Vec<Started>, RunError> {
+    let (gate, epoch) = (Barrier::new(case.count), Epoch::after(AHEAD));
+    let start = || -> Result<Started, RunError> {
+        if case.start == How::Gate {
+            gate.wait();
+        }
+        let start = if case.start == How::Epoch { Start::At(epoch) } else { Start::Now };
+        let mut ticker = Ticker::new(hz(1_000), options(start))?;
+        let firings = ticker.wait();
+        Ok((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0)))
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..case.count).map(|_| scope.spawn(start)).collect();
+        let joined =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.collect()
+    })
+}
+
+fn processes(case: &Case, desk: &Desk) -> Result<Vec<Started>, RunError> {
+    let epoch = desk.runtime.epoch_after(AHEAD);
+    let start = if case.start == How::Epoch { Start::At(epoch) } else { Start::Now };
+    let (tell, told) = mpsc::channel();
+    let tell = Arc::new(tell);
+    for _ in 0..case.count {
+        let tell = Arc::clone(&tell);
+        desk.runtime.spawn(move |ctx: Context| async move {
+            let mut ticker = ctx.ticker(hz(1_000), options(start)).map_err(|error| error.to_string())?;
+            let firings = ticker.next().await;
+            // The run may be over, and nobody there to be told.
+            tell.send((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0))).ok();
+            Ok::<(), String>(())
+        })?;
+    }
+    drop(tell);
+    Ok(told.iter().collect())
+}

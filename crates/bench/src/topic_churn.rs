@@ -1,0 +1,123 @@
+//! Subscriptions that come and go while a topic is in use.
+
+use rusm_protocol::Unit;
+use rusm_runtime::Context;
+use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig, Topic};
+
+use crate::card::{Card, Family};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+
+/// Subscriptions that come and go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicChurn;
+
+impl Scenario for TopicChurn {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-churn",
+            family: Family::Topics,
+            label: "Topic churn",
+            description: "Subscriptions created, used for one message and deleted, beside others that stay.",
+            details: &[
+                "One operation is a subscription created, given a message, which it acknowledges, and deleted; the same \
+                 message goes to everybody who stays.",
+                "Latency is that of the whole cycle.",
+                "Judge it by its memory, which must not grow with the cycles, and by the topic at the end, which must hold \
+                 no subscription and no message of the cycles.",
+            ],
+            ops_label: "cycles/s",
+            latency_label: Some("create to deleted"),
+            unit: Unit::Count,
+            parameters: &[Parameter {
+                name: "staying",
+                description: "Subscribers that stay all the time.",
+                kind: Kind::Count { min: 0, max: 10_000, default: 100 },
+            }],
+            source_file: "crates/bench/src/topic_churn.rs",
+            timed: "cycle",
+            ops_per_timed: 1,
+            sampling: 16,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let topic = stage
+                .runtime()
+                .topics()
+                .create("topic-churn")
+                .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+            let outcome = drive(stage, &topic).await;
+            topic.close();
+            outcome
+        })
+    }
+}
+
+async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
+    for _ in 0..stage.params().number("staying") {
+        let mut subscriber = topic.subscribe(Overflow::Block);
+        stage.crew(move |_| async move { while subscriber.next_batch(64).await.is_ok() {} })?;
+    }
+    let (recorder, pace, own) = (stage.recorder(), stage.pace(0, 1, stage.duty()), topic.clone());
+    stage.crew(move |ctx| cycles(ctx, own, recorder, pace))?;
+    stage.stopped().await?;
+    stage.ended().await?;
+    let view = topic.view(0);
+    let exact = view.subscriptions.is_empty() && view.subscribers == 0 && view.dropped_total == 0;
+    let columns = [
+        ("cycles", ColumnUnit::Count),
+        ("subscriptions left", ColumnUnit::Count),
+        ("subscribers left", ColumnUnit::Count),
+        ("dropped", ColumnUnit::Count),
+        ("exact", ColumnUnit::Text),
+    ];
+    let mut table = Table::new("Loss account", &columns);
+    table.row([
+        view.published_total.into(),
+        (view.subscriptions.len() as u64).into(),
+        (view.subscribers as u64).into(),
+        view.dropped_total.into(),
+        if exact { "yes" } else { "no" }.into(),
+    ]);
+    stage.tables().show(table);
+    if exact { Ok(()) } else { Err(RunError::Account(format!("{view:?}"))) }
+}
+
+async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace) {
+    ctx.set_label("churn");
+    while let Some(turn) = pace.turn(&ctx, 16).await {
+        for _ in 0..turn {
+            let stamp = pace.begin(&mut recorder);
+            let cycled = cycle(&topic).await;
+            recorder.end(stamp);
+            if cycled {
+                recorder.count(1);
+            } else {
+                recorder.fail(1);
+            }
+        }
+        ctx.yield_now().await;
+    }
+    topic.close();
+}
+
+/// Whether one subscription got its message and nothing else.
+async fn cycle(topic: &Topic) -> bool {
+    let Ok(subscription) = topic.create_subscription("cycle", SubscriptionConfig::default()) else { return false };
+    let mut consumer = subscription.consumer();
+    let published = topic.publish(Message::new(&b"cycle"[..])).await.is_ok();
+    let acked = match consumer.next().await {
+        Ok(lease) => consumer.ack(lease.id) == AckStatus::Done,
+        Err(_) => false,
+    };
+    subscription.delete();
+    let account = subscription.account();
+    published && acked && account.acked == 1 && account.dropped == 0
+}

@@ -1,0 +1,302 @@
+//! Publishers to a topic on disk, each waiting until its messages are kept, and one consumer that acknowledges them.
+//!
+//! ```text
+//!   publisher ─┐                 ┌─ one commit, one sync ─▶ kept: each publisher goes on
+//!   publisher ─┼─▶ topic on disk ┤
+//!   publisher ─┘                 └─▶ consumer ── ack ──▶ with a later commit
+//!   at the end: close, open again, and hold what the disk says against what everybody has counted
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use rusm_protocol::Unit;
+use rusm_runtime::store::{Durability, StorageReport, Store, StoreConfig};
+use rusm_runtime::topic::{Account, Consumer, Message, Subscription, SubscriptionConfig, Topic, TopicConfig};
+use rusm_runtime::{Context, Handle};
+
+use crate::card::{Card, Family};
+use crate::kv_ground::{DURABILITY, Ground, Watched, durability};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+
+const NAME: &str = "topic-durable";
+const SUBSCRIPTION: &str = "worker";
+/// Messages that the consumer takes and acknowledges at once.
+const TAKE: usize = 256;
+
+/// Publishers to a topic on disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicDurable;
+
+impl Scenario for TopicDurable {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-durable",
+            family: Family::Topics,
+            label: "Topic on disk",
+            description: "Publishers that wait until the disk has their messages, and a consumer that acknowledges them.",
+            details: &[
+                "One operation is a message whose publication has returned: the store keeps it as its durability says.",
+                "Latency is from before a message is published to that return, so it holds a sync of the disk when \
+                 durability is immediate. With a batch the messages of one publication are timed as one.",
+                "All that wait share a commit and its sync; acknowledgements go with the next one. messages/sync says how \
+                 many messages that were: more publishers, or a larger batch, make it more.",
+                "The file is where temporary files go (TMPDIR). In memory, such as on tmpfs, a sync costs nothing: the \
+                 table says which file system it was.",
+                "At the end everything is read and acknowledged, the store is closed and opened again, and the run fails \
+                 unless publishers, consumer, topic and disk say the same. kill -9 and power cuts are in tests, not here.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("publish to kept"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish, each waiting until its messages are kept.",
+                    kind: Kind::Count { min: 1, max: 100_000, default: 64 },
+                },
+                Parameter {
+                    name: "batch",
+                    description: "Messages that a publisher publishes at once.",
+                    kind: Kind::Count { min: 1, max: 1_000, default: 1 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: 0, max: 1 << 20, default: 1024 },
+                },
+                DURABILITY,
+            ],
+            source_file: "crates/bench/src/topic_durable.rs",
+            timed: "publication",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let durability = durability(stage.params());
+            let (runtime, config) = (stage.runtime().clone(), StoreConfig { durability, ..StoreConfig::default() });
+            let opened = stage.blocking(move || Desk::open(&runtime, Ground::new()?, config)).await?;
+            let watched = Watched::on(stage.runtime(), &opened.store);
+            stage.prepared();
+            let counts = publish(stage, &opened).await;
+            opened.topic.close();
+            drop(watched);
+            let (counts, runtime, tables) = (counts?, stage.runtime().clone(), stage.tables().clone());
+            stage
+                .blocking(move || {
+                    let live = opened.subscription.account();
+                    let (report, ground) = opened.close();
+                    let again = Desk::open(&runtime, ground, StoreConfig::default())?;
+                    let disk = again.subscription.account();
+                    again.topic.close();
+                    let (_, ground) = again.close();
+                    let account = Loss { counts, live, disk };
+                    tables.show(table(&ground, durability, &report, &account));
+                    tables.show(account.table());
+                    if account.is_exact() { Ok(()) } else { Err(RunError::Account(format!("{account:?}"))) }
+                })
+                .await
+        })
+    }
+}
+
+/// A topic on disk, and what it stands on.
+struct Desk {
+    ground: Ground,
+    store: Store,
+    topic: Topic,
+    subscription: Subscription,
+}
+
+impl Desk {
+    fn open(runtime: &Handle, ground: Ground, config: StoreConfig) -> Result<Self, RunError> {
+        let store = ground.store(config)?;
+        let topic = runtime
+            .topics()
+            .open_durable(&store, NAME, TopicConfig::default())
+            .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+        let subscription = topic
+            .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())
+            .map_err(|error| RunError::Lacks(error.to_string()))?;
+        subscription.blocking_saved().map_err(|error| RunError::Lacks(error.to_string()))?;
+        Ok(Self { ground, store, topic, subscription })
+    }
+
+    /// Closes the store; what it had done.
+    fn close(self) -> (StorageReport, Ground) {
+        let report = self.store.report();
+        self.store.close();
+        (report, self.ground)
+    }
+}
+
+/// What publishers and consumer have counted.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    published: u64,
+    acked: u64,
+}
+
+/// The same messages, counted by everybody.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    counts: Counts,
+    /// The topic's own account before its store was closed.
+    live: Account,
+    /// The same after it was opened again.
+    disk: Account,
+}
+
+impl Loss {
+    const fn is_exact(&self) -> bool {
+        let Counts { published, acked } = self.counts;
+        self.live.is_exact()
+            && self.disk.is_exact()
+            && published == acked
+            && self.live.published == published
+            && self.live.acked == acked
+            && self.disk.published == published
+            && self.disk.acked == acked
+    }
+
+    fn table(&self) -> Table {
+        let columns = [
+            ("of", ColumnUnit::Text),
+            ("published", ColumnUnit::Count),
+            ("acknowledged", ColumnUnit::Count),
+            ("left", ColumnUnit::Count),
+            ("exact", ColumnUnit::Text),
+        ];
+        let mut table = Table::new("Loss account", &columns);
+        let exact = if self.is_exact() { "yes" } else { "no" };
+        let Counts { published, acked } = self.counts;
+        table.row([
+            "publishers, consumer".into(),
+            published.into(),
+            acked.into(),
+            published.saturating_sub(acked).into(),
+            exact.into(),
+        ]);
+        for (name, account) in [("topic", self.live), ("disk, opened again", self.disk)] {
+            let left = account.outstanding + account.backlog + account.dead_lettered + account.dropped;
+            table.row([name.into(), account.published.into(), account.acked.into(), left.into(), exact.into()]);
+        }
+        table
+    }
+}
+
+fn table(ground: &Ground, durability: Durability, report: &StorageReport, account: &Loss) -> Table {
+    let columns = [
+        ("file system", ColumnUnit::Text),
+        ("durability", ColumnUnit::Text),
+        ("messages", ColumnUnit::Count),
+        ("commits", ColumnUnit::Count),
+        ("syncs", ColumnUnit::Count),
+        ("messages/commit", ColumnUnit::Amount),
+        ("messages/sync", ColumnUnit::Amount),
+        ("sync", ColumnUnit::Ns),
+        ("file", ColumnUnit::Bytes),
+    ];
+    let mut table = Table::new("The topic on disk", &columns);
+    let per = |whole: u64, part: u64| (part > 0).then(|| whole as f64 / part as f64);
+    let messages = account.counts.published;
+    table.row([
+        ground.file_system().into(),
+        durability.word().into(),
+        messages.into(),
+        report.commits_total.into(),
+        report.syncs_total.into(),
+        per(messages, report.commits_total).into(),
+        per(messages, report.syncs_total).into(),
+        per(report.sync_time.as_nanos() as u64, report.syncs_total).into(),
+        report.file_bytes.into(),
+    ]);
+    table.note("counts are of the whole run, its warm-up too; commits and syncs are those of acknowledgements, too");
+    table
+}
+
+/// Lets everybody publish until the run stops, and the consumer read to the end.
+async fn publish(stage: &mut Stage, desk: &Desk) -> Result<Counts, RunError> {
+    let params = stage.params();
+    let (batch, payload) = (params.number("batch"), params.number("payload") as usize);
+    let workers = stage.workers(Some(params.number("publishers")));
+    let (kept, acked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (consumer, counts) = (desk.subscription.consumer(), Arc::clone(&acked));
+    stage.crew(move |ctx| consume(ctx, consumer, counts))?;
+    let publishing = Arc::new(AtomicUsize::new(workers.count as usize));
+    for index in 0..workers.count {
+        let publisher = Publisher {
+            topic: desk.topic.clone(),
+            payload: Bytes::from(vec![0x5a; payload]),
+            batch,
+            pace: stage.pace(index, workers.count, workers.duty),
+            recorder: stage.recorder(),
+            kept: Arc::clone(&kept),
+            publishing: Arc::clone(&publishing),
+        };
+        stage.crew(|ctx| publisher.run(ctx))?;
+    }
+    stage.stopped().await?;
+    stage.ended().await?;
+    // Relaxed: everybody has ended.
+    Ok(Counts { published: kept.load(Ordering::Relaxed), acked: acked.load(Ordering::Relaxed) })
+}
+
+struct Publisher {
+    topic: Topic,
+    payload: Bytes,
+    batch: u64,
+    pace: Pace,
+    recorder: Recorder,
+    kept: Arc<AtomicU64>,
+    publishing: Arc<AtomicUsize>,
+}
+
+impl Publisher {
+    async fn run(mut self, ctx: Context) {
+        ctx.set_label("publisher");
+        let mut messages = VecDeque::new();
+        while let Some(count) = self.pace.turn(&ctx, self.batch).await {
+            let stamp = self.pace.begin_row(&mut self.recorder, count);
+            messages.extend((0..count).map(|_| Message::new(self.payload.clone())));
+            // What the disk refuses is given back.
+            drop(self.topic.publish_all(&mut messages).await);
+            self.recorder.end(stamp);
+            let kept = count - messages.len() as u64;
+            self.recorder.count(kept);
+            self.recorder.fail(messages.len() as u64);
+            messages.clear();
+            self.kept.fetch_add(kept, Ordering::Relaxed);
+        }
+        if self.publishing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.topic.close();
+        }
+    }
+}
+
+/// Acknowledges what comes until nothing will, and waits until that is on disk.
+async fn consume(ctx: Context, mut consumer: Consumer, acked: Arc<AtomicU64>) {
+    ctx.set_label("consumer");
+    let mut batch = Vec::with_capacity(TAKE);
+    while consumer.next_batch_into(&mut batch, TAKE).await.is_ok() {
+        let done = consumer.subscription().ack_all(batch.iter().map(|lease| lease.id));
+        acked.fetch_add(done as u64, Ordering::Relaxed);
+    }
+    // If it cannot be, the disk's account says so.
+    drop(consumer.subscription().saved().await);
+}

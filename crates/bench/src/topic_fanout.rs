@@ -1,0 +1,75 @@
+//! One topic, many subscribers: every message to each of them.
+
+use rusm_protocol::Unit;
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_payload::PAYLOAD_MIN;
+
+/// One topic, many subscribers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicFanout;
+
+impl Scenario for TopicFanout {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-fanout",
+            family: Family::Topics,
+            label: "Topic fan-out",
+            description: "A publisher whose every message goes to each of many subscribers.",
+            details: &[
+                "One operation is a message given to one of the subscribers, so a publication is as many as there are subscribers; an offered rate is of deliveries: 5,000 a second to 50 subscribers are the seed's 100 messages a second.",
+                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
+                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+                "At full speed the latency is the length of the queue in the topic; offer a rate to see how fast a message gets through.",
+            ],
+            ops_label: "deliveries/s",
+            latency_label: Some("publish to delivery"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "subscribers",
+                    description: "Subscribers without acknowledgements; the publisher waits for the slowest.",
+                    kind: Kind::Count { min: 1, max: 100_000, default: 50 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "take",
+                    description: "Messages that a subscriber takes at once, at the most.",
+                    kind: Kind::Count { min: 1, max: 10000, default: 64 },
+                },
+            ],
+            source_file: "crates/bench/src/topic_fanout.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let params = stage.params();
+            let load = TopicLoad {
+                subscribers: params.number("subscribers"),
+                payload: params.number("payload") as usize,
+                publishers: params.number("publishers"),
+                take: params.number("take") as usize,
+                tier: Tier::Broadcast,
+                ..TopicLoad::default()
+            };
+            load.run(stage, "topic-fanout").await
+        })
+    }
+}

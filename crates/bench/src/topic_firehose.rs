@@ -1,0 +1,186 @@
+//! How fast a topic takes what nobody receives: every payload copied, and kept up to a bound.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::Unit;
+use rusm_runtime::Context;
+use rusm_runtime::topic::{PublishError, Topic, TopicConfig, Unread};
+
+use crate::card::{Card, Family};
+use crate::meter::Recorder;
+use crate::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::run::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::table::{ColumnUnit, Table};
+use crate::topic_payload::{PAYLOAD_MIN, Payloads};
+
+/// How fast a topic takes what nobody receives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicFirehose;
+
+impl Scenario for TopicFirehose {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-firehose",
+            family: Family::Topics,
+            label: "Topic firehose",
+            description: "A publisher into a topic that nobody receives from, each payload copied and kept to a bound.",
+            details: &[
+                "One operation is a message published: a buffer allocated, the payload copied into it, appended to the topic.",
+                "The topic keeps the newest messages up to its bound of bytes, and frees the oldest for each that comes; \
+                 so the memory is really written, and a rate above that of copying would be a fake.",
+                "Latency is from before the copy to after the append; there is nobody to wait for.",
+                "At the end the same payload is copied into one plain buffer of as many bytes, round and round, on a thread alone: the ceiling.",
+                "The account at the end holds what is kept and what made room against what was published.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("publish"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+                Parameter {
+                    name: "keep",
+                    description: "Bytes that the topic keeps.",
+                    kind: Kind::Bytes { min: 20_000_000, max: 1 << 36, default: 64 << 20 },
+                },
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish.",
+                    kind: Kind::Count { min: 1, max: 1_000, default: 1 },
+                },
+            ],
+            source_file: "crates/bench/src/topic_firehose.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let (payload, bytes) = (stage.params().number("payload") as usize, stage.params().number("keep") as usize);
+            let config = TopicConfig { messages: 1 << 24, bytes, unread: Unread::KeepNewest };
+            let topic = stage
+                .runtime()
+                .topics()
+                .create_with("topic-firehose", config)
+                .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+            let outcome = pour(stage, &topic, payload).await;
+            topic.close();
+            outcome
+        })
+    }
+}
+
+async fn pour(stage: &mut Stage, topic: &Topic, payload: usize) -> Result<(), RunError> {
+    let (publishers, base) = (stage.params().number("publishers"), Instant::now());
+    for index in 0..publishers {
+        let payloads = Payloads::new(&[], payload, 0, true, base, stage.seed() + index);
+        let (pace, recorder) = (stage.pace(index, publishers, stage.duty()), stage.recorder());
+        let topic = topic.clone();
+        stage.crew(move |ctx| publish(ctx, topic, payloads, pace, recorder))?;
+    }
+    stage.stopped().await?;
+    let took = base.elapsed();
+    stage.ended().await?;
+    account(stage, topic)?;
+    let (bytes, published) = (stage.params().number("keep") as usize, topic.published());
+    let copied = tokio::task::spawn_blocking(move || copy(payload, bytes)).await;
+    let copied = copied.map_err(|error| RunError::Lacks(error.to_string()))?;
+    ceiling(stage, published as f64 / took.as_secs_f64(), copied, payload);
+    Ok(())
+}
+
+/// How long the ceiling is measured.
+const CEILING: Duration = Duration::from_millis(500);
+
+/// Copies of a payload a second into a buffer of so many bytes.
+fn copy(payload: usize, bytes: usize) -> f64 {
+    let from = vec![1_u8; payload];
+    // Written once, so that no page is new to the first round.
+    let mut buffer = vec![2_u8; bytes.max(payload)];
+    let places = buffer.len() / payload;
+    let (start, mut copies) = (Instant::now(), 0_usize);
+    while start.elapsed() < CEILING {
+        // So many that the clock is cheap beside them.
+        for _ in 0..(1 << 20) / payload.min(1 << 20) {
+            let at = copies % places * payload;
+            buffer[at..at + payload].copy_from_slice(black_box(&from));
+            copies += 1;
+        }
+        black_box(&mut buffer);
+    }
+    copies as f64 / start.elapsed().as_secs_f64()
+}
+
+fn ceiling(stage: &Stage, published: f64, copied: f64, payload: usize) {
+    let columns = [
+        ("what", ColumnUnit::Text),
+        ("messages/s", ColumnUnit::Count),
+        ("bytes/s", ColumnUnit::Bytes),
+        ("of the ceiling", ColumnUnit::Percent),
+    ];
+    let mut table = Table::new("Copy ceiling", &columns);
+    for (what, rate) in [("published into the topic", published), ("copied into a plain buffer", copied)] {
+        let bytes = (rate * payload as f64) as u64;
+        table.row([what.into(), (rate as u64).into(), bytes.into(), (100.0 * rate / copied).into()]);
+    }
+    table.note(
+        "one thread copies, after the run; what is published also allocates, stamps and frees each message".to_owned(),
+    );
+    stage.tables().show(table);
+}
+
+fn account(stage: &Stage, topic: &Topic) -> Result<(), RunError> {
+    let view = topic.view(0);
+    let exact = view.published_total == view.messages + view.evicted_total;
+    let columns = [
+        ("published", ColumnUnit::Count),
+        ("kept", ColumnUnit::Count),
+        ("kept bytes", ColumnUnit::Bytes),
+        ("made room", ColumnUnit::Count),
+        ("exact", ColumnUnit::Text),
+    ];
+    let mut table = Table::new("Loss account", &columns);
+    table.row([
+        view.published_total.into(),
+        view.messages.into(),
+        (view.bytes as u64).into(),
+        view.evicted_total.into(),
+        if exact { "yes" } else { "no" }.into(),
+    ]);
+    stage.tables().show(table);
+    if exact {
+        return Ok(());
+    }
+    Err(RunError::Account(format!(
+        "{} published, {} kept, {} made room",
+        view.published_total, view.messages, view.evicted_total
+    )))
+}
+
+async fn publish(
+    ctx: Context,
+    topic: Topic,
+    mut payloads: Payloads,
+    mut pace: Pace,
+    mut recorder: Recorder,
+) -> Result<(), PublishError> {
+    ctx.set_label("publisher");
+    while let Some(turn) = pace.turn(&ctx, 64).await {
+        for _ in 0..turn {
+            let stamp = pace.begin(&mut recorder);
+            topic.publish(payloads.next(stamp)).await?;
+            recorder.end(stamp);
+            recorder.count(1);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Sizes, publishers, subscriptions, consumers, keys and batches in every combination.
+
+use rusm_protocol::Unit;
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::topic_gather::{DELAY, GATHER, OUTSTANDING, gather};
+use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_payload::{MIX_NAMES, MIXES, PAYLOAD_MIN};
+use rusm_runtime::topic::TopicConfig;
+
+/// Sizes, publishers, subscriptions, consumers, keys and batches in every combination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicMix;
+
+impl Scenario for TopicMix {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-mix",
+            family: Family::Topics,
+            label: "Topic mix",
+            description: "Messages of mixed sizes from some publishers to some subscriptions, ordered by key or not.",
+            details: &[
+                "One operation is a message acknowledged by one subscription; an offered rate is of these.",
+                "Mixes are the seed's: small (1 KiB), large (500 KiB), mixed (90 % and 10 % of these), mixed-heavy (half of each), full-spectrum (70 % 1 KiB, 20 % 10 KiB, 8 % 500 KiB, 2 % 1 MiB).",
+                "With keys, messages of a key go out one batch after the other; any that came out of order fails the run.",
+                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
+                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+                "At full speed the latency is the length of the queue in the topic; offer a rate to see how fast a message gets through.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("publish to delivery"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "mix",
+                    description: "Sizes of messages: those of `payload`, or a mix.",
+                    kind: Kind::Choice { words: MIX_NAMES },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message, without a mix.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "subscriptions",
+                    description: "Subscriptions, each of which gets every message.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "consumers",
+                    description: "Consumers of each subscription.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "keys",
+                    description: "Ordering keys; 0 is no order.",
+                    kind: Kind::Count { min: 0, max: 100_000, default: 0 },
+                },
+                Parameter {
+                    name: "batch",
+                    description: "Messages published, received and acknowledged at once.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                GATHER,
+                DELAY,
+                OUTSTANDING,
+            ],
+            source_file: "crates/bench/src/topic_mix.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let params = stage.params();
+            let (batch, mix) = (params.number("batch") as usize, params.word("mix"));
+            let load = TopicLoad {
+                tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
+                mix: MIXES.iter().find(|(name, _)| *name == mix).map_or(&[], |(_, mix)| *mix),
+                payload: params.number("payload") as usize,
+                publishers: params.number("publishers"),
+                subscribers: params.number("subscriptions"),
+                consumers: params.number("consumers"),
+                keys: params.number("keys"),
+                batch,
+                gather: gather(params),
+                take: batch,
+                config: TopicConfig { bytes: 256 << 20, ..TopicConfig::default() },
+                ..TopicLoad::default()
+            };
+            load.run(stage, "topic-mix").await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Params;
+
+    #[test]
+    fn loads_that_make_no_sense_are_refused_with_their_number() {
+        let card = TopicMix.card();
+        let refusal = |name: &str, value: &str| {
+            let given = [(name.to_owned(), value.to_owned())].into();
+            Params::check(card.id, card.parameters, &given).map(drop).unwrap_err().to_string()
+        };
+
+        for (name, value) in
+            [("publishers", "0"), ("consumers", "0"), ("batch", "-1"), ("gather", "10001"), ("payload", "20000000")]
+        {
+            let line = refusal(name, value);
+            assert!(line.contains(name) && line.contains(value) && line.lines().count() == 1, "{line}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The load whose rate is raised until latency takes off.
+
+use rusm_protocol::Unit;
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_payload::PAYLOAD_MIN;
+
+/// The load whose rate is raised until latency takes off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicSaturation;
+
+impl Scenario for TopicSaturation {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-saturation",
+            family: Family::Topics,
+            label: "Topic saturation",
+            description: "Publishers and consumers with acknowledgements, to be offered one rate after another.",
+            details: &[
+                "One operation is a message acknowledged.",
+                "Offer rates in an open loop (--rate): latency counts from the intended publication, so a topic that falls behind shows it. Without a rate it runs at full speed, which is the rate that levels are fractions of.",
+                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
+                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("intended publication to delivery"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "consumers",
+                    description: "Consumers of the one subscription.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "batch",
+                    description: "Messages published, received and acknowledged at once.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+            ],
+            source_file: "crates/bench/src/topic_saturation.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let params = stage.params();
+            let batch = params.number("batch") as usize;
+            let load = TopicLoad {
+                tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
+                publishers: params.number("publishers"),
+                consumers: params.number("consumers"),
+                payload: params.number("payload") as usize,
+                batch,
+                take: batch.max(16),
+                ..TopicLoad::default()
+            };
+            load.run(stage, "topic-saturation").await
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! Half of what a topic can do, for as long as one likes.
+
+use rusm_protocol::Unit;
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_payload::PAYLOAD_MIN;
+
+/// Half of what a topic can do, for as long as one likes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicSoak;
+
+impl Scenario for TopicSoak {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-soak",
+            family: Family::Topics,
+            label: "Topic soak",
+            description: "Publishers at a part of their speed, consumers that acknowledge at once; for as long as one likes.",
+            details: &[
+                "One operation is a message acknowledged.",
+                "Publishers work for `load` hundredths of the time and rest for the others; an offered rate takes the place of that.",
+                "Judge it by the slope of its memory over hours, and by the topic being empty after the end: the account says so.",
+                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("publish to delivery"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "load",
+                    description: "Hundredths of the time that publishers work.",
+                    kind: Kind::Count { min: 1, max: 100, default: 50 },
+                },
+                Parameter {
+                    name: "publishers",
+                    description: "Processes that publish.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "subscriptions",
+                    description: "Subscriptions, with a consumer each.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+            ],
+            source_file: "crates/bench/src/topic_soak.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let params = stage.params();
+            let load = TopicLoad {
+                tier: Tier::AckEach,
+                publishers: params.number("publishers"),
+                subscribers: params.number("subscriptions"),
+                payload: params.number("payload") as usize,
+                load_percent: params.number("load"),
+                ..TopicLoad::default()
+            };
+            load.run(stage, "topic-soak").await
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! One publisher, one consumer, every message acknowledged.
+
+use rusm_protocol::Unit;
+
+use crate::card::{Card, Family};
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::stage::Stage;
+use crate::topic_gather::{DELAY, GATHER, OUTSTANDING, gather};
+use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_payload::PAYLOAD_MIN;
+
+/// One publisher, one consumer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TopicThroughput;
+
+impl Scenario for TopicThroughput {
+    fn card(&self) -> Card {
+        Card {
+            id: "topic-throughput",
+            family: Family::Topics,
+            label: "Topic throughput",
+            description: "One publisher, one consumer, every message acknowledged.",
+            details: &[
+                "One operation is a message acknowledged.",
+                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
+                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+                "At full speed the latency is the length of the queue in the topic; offer a rate to see how fast a message gets through.",
+                "With a batch of 1 each message is published, received and acknowledged by itself; with more, so many at once.",
+            ],
+            ops_label: "messages/s",
+            latency_label: Some("publish to delivery"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "batch",
+                    description: "Messages published, received and acknowledged at once.",
+                    kind: Kind::Count { min: 1, max: 1000, default: 1 },
+                },
+                Parameter {
+                    name: "payload",
+                    description: "Bytes of a message.",
+                    kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
+                },
+                GATHER,
+                DELAY,
+                OUTSTANDING,
+            ],
+            source_file: "crates/bench/src/topic_throughput.rs",
+            timed: "message",
+            ops_per_timed: 1,
+            sampling: 64,
+        }
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let params = stage.params();
+            let batch = params.number("batch") as usize;
+            let load = TopicLoad {
+                tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
+                payload: params.number("payload") as usize,
+                batch,
+                gather: gather(params),
+                take: batch,
+                ..TopicLoad::default()
+            };
+            load.run(stage, "topic-throughput").await
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! `rusm` alone: a node in this terminal, with the observer attached to it over the node's own socket.
+
+use std::io::{IsTerminal, Write};
+
+use rusm_runtime::Shutdown;
+use rusm_tui::connection::Target;
+use rusm_tui::{Exit, Options, Source};
+
+use crate::cli::NodeFlags;
+use crate::failure::{Failure, system};
+use crate::logging;
+use crate::settings::{DEFAULT_NAME, Settings};
+use crate::signals::{Signals, drain};
+use crate::start::{Node, Unnamed};
+
+/// Runs until the observer is left, or a signal.
+pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
+    needs_a_terminal("use \"rusm node\" for a node without a screen")?;
+    let settings = Settings::read(flags)?;
+    logging::start(&settings.log, true)?;
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    reactor.map_err(system("start the observer"))?.block_on(async {
+        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let node = Node::start(&settings, Unnamed::Free(DEFAULT_NAME))?;
+        let ended = tokio::select! {
+            // The observer has the terminal and gives it back first. What it does not listen to, or not yet, ends it here.
+            biased;
+            ended = rusm_tui::run(observing(&node)) => ended.map(Exit::code),
+            ending = signals.next() => Ok(ending.code()),
+        };
+        signals.forget();
+        let shutdown = drain(node, &mut signals).await?;
+        tell_stuck(&shutdown);
+        Ok(ended?)
+    })
+}
+
+/// Refuses to open an observer where nobody would see it.
+pub(crate) fn needs_a_terminal(remedy: &str) -> Result<(), Failure> {
+    if std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("stdout is not a terminal: {remedy}")))
+}
+
+/// An observer of this node.
+pub(crate) fn observing(node: &Node) -> Options {
+    Options { source: Source::Node(Target::Unix(node.socket().to_owned())), ..Options::default() }
+}
+
+/// Says what could not be ended; the screen is the caller's own again.
+pub(crate) fn tell_stuck(shutdown: &Shutdown) {
+    for pid in &shutdown.stuck {
+        drop(writeln!(std::io::stderr(), "rusm: process {pid} was stuck in a poll and was abandoned"));
+    }
+}

@@ -1,0 +1,129 @@
+//! `rusm bench`: scenarios without a screen. A command, a file.
+
+mod ab;
+pub(crate) mod compare;
+mod conditions;
+mod container;
+pub(crate) mod history;
+pub(crate) mod recipe;
+mod run;
+pub(crate) mod saturate;
+mod soak;
+mod sweep;
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use rusm_bench::{Document, Outcome, Verdict, card_text, list_json, list_text};
+use rusm_runtime::Config;
+
+use crate::cli::bench::{BenchCommand, OutputFlags};
+use crate::failure::{Failure, system};
+
+/// Runs the command and returns its exit code.
+pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
+    match command {
+        BenchCommand::List { ids, json } => {
+            let cores = Config::default().schedulers;
+            let text = match ids.as_slice() {
+                _ if json => list_json(cores),
+                [] => {
+                    format!("{}\n`rusm bench list ID` shows a scenario whole, with its parameters.\n", list_text(cores))
+                }
+                ids => card_text(ids).map_err(Failure::from)?,
+            };
+            print(&text)?;
+            Ok(0)
+        }
+        BenchCommand::Run(flags) => run::run(*flags),
+        BenchCommand::Compare(flags) => compare::run(&flags),
+        BenchCommand::Ab(flags) => ab::run(*flags),
+        BenchCommand::History(flags) => history::run(&flags),
+        BenchCommand::Sweep(flags) => sweep::run(*flags),
+        BenchCommand::Saturate(flags) => saturate::run(*flags),
+        BenchCommand::Soak(flags) => soak::run(*flags),
+    }
+}
+
+/// A run that failed must not pass for one that went well, nor one whose figures nobody should compare.
+pub(crate) const fn code(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Failed => 5,
+        verdict if verdict.is_conclusive() => 0,
+        _ => 6,
+    }
+}
+
+/// The same for comparisons.
+pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Better | Outcome::Same => 0,
+        Outcome::Worse => 5,
+        Outcome::Inconclusive => 6,
+    }
+}
+
+/// Prints to stdout; a reader that has gone away is no error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Says on a terminal how far it is; what reads a pipe gets the report alone.
+pub(crate) fn progress(line: &str) {
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        // A terminal that has gone away cannot be told.
+        drop(writeln!(err, "{line}"));
+    }
+}
+
+/// Reads a report from a file.
+pub(crate) fn read_report(path: &Path) -> Result<Document, Failure> {
+    Document::read(&read(path)?, &path.display().to_string()).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Reads a file that was named on the command line.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Writes a file that was named on the command line.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
+}
+
+/// Prints a report and writes it where it is wanted; where either fails, the other is done all the same.
+pub(crate) fn publish(document: &Document, output: &OutputFlags) -> Result<(), Failure> {
+    publish_as(&document.to_json(), &document.to_string(), output)
+}
+
+/// The same for what is no report.
+pub(crate) fn publish_as(json: &str, text: &str, output: &OutputFlags) -> Result<(), Failure> {
+    let printed = print(if output.json { json } else { text });
+    let written = output.output.as_ref().map_or(Ok(()), |path| write(path, &format!("{json}\n")));
+    printed.and(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_whether_to_trust_the_figures() {
+        let verdicts = [
+            Verdict::Steady,
+            Verdict::Saturated,
+            Verdict::Failed,
+            Verdict::NotSteady,
+            Verdict::Disturbed,
+            Verdict::Unpaced,
+        ]
+        .map(code);
+
+        assert_eq!(verdicts, [0, 0, 5, 6, 6, 6]);
+    }
+}

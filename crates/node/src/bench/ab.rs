@@ -1,0 +1,144 @@
+//! `rusm bench ab`: two programs in turn.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rusm_bench::{Document, Interleaved, Recipe, Report, Round, Side, order};
+
+use crate::bench::compare::{json, options};
+use crate::bench::recipe::prepare;
+use crate::bench::{outcome_code, print, progress};
+use crate::cli::bench::{AbFlags, RecipeFlags};
+use crate::failure::{Failure, system};
+
+const ROUNDS_MIN: u32 = 2;
+const ROUNDS_MAX: u32 = 100;
+
+pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
+    if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&flags.rounds) {
+        return Err(Failure::Usage(format!("{} rounds are not between {ROUNDS_MIN} and {ROUNDS_MAX}", flags.rounds)));
+    }
+    // A scenario that takes turns has no rate to compare, and a mistake costs nothing here.
+    let given = given(&flags.recipe);
+    let recipe = prepare(None, Some(flags.id), flags.recipe)?.recipe;
+    let own = std::env::current_exe().map_err(system("find this program"))?;
+    let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
+    let mut rounds: Vec<Round> = Vec::new();
+    for number in 0..flags.rounds {
+        let mut runs = Vec::new();
+        for side in order(number) {
+            let [baseline, candidate] = &programs;
+            let program = if side == Side::Baseline { baseline } else { candidate };
+            let report = program.run(&recipe, &given)?;
+            progress(&format!(
+                "round {} of {}: {side:?} {:.0} {}",
+                number + 1,
+                flags.rounds,
+                report.ops_per_sec.median,
+                report.ops_label
+            ));
+            runs.push(report);
+        }
+        rounds.extend(Round::try_from(runs).ok());
+    }
+    let judged = Interleaved::of(rounds, &options(&flags.judge))?;
+    print(&if flags.judge.json { json(&judged)? } else { judged.to_string() })?;
+    Ok(outcome_code(judged.outcome))
+}
+
+/// What both programs are told as it was given: of parameters and of the runtime's settings no defaults, because another
+/// version has others, and of the warm-up no length that was not asked for.
+fn given(flags: &RecipeFlags) -> Vec<OsString> {
+    let mut args = flags.common.to_args();
+    let warm_up = flags.warm_up.iter().map(|time| ("--warm-up", time));
+    for (flag, value) in warm_up.chain(flags.params.iter().map(|param| ("--param", param))) {
+        args.extend([flag, value.as_str()].map(OsString::from));
+    }
+    args
+}
+
+/// A `rusm` of some version.
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    /// The flags beyond the first version's that it has and needs.
+    extra: Vec<&'static str>,
+}
+
+impl Program {
+    /// Asks a program what it can.
+    fn of(path: PathBuf) -> Result<Self, Failure> {
+        let help = Command::new(&path).args(["bench", "run", "--help"]).stdin(Stdio::null()).output();
+        let help = help.map_err(|error| Failure::Usage(format!("cannot run {}: {error}", path.display())))?;
+        let text = String::from_utf8_lossy(&help.stdout).into_owned();
+        if !help.status.success() || !text.contains("--param") {
+            return Err(Failure::Usage(format!("{} is no rusm: it does not know bench run", path.display())));
+        }
+        let wanted: [(&str, &[&str]); 2] = [("--runs", &["--runs", "1"]), ("--no-history", &["--no-history"])];
+        let extra = wanted.iter().filter(|(flag, _)| text.contains(flag)).flat_map(|(_, flags)| *flags).copied();
+        Ok(Self { path, extra: extra.collect() })
+    }
+
+    /// Runs once what a recipe says, with these flags.
+    fn run(&self, recipe: &Recipe, given: &[OsString]) -> Result<Report, Failure> {
+        let mut command = Command::new(&self.path);
+        command.args(["bench", "run", &recipe.scenario, "--json"]).args(&self.extra);
+        command.args(["--for", &format!("{}ms", recipe.duration_ms), "--profile", &recipe.profile]);
+        command.args(["--seed", &recipe.seed.to_string()]);
+        if let Some(schedulers) = recipe.schedulers {
+            command.args(["--schedulers", &schedulers.to_string()]);
+        }
+        if let Some(rate) = recipe.rate_per_sec {
+            command.args(["--open-loop", &rate.to_string()]);
+        }
+        let output = command
+            .args(given)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(system(format!("run {}", self.path.display())))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Codes 5 and 6 come with a report.
+        let document =
+            Document::read(&text, "its report").map_err(|error| self.failed(&output.stderr, &error.to_string()))?;
+        let run = document.runs.into_iter().next();
+        run.ok_or_else(|| self.failed(&output.stderr, "its report has no run"))
+    }
+
+    fn failed(&self, stderr: &[u8], otherwise: &str) -> Failure {
+        let stderr = String::from_utf8_lossy(stderr);
+        let line = stderr.lines().next_back().unwrap_or(otherwise);
+        Failure::Usage(format!("{} did not run: {line}", shown(&self.path)))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// The flags of a recipe alone, as the command line has them.
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        recipe: RecipeFlags,
+    }
+
+    #[test]
+    fn what_was_given_is_told_to_both_programs_and_nothing_else() {
+        let told = |line: &str| {
+            let flags = Flags::parse_from(std::iter::once("ab").chain(line.split_whitespace()));
+            given(&flags.recipe).join(&OsString::from(" ")).into_string().unwrap()
+        };
+
+        let line =
+            "--config a.toml --process-limit 9000 --mailbox-capacity 16 --warm-up 2s --param pairs=3 --param payload=8";
+        assert_eq!(told(line), line);
+        assert_eq!(told("--for 1s --seed 7 --schedulers 2 --profile max --open-loop 50"), "", "the recipe says these");
+    }
+}

@@ -1,0 +1,27 @@
+//! `rusm bench compare`: two reports.
+
+use rusm_bench::{CompareOptions, compare};
+
+use crate::bench::{outcome_code, print, read_report};
+use crate::cli::bench::{CompareFlags, JudgeFlags};
+use crate::failure::Failure;
+
+pub(super) fn run(flags: &CompareFlags) -> Result<u8, Failure> {
+    let (before, after) = (read_report(&flags.before)?, read_report(&flags.after)?);
+    let [before_name, after_name] = [&flags.before, &flags.after].map(|path| path.display().to_string());
+    let options = CompareOptions { across_machines: flags.across_machines, ..options(&flags.judge) };
+    let comparison = compare((&before_name, &before), (&after_name, &after), &options)?;
+    let text = if flags.judge.json { json(&comparison)? } else { comparison.to_string() };
+    print(&text)?;
+    Ok(outcome_code(comparison.outcome))
+}
+
+/// How to judge.
+pub(super) fn options(flags: &JudgeFlags) -> CompareOptions {
+    CompareOptions { decides: flags.by.clone(), threshold: flags.threshold / 100.0, ..CompareOptions::default() }
+}
+
+/// Something as JSON, indented.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(|error| Failure::Usage(format!("cannot write JSON: {error}")))
+}

@@ -1,0 +1,103 @@
+//! Under which conditions a scenario runs: the limits of a container, and a profiler that looks on.
+//!
+//! Where there is no control group that this user may write, or no `perf`, that is said and nothing runs: a figure without
+//! its limit would pass for one with it.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::container::{Container, Limits};
+use crate::cli::bench::ConditionFlags;
+use crate::failure::{Failure, system};
+
+/// How long `perf` may take to write what it has.
+const PERF_WITHIN: Duration = Duration::from_mins(1);
+
+/// What was set up for some runs.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    container: Option<Container>,
+    perf: Option<Child>,
+}
+
+impl Conditions {
+    /// Sets up what the flags ask for.
+    pub(super) fn enter(flags: &ConditionFlags) -> Result<Self, Failure> {
+        let limits = Limits::new(flags.cpus, flags.memory.as_deref())?;
+        let container = limits.map(|limits| Container::enter(&limits)).transpose()?;
+        let perf = flags.profile_cpu.as_deref().map(perf).transpose()?;
+        Ok(Self { container, perf })
+    }
+
+    /// Ends it all, and waits for the profile.
+    pub(super) fn leave(&mut self) -> Result<(), Failure> {
+        let ended = self.end_perf();
+        // A control group goes only when nobody is left in it, and the profiler was started there.
+        drop(self.container.take());
+        ended
+    }
+
+    fn end_perf(&mut self) -> Result<(), Failure> {
+        let Some(mut perf) = self.perf.take() else {
+            return Ok(());
+        };
+        // It writes its file when it is interrupted.
+        kill_process(Pid::from_child(&perf), Signal::INT).map_err(|error| system("end perf")(error.into()))?;
+        let deadline = Instant::now() + PERF_WITHIN;
+        loop {
+            if perf.try_wait().map_err(system("wait for perf"))?.is_some() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                drop(perf.kill());
+                drop(perf.wait());
+                return Err(Failure::Usage(format!("perf did not write its profile within {PERF_WITHIN:?}")));
+            }
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Conditions {
+    fn drop(&mut self) {
+        if let Some(perf) = &mut self.perf {
+            drop(perf.kill());
+            drop(perf.wait());
+        }
+    }
+}
+
+/// Starts a profiler of this program.
+fn perf(path: &Path) -> Result<Child, Failure> {
+    let found = Command::new("perf").arg("--version").stdin(Stdio::null()).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return Err(Failure::Usage(
+            "--profile-cpu needs perf, and there is none that runs: apt install linux-perf, and as another user than root \
+             sysctl kernel.perf_event_paranoid=1"
+                .to_owned(),
+        ));
+    }
+    let own = std::process::id().to_string();
+    let mut perf = Command::new("perf");
+    // A clock instead of a counter of cycles, which virtual machines often lack; this program has no frame pointers.
+    perf.args(["record", "--quiet", "--freq", "999", "-e", "cpu-clock", "--call-graph", "dwarf,4096", "--pid", &own]);
+    perf.arg("--output").arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = perf.spawn().map_err(system("start perf"))?;
+    // What is not permitted is known at once.
+    let deadline = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().map_err(system("wait for perf"))? {
+            let mut said = String::new();
+            if let Some(mut stderr) = child.stderr.take() {
+                drop(std::io::Read::read_to_string(&mut stderr, &mut said));
+            }
+            let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+            return Err(Failure::Usage(format!("perf ended with {status}: {line}")));
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    Ok(child)
+}

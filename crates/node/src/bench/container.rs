@@ -1,0 +1,169 @@
+//! Limits as a container has them, by control groups of either version.
+//!
+//! ```text
+//!   version 2   one group beside our own        cpu.max, memory.max
+//!   version 1   a group below our own for each  cpu/cpu.cfs_quota_us, memory/memory.limit_in_bytes
+//! ```
+//!
+//! This user must be able to write them, as root is, or who has been started by `systemd-run --user -p Delegate=yes`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::settings::size::parse_bytes;
+
+const ROOT: &str = "/sys/fs/cgroup";
+/// The period of a quota of processor time, in microseconds.
+const PERIOD_US: u64 = 100_000;
+/// The least memory that a node starts in.
+const MEMORY_MIN: u64 = 16 << 20;
+
+/// What this program may use at the most.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// Microseconds of processor time in a period.
+    quota_us: Option<u64>,
+    memory_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// The limits of cores and memory that were asked for, if any.
+    pub(super) fn new(cores: Option<f64>, memory: Option<&str>) -> Result<Option<Self>, Failure> {
+        let quota_us = cores.map(quota).transpose()?;
+        let memory_bytes = memory.map(bytes).transpose()?;
+        let is_any = quota_us.is_some() || memory_bytes.is_some();
+        Ok(is_any.then_some(Self { quota_us, memory_bytes }))
+    }
+}
+
+fn quota(cores: f64) -> Result<u64, Failure> {
+    if !(0.01..=4096.0).contains(&cores) {
+        return Err(Failure::Usage(format!("--cpus of {cores} is not between 0.01 and 4096")));
+    }
+    Ok((cores * PERIOD_US as f64).round() as u64)
+}
+
+fn bytes(text: &str) -> Result<u64, Failure> {
+    parse_bytes(text)
+        .filter(|bytes| *bytes >= MEMORY_MIN)
+        .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} is no size of 16MiB or more, such as 256MiB")))
+}
+
+/// Control groups that this program is in for a while.
+#[derive(Debug, Default)]
+pub(super) struct Container(Vec<Group>);
+
+#[derive(Debug)]
+struct Group {
+    path: PathBuf,
+    /// Where it was before.
+    home: PathBuf,
+}
+
+/// A group to be made, and what is to be written into its files.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    parent: PathBuf,
+    home: PathBuf,
+    files: Vec<(&'static str, String)>,
+}
+
+impl Container {
+    /// Puts this program into groups with these limits.
+    pub(super) fn enter(limits: &Limits) -> Result<Self, Failure> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        // Elsewhere the folder is one of plain files, and what is written there limits nothing.
+        let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
+        let plans = if is_v2 { second_version(&own, limits) } else { first_version(&own, limits) };
+        let plans = plans.ok_or_else(|| refused("there are no control groups for that here"))?;
+        let mut container = Self::default();
+        for plan in plans {
+            container.0.push(plan.carry_out()?);
+        }
+        Ok(container)
+    }
+}
+
+fn refused(what: &str) -> Failure {
+    Failure::Usage(format!(
+        "cannot limit this program: {what}: start it as root, or by systemd-run --user --scope -p Delegate=yes, or limit the \
+         container that it runs in"
+    ))
+}
+
+fn second_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let home = Path::new(ROOT).join(path);
+    // A group that has processes cannot give its controllers to groups below it, but for the root; so ours is beside it.
+    let parent = if path.is_empty() { home.clone() } else { home.parent().unwrap_or(&home).to_owned() };
+    let quota = limits.quota_us.map(|quota| ("cpu.max", format!("{quota} {PERIOD_US}")));
+    let memory = limits.memory_bytes.map(|bytes| ("memory.max", bytes.to_string()));
+    Some(vec![Plan { parent, home, files: quota.into_iter().chain(memory).collect() }])
+}
+
+fn first_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
+    let plan = |controller: &str, files: Vec<(&'static str, String)>| {
+        let path = own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(":/")?;
+            controllers.split(',').any(|name| name == controller).then_some(path)
+        });
+        let home = Path::new(ROOT).join(controller).join(path?);
+        Some(Plan { parent: home.clone(), home, files })
+    };
+    let quota = |quota: u64| {
+        let files = vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())];
+        plan("cpu", files)
+    };
+    let memory = |bytes: u64| plan("memory", vec![("memory.limit_in_bytes", bytes.to_string())]);
+    [limits.quota_us.map(quota), limits.memory_bytes.map(memory)].into_iter().flatten().collect()
+}
+
+impl Plan {
+    fn carry_out(self) -> Result<Group, Failure> {
+        let fail = |path: &Path, error: &io::Error| refused(&format!("{}: {error}", path.display()));
+        let group = Group { path: self.parent.join(format!("rusm-bench-{}", std::process::id())), home: self.home };
+        fs::create_dir(&group.path).map_err(|error| fail(&group.path, &error))?;
+        let join = ("cgroup.procs", "0".to_owned());
+        for (file, value) in self.files.into_iter().chain([join]) {
+            let path = group.path.join(file);
+            fs::write(&path, value).map_err(|error| fail(&path, &error))?;
+        }
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group that has been left is empty, and one that cannot be left goes with its program.
+        drop(fs::write(self.home.join("cgroup.procs"), "0"));
+        drop(fs::remove_dir(&self.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_as_the_kernel_writes_them() {
+        assert_eq!((quota(1.5).unwrap(), bytes("256MiB").unwrap()), (150_000, 256 << 20));
+        assert!(quota(-1.0).is_err() && quota(f64::NAN).is_err() && bytes("1MiB").is_err() && bytes("lots").is_err());
+        assert!(Limits::new(None, None).unwrap().is_none());
+    }
+
+    #[test]
+    fn both_versions_have_their_groups() {
+        let limits = Limits { quota_us: Some(50_000), memory_bytes: Some(1 << 30) };
+        let first = first_version("4:memory:/box/a\n3:cpu,cpuacct:/\n0::/\n", &limits).unwrap();
+        let second = second_version("0::/user.slice/a\n", &limits).unwrap();
+
+        assert_eq!(first[0].home, Path::new("/sys/fs/cgroup/cpu"));
+        assert_eq!(first[0].files[1], ("cpu.cfs_quota_us", "50000".to_owned()));
+        assert_eq!(first[1].parent, Path::new("/sys/fs/cgroup/memory/box/a"));
+        assert_eq!(second[0].parent, Path::new("/sys/fs/cgroup/user.slice"));
+        assert_eq!(second[0].files, [("cpu.max", "50000 100000".to_owned()), ("memory.max", (1 << 30).to_string())]);
+        assert_eq!(first_version("0::/\n", &limits), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! `rusm bench history`: what runs of this and earlier days have shown.
+
+use std::env;
+use std::io::Write;
+use std::path::PathBuf;
+
+use rusm_bench::{Document, Entry, History, LoadProtocol, find, history_text};
+
+use crate::bench::compare::json;
+use crate::bench::print;
+use crate::cli::bench::{HistoryFlags, KeepFlags};
+use crate::failure::Failure;
+
+pub(super) fn run(flags: &HistoryFlags) -> Result<u8, Failure> {
+    if let Some(id) = &flags.id
+        && !LoadProtocol::ALL.into_iter().any(|protocol| protocol.scenario() == id)
+    {
+        find(id)?;
+    }
+    let path = path().ok_or_else(|| Failure::Usage("no history: neither XDG_DATA_HOME nor HOME is set".to_owned()))?;
+    let entries = if path.exists() { History::open(&path)?.entries(flags.id.as_deref())? } else { Vec::new() };
+    print(&if flags.json { json(&entries)? } else { history_text(&entries, flags.last) })?;
+    Ok(0)
+}
+
+/// Keeps a report; whoever measured gets its figures even where that fails, and a line that says so.
+pub(crate) fn keep(document: &Document, flags: &KeepFlags) {
+    let Some(path) = path().filter(|_| !flags.no_history) else {
+        return;
+    };
+    if let Err(error) = History::open(&path).and_then(|history| history.add(&Entry::of(document))) {
+        // A terminal that has gone away cannot be told.
+        drop(writeln!(std::io::stderr(), "rusm: the report is not kept: {error}"));
+    }
+}
+
+/// `$XDG_DATA_HOME/rusm/history.redb`, which is in `~/.local/share` unless it is set.
+fn path() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let data = data.or_else(|| Some(set("HOME")?.join(".local/share")))?;
+    Some(data.join("rusm/history.redb"))
+}

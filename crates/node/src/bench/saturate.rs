@@ -1,0 +1,67 @@
+//! `rusm bench saturate`: how much a scenario takes.
+
+use rusm_bench::{LEVEL, SaturateOptions, ScenarioBed, find, saturate, svg};
+
+use crate::bench::compare::json;
+use crate::bench::recipe::{prepare, time};
+use crate::bench::{progress, publish_as, write};
+use crate::cli::bench::SaturateFlags;
+use crate::failure::Failure;
+
+/// Workers for the Universal Scalability Law.
+const WORKERS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
+pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
+    let slo = flags.slo.as_deref().map(slo_p99_ns).transpose()?;
+    let is_timed = flags.recipe.duration.is_some();
+    if flags.recipe.open_loop.is_some() {
+        return Err(Failure::Usage("saturate finds the rates to offer itself: leave --open-loop out".to_owned()));
+    }
+    let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
+    if !is_timed {
+        prepared.recipe.duration_ms = LEVEL.as_millis() as u64;
+    }
+    let card = find(&prepared.recipe.scenario)?.card();
+    if let Some(name) = &flags.workers
+        && !card.parameters.iter().any(|parameter| parameter.name == name)
+    {
+        return Err(Failure::Usage(format!("unknown parameter {name:?} of {}", card.id)));
+    }
+    let seed = prepared.recipe.seed;
+    let mut bed = ScenarioBed::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
+    let workers = if flags.no_usl || bed.workers().is_none() { Vec::new() } else { WORKERS.to_vec() };
+    bed.check_workers(&workers)?;
+    let options = SaturateOptions { slo_p99_ns: slo, workers, seed, ..SaturateOptions::default() };
+    let found = saturate(&mut bed, &options, progress)?.of(card.id, card.ops_label);
+    let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
+    let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
+    published.and(drawn)?;
+    Ok(if found.max_stable_rate.is_some() { 0 } else { 6 })
+}
+
+/// The nanoseconds of `p99=20ms`.
+pub(crate) fn slo_p99_ns(text: &str) -> Result<u64, Failure> {
+    let limit = text
+        .strip_prefix("p99=")
+        .ok_or_else(|| Failure::Usage(format!("--slo of {text:?} is not of the form p99=20ms")))?;
+    let limit = limit.strip_suffix("us").or_else(|| limit.strip_suffix("µs")).map_or_else(
+        || Ok(time("--slo", limit)?.as_nanos() as u64),
+        |micros| {
+            let micros = micros.parse::<u64>().ok().filter(|micros| *micros > 0);
+            micros.map(|micros| micros * 1_000).ok_or_else(|| Failure::Usage(format!("--slo of {text:?} is no time")))
+        },
+    )?;
+    Ok(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_read_in_micro_and_milliseconds() {
+        assert_eq!(slo_p99_ns("p99=20ms").unwrap(), 20_000_000);
+        assert_eq!(slo_p99_ns("p99=250us").unwrap(), 250_000);
+        assert!(slo_p99_ns("p95=1ms").is_err() && slo_p99_ns("p99=-1ms").is_err() && slo_p99_ns("p99=0us").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! `rusm bench soak`: a scenario for long.
+
+use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
+
+use crate::bench::recipe::{millis, prepare};
+use crate::bench::{progress, publish_as};
+use crate::cli::bench::SoakFlags;
+use crate::failure::Failure;
+use crate::signals::StopOnSignal;
+
+/// How long a soak is when nobody says.
+const DURATION: &str = "30m";
+
+pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
+    let given = flags.long.as_ref().or(flags.recipe.duration.as_ref());
+    let duration_ms = millis("--duration", given.map_or(DURATION, String::as_str))?;
+    let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
+    prepared.recipe.duration_ms = duration_ms;
+    prepared.recipe.runs = 1;
+    let signals = StopOnSignal::listen()?;
+    let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), tell) {
+        Err(HeadlessError::Stopped) => {
+            progress("nothing was measured yet");
+            return Ok(signals.code(1));
+        }
+        soak => soak?,
+    };
+    publish_as(&soak.to_json(), &soak.to_string(), &flags.output)?;
+    Ok(signals.code(match soak.verdict {
+        SoakVerdict::Level => 0,
+        SoakVerdict::Growing | SoakVerdict::Failed => 5,
+        SoakVerdict::TooShort => 6,
+    }))
+}
+
+/// A line a minute.
+fn tell(sample: &SoakSample) {
+    if (sample.at_s as u64).is_multiple_of(60) {
+        let mib =
+            |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+        progress(&format!(
+            "{:.0} s: {} resident, {} live, {} processes, {} operations",
+            sample.at_s,
+            mib(sample.rss_bytes),
+            mib(sample.live_bytes),
+            sample.processes,
+            sample.ops_total
+        ));
+    }
+}

@@ -1,0 +1,32 @@
+//! `rusm bench sweep`: a scenario over a grid of parameters.
+
+use rusm_bench::{HeadlessError, cells, parse_grid, run_sweep};
+
+use crate::bench::compare::json;
+use crate::bench::recipe::prepare;
+use crate::bench::{progress, publish_as};
+use crate::cli::bench::SweepFlags;
+use crate::failure::Failure;
+use crate::signals::StopOnSignal;
+
+pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
+    let axes = parse_grid(&flags.grid)?;
+    let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
+    prepared.recipe.runs = flags.runs;
+    let recipes = cells(&prepared.recipe, &axes)?;
+    let count = recipes.len();
+    let signals = StopOnSignal::listen()?;
+    let measured = run_sweep(&prepared.recipe, axes, &recipes, &prepared.runtime, signals.flag(), |number, cell| {
+        progress(&format!("cell {number} of {count}: {:?}, {}", cell.params, cell.verdict.line()));
+    });
+    let sweep = match measured {
+        Err(HeadlessError::Stopped) => {
+            progress("nothing was measured yet");
+            return Ok(signals.code(1));
+        }
+        sweep => sweep?,
+    };
+    publish_as(&json(&sweep)?, &sweep.to_tsv(), &flags.output)?;
+    // A cell that others disturbed is marked in its row; one that failed is a failure of all.
+    Ok(signals.code(if sweep.cells.iter().any(|cell| cell.error.is_some()) { 5 } else { 0 }))
+}

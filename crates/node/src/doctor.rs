@@ -1,0 +1,196 @@
+//! `rusm doctor`: what limits a node on this machine, and what disturbs a measurement here.
+//!
+//! Each check says what it saw, what that means for rusm, and by which command it gets better where that is worth doing. A
+//! warning is no error; only what keeps a node with default settings from working is, and makes the exit code 1.
+
+mod permissions;
+mod places;
+mod processor;
+mod room;
+mod trial;
+
+use std::fmt::Write;
+
+use rusm_bench::Machine;
+use serde_json::json;
+
+use crate::bench::print;
+use crate::failure::Failure;
+
+/// Columns that an explanation may take beside the names.
+const EXPLANATION_COLUMNS: usize = 60;
+
+/// How it stands with something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Good,
+    /// Works, but not as well as it could, or disturbs measurements.
+    Warning,
+    /// A node with default settings does not work.
+    Broken,
+}
+
+impl Health {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Warning => "warn",
+            Self::Broken => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Check {
+    name: &'static str,
+    health: Health,
+    seen: String,
+    /// What it means for rusm.
+    means: String,
+    /// What to do, unless all is well.
+    remedy: Option<String>,
+}
+
+impl Check {
+    /// Something that may be better than it is.
+    fn of(
+        name: &'static str,
+        good: bool,
+        seen: impl Into<String>,
+        means: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let health = if good { Health::Good } else { Health::Warning };
+        let remedy = (!good).then(|| remedy.into());
+        Self { name, health, seen: seen.into(), means: means.into(), remedy }
+    }
+
+    /// The same for something that a node cannot do without.
+    fn vital(self) -> Self {
+        let health = if self.health == Health::Good { Health::Good } else { Health::Broken };
+        Self { health, ..self }
+    }
+}
+
+/// Prints what it finds; 1 if a node with default settings does not work here.
+pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
+    let machine = Machine::look();
+    let checks = checks(&machine);
+    print(&if as_json { to_json(&machine, &checks) } else { to_text(&machine, &checks) })?;
+    Ok(checks.iter().any(|check| check.health == Health::Broken).into())
+}
+
+fn checks(machine: &Machine) -> Vec<Check> {
+    let all =
+        [processor::checks(machine), room::checks(machine), places::checks(), permissions::checks(), trial::checks()];
+    all.into_iter().flatten().collect()
+}
+
+/// A number that the kernel shows in a file.
+fn read_number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place != 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn to_text(machine: &Machine, checks: &[Check]) -> String {
+    let mut text = String::new();
+    let mut line = |line: std::fmt::Arguments<'_>| {
+        let written = writeln!(text, "{line}");
+        debug_assert!(written.is_ok(), "writing to a string cannot fail");
+    };
+    line(format_args!("{} on {}", machine.cpu.as_deref().unwrap_or("unknown processor"), machine.kernel));
+    line(format_args!("rusm {} ({}, {})\n", machine.version, machine.rustc, machine.build));
+    for check in checks {
+        line(format_args!("{:<4}  {:<12} {}", check.health.word(), check.name, check.seen));
+        for piece in wrapped(&check.means, EXPLANATION_COLUMNS) {
+            line(format_args!("      {:<12} {piece}", ""));
+        }
+        if let Some(remedy) = &check.remedy {
+            line(format_args!("      {:<12} > {remedy}", ""));
+        }
+    }
+    text
+}
+
+/// Lines of at most so many columns, as far as the words allow.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn to_json(machine: &Machine, checks: &[Check]) -> String {
+    let checks: Vec<_> = checks
+        .iter()
+        .map(|check| {
+            json!({
+                "name": check.name,
+                "ok": check.health == Health::Good,
+                "health": check.health.word(),
+                "seen": check.seen,
+                "means": check.means,
+                "advice": check.remedy,
+            })
+        })
+        .collect();
+    format!("{:#}", json!({ "machine": machine, "checks": checks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_says_what_it_means_and_every_warning_what_to_do() {
+        let machine = Machine::look();
+        let checks = checks(&machine);
+
+        for check in &checks {
+            assert_eq!(check.health == Health::Good, check.remedy.is_none(), "{check:?}");
+            assert!(!check.seen.is_empty() && !check.means.is_empty(), "{check:?}");
+            assert!(!format!("{check:?}").contains("\\n"), "{check:?}");
+        }
+        let names = ["memory maps", "open files", "cores", "clock", "cpu limit", "cache", "perf", "a node", "wasm"];
+        for name in names {
+            assert_eq!(checks.iter().filter(|check| check.name == name).count(), 1, "{name}");
+        }
+        let text = to_text(&machine, &checks);
+        let json: serde_json::Value = serde_json::from_str(&to_json(&machine, &checks)).unwrap();
+        assert!(text.contains("memory maps"));
+        assert_eq!(json["checks"].as_array().map(Vec::len), Some(checks.len()));
+    }
+
+    #[test]
+    fn a_vital_part_that_is_not_good_is_broken() {
+        let check = |good| Check::of("x", good, "seen", "means", "do").vital();
+
+        assert_eq!((check(true).health, check(false).health), (Health::Good, Health::Broken));
+    }
+
+    #[test]
+    fn numbers_and_words_are_set_to_be_read() {
+        assert_eq!([7, 999, 1_000, 65_530, 1_234_567].map(grouped), ["7", "999", "1,000", "65,530", "1,234,567"]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! The directories that a node writes to.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rusm_runtime::console::runtime_dir;
+use rustix::fs::{Access, access, statvfs};
+
+use crate::doctor::Check;
+use crate::settings::app::usual_cache_dir;
+use crate::settings::size::bytes_in_words;
+
+/// Room for compiled code that is worth having: dozens of large guests.
+const CACHE_ENOUGH_BYTES: u64 = 256 << 20;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![sockets(), cache()]
+}
+
+fn sockets() -> Check {
+    let dir = runtime_dir();
+    Check::of(
+        "sockets",
+        socket_dir_works(&dir),
+        dir.display().to_string(),
+        "observers attach here; it must be a directory that belongs to you alone (mode 0700)",
+        format!("chmod 700 {dir}, or export XDG_RUNTIME_DIR=$(mktemp -d)", dir = dir.display()),
+    )
+    .vital()
+}
+
+/// Whether a node could put its socket there; a directory that is missing would be made.
+fn socket_dir_works(dir: &Path) -> bool {
+    match fs::symlink_metadata(dir) {
+        Ok(meta) => {
+            meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw() && meta.mode().trailing_zeros() >= 6
+        }
+        Err(_) => dir.parent().is_some_and(|parent| parent.is_dir() && access(parent, Access::WRITE_OK).is_ok()),
+    }
+}
+
+fn cache() -> Check {
+    let means = "rusm run keeps compiled guests here; without it each start compiles them anew";
+    let remedy = "export XDG_CACHE_HOME=DIR, or set engine.cache in rusm.toml";
+    let Some(dir) = usual_cache_dir() else {
+        return Check::of("cache", false, "none: neither XDG_CACHE_HOME nor HOME is set", means, remedy);
+    };
+    let there = existing(&dir);
+    let free = statvfs(&there).map_or(0, |about| about.f_bavail.saturating_mul(about.f_frsize));
+    let kind = file_system(&there).unwrap_or_else(|| "an unknown file system".to_owned());
+    let is_writable = access(&there, Access::WRITE_OK).is_ok();
+    let state = if is_writable { format!("{} free", bytes_in_words(free)) } else { "not writable".to_owned() };
+    let is_far = ["nfs", "cifs", "smb", "fuse", "9p"].iter().any(|far| kind.starts_with(far));
+    let good = is_writable && free >= CACHE_ENOUGH_BYTES && !is_far;
+    Check::of("cache", good, format!("{} on {kind}, {state}", dir.display()), means, remedy)
+}
+
+/// The directory, or the nearest one above it that there is.
+fn existing(dir: &Path) -> PathBuf {
+    dir.ancestors().find(|dir| dir.is_dir()).map_or_else(|| PathBuf::from("/"), Path::to_owned)
+}
+
+/// The type of the file system whose mount point is the longest prefix of the directory.
+fn file_system(dir: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        Some((fields.next()?, fields.next()?))
+    });
+    let around = mounted.filter(|(point, _)| dir.starts_with(point));
+    around.max_by_key(|(point, _)| point.len()).map(|(_, kind)| kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_for_sockets_belongs_to_one_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = |mode| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+
+        set(0o755);
+        assert!(!socket_dir_works(dir.path()));
+        set(0o700);
+        assert!(socket_dir_works(dir.path()) && socket_dir_works(&dir.path().join("missing")));
+        assert!(!socket_dir_works(&dir.path().join("missing/too")));
+    }
+
+    #[test]
+    fn the_file_system_of_a_directory_that_is_not_there_yet_is_that_of_the_one_above() {
+        assert_eq!(existing(Path::new("/proc/self/gone/further")).as_path(), Path::new("/proc/self"));
+        assert_eq!(file_system(Path::new("/proc/self")).as_deref(), Some("proc"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What the processor gives, and who else takes from it.
+
+use rusm_bench::{Machine, cgroup};
+
+use crate::doctor::Check;
+
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    let load = machine.load_average.map_or(0.0, |[minute, ..]| minute);
+    let governor = machine.governor.as_deref();
+    let clock = machine.clock_source.as_deref().unwrap_or("unknown");
+    let cores = machine.cores as f64;
+    let limit = cgroup::cores();
+    vec![
+        Check::of(
+            "build",
+            !cfg!(debug_assertions),
+            machine.build.clone(),
+            "figures of a debug build mean nothing",
+            "cargo run --release",
+        ),
+        Check::of(
+            "cores",
+            machine.cores >= 2,
+            machine.cores.to_string(),
+            format!("a node has {} scheduler threads", machine.cores),
+            "with one core nothing runs beside the load: measure on a machine with more",
+        ),
+        Check::of(
+            "cpu limit",
+            limit.is_none_or(|limit| limit >= cores),
+            limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit:.2} cores")),
+            "beyond it the control group stops all threads of a node for a while",
+            format!("rusm --schedulers {}", limit.map_or(1, |limit| limit.floor().max(1.0) as u64)),
+        ),
+        Check::of(
+            "load",
+            load < cores / 2.0,
+            format!("{load:.2} over the last minute"),
+            "what others run here is in every rate and latency",
+            "trust CPU time per operation, not operations per second",
+        ),
+        Check::of(
+            "governor",
+            governor.is_none_or(|governor| governor == "performance"),
+            governor.unwrap_or("not visible here"),
+            "with any but `performance` the clock speed follows the load",
+            "sudo cpupower frequency-set -g performance",
+        ),
+        Check::of(
+            "clock",
+            matches!(clock, "tsc" | "arch_sys_counter" | "kvm-clock"),
+            clock,
+            "every latency reads it twice, and a slow one is part of them",
+            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+    ]
+}

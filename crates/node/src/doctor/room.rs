@@ -1,0 +1,137 @@
+//! How much there may be of what processes, guests and connections take.
+
+use rusm_bench::{Machine, cgroup};
+use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
+use rustix::process::{Resource, getrlimit};
+
+use crate::doctor::{Check, grouped, read_number};
+use crate::settings::size::bytes_in_words;
+
+/// Open files that are enough for what a node is usually asked for.
+const FILES_ENOUGH: u64 = 65_536;
+/// Memory maps that a pooled guest takes at most: two of its stack, and up to four of its memory, as measured.
+const MAPS_PER_POOLED_GUEST: u64 = 6;
+/// Memory maps of a node without guests, rounded up.
+const MAPS_OF_A_NODE: u64 = 500;
+/// What a parked guest in slabs takes of memory, rounded up from 10 KiB without and 14 KiB with a linear memory.
+const BYTES_PER_PARKED_GUEST: u64 = 16 << 10;
+/// What a parked native process takes, as the README has it.
+const BYTES_PER_PARKED_PROCESS: u64 = 264;
+/// Threads of a node with its observer and some blocking calls, beyond one for each core.
+const THREADS_ENOUGH: u64 = 64;
+
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    vec![maps(), files(), memory(machine), address_space(), threads(machine)]
+}
+
+/// Guests that live in the pool at once, as far as the maps go.
+fn pooled(maps: u64) -> u64 {
+    maps.saturating_sub(MAPS_OF_A_NODE) / MAPS_PER_POOLED_GUEST
+}
+
+fn maps() -> Check {
+    let maps = read_number("/proc/sys/vm/max_map_count");
+    let needed = u64::from(POOL_CAPACITY_MAX) * MAPS_PER_POOLED_GUEST + MAPS_OF_A_NODE;
+    let means = match maps {
+        Some(maps) => format!(
+            "vm.max_map_count: engine.room \"pool\" holds {} wasm guests at {MAPS_PER_POOLED_GUEST} maps each; \"slabs\" takes \
+             two maps in all, so memory is its limit",
+            grouped(pooled(maps))
+        ),
+        None => "the kernel does not say how many wasm guests the pool can hold".to_owned(),
+    };
+    Check::of(
+        "memory maps",
+        maps.is_none_or(|maps| maps >= needed),
+        maps.map_or_else(|| "not visible here".to_owned(), grouped),
+        means,
+        format!("sudo sysctl -w vm.max_map_count={}", needed.next_power_of_two().max(262_144)),
+    )
+}
+
+fn files() -> Check {
+    let files = getrlimit(Resource::Nofile);
+    let (soft, hard) = (files.current.unwrap_or(u64::MAX), files.maximum.unwrap_or(u64::MAX));
+    let shown = |limit: u64| if limit == u64::MAX { "no limit".to_owned() } else { grouped(limit) };
+    Check::of(
+        "open files",
+        soft >= FILES_ENOUGH,
+        format!("{} now, {} at most", shown(soft), shown(hard)),
+        "every connection is one; a node itself takes about 30",
+        if hard >= FILES_ENOUGH {
+            format!("ulimit -n {FILES_ENOUGH}")
+        } else {
+            format!("LimitNOFILE={FILES_ENOUGH} in its systemd unit, or as root: ulimit -Hn {FILES_ENOUGH}")
+        },
+    )
+}
+
+fn memory(machine: &Machine) -> Check {
+    let (machine_bytes, limit) = (machine.memory_bytes, cgroup::memory_bytes());
+    let limited = limit.filter(|limit| machine_bytes.is_none_or(|bytes| *limit < bytes));
+    let Some(bytes) = limited.or(machine_bytes) else {
+        return Check::of("memory", true, "not visible here", "decides how many processes can live at once", "");
+    };
+    let by = if limited.is_some() { "by its control group" } else { "the machine's" };
+    Check::of(
+        "memory",
+        bytes >= 512 << 20,
+        format!("{}, {by}", bytes_in_words(bytes)),
+        format!(
+            "all of it would hold about {} parked native processes, or {} parked wasm guests in slabs at {} each",
+            grouped(about(bytes / BYTES_PER_PARKED_PROCESS)),
+            grouped(about(bytes / BYTES_PER_PARKED_GUEST)),
+            bytes_in_words(BYTES_PER_PARKED_GUEST)
+        ),
+        "raise the limit of the control group: MemoryMax= in its systemd unit, or docker run --memory",
+    )
+}
+
+/// The number with its first two digits, for what nobody knows better.
+const fn about(number: u64) -> u64 {
+    let digits = match number.checked_ilog10() {
+        Some(digits @ 2..) => digits - 1,
+        _ => return number,
+    };
+    number / 10_u64.pow(digits) * 10_u64.pow(digits)
+}
+
+fn address_space() -> Check {
+    let limit = getrlimit(Resource::As).current;
+    Check::of(
+        "addresses",
+        limit.is_none(),
+        limit.map_or_else(|| "no limit".to_owned(), bytes_in_words),
+        "guests get address space for the largest memory they may have, hundreds of GiB in all, and no memory before they use it",
+        "ulimit -v unlimited",
+    )
+}
+
+fn threads(machine: &Machine) -> Check {
+    let user = getrlimit(Resource::Nproc).current;
+    let limit = [user, cgroup::threads()].into_iter().flatten().min();
+    let needed = THREADS_ENOUGH + machine.cores as u64;
+    Check::of(
+        "threads",
+        limit.is_none_or(|limit| limit >= needed),
+        limit.map_or_else(|| "no limit".to_owned(), grouped),
+        "a node has one for each core, six more, and one for each blocking call under way",
+        format!("ulimit -u {needed}, or TasksMax={needed} in its systemd unit"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_number_of_maps_holds_the_largest_pool() {
+        assert!(pooled(65_530) >= u64::from(POOL_CAPACITY_MAX));
+        assert_eq!(pooled(100), 0);
+    }
+
+    #[test]
+    fn what_is_not_known_exactly_is_not_shown_so() {
+        assert_eq!([0, 7, 99, 123, 95_744_356].map(about), [0, 7, 99, 120, 95_000_000]);
+    }
+}

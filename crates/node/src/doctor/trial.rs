@@ -1,0 +1,55 @@
+//! Whether a node and its guests start, tried with default settings: what no list of limits could promise.
+
+use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
+use rusm_runtime::{Config, ExitReason, Runtime};
+
+use crate::doctor::{Check, grouped};
+
+/// A guest that ends at once.
+const GUEST: &str = r#"(module (memory (export "memory") 1) (func (export "run")))"#;
+
+pub(super) fn checks() -> Vec<Check> {
+    let runtime = match Runtime::start(Config::default()) {
+        Ok(runtime) => runtime,
+        Err(error) => return vec![node(&Err(error.to_string())), wasm(&Err("no node to try it on".to_owned()))],
+    };
+    let checks = vec![node(&native(&runtime)), wasm(&guest(&runtime))];
+    runtime.shutdown(std::time::Duration::from_secs(1));
+    checks
+}
+
+fn native(runtime: &Runtime) -> Result<(), String> {
+    let pid = runtime.spawn(|_| async {}).map_err(|error| error.to_string())?;
+    ended_well(&runtime.wait(pid))
+}
+
+fn guest(runtime: &Runtime) -> Result<(), String> {
+    let wasm = Wasm::start(WasmConfig::default()).map_err(|error| error.to_string())?;
+    let bytes = wat::parse_str(GUEST).map_err(|error| error.to_string())?;
+    let module = wasm.load("doctor", &bytes).map_err(|error| error.to_string())?;
+    let pid = wasm.spawn(runtime, &module, &Guest::default()).map_err(|error| error.to_string())?;
+    ended_well(&runtime.wait(pid))
+}
+
+/// A process that had ended before anybody could wait for it has ended, too.
+fn ended_well(reason: &ExitReason) -> Result<(), String> {
+    match reason {
+        ExitReason::Normal | ExitReason::NoProcess => Ok(()),
+        reason => Err(reason.to_string()),
+    }
+}
+
+fn node(tried: &Result<(), String>) -> Check {
+    let seen = tried.as_ref().map_or_else(|error| format!("does not start: {error}"), |()| "starts".to_owned());
+    let limit = grouped(rusm_runtime::defaults::PROCESS_LIMIT as u64);
+    let means = format!("schedulers and a table for {limit} processes, tried just now");
+    Check::of("a node", tried.is_ok(), seen, means, "raise the limit above that is named in the error").vital()
+}
+
+fn wasm(tried: &Result<(), String>) -> Check {
+    let seen = tried.as_ref().map_or_else(|error| format!("does not start: {error}"), |()| "starts".to_owned());
+    let capacity = grouped(rusm_runtime::wasm::defaults::CAPACITY.into());
+    let means = format!("an engine for {capacity} guests at once (engine.capacity), and one of them, tried just now");
+    Check::of("wasm", tried.is_ok(), seen, means, "ulimit -v unlimited, or lower engine.capacity or limits.memory_max")
+        .vital()
+}

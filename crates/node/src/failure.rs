@@ -1,0 +1,134 @@
+//! Why a command ended badly, with its exit code: one table for every binary of rusm.
+
+use rusm_bench::{BedError, CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError};
+use rusm_runtime::console::ConsoleError;
+use rusm_runtime::store::OpenError;
+use rusm_runtime::supervisor::Intensity;
+use rusm_runtime::wasm::EngineError;
+use rusm_runtime::{ExitReason, InitError, StartError};
+use thiserror::Error;
+
+use crate::run::source::SourceError;
+use crate::settings::SettingsError;
+
+/// Each text is one line that says what was wrong and what to do.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Console(#[from] ConsoleError),
+    #[error(transparent)]
+    Observer(#[from] rusm_tui::Error),
+    #[error("{0}")]
+    Bench(HeadlessError),
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    #[error(transparent)]
+    Server(#[from] LoadError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// It ran, and failed.
+    #[error("{0}")]
+    Load(String),
+    #[error("cannot {what}: {source}")]
+    System { what: String, source: std::io::Error },
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Module(#[from] SourceError),
+    #[error(transparent)]
+    Guests(#[from] GuestsError),
+}
+
+/// What went wrong with guests that ran.
+#[derive(Debug, Error)]
+pub(crate) enum GuestsError {
+    #[error("cannot start the guests: {}", why(.0))]
+    Start(InitError),
+    #[error("guest {id:?} was given up: {reason} (more than {} in {:?})", restarts(.intensity.restarts), .intensity.period)]
+    GivenUp { id: String, reason: ExitReason, intensity: Intensity },
+    #[error("guest {id:?} has ended: {reason}")]
+    Ended { id: String, reason: ExitReason },
+}
+
+/// The reason alone: that it ended while it started is what the line says already.
+fn why(error: &InitError) -> String {
+    match error {
+        InitError::Ended(ExitReason::ShutdownWith(detail)) => detail.text().to_owned(),
+        error => error.to_string(),
+    }
+}
+
+fn restarts(restarts: u32) -> String {
+    if restarts == 1 { "1 restart".to_owned() } else { format!("{restarts} restarts") }
+}
+
+impl Failure {
+    /// 1 runtime, 2 usage or no terminal, 3 connect, 4 protocol or refused, 5 scenario failed, 6 inconclusive.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Settings(_)
+            | Self::Request(_)
+            | Self::Usage(_)
+            | Self::Module(_)
+            | Self::Engine(EngineError::OutOfRange { .. })
+            | Self::Start(StartError::OutOfRange { .. })
+            | Self::Console(ConsoleError::Name { .. } | ConsoleError::NotLoopback { .. })
+            | Self::Compare(_)
+            | Self::Grid(_)
+            | Self::Bench(HeadlessError::Duration { .. } | HeadlessError::Runs { .. }) => 2,
+            Self::Server(error) => {
+                if error.is_of_server() {
+                    3
+                } else {
+                    2
+                }
+            }
+            Self::Observer(error) => error.code(),
+            Self::Bench(HeadlessError::Run(_)) | Self::Load(_) => 5,
+            Self::Start(_)
+            | Self::Console(_)
+            | Self::Bench(_)
+            | Self::Engine(_)
+            | Self::Store(_)
+            | Self::Guests(_)
+            | Self::History(_)
+            | Self::System { .. } => 1,
+        }
+    }
+}
+
+impl From<HeadlessError> for Failure {
+    fn from(error: HeadlessError) -> Self {
+        match error {
+            HeadlessError::Request(error) => Self::Request(error),
+            HeadlessError::Start(error) => Self::Start(error),
+            other => Self::Bench(other),
+        }
+    }
+}
+
+impl From<BedError> for Failure {
+    fn from(error: BedError) -> Self {
+        match error {
+            BedError::Headless(error) => error.into(),
+            BedError::Failed(line) => Self::Load(line),
+        }
+    }
+}
+
+/// Names what was tried when the system refused it.
+pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
+    move |source| Failure::System { what: what.into(), source }
+}

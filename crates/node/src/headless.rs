@@ -1,0 +1,40 @@
+//! `rusm node`: a node without a screen, until a signal asks it to end.
+
+use crate::cli::NodeFlags;
+use crate::failure::{Failure, system};
+use crate::logging;
+use crate::settings::{DEFAULT_NAME, Settings};
+use crate::signals::{Signals, drain};
+use crate::start::{Node, Unnamed};
+
+/// Runs until a signal, drains, and returns 0.
+pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
+    let settings = Settings::read(flags)?;
+    logging::start(&settings.log, false)?;
+    let grace = settings.drain;
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    reactor.map_err(system("wait for signals"))?.block_on(async {
+        // Before anyone can know that the node is there: a signal that comes early drains it all the same.
+        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let node = Node::start(&settings, Unnamed::Fixed(DEFAULT_NAME))?;
+        tracing::info!(socket = %node.socket().display(), "node is up: watch it with rusm-top");
+        if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
+            tracing::info!(%address, token_file = %token.display(), "listens on TCP");
+        }
+        let processes = settings.app.processes.len();
+        if processes != 0 {
+            tracing::info!(
+                processes,
+                "the [[process]] entries of the configuration are for rusm run, and do not run here"
+            );
+        }
+        let signal = signals.next().await.name;
+        tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
+        let shutdown = drain(node, &mut signals).await?;
+        for pid in &shutdown.stuck {
+            tracing::warn!(%pid, "process was stuck in a poll and was abandoned");
+        }
+        tracing::info!(killed = shutdown.killed, "node has stopped");
+        Ok(0)
+    })
+}

@@ -1,0 +1,134 @@
+//! `rusm loadtest`: load on a server from outside.
+
+use rusm_bench::{Load, LoadOptions, LoadProtocol, Recipe, Report, SearchOptions, find_max, svg};
+
+use crate::bench::compare::json;
+use crate::bench::recipe::{millis, say_runtime, time};
+use crate::bench::saturate::slo_p99_ns;
+use crate::bench::{code, history, progress, publish, publish_as, read_report, write};
+use crate::cli::loadtest::{LoadFlags, Protocol};
+use crate::failure::Failure;
+use crate::logging;
+use crate::settings::Settings;
+use crate::settings::size::parse_bytes;
+
+/// Runs the command and returns its exit code.
+pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
+    let (options, mut recipe) = (options(flags)?, recipe(flags)?);
+    let search = search(flags)?;
+    let settings = Settings::read(&(crate::cli::ShareFlags::default(), flags.common.clone()).into())?;
+    say_runtime(&mut recipe, &flags.common, &settings.runtime);
+    logging::start(&settings.log, false)?;
+    Load::check(&recipe)?;
+    let load = Load::prepare(options)?;
+    if let Some(search) = search {
+        let mut bed = load.bed(&Recipe { rate_per_sec: None, ..recipe }, settings.runtime);
+        let found = find_max(&mut bed, &search, progress)?.of(load.scenario(), load.ops_label());
+        let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
+        let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
+        published.and(drawn)?;
+        return Ok(if found.max_rate_under_slo.is_some() { 0 } else { 5 });
+    }
+    let runs = recipe.runs;
+    let document = load.run(&recipe, &settings.runtime, |number, run| tell(number, runs, run))?;
+    let published = publish(&document, &flags.output);
+    history::keep(&document, &flags.history);
+    for (kind, count) in load.faults() {
+        tracing::warn!(count, "requests failed, warm-up included: {kind}");
+    }
+    published?;
+    Ok(code(document.verdict))
+}
+
+fn tell(number: u32, runs: u32, run: &Report) {
+    let p99 = run.latency.as_ref().map_or(0, |latency| latency.distribution.p99_ns);
+    progress(&format!(
+        "run {number} of {runs}: {:.0} {}, p99 {:.3} ms, {} errors; {}",
+        run.ops_per_sec.median,
+        run.ops_label,
+        p99 as f64 / 1e6,
+        run.errors_total,
+        run.verdict.line()
+    ));
+}
+
+/// What to load.
+fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
+    let base = match &flags.from {
+        Some(path) => {
+            let document = read_report(path)?;
+            LoadOptions::of_params(&document.recipe.scenario, &document.recipe.params)?
+        }
+        None => LoadOptions::default(),
+    };
+    let protocol = flags.protocol.map_or(base.protocol, |protocol| match protocol {
+        Protocol::Http => LoadProtocol::Http,
+        Protocol::Ws => LoadProtocol::Ws,
+        Protocol::Sse => LoadProtocol::Sse,
+        Protocol::Tcp => LoadProtocol::Tcp,
+    });
+    let connections = match flags.connections {
+        None => base.connections,
+        Some(number) => u32::try_from(number)
+            .ok()
+            .ok_or_else(|| Failure::Usage(format!("connections of {number} is not between 1 and 100000")))?,
+    };
+    let payload = match &flags.payload {
+        None => base.payload,
+        Some(text) => {
+            let bytes = parse_bytes(text);
+            bytes.ok_or_else(|| Failure::Usage(format!("--payload of {text:?} is no size such as 64 or 1KiB")))?
+                as usize
+        }
+    };
+    Ok(LoadOptions {
+        protocol,
+        connections,
+        payload,
+        url: flags.url.clone().unwrap_or(base.url),
+        method: flags.method.clone().unwrap_or(base.method),
+        headers: if flags.headers.is_empty() { base.headers } else { flags.headers.clone() },
+        body: flags.body.clone().unwrap_or(base.body),
+        events: flags.events.unwrap_or(base.events),
+        timeout: flags.timeout.as_deref().map_or(Ok(base.timeout), |text| time("--timeout", text))?,
+    })
+}
+
+/// For how long, how often and at which rate.
+fn recipe(flags: &LoadFlags) -> Result<Recipe, Failure> {
+    let base = match &flags.from {
+        Some(path) => read_report(path)?.recipe,
+        None => Recipe { profile: "max".to_owned(), ..Recipe::default() },
+    };
+    let mut recipe = Recipe { runs: flags.runs.unwrap_or(base.runs), ..base };
+    recipe.rate_per_sec = if flags.max { None } else { flags.rate.or(recipe.rate_per_sec) };
+    if flags.from.is_none() && recipe.rate_per_sec.is_none() && !flags.max && !flags.find_max {
+        return Err(Failure::Usage("say what to offer: --rate R, --max or --find-max".to_owned()));
+    }
+    if let Some(text) = &flags.duration {
+        recipe.duration_ms = millis("--for", text)?;
+    }
+    if let Some(text) = &flags.warm_up {
+        recipe.warm_up_max_ms = millis("--warm-up", text)?;
+        recipe.warm_up_min_ms = recipe.warm_up_min_ms.min(recipe.warm_up_max_ms);
+    }
+    Ok(recipe)
+}
+
+/// What to promise, where the highest rate is looked for.
+fn search(flags: &LoadFlags) -> Result<Option<SearchOptions>, Failure> {
+    if !flags.find_max {
+        return Ok(None);
+    }
+    let slo_p99_ns = flags.slo.as_deref().map(slo_p99_ns).transpose()?;
+    let errors_max = flags.max_errors.as_deref().map_or(Ok(0.0), percent)?;
+    Ok(Some(SearchOptions { slo_p99_ns, errors_max }))
+}
+
+fn percent(text: &str) -> Result<f64, Failure> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| Failure::Usage(format!("--max-errors of {text:?} is no part such as 3%")))
+}

@@ -1,0 +1,62 @@
+//! The `rusm` binary: starts a node, watches it, measures it.
+//!
+//! ```text
+//!   flags, RUSM_*, rusm.toml ──▶ settings.rs ──▶ start.rs ──▶ Runtime + Engine + Console
+//!                                                  │
+//!        rusm ──▶ attached.rs: the node, and rusm-top attached to it over its own socket
+//!        rusm node ──▶ headless.rs: the node until a signal, then drained
+//!        rusm run ──▶ run.rs: guests under a supervisor on such a node, until they end
+//!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
+//! ```
+//!
+//! This is the composition root: it sees every crate and is seen by none.
+
+mod attached;
+mod bench;
+mod cli;
+mod doctor;
+mod failure;
+mod headless;
+mod loadtest;
+mod logging;
+mod run;
+mod settings;
+mod signals;
+mod start;
+mod usage;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        // Help and version are no errors, and go to stdout.
+        Err(answer) if !answer.use_stderr() => answer.exit(),
+        Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
+    };
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            // A terminal that has gone away cannot be told.
+            drop(writeln!(std::io::stderr(), "rusm: {failure}"));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<u8, Failure> {
+    match cli.command {
+        None => attached::run(&cli.node),
+        Some(Command::Node(flags)) => headless::run(&flags),
+        Some(Command::Run(flags)) => run::run(&flags),
+        Some(Command::Bench(command)) => bench::run(command),
+        Some(Command::Loadtest(flags)) => loadtest::run(&flags),
+        Some(Command::Doctor { json }) => doctor::run(json),
+    }
+}

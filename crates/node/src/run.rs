@@ -1,0 +1,110 @@
+//! `rusm run`: somebody's own program, made of WebAssembly guests, under a supervisor and in view of observers.
+//!
+//! ```text
+//!   app.wasm │ rusm.toml ─▶ plan.rs ─▶ modules.rs: compiled ─▶ crew.rs: supervised ─▶ ended well 0 │ given up 1
+//!                                        ▲                        ▲ stop, start anew
+//!                                  changes.rs: --watch ───────────┘
+//! ```
+//!
+//! Everything that can be wrong with what was asked for is found before the first guest starts, and is exit code 2. The log
+//! goes to stderr and with it what guests print; `--top` gives the terminal to the observer instead.
+
+mod changes;
+mod crew;
+mod ends;
+mod modules;
+mod plan;
+pub(crate) mod source;
+pub(crate) mod topics;
+
+use std::future::pending;
+use std::sync::Arc;
+
+use rusm_runtime::wasm::{Wasm, WasmConfig};
+use rusm_tui::Exit;
+
+use crate::attached::{needs_a_terminal, observing, tell_stuck};
+use crate::cli::RunFlags;
+use crate::failure::{Failure, system};
+use crate::logging;
+use crate::run::crew::Crew;
+use crate::run::modules::Modules;
+use crate::run::plan::Plan;
+use crate::signals::{Ending, Signals, drain};
+use crate::start::{Node, Unnamed, open_store};
+
+/// How it came to an end.
+enum Over {
+    /// No guest is left to run.
+    Guests,
+    Observer(Result<Exit, rusm_tui::Error>),
+    Signal(Ending),
+}
+
+/// Runs until the guests have ended, the observer is left, or a signal.
+pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
+    if flags.top {
+        needs_a_terminal("--top needs one; without it the log says how to watch")?;
+    }
+    let plan = Plan::read(flags)?;
+    logging::start(&plan.settings.log, flags.top)?;
+    let store = open_store(&plan.settings)?;
+    let wasm = Wasm::start(WasmConfig { store: store.clone(), ..plan.settings.app.wasm.clone() })?;
+    let modules = Modules::load(&wasm, &plan.settings.app)?;
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    reactor.map_err(system("wait for signals"))?.block_on(async {
+        // Before anyone can know that the node is there: a signal that comes early drains it all the same.
+        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
+        let node = Node::bare(&plan.settings, Unnamed::Free(&plan.name), store.clone())?;
+        topics::open(node.handle(), &app.topics, store.as_ref())?;
+        drop(store);
+        let socket = node.socket().display();
+        let name = node.socket().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        tracing::info!(%socket, "node is up: watch it with rusm-top {name}");
+        if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
+            tracing::info!(%address, token_file = %token.display(), "listens on TCP");
+        }
+        let mut crew = Crew::of(wasm, node.handle().clone(), app, &name, flags.watch);
+        let over = match crew.start().await {
+            Ok(()) => until_over(&node, &mut signals, &mut crew, modules, flags).await,
+            Err(failure) => {
+                drain(node, &mut signals).await?;
+                return Err(failure);
+            }
+        };
+        signals.forget();
+        if let Over::Signal(signal) = &over {
+            let signal = signal.name;
+            tracing::info!(signal, drain = ?grace, "guests are stopped, the last first; a second signal ends it at once");
+        }
+        let verdict = crew.verdict();
+        let shutdown = drain(node, &mut signals).await?;
+        tell_stuck(&shutdown);
+        tracing::info!(killed = shutdown.killed, "node has stopped");
+        match over {
+            Over::Signal(signal) if flags.top => Ok(signal.code()),
+            Over::Signal(_) => Ok(0),
+            Over::Guests => verdict.map(|()| 0),
+            Over::Observer(ended) => verdict.and(Ok(ended.map(Exit::code)?)),
+        }
+    })
+}
+
+async fn until_over(node: &Node, signals: &mut Signals, crew: &mut Crew, modules: Modules, flags: &RunFlags) -> Over {
+    let observer = async { if flags.top { rusm_tui::run(observing(node)).await } else { pending().await } };
+    let guests = async {
+        if flags.watch {
+            crew.keep_up_with(modules).await;
+        }
+        crew.ended().await;
+        // Whoever watches may want to see how it came to that.
+        if flags.top { pending().await } else { Over::Guests }
+    };
+    tokio::select! {
+        biased;
+        ended = observer => Over::Observer(ended),
+        signal = signals.next() => Over::Signal(signal),
+        over = guests => over,
+    }
+}

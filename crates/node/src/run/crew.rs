@@ -1,0 +1,196 @@
+//! The guests of an application under their supervisor, and what becomes of them.
+//!
+//! Each start of a child takes the module that is known by its name at that instant, so a module that was compiled anew is
+//! that of every later start, and a child keeps its place in the order when it is stopped and started.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusm_runtime::supervisor::{AutoShutdown, ChildSpec, OrderError, Restart, Supervisor, SupervisorRef};
+use rusm_runtime::wasm::{Guest, Wasm};
+use rusm_runtime::{Handle, InitError, Watch};
+
+use crate::failure::{Failure, GuestsError, system};
+use crate::run::ends::Ends;
+use crate::run::modules::{Modules, compile, module_name};
+use crate::settings::app::{App, Process};
+
+/// How long the last ends may take to be told once their supervisor has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The guests of an application.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    wasm: Wasm,
+    runtime: Handle,
+    app: Arc<App>,
+    /// What observers see beside the supervisor's pid.
+    label: Arc<str>,
+    /// Guests that have ended wait for their module to change.
+    stays: bool,
+    ends: Ends,
+    supervisor: Option<SupervisorRef>,
+    end: Option<Watch>,
+}
+
+impl Crew {
+    /// Guests that do not run yet.
+    pub(crate) fn of(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, stays: bool) -> Self {
+        let ends = Ends::new(runtime.clone(), app.guests() as usize);
+        Self { wasm, runtime, app, label: label.into(), stays, ends, supervisor: None, end: None }
+    }
+
+    /// Starts all of them, in order.
+    ///
+    /// # Errors
+    /// One that did not start; then none of them runs.
+    pub(crate) async fn start(&mut self) -> Result<(), Failure> {
+        let supervision = self.app.supervision;
+        let mut supervisor = Supervisor::new(supervision.strategy)
+            .intensity(supervision.intensity.restarts, supervision.intensity.period);
+        if let Some(backoff) = supervision.backoff {
+            supervisor = supervisor.backoff(backoff);
+        }
+        if self.ends_by_itself() {
+            supervisor = supervisor.auto_shutdown(AutoShutdown::AllSignificant);
+        }
+        for process in &self.app.processes {
+            supervisor = process.ids().fold(supervisor, |supervisor, id| supervisor.child(self.child(process, id)));
+        }
+        let started = supervisor.start(&self.runtime).await.map_err(GuestsError::Start)?;
+        self.end = Some(self.runtime.watch(started.pid()));
+        self.supervisor = Some(started);
+        tracing::info!(target: "rusm::run", guests = self.app.guests(), "guests have started");
+        Ok(())
+    }
+
+    /// Whether the run is over when the last guest has ended well: not if one is to run for ever.
+    fn ends_by_itself(&self) -> bool {
+        !self.stays && self.app.processes.iter().all(|process| process.restart != Restart::Permanent)
+    }
+
+    fn child(&self, process: &Process, id: Arc<str>) -> ChildSpec {
+        let (wasm, ends, restart) = (self.wasm.clone(), self.ends.clone(), process.restart);
+        let module = module_name(&self.app, &process.module);
+        let (guest, label) = (guest(process, &id), Arc::clone(&self.label));
+        let start = {
+            let id = Arc::clone(&id);
+            move |ctx: &rusm_runtime::Context| {
+                ctx.set_label(Arc::clone(&label));
+                let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module is gone"))?;
+                let (pid, _) = wasm.spawn_from(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
+                ends.started(&id, restart, pid);
+                Ok(pid)
+            }
+        };
+        ChildSpec::started_by(id, start).restart(restart).shutdown(process.shutdown).significant(self.ends_by_itself())
+    }
+
+    /// Waits until the supervisor has ended, and all that it kept is told; returns at once if it had before.
+    pub(crate) async fn ended(&mut self) {
+        if let Some(end) = &mut self.end {
+            end.await;
+        }
+        (self.end, self.supervisor) = (None, None);
+        // The ends of the guests came before that of their supervisor, and are on their way here.
+        let told = async {
+            while !self.ends.are_all_told() {
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, told).await.is_err() {
+            tracing::debug!("not all ends of guests were told");
+        }
+    }
+
+    /// Whether the guests have ended well, as far as they have.
+    ///
+    /// # Errors
+    /// Names the guest that was given up, or ended badly.
+    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+        let Some(end) = self.ends.blame() else { return Ok(()) };
+        let (id, reason) = (end.id.to_string(), end.reason);
+        if end.restart == Restart::Temporary {
+            return Err(GuestsError::Ended { id, reason }.into());
+        }
+        if self.supervisor.is_some() {
+            return Ok(());
+        }
+        Err(GuestsError::GivenUp { id, reason, intensity: self.app.supervision.intensity }.into())
+    }
+
+    /// Compiles modules whose files change, and starts their guests anew; never ends.
+    pub(crate) async fn keep_up_with(&mut self, mut modules: Modules) {
+        loop {
+            let changed = tokio::select! {
+                changed = modules.changed() => changed,
+                () = self.ended(), if self.supervisor.is_some() => {
+                    if let Err(failure) = self.verdict() {
+                        tracing::error!(target: "rusm::run", "{failure}; waits for a module to change");
+                    }
+                    continue;
+                }
+            };
+            for (name, path) in changed {
+                let (wasm, module) = (self.wasm.clone(), name.clone());
+                let compiling =
+                    tokio::task::spawn_blocking(move || compile(&wasm, &module, &path).map_err(Failure::from));
+                match compiling.await.unwrap_or_else(|error| Err(system("compile a module")(error.into()))) {
+                    Ok(()) => {
+                        tracing::info!(target: "rusm::run", module = name, "module has changed: its guests are started anew");
+                        self.renew(&name).await;
+                    }
+                    Err(failure) => {
+                        tracing::error!(target: "rusm::run", module = name, "module has changed, and the old one runs on: {failure}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops the guests of a module one after the other, and starts each again.
+    async fn renew(&mut self, module: &str) {
+        let Some(supervisor) = self.supervisor else {
+            if let Err(failure) = self.start().await {
+                tracing::error!(target: "rusm::run", "{failure}; waits for a module to change");
+            }
+            return;
+        };
+        let app = Arc::clone(&self.app);
+        for process in app.processes.iter().filter(|process| module_name(&app, &process.module) == module) {
+            for id in process.ids() {
+                if let Err(error) = self.renew_child(supervisor, process, &id).await {
+                    tracing::error!(target: "rusm::run", guest = &*id, "cannot start a guest anew: {error}");
+                }
+            }
+        }
+    }
+
+    async fn renew_child(&self, supervisor: SupervisorRef, process: &Process, id: &Arc<str>) -> Result<(), String> {
+        match supervisor.terminate_child(&self.runtime, &**id).await {
+            Ok(()) | Err(OrderError::NotFound) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        match supervisor.restart_child(&self.runtime, &**id).await {
+            Ok(_) => Ok(()),
+            // A temporary child is forgotten when it ends.
+            Err(OrderError::NotFound) => {
+                let started = supervisor.start_child(&self.runtime, self.child(process, Arc::clone(id))).await;
+                started.map(drop).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn guest(process: &Process, id: &Arc<str>) -> Guest {
+    let mut guest =
+        Guest::default().args(&process.args).profile(process.profile.as_str()).label(Arc::clone(id)).linked();
+    if let Some(bytes) = process.memory_max_bytes {
+        guest = guest.memory_max_bytes(bytes);
+    }
+    if let Some(name) = &process.register {
+        guest = guest.name(name.as_str());
+    }
+    guest
+}

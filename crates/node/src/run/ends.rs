@@ -1,0 +1,178 @@
+//! How the guests of an application have ended: written to the log, and kept for the last word of the run.
+//!
+//! A watch on each process tells its reason, whoever restarts it and whatever else happens. Processes that end faster than
+//! anybody could read of are counted, and a bound on the watches keeps a storm of restarts from filling memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rusm_runtime::observe::{EventKind, events};
+use rusm_runtime::supervisor::Restart;
+use rusm_runtime::wasm::{LineBudget, Trap};
+use rusm_runtime::{ExitReason, Handle, Pid};
+use tokio::runtime::Handle as Reactor;
+
+/// Ends that are written in one second.
+const LINES_PER_SEC: u32 = 20;
+/// Watches beyond those of processes that live.
+const WATCHES_SPARE: usize = 10_000;
+/// Events that are looked through for a reason that came too soon.
+const EVENTS_KEPT: usize = 1024;
+
+/// The last end of a guest that was not followed by a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) id: Arc<str>,
+    pub(crate) restart: Restart,
+    pub(crate) reason: ExitReason,
+    /// Counts the ends.
+    number: u64,
+}
+
+/// What is known of the ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    runtime: Handle,
+    reactor: Reactor,
+    watches_max: usize,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    last: HashMap<Arc<str>, Last>,
+    /// Starts so far.
+    starts: u64,
+    /// Processes that are watched.
+    watched: usize,
+    /// Ends so far.
+    count: u64,
+    budget: LineBudget,
+}
+
+/// The last start of a guest, and its end.
+#[derive(Debug)]
+struct Last {
+    start: u64,
+    end: Option<End>,
+}
+
+impl Ends {
+    /// Knows nothing yet, and will hear of up to this many processes at once; the reactor is the caller's.
+    pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
+        let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
+        let budget = LineBudget::per_sec(LINES_PER_SEC);
+        let state = State { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
+        Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A guest has started.
+    pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid) {
+        let start = {
+            let mut state = self.state();
+            state.starts += 1;
+            let start = state.starts;
+            state.last.insert(Arc::clone(id), Last { start, end: None });
+            if state.watched == self.watches_max {
+                return;
+            }
+            state.watched += 1;
+            start
+        };
+        let (ends, id, end) = (self.clone(), Arc::clone(id), self.runtime.watch(pid));
+        self.reactor.spawn(async move {
+            let reason = end.await;
+            ends.ended(start, id, restart, pid, reason);
+        });
+    }
+
+    fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
+        // It had ended before it could be watched.
+        let reason = if reason == ExitReason::NoProcess { self.found(pid) } else { reason };
+        let mut state = self.state();
+        state.watched -= 1;
+        state.count += 1;
+        if let Some(cut) = state.budget.spend(Instant::now()) {
+            if cut != 0 {
+                tracing::warn!(target: "rusm::run", cut, "ends of guests were not written");
+            }
+            if reason.is_normal() {
+                tracing::info!(target: "rusm::run", guest = &*id, %pid, %reason, "guest has ended");
+            } else {
+                let backtrace = backtrace(&reason);
+                tracing::warn!(target: "rusm::run", guest = &*id, %pid, %reason, backtrace, "guest has ended");
+            }
+        }
+        let number = state.count;
+        // One that was started again meanwhile has another end to come.
+        if let Some(last) = state.last.get_mut(&id).filter(|last| last.start == start) {
+            last.end = Some(End { id, restart, reason, number });
+        }
+    }
+
+    /// The reason of a process that is gone.
+    fn found(&self, pid: Pid) -> ExitReason {
+        let crash = events(&self.runtime, 0, EVENTS_KEPT).into_iter().find_map(|event| match event.kind {
+            EventKind::Crash { pid: crashed, reason, .. } if crashed == pid => Some(reason),
+            _ => None,
+        });
+        crash.unwrap_or(ExitReason::Normal)
+    }
+
+    /// Whether every process that is watched has ended.
+    pub(crate) fn are_all_told(&self) -> bool {
+        self.state().watched == 0
+    }
+
+    /// The end that made a supervisor end, or that nobody made good: the last one that calls for a restart.
+    pub(crate) fn blame(&self) -> Option<End> {
+        blame(self.state().last.values().filter_map(|last| last.end.as_ref()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The functions that were running when a guest trapped, innermost first.
+fn backtrace(reason: &ExitReason) -> Option<String> {
+    let ExitReason::Other(detail) = reason else { return None };
+    let frames = &detail.value::<Trap>()?.backtrace;
+    (!frames.is_empty()).then(|| frames.join(" < "))
+}
+
+fn blame<'a>(ends: impl Iterator<Item = &'a End>) -> Option<End> {
+    let is_bad = |end: &&End| match end.restart {
+        Restart::Temporary => !end.reason.is_normal(),
+        restart => restart.after(&end.reason),
+    };
+    // Those that were killed or shut down were mostly so because of another.
+    let is_own = |end: &End| !matches!(end.reason, ExitReason::Killed | ExitReason::Shutdown);
+    ends.filter(is_bad).max_by_key(|end| (is_own(end), end.number)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(id: &str, restart: Restart, reason: ExitReason, number: u64) -> End {
+        End { id: id.into(), restart, reason, number }
+    }
+
+    #[test]
+    fn the_last_end_that_calls_for_a_restart_is_to_blame() {
+        let ends = [
+            end("well", Restart::Transient, ExitReason::Normal, 9),
+            end("first", Restart::Transient, ExitReason::other("trap"), 3),
+            end("server", Restart::Permanent, ExitReason::Normal, 4),
+            end("stopped", Restart::Permanent, ExitReason::Shutdown, 6),
+            end("killed", Restart::Transient, ExitReason::Killed, 7),
+        ];
+
+        assert_eq!(blame(ends.iter()).map(|end| end.id), Some("server".into()));
+        assert_eq!(blame(ends[..2].iter()).map(|end| end.id), Some("first".into()));
+        assert_eq!(blame(ends[..1].iter()), None);
+        assert_eq!(blame(ends[4..].iter()).map(|end| end.id), Some("killed".into()));
+    }
+}

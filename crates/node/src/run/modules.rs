@@ -1,0 +1,107 @@
+//! The modules of an application: compiled at the start, and again when their files change.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusm_runtime::wasm::Wasm;
+
+use crate::run::changes::Changes;
+use crate::run::source::{self, SourceError};
+use crate::settings::app::{App, stem};
+
+/// How often files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+
+/// The files of the modules, by the names that guests know them by.
+#[derive(Debug)]
+pub(crate) struct Modules {
+    paths: BTreeMap<String, PathBuf>,
+    changes: Changes,
+}
+
+impl Modules {
+    /// Compiles all of them.
+    ///
+    /// # Errors
+    /// The first that is no module, cannot run here, or has the name of another.
+    pub(crate) fn load(wasm: &Wasm, app: &App) -> Result<Self, SourceError> {
+        let mut paths = app.modules.clone();
+        for process in &app.processes {
+            let path = &process.module;
+            let taken = paths.insert(module_name(app, path), path.clone()).filter(|taken| taken != path);
+            if let Some(taken) = taken {
+                let why = format!("{} is called the same: give each a name in [modules]", taken.display());
+                return Err(SourceError::Unfit { path: path.clone(), why });
+            }
+        }
+        Self::compiled(paths, |name, path| compile(wasm, name, path))
+    }
+
+    /// Compiles files and remembers them as they were before: one that is written meanwhile has changed.
+    fn compiled(
+        paths: BTreeMap<String, PathBuf>,
+        mut compile: impl FnMut(&str, &Path) -> Result<(), SourceError>,
+    ) -> Result<Self, SourceError> {
+        let changes = Changes::of(paths.values().cloned());
+        for (name, path) in &paths {
+            compile(name, path)?;
+        }
+        Ok(Self { paths, changes })
+    }
+
+    /// Waits for a file to change, and then for it to be whole; the names of the modules that it is.
+    pub(crate) async fn changed(&mut self) -> Vec<(String, PathBuf)> {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let changed = self.changes.look();
+            if !changed.is_empty() {
+                let of = self.paths.iter().filter(|(_, path)| changed.contains(path));
+                return of.map(|(name, path)| (name.clone(), path.clone())).collect();
+            }
+        }
+    }
+}
+
+/// The name that a module of the application is known by: that of `[modules]`, or of its file.
+pub(crate) fn module_name(app: &App, path: &Path) -> String {
+    let named = app.modules.iter().find(|(_, module)| *module == path);
+    named.map_or_else(|| stem(path), |(name, _)| name.clone())
+}
+
+/// Compiles a module; who starts under its name from now on is of this one.
+pub(crate) fn compile(wasm: &Wasm, name: &str, path: &Path) -> Result<(), SourceError> {
+    let bytes = source::read(path)?;
+    let module = wasm.load(name, &bytes).map_err(|error| source::refused(path, error))?;
+    tracing::debug!(module = name, kind = module.kind(), path = %path.display(), "module is compiled");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_written_while_all_are_compiled_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, second] = ["first.wasm", "second.wasm"].map(|name| dir.path().join(name));
+        for path in [&first, &second] {
+            std::fs::write(path, "1").unwrap();
+        }
+        let paths = BTreeMap::from([("first".to_owned(), first.clone()), ("second".to_owned(), second)]);
+        // While the second is compiled the first, which was read before, is written anew.
+        let write = |name: &str, _: &Path| {
+            if name == "second" {
+                std::fs::write(&first, "22").unwrap();
+            }
+            Ok(())
+        };
+
+        let mut modules = Modules::compiled(paths, write).unwrap();
+
+        let changed = tokio::time::timeout(Duration::from_mins(1), modules.changed()).await;
+        assert_eq!(changed.unwrap(), [("first".to_owned(), first.clone())]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a command line of `rusm run` asks for: an application of a file, or one guest alone.
+
+use std::path::Path;
+
+use crate::cli::{NodeFlags, RunFlags};
+use crate::failure::Failure;
+use crate::settings::app::stem;
+use crate::settings::origin::{AllGiven, Given};
+use crate::settings::{DEFAULT_NAME, Settings};
+
+/// The file that is run when none is named.
+const USUAL: &str = "rusm.toml";
+
+/// All that is to be done.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    /// What the node is called that nobody named.
+    pub(crate) name: String,
+}
+
+impl Plan {
+    /// Reads the settings and the application.
+    pub(crate) fn read(flags: &RunFlags) -> Result<Self, Failure> {
+        match &flags.file {
+            Some(file) if is_configuration(file) => Self::of_file(flags, file),
+            Some(module) => Self::of_module(flags, module),
+            None => match &flags.common.config {
+                Some(file) => Self::of_file(flags, file),
+                None if Path::new(USUAL).exists() => Self::of_file(flags, Path::new(USUAL)),
+                None => Err(Failure::Usage(format!("nothing to run: there is no {USUAL} here, and no FILE was named"))),
+            },
+        }
+    }
+
+    fn of_file(flags: &RunFlags, file: &Path) -> Result<Self, Failure> {
+        let shown = file.display();
+        if flags.common.config.as_ref().is_some_and(|config| config != file) {
+            return Err(Failure::Usage(format!("{shown} and --config are two configurations: name one")));
+        }
+        if let Some((key, flag, _)) = flags.guest.given().next() {
+            return Err(Failure::Usage(format!("{flag} is for a module: set {key} in {shown}")));
+        }
+        if !flags.args.is_empty() {
+            return Err(Failure::Usage(format!("arguments are for a module: set process.args in {shown}")));
+        }
+        let mut common = flags.common.clone();
+        common.config = Some(file.to_owned());
+        let settings = Settings::read(&NodeFlags::from((flags.observed.clone(), common)))?;
+        if settings.app.processes.is_empty() {
+            return Err(Failure::Usage(format!("{shown} has no [[process]]: there is nothing to run")));
+        }
+        Ok(Self { settings, name: DEFAULT_NAME.to_owned() })
+    }
+
+    fn of_module(flags: &RunFlags, module: &Path) -> Result<Self, Failure> {
+        let mut settings = Settings::read(&NodeFlags::from((flags.observed.clone(), flags.common.clone())))?;
+        let given: AllGiven = flags
+            .guest
+            .given()
+            .map(|(key, flag, value)| (key, Given { value: value.to_owned(), origin: flag.to_owned() }))
+            .collect();
+        let name = stem(module);
+        settings.app = settings.app.alone(module, &name, &flags.args, &given)?;
+        Ok(Self { settings, name: node_name(&name) })
+    }
+}
+
+fn is_configuration(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
+}
+
+/// A module's name with what a node's may not have left out.
+fn node_name(module: &str) -> String {
+    let kept = module.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
+    let name: String = kept.skip_while(|c| !c.is_ascii_alphanumeric()).take(40).collect();
+    if name.is_empty() { DEFAULT_NAME.to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_called_like_its_module_as_far_as_that_is_a_name() {
+        assert_eq!(["counter", "-a b/c", "__x", "日本", ""].map(node_name), ["counter", "abc", "x", "rusm", "rusm"]);
+    }
+}

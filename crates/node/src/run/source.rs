@@ -1,0 +1,90 @@
+//! The bytes of a module: binary as they are, text translated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusm_runtime::wasm::ModuleError;
+use thiserror::Error;
+
+use crate::settings::size::bytes_in_words;
+
+/// The largest file that is taken for a module.
+const FILE_MAX_BYTES: u64 = 1 << 30;
+
+/// Why a file is no module that could run here, in one line.
+#[derive(Debug, Error)]
+pub(crate) enum SourceError {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot run {path}: {why}")]
+    Unfit { path: PathBuf, why: String },
+}
+
+/// Reads a module.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
+    let cannot_read = |source| SourceError::Read { path: path.to_owned(), source };
+    let unfit = |why: String| SourceError::Unfit { path: path.to_owned(), why };
+    let about = fs::metadata(path).map_err(cannot_read)?;
+    if about.is_dir() {
+        return Err(unfit("it is a directory: name a .wasm, .wat or .toml file".to_owned()));
+    }
+    if !about.is_file() {
+        return Err(unfit("it is no regular file".to_owned()));
+    }
+    if about.len() > FILE_MAX_BYTES {
+        return Err(unfit(format!(
+            "it has {}, and {} are the most",
+            bytes_in_words(about.len()),
+            bytes_in_words(FILE_MAX_BYTES)
+        )));
+    }
+    let bytes = fs::read(path).map_err(cannot_read)?;
+    if is_text(path, &bytes) { translate(&bytes).map_err(unfit) } else { Ok(bytes) }
+}
+
+/// Whether it is meant to be the text format.
+fn is_text(path: &Path, bytes: &[u8]) -> bool {
+    let is_wat = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("wat"));
+    let start = bytes.trim_ascii_start();
+    !bytes.starts_with(b"\0asm") && (is_wat || start.starts_with(b"(") || start.starts_with(b";;"))
+}
+
+fn translate(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(text).map_err(|error| format!("its text is not UTF-8: {error}"))?;
+    wat::parse_str(text).map_err(|error| place_first(&error.to_string()))
+}
+
+/// The message of the parser and its `line:column`, without the picture of the line.
+fn place_first(message: &str) -> String {
+    let mut lines = message.lines();
+    let what = lines.next().unwrap_or("it is no text of a module");
+    let place =
+        lines.find_map(|line| line.trim().strip_prefix("-->")).map(|place| place.trim().trim_start_matches("<anon>:"));
+    match place {
+        Some(place) => format!("{what}, at {place}"),
+        None => what.to_owned(),
+    }
+}
+
+/// Names the file where the engine names the module.
+pub(crate) fn refused(path: &Path, error: ModuleError) -> SourceError {
+    let why = match error {
+        ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },
+        ModuleError::Invalid { why, .. } => format!("it is no valid WebAssembly: {why}"),
+        ModuleError::Imports { why, .. } => format!("it asks for what this node does not have: {why}"),
+        ModuleError::NoEntry { why, .. } => format!("it {why}"),
+    };
+    SourceError::Unfit { path: path.to_owned(), why: why.replace('\n', " ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_text_is_told_with_its_place() {
+        assert_eq!(translate(b"(module\n  (fnc))").unwrap_err(), "expected valid module field, at 2:4");
+        assert!(translate(b"(module \xff)").unwrap_err().starts_with("its text is not UTF-8"));
+        assert!(translate(b"").unwrap_err().lines().count() == 1);
+    }
+}

@@ -1,0 +1,33 @@
+//! The topics that an application's guests use, made before any of them runs.
+
+use std::collections::BTreeMap;
+
+use rusm_runtime::Handle;
+use rusm_runtime::store::Store;
+use rusm_runtime::topic::TopicConfig;
+
+use crate::failure::Failure;
+
+/// Where a topic of the file keeps its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    InMemory,
+    OnDisk,
+}
+
+/// Makes them, or opens those that the store has.
+pub(super) fn open(runtime: &Handle, topics: &BTreeMap<String, Kept>, store: Option<&Store>) -> Result<(), Failure> {
+    for (name, kept) in topics {
+        let failed = |why: String| Failure::Usage(format!("topics.{name}: {why}"));
+        match (kept, store) {
+            (Kept::InMemory, _) => drop(runtime.topics().create(name).map_err(|error| failed(error.to_string()))?),
+            (Kept::OnDisk, Some(store)) => {
+                let opened = runtime.topics().open_durable(store, name, TopicConfig::default());
+                let topic = opened.map_err(|error| failed(error.to_string()))?;
+                tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
+            }
+            (Kept::OnDisk, None) => return Err(failed("it is kept on disk, and the node has no store".to_owned())),
+        }
+    }
+    Ok(())
+}

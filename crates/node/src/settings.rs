@@ -1,0 +1,335 @@
+//! What a runtime is to be: defaults, then `rusm.toml`, then `RUSM_*`, then flags; the last one that says something wins.
+//!
+//! Every command that starts a runtime reads all of it, also what concerns only a node with observers. Every value passes
+//! the same check wherever it comes from, and an error names its origin. A key that nobody knows is an error with the
+//! nearest known one, because a setting that silently does nothing is worse than none.
+
+pub(crate) mod app;
+mod look;
+pub(crate) mod origin;
+pub(crate) mod size;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusm_bench::Profile;
+use rusm_runtime::Config;
+use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
+use rusm_runtime::store::Durability;
+use thiserror::Error;
+
+use crate::cli::NodeFlags;
+use crate::settings::app::App;
+use crate::settings::look::Look;
+use crate::settings::origin::{AllGiven, from_environment, from_file, from_flags};
+
+/// The name of a node that has no other.
+pub(crate) const DEFAULT_NAME: &str = "rusm";
+/// Seconds that processes get to end.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
+
+/// How much is logged, the least first.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A node's settings, all valid.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// `None` if nobody chose one.
+    pub(crate) name: Option<String>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) runtime: Config,
+    pub(crate) tick: TickRate,
+    pub(crate) lints: LintLevels,
+    pub(crate) profile: Profile,
+    pub(crate) drain: Duration,
+    pub(crate) socket_dir: Option<PathBuf>,
+    /// Where the durable store is, if there is one.
+    pub(crate) store: Option<StoreSettings>,
+    pub(crate) log: LogSettings,
+    /// What `rusm run` starts.
+    pub(crate) app: App,
+}
+
+/// The durable store of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreSettings {
+    pub(crate) path: PathBuf,
+    pub(crate) durability: Durability,
+}
+
+/// Where the log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogSettings {
+    pub(crate) level: String,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+/// Why the settings were refused.
+#[derive(Debug, Error)]
+pub(crate) enum SettingsError {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not valid TOML: {reason}")]
+    Toml { path: PathBuf, reason: String },
+    #[error("unknown setting {key:?} in {origin}{suggestion}")]
+    Unknown { key: String, origin: String, suggestion: String },
+    #[error("{key} of {value} in {origin} must be {due}")]
+    Type { key: &'static str, value: String, origin: String, due: &'static str },
+    #[error("{key} of {value:?} in {origin} {wanted}")]
+    Value { key: &'static str, value: String, origin: String, wanted: String },
+    #[error("{key} is missing in {origin}")]
+    Missing { key: &'static str, origin: String },
+    #[error("{key} in {origin} must be {due}")]
+    Shape { key: &'static str, origin: String, due: &'static str },
+    #[error("two processes in {origin} are called {id:?}: give them different names")]
+    Twice { id: String, origin: String },
+    #[error("profile {name:?} in {origin} is built in: choose another name")]
+    BuiltIn { name: String, origin: String },
+    #[error(
+        "the processes in {origin} are {total} and engine.capacity is {capacity}: lower process.count or raise engine.capacity"
+    )]
+    Crowd { origin: String, total: u64, capacity: u32 },
+}
+
+impl Settings {
+    /// Reads everything that says something about the runtime, and checks it.
+    pub(crate) fn read(flags: &NodeFlags) -> Result<Self, SettingsError> {
+        let mut given = AllGiven::new();
+        let (path, required) = match &flags.common.config {
+            Some(path) => (path.clone(), true),
+            None => (PathBuf::from("rusm.toml"), false),
+        };
+        let sections = match std::fs::read_to_string(&path) {
+            Ok(text) => from_file(&path, &text, &mut given)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => toml::Table::new(),
+            Err(source) => return Err(SettingsError::Read { path, source }),
+        };
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+        from_environment(environment, &mut given)?;
+        from_flags(flags.given(), &mut given);
+        Self::of(&given, App::read(&path, &sections)?)
+    }
+
+    fn of(given: &AllGiven, app: App) -> Result<Self, SettingsError> {
+        let look = Look(given);
+        let default = Config::default();
+        let runtime = Config {
+            schedulers: look.count("node.schedulers", 1, 64, default.schedulers as u64)? as usize,
+            process_limit: look.count("node.process_limit", 1, 256_000_000, default.process_limit as u64)? as usize,
+            mailbox_capacity: look.count(
+                "node.mailbox_capacity",
+                1,
+                u64::from(u32::MAX),
+                default.mailbox_capacity.into(),
+            )? as u32,
+            ..default
+        };
+        let tick = look.count("node.tick_hz", 10, 60, 20)?;
+        Ok(Self {
+            name: look.text("node.name").map(ToOwned::to_owned),
+            listen: look.parsed("node.listen", "is no loopback address such as 127.0.0.1:4000", &[], parse_address)?,
+            runtime,
+            tick: TickRate::from_hz(tick as u8).unwrap_or(TickRate::DEFAULT),
+            lints: lints(&look)?,
+            profile: look
+                .parsed(
+                    "node.profile",
+                    "is none of light, balanced and max",
+                    &Profile::ALL.map(Profile::id),
+                    Profile::of_id,
+                )?
+                .unwrap_or(rusm_bench::defaults::PROFILE),
+            drain: look
+                .parsed("node.drain", "is no time such as 10s or 500ms", &[], parse_duration)?
+                .unwrap_or(DEFAULT_DRAIN),
+            socket_dir: look.text("node.socket_dir").map(PathBuf::from),
+            store: store(&look)?,
+            log: LogSettings {
+                level: look
+                    .parsed(
+                        "log.level",
+                        "is neither a level (off, error, warn, info, debug, trace) nor a filter such as \
+                         rusm_runtime=debug",
+                        &LEVELS,
+                        check_level,
+                    )?
+                    .unwrap_or_else(|| "info".to_owned()),
+                file: look.text("log.file").map(PathBuf::from),
+                json: look
+                    .parsed("log.format", "is neither text nor json", &["text", "json"], |word| match word {
+                        "text" => Some(false),
+                        "json" => Some(true),
+                        _ => None,
+                    })?
+                    .unwrap_or(false),
+            },
+            app,
+        })
+    }
+}
+
+/// The durable store, if a path is set.
+fn store(look: &Look<'_>) -> Result<Option<StoreSettings>, SettingsError> {
+    let words = [Durability::Immediate, Durability::Eventual, Durability::None].map(Durability::word);
+    let durability = look.parsed("store.durability", "is none of immediate, eventual and none", &words, |word| {
+        word.parse::<Durability>().ok()
+    })?;
+    let path = look.text("store.path").map(PathBuf::from);
+    Ok(path.map(|path| StoreSettings { path, durability: durability.unwrap_or_default() }))
+}
+
+/// The level of each lint; the keys are `lint.` and its id.
+fn lints(look: &Look<'_>) -> Result<LintLevels, SettingsError> {
+    let keys = [
+        (Lint::Stuck, "lint.stuck"),
+        (Lint::NeverYields, "lint.never_yields"),
+        (Lint::RestartStorm, "lint.restart_storm"),
+        (Lint::MailboxGrowing, "lint.mailbox_growing"),
+    ];
+    let mut levels = LintLevels::default();
+    for (lint, key) in keys {
+        let level = look.parsed(key, "is neither warn nor allow", &["warn", "allow"], LintLevel::of_word)?;
+        levels = levels.with(lint, level.unwrap_or_default());
+    }
+    Ok(levels)
+}
+
+/// `127.0.0.1:4000`, `[::1]:4000`, `localhost:4000`, or a port alone.
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    let full = match text.parse::<u16>() {
+        Ok(port) => format!("127.0.0.1:{port}"),
+        Err(_) => text.replace("localhost:", "127.0.0.1:"),
+    };
+    full.parse().ok()
+}
+
+/// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let seconds = digits.trim().parse::<f64>().ok()? * unit;
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= Duration::from_hours(7 * 24))
+}
+
+/// A level, or directives that each end in one: the filter's own parser also takes half a directive, and then nothing is
+/// logged.
+fn check_level(text: &str) -> Option<String> {
+    let says_a_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
+    let good = text.split(',').all(says_a_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
+    good.then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn settings(file: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let mut given = AllGiven::new();
+        let path = Path::new("rusm.toml");
+        let app = App::read(path, &from_file(path, file, &mut given)?)?;
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        from_environment(environment, &mut given)?;
+        Settings::of(&given, app)
+    }
+
+    #[test]
+    fn what_is_said_is_taken_and_the_rest_has_its_default() {
+        let file = "[node]\nschedulers = 3\ntick_hz = 30\nlisten = true\n[log]\nlevel = \"debug\"";
+
+        let read = settings(file, &[("RUSM_SCHEDULERS", "5"), ("RUSM_TOP_FPS", "4"), ("HOME", "/")]).unwrap();
+
+        assert_eq!(read.runtime.schedulers, 5);
+        assert_eq!(read.tick, TickRate::from_hz(30).unwrap());
+        assert_eq!(read.listen, Some("127.0.0.1:4000".parse().unwrap()));
+        assert_eq!(read.log.level, "debug");
+        assert_eq!((read.name, read.drain), (None, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_origin_and_what_would_be_right() {
+        let error = |file: &str, environment: &[(&str, &str)]| settings(file, environment).unwrap_err().to_string();
+
+        assert_eq!(
+            error("", &[("RUSM_SCHEDULERS", "many")]),
+            "node.schedulers of \"many\" in RUSM_SCHEDULERS is no number between 1 and 64"
+        );
+        assert_eq!(
+            error("[node]\ntick_hz = 9", &[]),
+            "node.tick_hz of \"9\" in rusm.toml is no number between 10 and 60"
+        );
+        assert!(error("[node]\nlisten = \"here\"", &[]).contains("is no loopback address"));
+        assert!(error("[node\n", &[]).starts_with("rusm.toml is not valid TOML"));
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_right_is_answered_with_the_right_one() {
+        let error = |variable: &str, word: &str| settings("", &[(variable, word)]).unwrap_err().to_string();
+
+        assert_eq!(
+            error("RUSM_PROFILE", "bal"),
+            "node.profile of \"bal\" in RUSM_PROFILE is none of light, balanced and max: did you mean \"balanced\"?"
+        );
+        assert!(error("RUSM_PROFILE", "xyzzy").ends_with("is none of light, balanced and max"));
+        assert!(error("RUSM_LOG", "debgu").ends_with(": did you mean \"debug\"?"));
+        assert!(error("RUSM_LOG_FORMAT", "jsn").ends_with("is neither text nor json: did you mean \"json\"?"));
+    }
+
+    #[test]
+    fn a_lint_is_allowed_by_name() {
+        let read = settings("[lint]\nstuck = \"allow\"\nmailbox_growing = \"allow\"", &[("RUSM_LINT_STUCK", "warn")]);
+
+        let allowed = Lint::ALL.map(|lint| read.as_ref().unwrap().lints.level(lint) == LintLevel::Allow);
+        assert_eq!(allowed, Lint::ALL.map(|lint| lint == Lint::MailboxGrowing));
+        assert_eq!(
+            settings("[lint]\nstuck = \"alow\"", &[]).unwrap_err().to_string(),
+            "lint.stuck of \"alow\" in rusm.toml is neither warn nor allow: did you mean \"allow\"?"
+        );
+        assert_eq!(
+            settings("[lint]\nstuk = \"allow\"", &[]).unwrap_err().to_string(),
+            "unknown setting \"lint.stuk\" in rusm.toml: did you mean \"lint.stuck\"?"
+        );
+    }
+
+    #[test]
+    fn a_store_is_there_when_it_has_a_path() {
+        let read = settings("[store]\npath = \"node.redb\"", &[("RUSM_STORE_DURABILITY", "eventual")]).unwrap();
+
+        let expected = StoreSettings { path: PathBuf::from("node.redb"), durability: Durability::Eventual };
+        assert_eq!((read.store, settings("", &[]).unwrap().store), (Some(expected), None));
+        assert_eq!(
+            settings("[store]\npath = \"a\"\ndurability = \"imediate\"", &[]).unwrap_err().to_string(),
+            "store.durability of \"imediate\" in rusm.toml is none of immediate, eventual and none: did you mean \"immediate\"?"
+        );
+    }
+
+    #[test]
+    fn a_filter_of_the_log_says_a_level_in_each_part() {
+        for good in ["warn", "off", "rusm_runtime=debug", "warn,rusm_runtime=debug", "info,a[b{c=1}]=trace"] {
+            assert_eq!(check_level(good).as_deref(), Some(good));
+        }
+        for bad in ["", "loud", "bogus=,", "bogus=", "warn,", "loud,rusm_runtime=debug", "a=b=info,=", "a=loud"] {
+            assert_eq!(check_level(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_read_in_the_usual_units() {
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1.5m"), Some(Duration::from_secs(90)));
+        assert_eq!(parse_duration("3"), Some(Duration::from_secs(3)));
+        for bad in ["", "s", "-1s", "1d", "1e9h", "NaNs"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Applications as people write them, and mistake them.
+
+use super::*;
+use crate::settings::origin::from_file;
+
+fn read(text: &str) -> Result<App, String> {
+    let path = Path::new("shop/rusm.toml");
+    let sections = from_file(path, text, &mut AllGiven::new()).map_err(|error| error.to_string())?;
+    App::read(path, &sections).map_err(|error| error.to_string())
+}
+
+fn refused(text: &str) -> String {
+    let line = read(text).unwrap_err();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+#[test]
+fn what_is_said_is_taken_and_the_rest_has_its_default() {
+    let app = read(
+        r#"
+        [[process]]
+        module = "web.wasm"
+        [[process]]
+        name = "pool"
+        module = "worker.wat"
+        args = ["-v", "x y"]
+        count = 3
+        profile = "clockwork"
+        memory_max = "1MiB"
+        restart = "permanent"
+        shutdown = "brutal_kill"
+        [modules]
+        helper = "lib/helper.wasm"
+        [supervisor]
+        strategy = "rest_for_one"
+        intensity = 5
+        period = "1m"
+        backoff_first = "100ms"
+        [profile.clockwork]
+        capabilities = ["timers", "exit-others"]
+        [limits]
+        message_max = "64KiB"
+        [engine]
+        capacity = 10
+        room = "slabs"
+        cache = false
+        tick = "2ms"
+        "#,
+    )
+    .unwrap();
+
+    let [web, pool] = &app.processes[..] else { panic!("two processes") };
+    assert_eq!((web.name.as_str(), web.module.as_path()), ("web", Path::new("shop/web.wasm")));
+    assert_eq!((web.count, web.restart, web.profile.as_str()), (1, Restart::Transient, SANDBOXED));
+    assert_eq!(web.shutdown, Shutdown::Timeout(Duration::from_secs(5)));
+    assert_eq!((pool.args.len(), pool.memory_max_bytes), (2, Some(1 << 20)));
+    assert_eq!((pool.restart, pool.shutdown), (Restart::Permanent, Shutdown::BrutalKill));
+    assert_eq!(pool.ids().collect::<Vec<_>>(), ["pool.1".into(), "pool.2".into(), "pool.3".into()]);
+    assert_eq!(app.modules["helper"], Path::new("shop/lib/helper.wasm"));
+    let backoff = Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(30) };
+    let intensity = Intensity { restarts: 5, period: Duration::from_mins(1) };
+    assert_eq!(app.supervision, Supervision { strategy: Strategy::RestForOne, intensity, backoff: Some(backoff) });
+    assert_eq!((app.wasm.capacity, app.wasm.room, &app.wasm.cache_dir), (10, Room::Slabs, &None));
+    assert_eq!((app.wasm.message_max_bytes, app.wasm.tick), (65_536, Duration::from_millis(2)));
+    let clockwork = app.wasm.profiles.find("clockwork").unwrap();
+    assert_eq!(clockwork.iter().map(Capability::word).collect::<Vec<_>>(), ["exit-others", "timers"]);
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_the_nearest() {
+    assert_eq!(
+        refused("[[process]]\nmodule = \"a\"\ncuont = 2"),
+        "unknown setting \"process.cuont\" in shop/rusm.toml (process \"a\"): did you mean \"process.count\"?"
+    );
+    assert_eq!(
+        refused("[engine]\ncapasity = 2"),
+        "unknown setting \"engine.capasity\" in shop/rusm.toml: did you mean \"engine.capacity\"?"
+    );
+    assert_eq!(
+        refused("[[proces]]\nmodule = \"a\""),
+        "unknown setting \"proces\" in shop/rusm.toml: did you mean \"process\"?"
+    );
+    assert!(refused("[profile.mine]\ncapability = []").ends_with("did you mean \"capabilities\"?"));
+}
+
+#[test]
+fn every_mistake_is_named_with_its_place_and_what_would_be_right() {
+    let process = |rest: &str| refused(&format!("[[process]]\nname = \"web\"\nmodule = \"a.wasm\"\n{rest}"));
+    let of = "in shop/rusm.toml (process \"web\")";
+
+    assert_eq!(process("count = 0"), format!("process.count of \"0\" {of} is no number between 1 and 1000000"));
+    assert_eq!(process("count = \"2\""), format!("process.count of \"2\" {of} must be a whole number"));
+    assert_eq!(
+        process("profile = \"netwrk\""),
+        format!("process.profile of \"netwrk\" {of} is none of network, sandboxed, trusted: did you mean \"network\"?")
+    );
+    assert!(process("restart = \"permanant\"").ends_with("did you mean \"permanent\"?"));
+    assert!(process("shutdown = \"soon\"").contains("is no time such as 5s, and neither brutal_kill nor infinity"));
+    assert_eq!(process("args = \"-v\""), format!("process.args of \"-v\" {of} must be a list of strings"));
+    assert!(process("memory_max = \"lots\"").ends_with("is no size between 1 and 4 GiB"));
+    assert!(process("register = \"w\"\ncount = 2").ends_with("or count is not 1"));
+    assert_eq!(refused("[[process]]\nname = \"x\""), "process.module is missing in shop/rusm.toml (process \"x\")");
+    assert_eq!(refused("[[process]]\n"), "process.module is missing in shop/rusm.toml (process 1)");
+    assert_eq!(refused("[process]\nmodule = \"a\""), "process in shop/rusm.toml must be written as [[process]]");
+    assert_eq!(refused("engine = 3"), "engine in shop/rusm.toml must be a section of its own");
+    assert!(refused("[supervisor]\nstrategy = \"one_for_al\"").ends_with("did you mean \"one_for_all\"?"));
+    assert!(refused("[engine]\ntick = \"2m\"").ends_with("is no time between 0.1ms and 1s"));
+}
+
+#[test]
+fn a_process_may_name_its_module_as_the_modules_do() {
+    let app = read("[[process]]\nmodule = \"old\"\n[modules]\nold = \"a/x.wasm\"\nnew = \"b/x.wasm\"").unwrap();
+
+    let process = &app.processes[0];
+    assert_eq!((process.name.as_str(), process.module.as_path()), ("old", Path::new("shop/a/x.wasm")));
+}
+
+#[test]
+fn names_and_numbers_that_do_not_go_together_are_refused() {
+    let twice = "[[process]]\nmodule = \"a/x.wasm\"\n[[process]]\nmodule = \"b/x.wasm\"";
+    assert_eq!(refused(twice), "two processes in shop/rusm.toml are called \"x\": give them different names");
+    let numbered = "[[process]]\nmodule = \"x.wasm\"\ncount = 2\n[[process]]\nname = \"x.2\"\nmodule = \"y.wasm\"";
+    assert!(refused(numbered).contains("called \"x.2\""));
+    assert_eq!(
+        refused("[[process]]\nmodule = \"x.wasm\"\ncount = 5_000"),
+        "the processes in shop/rusm.toml are 5000 and engine.capacity is 1000: lower process.count or raise \
+         engine.capacity"
+    );
+}
+
+#[test]
+fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
+    assert_eq!(
+        refused("[profile.mine]\ncapabilities = [\"spwan\"]"),
+        "profile.NAME.capabilities of \"spwan\" in shop/rusm.toml (profile \"mine\") names no capability: did you mean \
+         \"spawn\"?"
+    );
+    assert!(refused("[profile.mine]\ncapabilities = [\"xyzzy\"]").contains("names none of spawn, exit-others, names"));
+    assert!(
+        refused("[profile.trusted]\ncapabilities = []").contains("profile \"trusted\" in shop/rusm.toml is built in")
+    );
+    assert!(refused("[profile.mine]").starts_with("profile.NAME.capabilities is missing"));
+}
+
+#[test]
+fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
+    let clerk = |topics: &str| format!("[profile.clerk]\ncapabilities = [\"topics\"]\ntopics = {topics}\n");
+    let file = |topics: &str| format!("[topics]\norders = \"disk\"\nnews = \"memory\"\n{}", clerk(topics));
+
+    let app = read(&file("[\"orders\", \"log/*\"]")).unwrap();
+
+    assert_eq!((app.topics["orders"], app.topics["news"]), (Kept::OnDisk, Kept::InMemory));
+    assert!(app.wasm.topics && !read("").unwrap().wasm.topics);
+    assert_eq!(
+        refused("[topics]\norders = \"disc\""),
+        "topics.NAME of \"disc\" in shop/rusm.toml (topic \"orders\") is neither memory nor disk: did you mean \"disk\"?"
+    );
+    assert_eq!(
+        refused("[topics]\norders = 3"),
+        "topics.NAME of 3 in shop/rusm.toml (topic \"orders\") must be \"memory\" or \"disk\""
+    );
+    assert_eq!(refused("topics = 3"), "topics in shop/rusm.toml must be a section of its own");
+    assert_eq!(
+        refused(&file("[\"oders\"]")),
+        "profile.NAME.topics of \"oders\" in shop/rusm.toml (profile \"clerk\") is none of those in [topics]: did you mean \
+         \"orders\"?"
+    );
+    assert!(refused(&file("\"orders\"")).ends_with("must be a list of strings"));
+}
+
+#[test]
+fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_processes() {
+    let app = read("[[process]]\nmodule = \"x.wasm\"\n[engine]\ncapacity = 3").unwrap();
+    let given = |count: &str| {
+        AllGiven::from([("process.count", Given { value: count.to_owned(), origin: "--count".to_owned() })])
+    };
+
+    let alone = app.clone().alone(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
+    let crowd = app.alone(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
+
+    assert_eq!(alone.processes.len(), 1);
+    assert_eq!((alone.processes[0].module.as_path(), alone.processes[0].count), (Path::new("app.wasm"), 3));
+    assert!(crowd.starts_with("the processes in the command line are 4 and engine.capacity is 3"), "{crowd}");
+}
+
+#[test]
+fn the_usual_cache_is_used_unless_told_otherwise() {
+    let dir = |text: &str| read(text).unwrap().wasm.cache_dir;
+
+    assert_eq!(dir(""), usual_cache_dir());
+    assert_eq!(dir("[engine]\ncache = true"), usual_cache_dir());
+    assert_eq!(dir("[engine]\ncache = false"), None);
+    assert_eq!(dir("[engine]\ncache = \"compiled\""), Some(PathBuf::from("shop/compiled")));
+}

@@ -1,0 +1,121 @@
+//! A node as a whole: the runtime, the engine that runs scenarios on it, and the console.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusm_bench::Engine;
+use rusm_runtime::console::{Console, ConsoleConfig, ConsoleError, Host, NoScenarios, runtime_dir};
+use rusm_runtime::store::{Store, StoreConfig};
+use rusm_runtime::{Handle, Runtime, Shutdown};
+
+use crate::failure::{Failure, system};
+use crate::settings::Settings;
+
+/// A running node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    // Dropped in this order: observers first, then the runs, then the processes.
+    console: Console,
+    engine: Option<Arc<Engine>>,
+    runtime: Runtime,
+    store: Option<Store>,
+    drain: Duration,
+}
+
+/// What a node is called that nobody named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unnamed<'a> {
+    /// Always this.
+    Fixed(&'a str),
+    /// This, or with a number where another node is called so.
+    Free(&'a str),
+}
+
+impl Node {
+    /// Starts a node that runs scenarios.
+    pub(crate) fn start(settings: &Settings, unnamed: Unnamed<'_>) -> Result<Self, Failure> {
+        let (runtime, store) = start(settings, open_store(settings)?)?;
+        let engine = Engine::start(runtime.clone()).map_err(system("start the bench thread"))?;
+        // Profiles of a fresh engine are always known.
+        engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
+        let engine = Arc::new(engine);
+        let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
+        let (console, drain) = (open(&runtime, settings, unnamed, host)?, settings.drain);
+        Ok(Self { console, engine: Some(engine), runtime, store, drain })
+    }
+
+    /// Starts a node that runs an application and no scenarios, with the store that the application was given.
+    pub(crate) fn bare(settings: &Settings, unnamed: Unnamed<'_>, store: Option<Store>) -> Result<Self, Failure> {
+        let (runtime, store) = start(settings, store)?;
+        let (console, drain) = (open(&runtime, settings, unnamed, Arc::new(NoScenarios))?, settings.drain);
+        Ok(Self { console, engine: None, runtime, store, drain })
+    }
+
+    /// The runtime, for who starts processes there.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Where observers attach.
+    pub(crate) fn socket(&self) -> &Path {
+        self.console.socket()
+    }
+
+    pub(crate) fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// Ends the run, then the processes, then the observers' connections.
+    pub(crate) fn stop(self) -> Shutdown {
+        if let Some(engine) = &self.engine {
+            engine.stop();
+        }
+        let shutdown = self.runtime.shutdown(self.drain);
+        // After the last process: what they wrote with less durability is made durable now.
+        if let Some(store) = self.store {
+            store.close();
+        }
+        drop(self.console);
+        shutdown
+    }
+}
+
+/// Opens the store that the settings name, if they name one.
+pub(crate) fn open_store(settings: &Settings) -> Result<Option<Store>, Failure> {
+    let Some(store) = &settings.store else { return Ok(None) };
+    let config = StoreConfig { durability: store.durability, ..StoreConfig::default() };
+    Ok(Some(Store::open(&store.path, config)?))
+}
+
+/// A runtime that has the store.
+fn start(settings: &Settings, store: Option<Store>) -> Result<(Runtime, Option<Store>), Failure> {
+    let runtime = Runtime::start(settings.runtime.clone())?;
+    if let Some(store) = &store {
+        store.attach(&runtime);
+        let report = store.report();
+        let (path, durability) = (report.path, report.durability);
+        tracing::info!(%path, durability, buckets = report.buckets.len(), "store is open");
+    }
+    Ok((runtime, store))
+}
+
+fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<dyn Host>) -> Result<Console, Failure> {
+    let (Unnamed::Fixed(name) | Unnamed::Free(name)) = unnamed;
+    let config = ConsoleConfig {
+        dir: settings.socket_dir.clone().unwrap_or_else(runtime_dir),
+        listen: settings.listen,
+        tick: settings.tick,
+        lints: settings.lints,
+        host,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
+    };
+    match Console::bind(runtime, config.clone()) {
+        Err(ConsoleError::SocketInUse { .. }) if matches!(unnamed, Unnamed::Free(_)) && settings.name.is_none() => {
+            let name = format!("{name}-{}", std::process::id());
+            Ok(Console::bind(runtime, ConsoleConfig { name, ..config })?)
+        }
+        bound => Ok(bound?),
+    }
+}

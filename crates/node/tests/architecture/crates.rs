@@ -1,0 +1,94 @@
+//! Who depends on whom, by the manifests and by what cargo resolves.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a crate of the house may depend on of the house.
+#[derive(Debug)]
+pub(crate) struct Arrow {
+    /// The crate's folder.
+    pub(crate) from: &'static str,
+    /// The packages it may name.
+    pub(crate) to: &'static [&'static str],
+}
+
+/// The tables of a manifest that name dependencies.
+pub(crate) const ALL_KINDS: [&str; 3] = ["dependencies", "build-dependencies", "dev-dependencies"];
+
+/// The manifest of a crate, by its folder.
+pub(crate) fn manifest(folder: &str) -> String {
+    let path = match folder {
+        "examples" => root().join(folder),
+        _ => root().join("crates").join(folder),
+    };
+    std::fs::read_to_string(path.join("Cargo.toml")).unwrap()
+}
+
+/// The packages that a manifest depends on, by the names of its tables.
+pub(crate) fn dependencies(manifest: &str, kinds: &[&str]) -> BTreeSet<String> {
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let platforms = manifest.get("target").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::values);
+    let tables = platforms.filter_map(toml::Value::as_table).chain([&manifest]);
+    let named = |(name, value): (&String, &toml::Value)| {
+        let renamed = value.get("package").and_then(toml::Value::as_str);
+        renamed.unwrap_or(name).to_owned()
+    };
+    tables
+        .flat_map(|table| kinds.iter().filter_map(|kind| table.get(*kind).and_then(toml::Value::as_table)))
+        .flat_map(|dependencies| dependencies.iter().map(named))
+        .collect()
+}
+
+/// The arrows of a manifest that the picture does not have; tests may use what they like.
+pub(crate) fn strange_arrows(arrow: &Arrow, manifest: &str) -> Vec<String> {
+    dependencies(manifest, &["dependencies", "build-dependencies"])
+        .into_iter()
+        .filter(|name| name.starts_with("rusm-") && !arrow.to.contains(&name.as_str()))
+        .map(|name| format!("{} depends on {name}", arrow.from))
+        .collect()
+}
+
+/// The packages that a package is built with.
+#[derive(Debug)]
+pub(crate) struct Tree(pub(crate) BTreeSet<String>);
+
+/// Asks cargo what the packages chosen by `arguments` are built with, tests left out.
+pub(crate) fn tree(arguments: &[&str]) -> Tree {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Tree::of(&String::from_utf8(output.stdout).unwrap())
+}
+
+impl Tree {
+    /// Reads lines such as `bytes v1.12.0 (*)`.
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.lines().filter_map(|line| line.split_whitespace().next()).map(ToOwned::to_owned).collect())
+    }
+
+    /// The packages of the house.
+    pub(crate) fn ours(&self) -> BTreeSet<&str> {
+        self.0.iter().map(String::as_str).filter(|name| name.starts_with("rusm-")).collect()
+    }
+
+    /// The packages that are none of the allowed.
+    pub(crate) fn beyond(&self, allowed: &[&str]) -> Vec<String> {
+        self.0.iter().filter(|name| !allowed.contains(&name.as_str())).cloned().collect()
+    }
+
+    /// The forbidden packages that are there.
+    pub(crate) fn containing(&self, forbidden: &[&str]) -> Vec<String> {
+        self.0.iter().filter(|name| forbidden.contains(&name.as_str())).cloned().collect()
+    }
+}

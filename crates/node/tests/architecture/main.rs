@@ -1,0 +1,151 @@
+//! What must be absent, read from the manifests, from `cargo tree` and from the sources themselves.
+//!
+//! ```text
+//!   protocol ◀── tui ◀───────┐
+//!      ▲  ▲                  │
+//!      │  └─── bench ◀────── node
+//!      │         │            │          examples ──▶ runtime
+//!      └╌╌╌ runtime ◀─────────┘          (dashed: with the feature `console` alone)
+//! ```
+//!
+//! Every check is a function from text to the violations in it. [`planted`] shows each of them finding one.
+
+#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+
+mod crates;
+mod planted;
+mod sources;
+
+use std::collections::BTreeSet;
+
+use crates::{Arrow, Tree, manifest, strange_arrows, tree};
+use sources::{
+    Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, words_but_outside, workspace_sources,
+};
+
+/// Who of the house may name whom in its `[dependencies]`.
+const ARROWS: [Arrow; 6] = [
+    Arrow { from: "protocol", to: &[] },
+    Arrow { from: "runtime", to: &["rusm-protocol"] },
+    Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime"] },
+    Arrow { from: "tui", to: &["rusm-protocol"] },
+    Arrow { from: "node", to: &["rusm-bench", "rusm-protocol", "rusm-runtime", "rusm-tui"] },
+    Arrow { from: "examples", to: &["rusm-runtime"] },
+];
+
+/// What the core of the runtime and the wire know nothing of.
+const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
+
+/// All the items of the runtime and of what it stands on that live as long as the program.
+const STATICS: [Static; 4] = [
+    Static { file: "runtime/src/panics.rs", name: "PLACE", why: "the hook's note to its own thread" },
+    Static { file: "runtime/src/panics.rs", name: "HOOK", why: "the standard library has one panic hook" },
+    Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },
+    Static { file: "runtime/src/waker.rs", name: "WAKER", why: "a table of functions, never written" },
+];
+
+/// Lines that a file may have.
+const LINES_MAX: usize = 500;
+
+fn none(violations: &[String]) {
+    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
+}
+
+#[test]
+fn the_arrows_between_the_crates_are_those_of_the_picture() {
+    none(&ARROWS.iter().flat_map(|arrow| strange_arrows(arrow, &manifest(arrow.from))).collect::<Vec<_>>());
+}
+
+#[test]
+fn nobody_depends_on_the_node() {
+    for arrow in ARROWS.iter().filter(|arrow| arrow.from != "node") {
+        assert!(!crates::dependencies(&manifest(arrow.from), &crates::ALL_KINDS).contains("rusm-node"), "{arrow:?}");
+    }
+}
+
+#[test]
+fn the_protocol_stands_on_serde_and_thiserror_alone() {
+    let direct = tree(&["-p", "rusm-protocol", "--depth", "1"]);
+    let all = tree(&["-p", "rusm-protocol"]);
+
+    none(&direct.beyond(&["rusm-protocol", "serde", "serde_json", "thiserror"]));
+    none(&all.containing(&["tokio", "mio", "futures-core", "bytes"]));
+}
+
+#[test]
+fn the_protocol_has_neither_clocks_nor_sockets() {
+    let words = ["Instant", "SystemTime", "std::net", "std::os", "tokio", "async"];
+
+    none(&naming(&read(&["protocol/src"]), &Words(&words)));
+}
+
+#[test]
+fn the_core_of_the_runtime_is_built_without_what_observes_it() {
+    for features in [&["--no-default-features"][..], &[]] {
+        none(&runtime_tree(features).containing(&[&OBSERVING[..], &["redb", "wasmtime"]].concat()));
+    }
+}
+
+#[test]
+fn the_console_brings_no_wasm() {
+    let tree = runtime_tree(&["--features", "console"]);
+
+    assert!(OBSERVING.iter().all(|name| tree.0.contains(*name)), "the feature is on: {tree:?}");
+    none(&tree.containing(&["wasmtime"]));
+}
+
+fn runtime_tree(features: &[&str]) -> Tree {
+    tree(&[&["-p", "rusm-runtime"], features].concat())
+}
+
+#[test]
+fn only_the_console_names_the_wire() {
+    let words = ["rusm_protocol", "tungstenite", "httparse", "prometheus_client"];
+
+    none(&words_but_outside(&read(&["runtime/src"]), "runtime/src/console", &Words(&words)));
+}
+
+#[test]
+fn only_guests_name_their_engine() {
+    none(&words_but_outside(&read(&["runtime/src"]), "runtime/src/wasm", &Words(&["wasmtime"])));
+}
+
+#[test]
+fn only_the_store_names_its_database() {
+    let others = read(&["runtime/src"]).into_iter().filter(|source| source.path != "runtime/src/counter/redb_store.rs");
+    none(&words_but_outside(&others.collect::<Vec<_>>(), "runtime/src/store", &Words(&["redb"])));
+}
+
+#[test]
+fn the_observer_is_built_without_the_runtime_and_without_wasm() {
+    let tree = tree(&["-p", "rusm-tui"]);
+
+    assert_eq!(tree.ours(), BTreeSet::from(["rusm-protocol", "rusm-tui"]));
+    none(&tree.containing(&["wasmtime"]));
+}
+
+#[test]
+fn the_bench_is_built_on_the_runtime_and_the_protocol() {
+    assert_eq!(tree(&["-p", "rusm-bench"]).ours(), BTreeSet::from(["rusm-bench", "rusm-protocol", "rusm-runtime"]));
+}
+
+#[test]
+fn the_model_of_the_observer_draws_nothing_and_its_views_change_nothing() {
+    none(&naming(&read(&["tui/src/model.rs", "tui/src/model"]), &Words(&["ratatui", "crossterm"])));
+    none(&naming(&read(&["tui/src/view.rs", "tui/src/view"]), &Words(&["&mut Model"])));
+}
+
+#[test]
+fn two_runtimes_share_nothing_but_the_panic_hook() {
+    none(&strange_statics(&read(&["runtime/src", "protocol/src"]), &STATICS));
+}
+
+#[test]
+fn unsafe_code_is_announced_at_the_head_of_its_file() {
+    none(&unexpected_unsafe(&workspace_sources()));
+}
+
+#[test]
+fn a_file_holds_one_idea() {
+    none(&long_files(&workspace_sources(), LINES_MAX));
+}

@@ -1,0 +1,242 @@
+//! What the documents say, as far as a program can tell: files that they name, messages that they show, settings.
+
+#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use rusm_protocol::{decode_client, decode_server};
+
+const DOCUMENTS: [&str; 15] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/protocol.md",
+    "docs/lints.md",
+    "docs/counters.md",
+    "docs/measuring.md",
+    "docs/run.md",
+    "docs/for-erlang-people.md",
+    "docs/guests.md",
+    "docs/topics.md",
+    "docs/semantics.md",
+    "docs/store.md",
+    "docs/timing.md",
+    "crates/tui/README.md",
+];
+
+/// Where a path that a document names may begin.
+const ROOTS: [&str; 5] = ["crates/", "docs/", "examples/", "src/", ".ci/"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// The texts in backticks of a line.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// The paths of a document that lead nowhere. A bare file name is looked for beside the path before it.
+fn dead_paths(root: &Path, text: &str) -> Vec<String> {
+    let mut dead = Vec::new();
+    let mut folder = PathBuf::new();
+    for name in text.lines().flat_map(quoted).filter(|name| !name.contains([' ', '*', '{'])) {
+        let rooted = ROOTS.iter().any(|start| name.starts_with(start));
+        let path = if rooted { PathBuf::from(name) } else { folder.join(name) };
+        if rooted {
+            folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        }
+        if (rooted || path.extension().is_some_and(|extension| extension == "rs")) && !root.join(&path).exists() {
+            dead.push(name.to_owned());
+        }
+    }
+    dead
+}
+
+/// The JSON examples of a document, each with the heading above it.
+fn examples(text: &str) -> Vec<(&str, &str)> {
+    let mut heading = "";
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(name) = line.strip_prefix("### ") {
+            heading = name;
+        } else if line == "```json" {
+            found.extend(lines.next().map(|example| (heading, example)));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_page_of_lints_has_every_lint_and_what_to_do_about_it() {
+    let page = document("docs/lints.md");
+    for lint in rusm_protocol::Lint::ALL {
+        assert!(page.contains(&format!("| `{}` |", lint.id())), "{lint:?}");
+        let advice: String = page.chars().filter(|c| *c != '`').collect();
+        assert!(advice.contains(lint.advice()), "{lint:?}");
+    }
+}
+
+/// The variables that the observer reads.
+fn observer_variables() -> BTreeSet<String> {
+    let sources = ["crates/tui/src/cli.rs", "crates/tui/src/main.rs"].map(document).concat();
+    sources.split('"').filter(|text| text.starts_with("RUSM_TOP_")).map(ToOwned::to_owned).collect()
+}
+
+/// What is wrong with an example that stands under `heading`.
+fn fault(heading: &str, example: &str) -> Option<String> {
+    let value: serde_json::Value = match serde_json::from_str(example) {
+        Ok(value) => value,
+        Err(error) => return Some(format!("{heading}: {error}")),
+    };
+    if value["type"] != heading {
+        return Some(format!("{heading}: the example is a {}", value["type"]));
+    }
+    let (client, server) = (decode_client(example), decode_server(example));
+    if let (Err(client), Err(server)) = (&client, &server) {
+        return Some(format!("{heading}: {client}; {server}"));
+    }
+    // What was read and is written again has every field, so one that the example lacks or made up shows here.
+    let read = [client.map(serde_json::to_value).ok(), server.map(serde_json::to_value).ok()];
+    let again: Vec<serde_json::Value> = read.into_iter().flatten().map(Result::unwrap).collect();
+    (!again.contains(&value)).then(|| format!("{heading}: reads as {}", again[0]))
+}
+
+#[test]
+fn the_files_that_the_documents_name_exist() {
+    for path in DOCUMENTS {
+        let base = if path.starts_with("crates/tui") { root().join("crates/tui") } else { root() };
+
+        assert_eq!(dead_paths(&base, &document(path)), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_seen() {
+    let planted =
+        "See `crates/node/src/main.rs`, `cli.rs` and `gone.rs`, or `docs/gone.md`; `a.b` and `x y.rs` are no files.";
+
+    assert_eq!(dead_paths(&root(), planted), ["gone.rs", "docs/gone.md"]);
+}
+
+#[test]
+fn every_example_of_the_protocol_is_the_message_that_it_says() {
+    let text = document("docs/protocol.md");
+    let examples = examples(&text);
+
+    let shown: BTreeSet<&str> = examples.iter().map(|(heading, _)| *heading).collect();
+    let faults: Vec<String> = examples.iter().filter_map(|(heading, example)| fault(heading, example)).collect();
+
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    let client = [
+        "detail",
+        "engines",
+        "stores",
+        "kill",
+        "run",
+        "set_observer_detail",
+        "set_resource_profile",
+        "stop",
+        "time",
+        "topics",
+        "tree",
+        "view",
+        "watch",
+    ];
+    let server = ["ack", "error", "events", "hello", "process", "rows", "tick"];
+    assert_eq!(shown, client.into_iter().chain(server).collect());
+}
+
+/// The tests that a document names as `file::test` and that are not there.
+fn missing_tests(text: &str, tests: &Path) -> Vec<String> {
+    let is_missing = |(file, test): (&str, &str)| {
+        let source = std::fs::read_to_string(tests.join(file)).unwrap_or_default();
+        !source.contains(&format!("fn {test}(")) && !source.contains(&format!("    {test},"))
+    };
+    let named = text
+        .lines()
+        .flat_map(quoted)
+        .filter_map(|name| name.split_once(".rs::").map(|(file, test)| (name, file, test)));
+    named
+        .filter(|(_, file, test)| is_missing((&format!("{file}.rs"), test)))
+        .map(|(name, ..)| name.to_owned())
+        .collect()
+}
+
+#[test]
+fn every_guarantee_names_tests_that_exist() {
+    let tests = root().join("crates/runtime/tests");
+    assert_eq!(missing_tests(&document("docs/semantics.md"), &tests), Vec::<String>::new());
+    assert_eq!(missing_tests("`bonds.rs::no_such_test`", &tests), ["bonds.rs::no_such_test"]);
+}
+
+#[test]
+fn an_example_that_is_wrong_is_seen() {
+    let faults = [
+        fault("stop", r#"{"type":"stop""#),
+        fault("stop", r#"{"type":"watch","frame_hz":4.0}"#),
+        fault("run", r#"{"type":"run"}"#),
+        fault("stop", r#"{"type":"stop","now":true}"#),
+        fault("tick", r#"{"type":"tick","frame":{}}"#),
+    ];
+
+    assert!(faults.iter().all(Option::is_some), "{faults:?}");
+    assert_eq!(fault("stop", r#"{"type":"stop"}"#), None);
+}
+
+#[test]
+fn the_readme_lists_every_setting_and_every_binary() {
+    let readme = document("README.md");
+    let settings = document("crates/node/src/settings/origin.rs");
+    let keys = settings.lines().filter_map(|line| {
+        let (key, rest) = line.trim().strip_prefix("(\"")?.split_once("\", \"")?;
+        let (variable, form) = rest.split_once("\", ")?;
+        (key.contains('.') && form.starts_with("Form::")).then_some((key, variable))
+    });
+    let missing: Vec<_> =
+        keys.clone().filter(|(key, variable)| !readme.contains(&format!("| `{key}` | `{variable}` |"))).collect();
+
+    assert!(keys.count() >= 12, "the list is somewhere else by now");
+    assert_eq!(missing, []);
+    for example in ["hello", "ping_pong", "tcp_echo", "lost_update", "durable_orders", "observe_your_own_app"] {
+        assert!(readme.contains(&format!("-p rusm-examples --bin {example}")), "{example}");
+    }
+}
+
+/// The keys that a page has in the first column of its tables.
+fn keys_of(page: &str) -> BTreeSet<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(key, _)| key).collect()
+}
+
+#[test]
+fn the_page_of_applications_has_every_key_and_no_other() {
+    let (page, source) = (document("docs/run.md"), document("crates/node/src/settings/app.rs"));
+    let known: BTreeSet<&str> = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", "))
+        .filter(|(_, form)| form.starts_with("Some(Form::") || form.starts_with("None)"))
+        .map(|(key, _)| key)
+        .collect();
+    let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
+
+    assert!(known.len() >= 20, "they are somewhere else by now: {known:?}");
+    assert_eq!(shown, known);
+}
+
+#[test]
+fn the_variables_of_the_observer_are_in_the_readme_and_known_to_the_node() {
+    let (readme, settings) = (document("README.md"), document("crates/node/src/settings/origin.rs"));
+    let read = observer_variables();
+
+    assert!(read.len() >= 6, "they are read somewhere else by now");
+    for variable in read {
+        assert!(readme.contains(&format!("`{variable}`")), "{variable}");
+        assert!(settings.contains(&format!("\"{variable}\"")), "a node would refuse {variable}");
+    }
+}

@@ -1,0 +1,229 @@
+//! From text to messages and back, with every refusal naming what was wrong.
+
+mod fields;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage, suggestion};
+
+/// Why a text is no message.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// Send it in smaller parts, or ask for less.
+    #[error("message of {bytes} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The text is not JSON, or a field is missing or of the wrong type; the reason names it.
+    #[error("malformed message: {reason}")]
+    Malformed {
+        /// What is wrong, and what should be there instead.
+        reason: String,
+    },
+    /// The message is JSON but of no type that this version knows.
+    #[error("unknown message {name:?}: {hint}")]
+    Unknown {
+        /// The `type` that was sent, cut to 64 characters.
+        name: String,
+        /// The type that was most likely meant, or all that would be understood.
+        hint: String,
+    },
+    /// A field holds a word that this version does not know.
+    #[error("unknown {what} {name:?}: {hint}")]
+    UnknownWord {
+        /// What the word should have been.
+        what: &'static str,
+        /// The word, cut to 64 characters.
+        name: String,
+        /// The word that was most likely meant, or all that would be understood.
+        hint: String,
+    },
+}
+
+const SERVER_TYPES: [&str; 12] =
+    ["hello", "tick", "rows", "tree", "engines", "time", "stores", "topics", "process", "events", "ack", "error"];
+/// Messages that are no commands: their `id`, if any, is not one to be answered.
+const WITHOUT_ANSWER: [&str; 10] =
+    ["set_observer_detail", "watch", "view", "detail", "tree", "engines", "time", "stores", "topics", "events"];
+
+/// Reads a message that an observer sent.
+///
+/// # Errors
+/// [`DecodeError`], whose text can be sent back as it is.
+pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
+    decode(text, CLIENT_MESSAGE_MAX_BYTES, |error| match head(text, error, &fields::client_types()) {
+        Ok((name, message)) => fields::fault(&name, &message),
+        Err(error) => error,
+    })
+}
+
+/// Reads a message that a node sent.
+///
+/// # Errors
+/// [`DecodeError::Unknown`] for a message of a newer version, which a client may skip; the others mean a broken node.
+pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
+    decode(text, SERVER_MESSAGE_MAX_BYTES, |error| match head(text, error, &SERVER_TYPES) {
+        Ok((name, _)) => DecodeError::Malformed { reason: format!("{name}: {error}") },
+        Err(error) => error,
+    })
+}
+
+/// The `id` of a command that could not be read otherwise, so that its sender learns which one it was.
+pub fn command_id(text: &str) -> Option<u64> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Sent {
+        r#type: Value,
+        id: Value,
+    }
+    let sent = serde_json::from_str::<Sent>(text).ok()?;
+    let answered = sent.r#type.as_str().is_none_or(|name| !WITHOUT_ANSWER.contains(&name));
+    sent.id.as_u64().filter(|_| answered)
+}
+
+/// The text of a message.
+///
+/// # Panics
+/// Never for the messages of this crate: their keys are strings, and numbers that JSON lacks are written as `null`.
+pub fn encode<M: Serialize>(message: &M) -> String {
+    serde_json::to_string(message).expect("messages have string keys and no failing serializer")
+}
+
+fn decode<M: DeserializeOwned>(
+    text: &str,
+    limit: usize,
+    explain: impl FnOnce(&serde_json::Error) -> DecodeError,
+) -> Result<M, DecodeError> {
+    if text.len() > limit {
+        return Err(DecodeError::TooLarge { bytes: text.len(), limit });
+    }
+    serde_json::from_str(text).map_err(|error| explain(&error))
+}
+
+/// The type and the fields of a message that was refused, or why it has none.
+fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String, Map<String, Value>), DecodeError> {
+    let malformed = |reason: String| DecodeError::Malformed { reason };
+    // Read as far as the parser went: whatever nests too deep for it is not read again.
+    let message = match error.classify() {
+        Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(no_json(&error)))?,
+        Category::Io | Category::Syntax | Category::Eof => return Err(malformed(no_json(error))),
+    };
+    let Value::Object(message) = message else {
+        return Err(malformed(format!("send an object with a \"type\", not {}", fields::said(&message))));
+    };
+    match message.get("type") {
+        Some(Value::String(name)) if known.contains(&name.as_str()) => Ok((name.clone(), message)),
+        Some(Value::String(name)) => Err(DecodeError::Unknown { name: shown(name), hint: suggestion(name, known) }),
+        Some(other) => Err(malformed(format!("\"type\" must be text, not {}", fields::said(other)))),
+        None => Err(malformed(format!("no \"type\": expected one of {}", known.join(", ")))),
+    }
+}
+
+/// Why a text is not JSON, and where.
+fn no_json(error: &serde_json::Error) -> String {
+    let at = format!("at line {} column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Eof => format!("the JSON ends too early, {at}"),
+        _ if error.to_string().starts_with("recursion limit") => format!("nested too deeply, {at}"),
+        _ => format!("not JSON {at}"),
+    }
+}
+
+/// As much of a name as an error should show.
+fn shown(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_message_is_named_in_the_error() {
+        let error = decode_client(r#"{"type":"reboot"}"#).unwrap_err();
+
+        assert!(error.to_string().starts_with("unknown message \"reboot\": expected one of run, stop"), "{error}");
+    }
+
+    #[test]
+    fn a_mistyped_message_comes_with_the_one_that_was_meant() {
+        let error = decode_client(r#"{"type":"runn","id":7}"#).unwrap_err();
+
+        assert_eq!(error.to_string(), "unknown message \"runn\": did you mean \"run\"?");
+    }
+
+    #[test]
+    fn what_is_no_object_with_a_type_is_told_so() {
+        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, tree, engines, time, stores, topics, events, kill";
+        for (text, expected) in [
+            ("", "malformed message: the JSON ends too early, at line 1 column 0"),
+            ("{", "malformed message: the JSON ends too early, at line 1 column 1"),
+            ("hello", "malformed message: not JSON at line 1 column 1"),
+            ("[1]", "malformed message: send an object with a \"type\", not a list"),
+            ("7", "malformed message: send an object with a \"type\", not 7"),
+            (r#"{"type":7}"#, "malformed message: \"type\" must be text, not 7"),
+            ("{}", &format!("malformed message: no \"type\": expected one of {types}")),
+        ] {
+            assert_eq!(decode_client(text).unwrap_err().to_string(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_command_is_found_in_whatever_is_an_object() {
+        for (text, id) in [
+            (r#"{"type":"runn","id":7}"#, Some(7)),
+            (r#"{"id":7,"type":"kill","pid":null}"#, Some(7)),
+            (r#"{"type":[1],"id":7}"#, Some(7)),
+            (r#"{"id":7}"#, Some(7)),
+            (r#"{"type":"run","id":"7"}"#, None),
+            (r#"{"type":"run","id":-7}"#, None),
+            (r#"{"type":"view","id":7,"hz":"x"}"#, None),
+            (r#"{"type":"run","id":7"#, None),
+            ("[7]", None),
+        ] {
+            assert_eq!(command_id(text), id, "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored() {
+        let message = decode_client(r#"{"type":"stop","why":{"deep":[1,2]}}"#).unwrap();
+
+        assert_eq!(message, ClientMessage::Stop { id: None });
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let error = decode_client(r#"{"type":"run"}"#).unwrap_err();
+
+        assert_eq!(error.to_string(), "malformed message: \"scenario\" is missing: it must be text");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_without_overflow() {
+        let text = format!(r#"{{"type":"stop","x":{}"#, "[".repeat(60_000));
+
+        assert!(matches!(decode_client(&text), Err(DecodeError::Malformed { .. })));
+    }
+
+    #[test]
+    fn an_oversized_message_is_refused_by_its_size_alone() {
+        let text = " ".repeat(CLIENT_MESSAGE_MAX_BYTES + 1);
+
+        assert_eq!(decode_client(&text).unwrap_err().to_string(), "message of 65537 bytes is over the limit of 65536");
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_do_not_break_a_frame() {
+        let frame = crate::Frame { ops_per_sec: f64::NAN, ..Default::default() };
+
+        assert!(encode(&frame).contains(r#""ops_per_sec":null"#));
+    }
+}

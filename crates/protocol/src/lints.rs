@@ -1,0 +1,89 @@
+//! What a node warns of by itself: processes that behave as healthy ones do not.
+
+use serde::{Deserialize, Serialize};
+
+/// The warnings that there are, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lint {
+    /// A poll does not return.
+    Stuck,
+    /// A process takes a scheduler for itself.
+    NeverYields,
+    /// Children are restarted again and again.
+    RestartStorm,
+    /// Messages come faster than they are taken.
+    MailboxGrowing,
+}
+
+impl Lint {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Stuck, Self::NeverYields, Self::RestartStorm, Self::MailboxGrowing];
+
+    /// The word by which it is known on the wire, in settings and in documents; it never changes.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::NeverYields => "never_yields",
+            Self::RestartStorm => "restart_storm",
+            Self::MailboxGrowing => "mailbox_growing",
+        }
+    }
+
+    /// The one with this id.
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lint| lint.id() == id)
+    }
+
+    /// What it says about a process, in one line.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Stuck => "one poll does not return, and nothing else runs on its scheduler",
+            Self::NeverYields => "it never waits and its polls are long: others on its scheduler come late",
+            Self::RestartStorm => "children die again and again: most of the restarts that are forgiven have been used",
+            Self::MailboxGrowing => "messages come faster than it takes them",
+        }
+    }
+
+    /// What to do about it, in one line.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Stuck => "give code that blocks to spawn_blocking, and let long loops yield",
+            Self::NeverYields => "cut its work into shorter steps with yield_now, or give it to spawn_blocking",
+            Self::RestartStorm => "read why children die in the Events view; a back-off gains time",
+            Self::MailboxGrowing => "spread its work over more processes, or make its senders wait or fewer",
+        }
+    }
+}
+
+/// A warning about one process, or about the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LintInfo {
+    /// The lint's id, or that of a newer node's.
+    pub id: String,
+    /// The process; empty when it is the node as a whole.
+    pub pid: String,
+    /// What the process calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The figure behind it: milliseconds in one poll, per cent of a scheduler, restarts, or messages waiting.
+    pub value: f64,
+    /// The same in words, in one line.
+    pub text: String,
+    /// When it was raised, in milliseconds since the node started.
+    pub since_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lint_is_found_by_its_id_and_says_something() {
+        for lint in Lint::ALL {
+            assert_eq!(Lint::of_id(lint.id()), Some(lint));
+            assert!(!lint.explanation().is_empty() && !lint.advice().is_empty());
+        }
+        assert_eq!(Lint::of_id("Stuck"), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! Calls: a request that carries where its reply goes, and the wait for that reply.
+//!
+//! ```text
+//!   caller: monitor ─▶ Request { reply: ReplyTo, .. } ──▶ callee
+//!                Reply ◀── only if the monitor stands ──── ReplyTo::send
+//!                Down  ◀── only if the monitor stands ──── the callee's end
+//! ```
+//!
+//! The reference of the call is the one of a monitor on the callee. Whoever answers takes the monitor away under the
+//! caller's lock, so of reply and end exactly one arrives, and after a timeout, which takes it away too, neither does. The
+//! wait looks only at what came after the call began, however much lies in the mailbox.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::context::Context;
+use crate::exit::ExitReason;
+use crate::handle::{Handle, Watch};
+use crate::message::Message;
+use crate::pid::Pid;
+use crate::running::Search;
+use crate::runtime::Shared;
+use crate::signal::{Down, MonitorRef};
+
+/// A call as the callee receives it.
+#[derive(Debug)]
+pub struct Request<Q, R> {
+    /// What is asked.
+    pub request: Q,
+    /// Where the reply goes.
+    pub reply: ReplyTo<R>,
+}
+
+/// Why a call got no reply.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// A process that calls itself would wait for ever.
+    #[error("process {pid} called itself")]
+    Oneself {
+        /// The caller.
+        pid: Pid,
+    },
+    /// There is no such process (any more).
+    #[error("no process {to}")]
+    NoProcess {
+        /// The pid asked for.
+        to: Pid,
+    },
+    /// The callee may have got the request; a reply that comes later is discarded.
+    #[error("no reply from {to} within {timeout:?}")]
+    Timeout {
+        /// The callee.
+        to: Pid,
+        /// How long the caller waited.
+        timeout: Duration,
+    },
+    /// The callee ended before it replied.
+    #[error("{to} ended before it replied: {reason}")]
+    Ended {
+        /// The callee.
+        to: Pid,
+        /// Why it ended.
+        reason: ExitReason,
+    },
+}
+
+impl CallError {
+    pub(crate) fn ended(to: Pid, reason: ExitReason) -> Self {
+        if reason == ExitReason::NoProcess { Self::NoProcess { to } } else { Self::Ended { to, reason } }
+    }
+}
+
+/// Where the reply to one call goes; may be kept for later or handed to another process.
+///
+/// Dropping it sends nothing: the caller waits on, until its timeout or the callee's end.
+#[must_use = "the caller waits for its reply"]
+pub struct ReplyTo<R>(To<R>);
+
+enum To<R> {
+    Process(Pid, MonitorRef),
+    Outside(oneshot::Sender<R>),
+}
+
+impl<R> fmt::Debug for ReplyTo<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            To::Process(caller, reference) => write!(f, "ReplyTo({caller}, {reference:?})"),
+            To::Outside(_) => f.write_str("ReplyTo(outside)"),
+        }
+    }
+}
+
+/// A reply on its way to a process.
+struct Reply<R> {
+    reference: MonitorRef,
+    value: R,
+}
+
+impl<R: Send + 'static> ReplyTo<R> {
+    pub(crate) const fn process(caller: Pid, reference: MonitorRef) -> Self {
+        Self(To::Process(caller, reference))
+    }
+
+    pub(crate) fn outside() -> (Self, oneshot::Receiver<R>) {
+        let (give, take) = oneshot::channel();
+        (Self(To::Outside(give)), take)
+    }
+
+    /// Replies, and gives the value back if nobody waits for it any more.
+    pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
+        match self.0 {
+            To::Process(caller, reference) => by.with_shared(|shared| reply(shared, caller, reference, value)),
+            To::Outside(caller) => caller.send(value).err(),
+        }
+    }
+}
+
+fn reply<R: Send + 'static>(shared: &Shared, caller: Pid, reference: MonitorRef, value: R) -> Option<R> {
+    shared.answer(caller, reference, value, |value| Reply { reference, value })
+}
+
+/// Who may call and reply: a process by its [`Context`], or a [`Handle`] from outside.
+pub trait Caller: Sealed {
+    /// Sends a request and waits for its reply, however long that takes.
+    fn request<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        request: Q,
+    ) -> impl Future<Output = Result<R, CallError>> + Send;
+}
+
+#[doc(hidden)]
+#[expect(unnameable_types, reason = "keeps `Caller` to those who are named at it")]
+pub trait Sealed: Sync {
+    #[expect(private_bounds, reason = "nobody outside can call it")]
+    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T;
+}
+
+impl Sealed for Context {
+    #[expect(private_bounds, reason = "nobody outside can call it")]
+    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
+        act(&self.running().local.shared)
+    }
+}
+
+impl Sealed for Handle {
+    #[expect(private_bounds, reason = "nobody outside can call it")]
+    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
+        act(&self.shared)
+    }
+}
+
+impl Caller for Context {
+    async fn request<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
+        if to == self.pid() {
+            return Err(CallError::Oneself { pid: to });
+        }
+        let answer = Answer::<R>::of(self, to);
+        self.send(to, Request { request, reply: answer.reply_to() }).await;
+        answer.await.map_err(|reason| CallError::ended(to, reason))
+    }
+}
+
+impl Caller for Handle {
+    async fn request<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
+        let (reply, replied) = ReplyTo::outside();
+        let end = self.watch(to);
+        self.send(to, Request { request, reply }).await;
+        reply_or_end(replied, end).await.map_err(|reason| CallError::ended(to, reason))
+    }
+}
+
+/// Waits, outside of processes, for a reply or the end of whom it is expected from.
+pub(crate) async fn reply_or_end<R>(replied: oneshot::Receiver<R>, end: Watch) -> Result<R, ExitReason> {
+    let (mut replied, mut end) = (Some(pin!(replied)), pin!(end));
+    poll_fn(|cx| {
+        match replied.as_mut().map(|reply| reply.as_mut().poll(cx)) {
+            Some(Poll::Ready(Ok(value))) => return Poll::Ready(Ok(value)),
+            // Nobody can reply any more; the end is near, or the request was dropped, which says nothing.
+            Some(Poll::Ready(Err(_))) => replied = None,
+            Some(Poll::Pending) | None => {}
+        }
+        end.as_mut().poll(cx).map(Err)
+    })
+    .await
+}
+
+impl Context {
+    /// Sends a request and waits for its reply, but not longer than `timeout`.
+    ///
+    /// The callee receives a [`Request<Q, R>`](Request). A `timeout` of zero sends and does not wait; [`Duration::MAX`]
+    /// waits for ever.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rusm_runtime::{Config, Request, Runtime};
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// let doubler = runtime.spawn(|ctx| async move {
+    ///     loop {
+    ///         let Request { request, reply } = ctx.receive_of::<Request<u64, u64>>().await;
+    ///         reply.send(&ctx, request * 2);
+    ///     }
+    /// })?;
+    /// let (give, take) = std::sync::mpsc::channel();
+    /// runtime.spawn(move |ctx| async move {
+    ///     let doubled: Result<u64, _> = ctx.call(doubler, 21_u64, Duration::from_secs(5)).await;
+    ///     give.send(doubled)
+    /// })?;
+    /// assert_eq!(take.recv()?, Ok(42));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError`] for a dead callee, one that ends meanwhile, oneself, and after the timeout.
+    pub async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
+    where
+        Q: Send + 'static,
+        R: Send + 'static,
+    {
+        if timeout == Duration::MAX {
+            return self.request(to, request).await;
+        }
+        self.within(timeout, self.request(to, request)).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+    }
+}
+
+/// What comes by a monitor: an answer, or the end of whom it is on. Dropping it ends the monitor without a trace.
+#[must_use = "an answer comes by awaiting this"]
+pub(crate) struct Answer<'a, R: 'static> {
+    context: &'a Context,
+    target: Pid,
+    reference: MonitorRef,
+    search: Search,
+    over: bool,
+    kind: PhantomData<fn() -> R>,
+}
+
+impl<'a, R: Send + 'static> Answer<'a, R> {
+    /// Monitors `target` for an answer.
+    pub(crate) fn of(context: &'a Context, target: Pid) -> Self {
+        let search = context.running().search_from_here();
+        let reference = context.monitor(target);
+        Self::by(context, target, reference, search)
+    }
+
+    /// What comes by the monitor `reference` on `target`, found by `search`.
+    pub(crate) fn by(context: &'a Context, target: Pid, reference: MonitorRef, search: Search) -> Self {
+        Self { context, target, reference, search, over: false, kind: PhantomData }
+    }
+
+    fn reply_to(&self) -> ReplyTo<R> {
+        ReplyTo::process(self.context.pid(), self.reference)
+    }
+}
+
+fn answers<R: 'static>(message: &Message, reference: MonitorRef) -> bool {
+    match message.downcast_ref::<Reply<R>>() {
+        Some(reply) => reply.reference == reference,
+        None => message.downcast_ref::<Down>().is_some_and(|down| down.reference == reference),
+    }
+}
+
+impl<R: Send + 'static> Future for Answer<'_, R> {
+    type Output = Result<R, ExitReason>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let (running, reference) = (this.context.running(), this.reference);
+        let Some(message) = running.receive_match(&mut this.search, &mut |message| answers::<R>(message, reference))
+        else {
+            running.waits_for_mail(cx);
+            return Poll::Pending;
+        };
+        this.over = true;
+        Poll::Ready(match message.downcast::<Reply<R>>() {
+            Ok(reply) => {
+                running.local.shared.forget_monitor(this.target, reference);
+                Ok(reply.value)
+            }
+            Err(message) => Err(message.downcast::<Down>().map_or(ExitReason::NoProcess, |down| down.reason)),
+        })
+    }
+}
+
+impl<R> Drop for Answer<'_, R> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.abandon();
+        }
+    }
+}
+
+impl<R> Answer<'_, R> {
+    #[cold]
+    fn abandon(&self) {
+        // When a stopped runtime drops its processes, their monitors and mailboxes go with them.
+        if self.context.is_running() && !self.context.demonitor(self.reference) {
+            let reference = self.reference;
+            // The answer took the monitor from this side only.
+            self.context.running().local.shared.forget_monitor(self.target, reference);
+            drop(self.context.running().take_match(self.search, &mut |message| answers::<R>(message, reference)));
+        }
+    }
+}

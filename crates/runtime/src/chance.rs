@@ -1,0 +1,151 @@
+//! Which runnable process runs next, decided by a seed: the schedules of [`test`](crate::test).
+//!
+//! A scheduler with a [`Chance`] keeps what it could run in one list and draws from it, and lets processes stray from their
+//! way now and then before they receive or send, so that others get in between. Without the feature `test` no `Chance` can
+//! exist, and every question whether there is one is answered by the compiler.
+
+#[cfg(not(feature = "test"))]
+pub(crate) use absent::Chance;
+#[cfg(feature = "test")]
+pub(crate) use seeded::Chance;
+
+#[cfg(feature = "test")]
+mod seeded {
+    use std::cell::{Cell, RefCell};
+    use std::task::Waker;
+
+    use crate::slab::Slot;
+
+    /// One in so many receives and sends lets others run first.
+    const STRAYS: u64 = 8;
+
+    /// See the module.
+    pub(crate) struct Chance {
+        random: Cell<u64>,
+        runnable: RefCell<Vec<Slot>>,
+        /// Polls until the run counts as endless.
+        polls_left: Cell<u64>,
+        /// Whoever waits for that.
+        spent: RefCell<Option<Waker>>,
+        /// The next receive must not stray.
+        steady: Cell<bool>,
+    }
+
+    impl Chance {
+        pub(crate) fn new(seed: u64, polls: u64) -> Self {
+            Self {
+                random: Cell::new(seed),
+                runnable: RefCell::default(),
+                polls_left: Cell::new(polls),
+                spent: RefCell::default(),
+                steady: Cell::new(false),
+            }
+        }
+
+        /// The next number of `SplitMix64`, whose seeds may be as similar as 1, 2, 3.
+        fn next(&self) -> u64 {
+            let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.random.set(state);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        }
+
+        pub(crate) fn push(&self, slot: Slot) {
+            self.runnable.borrow_mut().push(slot);
+        }
+
+        /// Draws the process to run next.
+        pub(crate) fn draw(&self) -> Option<Slot> {
+            let mut runnable = self.runnable.borrow_mut();
+            if runnable.is_empty() {
+                return None;
+            }
+            let Some(polls_left) = self.polls_left.get().checked_sub(1) else {
+                if let Some(waker) = self.spent.take() {
+                    waker.wake();
+                }
+                return None;
+            };
+            self.polls_left.set(polls_left);
+            let index = self.next() % runnable.len() as u64;
+            Some(runnable.swap_remove(index as usize))
+        }
+
+        /// Whether the running process lets others go first.
+        pub(crate) fn strays(&self) -> bool {
+            !self.steady.replace(false) && self.next().is_multiple_of(STRAYS)
+        }
+
+        /// Yes as often as no.
+        pub(crate) fn flips(&self) -> bool {
+            self.next().is_multiple_of(2)
+        }
+
+        /// Keeps the next receive from straying.
+        pub(crate) fn hold(&self) {
+            self.steady.set(true);
+        }
+
+        /// Whether all polls are used up; wakes `waker` when they are.
+        pub(crate) fn is_spent(&self, waker: &Waker) -> bool {
+            *self.spent.borrow_mut() = Some(waker.clone());
+            self.polls_left.get() == 0
+        }
+
+        /// Gives more polls, for the end.
+        pub(crate) fn refill(&self, polls: u64) {
+            self.polls_left.set(polls);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_seed_gives_the_same_numbers_and_its_neighbour_others() {
+            let numbers = |seed| {
+                std::iter::repeat_with({
+                    let chance = Chance::new(seed, 0);
+                    move || chance.next()
+                })
+            };
+
+            assert!(numbers(7).take(50).eq(numbers(7).take(50)));
+            assert!(numbers(7).take(50).zip(numbers(8)).all(|(one, other)| one != other));
+            // The first number of the reference implementation for the seed 0.
+            assert_eq!(numbers(0).next(), Some(0xe220_a839_7b1d_cdaf));
+        }
+    }
+}
+
+#[cfg(not(feature = "test"))]
+mod absent {
+    use crate::slab::Slot;
+
+    /// No value of this type exists.
+    pub(crate) enum Chance {}
+
+    impl Chance {
+        pub(crate) fn push(&self, _: Slot) {
+            match *self {}
+        }
+
+        pub(crate) fn draw(&self) -> Option<Slot> {
+            match *self {}
+        }
+
+        pub(crate) fn strays(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn flips(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn hold(&self) {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the console may cost, and what it does cost.
+//!
+//! All of the console runs on one thread, so its CPU time is that thread's. Orders of large tables are the only expensive
+//! thing it does: each is followed by a pause in proportion to its cost, shared by all clients.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The age at which an order by counters is made anew, even between two refreshes of values.
+const ORDER_AGE: Duration = Duration::from_millis(875);
+/// The same for one by rates, which compares two looks.
+const RATE_ORDER_AGE: Duration = Duration::from_millis(2_700);
+/// The same for one by rates that had little to compare with.
+const PROVISIONAL_AGE: Duration = Duration::from_millis(450);
+/// Share of one core that an order may take which comes along with a refresh of values before that age.
+const REFRESH_SHARE: f64 = 0.004;
+/// An order that costs more than this is made anew less often than its age asks for.
+const ORDER_COST_MAX: Duration = Duration::from_millis(20);
+/// Share of one core that such an order may take.
+const ORDER_SHARE: f64 = 0.008;
+/// Share of one core that the orders of all clients together may take.
+const ORDERS_SHARE: f64 = 0.02;
+/// How far ahead of that share they may be: 40 ms of CPU time, some pages of a million processes.
+const ORDERS_AHEAD: Duration = Duration::from_secs(2);
+/// Share of one core that sampling may take.
+const SAMPLING_SHARE: f64 = 0.004;
+
+/// How old an order may get at the most before it is made anew, when making it takes `cost`.
+pub(super) fn order_age_max(by_rate: bool, provisional: bool, cost: Duration) -> Duration {
+    let age = match (by_rate, provisional) {
+        (false, _) => ORDER_AGE,
+        (true, false) => RATE_ORDER_AGE,
+        (true, true) => PROVISIONAL_AGE,
+    };
+    if cost > ORDER_COST_MAX { age.max(cost.div_f64(ORDER_SHARE)) } else { age }
+}
+
+/// The age from which a refresh of values, of which one comes `every` so often, brings a new order along.
+///
+/// A small table is ordered with each of them. Half of `every` is long enough to tell a refresh from somebody who scrolls.
+pub(super) fn order_age_min(every: Duration, cost: Duration) -> Duration {
+    cost.div_f64(REFRESH_SHARE).max(every / 2)
+}
+
+/// The time over which rates are compared, when making an order by them takes `cost`: long if it is dear.
+pub(super) fn rate_span(cost: Duration, shortest: Duration, longest: Duration) -> Duration {
+    cost.div_f64(REFRESH_SHARE).clamp(shortest, longest)
+}
+
+/// The time between two looks through a window, `wanted` by a client, when the last one took `cost`.
+pub(super) fn refresh_every(wanted: Duration, cost: Duration) -> Duration {
+    wanted.max(cost.div_f64(REFRESH_SHARE))
+}
+
+/// The pause between two samples, when the last one took `cost`.
+pub(super) fn sampling_pause(tick: Duration, cost: Duration) -> Duration {
+    tick.max(cost.div_f64(SAMPLING_SHARE))
+}
+
+/// CPU time of this thread.
+pub(super) fn thread_cpu() -> Duration {
+    cpu(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of this thread since it was `before`.
+pub(super) fn thread_cpu_since(before: Duration) -> Duration {
+    thread_cpu().saturating_sub(before)
+}
+
+/// CPU time of the whole process.
+pub(super) fn process_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
+fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// What the orders of all clients may cost together.
+#[derive(Debug)]
+pub(super) struct OrderBudget {
+    /// When everything spent so far will have been earned.
+    earned: Cell<Instant>,
+}
+
+impl OrderBudget {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { earned: Cell::new(now) }
+    }
+
+    /// The earliest instant for another order.
+    pub(super) fn ready_at(&self) -> Instant {
+        let earned = self.earned.get();
+        earned.checked_sub(ORDERS_AHEAD).unwrap_or(earned)
+    }
+
+    /// Accounts for an order that took `cost` of CPU time.
+    pub(super) fn spend(&self, now: Instant, cost: Duration) {
+        self.earned.set(self.earned.get().max(now) + cost.div_f64(ORDERS_SHARE));
+    }
+}
+
+/// The share of time that the console's thread was busy, over the last seconds.
+#[derive(Debug)]
+pub(super) struct Duty {
+    since: Instant,
+    cpu: Duration,
+    pct: f64,
+    /// The first span is not over.
+    new: bool,
+}
+
+const DUTY_SPAN: Duration = Duration::from_secs(2);
+
+impl Duty {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, cpu: thread_cpu(), pct: 0.0, new: true }
+    }
+
+    /// The share in per cent of one core, measured anew every two seconds; in the first two over the time so far.
+    pub(super) fn pct(&mut self, now: Instant) -> f64 {
+        let span = now - self.since;
+        let over = span >= DUTY_SPAN;
+        if (over || self.new) && !span.is_zero() {
+            let cpu = thread_cpu();
+            self.pct = cpu.saturating_sub(self.cpu).as_secs_f64() / span.as_secs_f64() * 100.0;
+            if over {
+                *self = Self { since: now, cpu, pct: self.pct, new: false };
+            }
+        }
+        self.pct
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn orders_are_made_at_their_age_until_they_cost_too_much_for_it() {
+        assert_eq!(order_age_max(false, false, 5 * MS), 875 * MS);
+        assert_eq!(order_age_max(true, false, 5 * MS), 2_700 * MS);
+        assert_eq!(order_age_max(true, true, 5 * MS), 450 * MS);
+        assert_eq!(order_age_max(false, false, 80 * MS), 10_000 * MS);
+    }
+
+    #[test]
+    fn an_order_that_costs_little_comes_with_every_refresh_of_values() {
+        let refresh = 250 * MS;
+
+        assert!(order_age_min(refresh, Duration::ZERO) < refresh);
+        assert!(order_age_min(refresh, MS / 2) < refresh);
+        assert_eq!(order_age_min(refresh, 2 * MS), 500 * MS);
+        assert!(
+            order_age_min(refresh, 14 * MS) > order_age_max(true, false, 14 * MS),
+            "a large table waits for its age"
+        );
+    }
+
+    #[test]
+    fn clients_that_jump_about_get_some_orders_at_once_and_then_their_share() {
+        let start = Instant::now();
+        let budget = OrderBudget::new(start);
+
+        let at_once = (0..100)
+            .take_while(|_| {
+                budget.ready_at() <= start && {
+                    budget.spend(start, 5 * MS);
+                    true
+                }
+            })
+            .count();
+        let mut now = start + Duration::from_mins(1);
+        budget.spend(now, 40 * MS);
+        let later = (0..10_000)
+            .filter(|_| {
+                now += MS;
+                let ready = budget.ready_at() <= now;
+                if ready {
+                    budget.spend(now, 5 * MS);
+                }
+                ready
+            })
+            .count();
+
+        assert_eq!(at_once, 9);
+        assert!((39..=41).contains(&later), "{later} orders of 5 ms in 10 s");
+    }
+
+    #[test]
+    fn sampling_stretches_when_it_is_dear() {
+        assert_eq!(sampling_pause(50 * MS, MS / 10), 50 * MS);
+        assert_eq!(sampling_pause(50 * MS, MS), 250 * MS);
+    }
+}

@@ -1,0 +1,232 @@
+//! Who comes in: accepts connections at both doors, shakes hands, and starts a session for each observer.
+//!
+//! ```text
+//!   accept ──▶ at its handshake (64 a door, 5 s) ──▶ a seat (32) ──▶ session
+//!                        ├──▶ /healthz, /metrics, a refusal: answered, and hung up
+//!                        └──▶ no seat: 503
+//! ```
+//!
+//! Connections at their handshake have places of their own, and when all are taken whoever has been at it for longest has to
+//! go: whoever is slow keeps no observer out, and probes are answered however many observers are attached.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::CLIENT_MESSAGE_MAX_BYTES;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role as WsRole, WebSocketConfig};
+
+use super::allowance::{Allowance, Throttled};
+use super::handshake::{self, Door, Verdict};
+use super::metrics;
+use super::node::{Node, Seat};
+use super::session::{Peer, Session};
+
+/// What the kernel may hold for a client that does not read.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+/// What the session may hold of one message for such a client.
+const WRITE_BUFFER_MAX_BYTES: usize = 512 * 1024;
+/// How long whoever is refused may take to read the answer.
+const ANSWER_READ: Duration = Duration::from_millis(500);
+
+/// Accepts observers at the Unix socket.
+pub(super) async fn accept_unix(node: &Rc<Node>, listener: UnixListener) {
+    let ours = rustix::process::getuid().as_raw();
+    let mut crowd = Crowd::new(node);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match stream.peer_cred() {
+                Ok(peer) if peer.uid() == ours || peer.uid() == 0 => {
+                    let who = match peer.pid() {
+                        Some(pid) => format!("user {} process {pid}", peer.uid()),
+                        None => format!("user {}", peer.uid()),
+                    };
+                    crowd.greet(stream, Door::Unix, who).await;
+                }
+                _ => tracing::warn!("refused an observer of another user on the Unix socket"),
+            },
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+/// Accepts observers and probes at the TCP port.
+pub(super) async fn accept_tcp(node: &Rc<Node>, listener: TcpListener, door: Door) {
+    let mut crowd = Crowd::new(node);
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                tune(&stream);
+                crowd.greet(stream, door.clone(), from.to_string()).await;
+            }
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+/// Small messages must leave at once, and few may wait. A socket that cannot do that still works.
+fn tune(stream: &TcpStream) {
+    let tuned = stream.set_nodelay(true).and_then(|()| {
+        rustix::net::sockopt::set_socket_send_buffer_size(stream, SEND_BUFFER_BYTES).map_err(Into::into)
+    });
+    if let Err(error) = tuned {
+        tracing::debug!(%error, "cannot tune a socket");
+    }
+}
+
+/// Out of file descriptors, most likely: waiting beats spinning.
+async fn pause(error: &std::io::Error) {
+    tracing::warn!(%error, "cannot accept an observer");
+    sleep(Duration::from_millis(100)).await;
+}
+
+/// Everybody who is at the handshake at one door.
+struct Crowd {
+    node: Rc<Node>,
+    places: Rc<RefCell<Places>>,
+    arrivals: Allowance,
+}
+
+/// Those at their handshake, the longest first; one whose sender is dropped has to go.
+#[derive(Default)]
+struct Places {
+    all: VecDeque<(u64, oneshot::Sender<()>)>,
+    given: u64,
+}
+
+/// A place in the crowd, given back when it is dropped.
+struct Place {
+    places: Rc<RefCell<Places>>,
+    number: u64,
+}
+
+impl Place {
+    /// Whoever has been here for longest makes room when there is none.
+    fn take(places: &Rc<RefCell<Places>>, limit: u32) -> (Self, oneshot::Receiver<()>) {
+        let (stay, leave) = oneshot::channel();
+        let mut all = places.borrow_mut();
+        all.given += 1;
+        let number = all.given;
+        all.all.push_back((number, stay));
+        if all.all.len() > limit as usize {
+            all.all.pop_front();
+        }
+        (Self { places: Rc::clone(places), number }, leave)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.borrow_mut().all.retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl Crowd {
+    fn new(node: &Rc<Node>) -> Self {
+        let arrivals = Allowance::new(node.limits.connections_per_sec, Instant::now());
+        Self { node: Rc::clone(node), places: Rc::default(), arrivals }
+    }
+
+    /// Starts the handshake of a new connection; waits if they come too fast.
+    async fn greet<S: AsyncRead + AsyncWrite + Unpin + 'static>(&mut self, stream: S, door: Door, who: String) {
+        if !self.arrivals.take(Instant::now()) {
+            sleep(self.arrivals.wait(1.0, Instant::now())).await;
+        }
+        let node = Rc::clone(&self.node);
+        let (place, leave) = Place::take(&self.places, node.limits.handshakes);
+        tokio::task::spawn_local(async move {
+            let admitted = tokio::select! {
+                admitted = timeout(node.limits.handshake, admit(&node, stream, &door, who)) => admitted,
+                _ = leave => return tracing::debug!("hung up: others wait at the handshake"),
+            };
+            drop(place);
+            match admitted {
+                Ok(Some((session, seated))) => {
+                    let end = session.run().await;
+                    tracing::debug!(why = end.why(), "an observer is gone");
+                    drop(seated);
+                    node.tidy_up().await;
+                }
+                Ok(None) => {}
+                Err(_) => tracing::debug!("hung up: a handshake took too long"),
+            }
+        });
+    }
+}
+
+/// Shakes hands with a connection; whoever does not become an observer gets an answer.
+async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
+    node: &'a Rc<Node>,
+    mut stream: S,
+    door: &Door,
+    who: String,
+) -> Option<(Session<Throttled<S>>, Seat<'a>)> {
+    let (head, rest) = match handshake::read_head(&mut stream).await {
+        Ok(read) => read,
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            let status = "431 Request Header Fields Too Large";
+            answer(stream, status, "text/plain", "the request head may have 8 KiB\n").await;
+            return None;
+        }
+        Err(_) => return None,
+    };
+    match handshake::judge(&head, door) {
+        Verdict::Upgrade { role, response } => {
+            let Some(seat) = node.admit() else {
+                let why = format!("{} observers are attached already\n", node.limits.clients);
+                answer(stream, "503 Service Unavailable", "text/plain", &why).await;
+                return None;
+            };
+            stream.write_all(response.as_bytes()).await.ok()?;
+            return Some((session(node, stream, rest, Peer { who, role }).await, seat));
+        }
+        Verdict::Health => answer(stream, "200 OK", "text/plain", "ok\n").await,
+        Verdict::Metrics => {
+            let text = metrics::text(&node.runtime, &node.newest(), node.clients());
+            answer(stream, "200 OK", metrics::CONTENT_TYPE, &text).await;
+        }
+        Verdict::Refuse { status, why } => answer(stream, status, "text/plain", &format!("{why}\n")).await,
+    }
+    None
+}
+
+async fn session<S: AsyncRead + AsyncWrite + Unpin>(
+    node: &Rc<Node>,
+    stream: S,
+    rest: Vec<u8>,
+    peer: Peer,
+) -> Session<Throttled<S>> {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(8 * 1024)
+        .write_buffer_size(0)
+        .max_write_buffer_size(WRITE_BUFFER_MAX_BYTES)
+        .max_message_size(Some(CLIENT_MESSAGE_MAX_BYTES))
+        .max_frame_size(Some(CLIENT_MESSAGE_MAX_BYTES));
+    let stream = Throttled::new(stream, node.limits.bytes_per_sec);
+    let socket = WebSocketStream::from_partially_read(stream, rest, WsRole::Server, Some(config)).await;
+    Session::new(Rc::clone(node), socket, peer)
+}
+
+/// Answers a plain request and hangs up.
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, status: &str, content_type: &str, body: &str) {
+    let length = body.len();
+    let text = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    let told = async {
+        stream.write_all(text.as_bytes()).await?;
+        stream.shutdown().await?;
+        // Bytes left unread would turn the answer into a broken connection.
+        let mut unread = [0; 4096];
+        while stream.read(&mut unread).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // Whoever does not wait for an answer misses it.
+    drop(timeout(ANSWER_READ, told).await);
+}

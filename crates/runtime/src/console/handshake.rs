@@ -1,0 +1,265 @@
+//! The first bytes of a connection: limits before trust, then a WebSocket, a probe, or a refusal.
+//!
+//! ```text
+//!   bytes ──▶ head (≤ 8 KiB, ≤ 5 s) ──▶ judge ──▶ Upgrade(role)
+//!                                           ├──▶ Health, Metrics      TCP only
+//!                                           └──▶ Refuse(status, why)
+//! ```
+//!
+//! A browser cannot get in: it always sends `Origin`, which is refused; it cannot set `Authorization`; and a rebound name
+//! shows in `Host`, which must be a loopback address or `localhost` with our port.
+
+use std::io;
+
+use rusm_protocol::{Role, SUBPROTOCOL};
+use subtle::ConstantTimeEq;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// The longest request head.
+pub(super) const HEAD_MAX_BYTES: usize = 8 * 1024;
+/// The most fields of a request head.
+const FIELDS_MAX: usize = 64;
+
+/// Who may come in by this door.
+#[derive(Clone, Debug)]
+pub(super) enum Door {
+    /// The Unix socket, whose peer was already checked.
+    Unix,
+    /// Loopback TCP: the port for `Host`, and the tokens.
+    Tcp { port: u16, tokens: Tokens },
+}
+
+/// The secrets of one node, in hexadecimal.
+#[derive(Clone)]
+pub(super) struct Tokens {
+    pub(super) control: String,
+    pub(super) observe: String,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tokens(..)")
+    }
+}
+
+/// What a request head earns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A WebSocket with this role; the text answers the request.
+    Upgrade { role: Role, response: String },
+    /// Whether the node is alive.
+    Health,
+    /// Its counters.
+    Metrics,
+    /// A status line and one sentence.
+    Refuse { status: &'static str, why: String },
+}
+
+fn refuse(status: &'static str, why: impl Into<String>) -> Verdict {
+    Verdict::Refuse { status, why: why.into() }
+}
+
+/// Reads a request head; what came behind it is the second part.
+///
+/// # Errors
+/// When the stream ends or fails, or [`io::ErrorKind::InvalidData`] when the head is over its limit.
+pub(super) async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut head: Vec<u8> = Vec::with_capacity(1024);
+    let mut searched = 0_usize;
+    loop {
+        let from = searched.saturating_sub(3);
+        if let Some(end) = head[from..].windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = head.split_off(from + end + 4);
+            return Ok((head, rest));
+        }
+        searched = head.len();
+        if head.len() >= HEAD_MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "request head over 8 KiB"));
+        }
+        let room = HEAD_MAX_BYTES - head.len();
+        if (&mut *stream).take(room as u64).read_buf(&mut head).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Decides about a request head.
+pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
+    let mut headers = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => {
+            let why = format!("the request head may have {FIELDS_MAX} fields");
+            return refuse("431 Request Header Fields Too Large", why);
+        }
+        _ => return refuse("400 Bad Request", "not an HTTP/1.1 request"),
+    }
+    if request.method != Some("GET") {
+        return refuse("405 Method Not Allowed", "only GET is served here");
+    }
+    let head = Head(request.headers);
+    if head.has("origin") {
+        return refuse("403 Forbidden", "requests with an Origin are refused: browsers may not attach");
+    }
+    if let Door::Tcp { port, .. } = door
+        && !head.only("host").is_some_and(|host| is_our_host(host, *port))
+    {
+        return refuse("403 Forbidden", format!("Host must be 127.0.0.1:{port}, [::1]:{port} or localhost:{port}"));
+    }
+    let path = request.path.unwrap_or("/");
+    match (path.split('?').next().unwrap_or("/"), door) {
+        ("/healthz", Door::Tcp { .. }) => Verdict::Health,
+        ("/metrics", Door::Tcp { .. }) => Verdict::Metrics,
+        ("/", _) => upgrade(&head, door),
+        _ => refuse("404 Not Found", "attach at /; TCP also has /healthz and /metrics"),
+    }
+}
+
+fn upgrade(head: &Head<'_>, door: &Door) -> Verdict {
+    if !head.lists("connection", "upgrade") || !head.lists("upgrade", "websocket") {
+        return refuse("426 Upgrade Required", "this is a WebSocket endpoint");
+    }
+    if head.only("sec-websocket-version") != Some("13") {
+        return refuse("426 Upgrade Required", "WebSocket version 13 is needed");
+    }
+    // 16 bytes in base64.
+    let Some(key) = head.only("sec-websocket-key").filter(|key| key.len() == 24) else {
+        return refuse("400 Bad Request", "Sec-WebSocket-Key is missing, malformed or sent twice");
+    };
+    let named = head.lists("sec-websocket-protocol", SUBPROTOCOL);
+    let role = match door {
+        Door::Unix => Role::Control,
+        Door::Tcp { tokens, .. } => {
+            if !named {
+                return refuse("400 Bad Request", format!("ask for the subprotocol {SUBPROTOCOL}"));
+            }
+            let Some(role) = tokens.role_of(head.only("authorization")) else {
+                let why = "send the token of this node's token file as \"Authorization: Bearer TOKEN\"";
+                return refuse("401 Unauthorized", why);
+            };
+            role
+        }
+    };
+    let accept = derive_accept_key(key.as_bytes());
+    let protocol = if named { format!("Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n") } else { String::new() };
+    let response = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
+    );
+    Verdict::Upgrade { role, response }
+}
+
+impl Tokens {
+    /// The role of an `Authorization` header; both tokens are compared in full whatever it holds.
+    fn role_of(&self, header: Option<&str>) -> Option<Role> {
+        let (scheme, token) = header?.split_once(' ')?;
+        let token = token.trim();
+        let control = bool::from(token.as_bytes().ct_eq(self.control.as_bytes()));
+        let observe = bool::from(token.as_bytes().ct_eq(self.observe.as_bytes()));
+        match (control, observe) {
+            _ if !scheme.eq_ignore_ascii_case("bearer") => None,
+            (true, _) => Some(Role::Control),
+            (false, true) => Some(Role::Observe),
+            (false, false) => None,
+        }
+    }
+}
+
+fn is_our_host(host: &str, port: u16) -> bool {
+    ["127.0.0.1", "[::1]", "localhost"].iter().any(|ours| host.strip_prefix(ours) == Some(&format!(":{port}")))
+}
+
+struct Head<'a>(&'a [httparse::Header<'a>]);
+
+impl Head<'_> {
+    fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter(move |header| header.name.eq_ignore_ascii_case(name))
+            .map(|header| std::str::from_utf8(header.value).unwrap_or(""))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// The value of a header that is there exactly once.
+    fn only(&self, name: &str) -> Option<&str> {
+        let mut values = self.all(name);
+        values.next().filter(|_| values.next().is_none())
+    }
+
+    fn lists(&self, name: &str, word: &str) -> bool {
+        self.all(name).flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn door() -> Door {
+        Door::Tcp { port: 4000, tokens: Tokens { control: "c0".repeat(32), observe: "0b".repeat(32) } }
+    }
+
+    fn request(path: &str, extra: &str) -> Vec<u8> {
+        format!(
+            "GET {path} HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{extra}\r\n"
+        )
+        .into_bytes()
+    }
+
+    fn status(head: &[u8]) -> String {
+        match judge(head, &door()) {
+            Verdict::Refuse { status, .. } => status.to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_right_token_gets_its_role_and_the_right_accept_key() {
+        let head = |token: &str| {
+            let extra = format!(
+                "Host: 127.0.0.1:4000\r\nSec-WebSocket-Protocol: chat, rusm.v1\r\nAuthorization: Bearer {token}\r\n"
+            );
+            judge(&request("/", &extra), &door())
+        };
+
+        let Verdict::Upgrade { role, response } = head(&"c0".repeat(32)) else { panic!("refused") };
+        assert_eq!(role, Role::Control);
+        assert!(response.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert!(matches!(head(&"0b".repeat(32)), Verdict::Upgrade { role: Role::Observe, .. }));
+        assert!(matches!(head("wrong"), Verdict::Refuse { status: "401 Unauthorized", .. }));
+    }
+
+    #[test]
+    fn browsers_and_rebound_names_are_refused() {
+        let ours = "Host: localhost:4000\r\nSec-WebSocket-Protocol: rusm.v1\r\n";
+
+        assert_eq!(status(&request("/", &format!("{ours}Origin: http://localhost:4000\r\n"))), "403 Forbidden");
+        assert_eq!(status(&request("/", "Host: evil.example:4000\r\n")), "403 Forbidden");
+        assert_eq!(status(&request("/", "Host: 127.0.0.1.evil.example:4000\r\n")), "403 Forbidden");
+        assert_eq!(status(&request("/", "Host: 127.0.0.1\r\n")), "403 Forbidden");
+        assert_eq!(status(&request("/", "Host: 127.0.0.1:4000\r\nHost: 127.0.0.1:4000\r\n")), "403 Forbidden");
+        assert_eq!(status(&request("/", "")), "403 Forbidden");
+        assert_eq!(status(&request("/healthz", "Host: evil.example:4000\r\n")), "403 Forbidden");
+    }
+
+    #[test]
+    fn what_is_no_attach_request_is_told_so() {
+        assert_eq!(status(b"POST / HTTP/1.1\r\nHost: localhost:4000\r\n\r\n"), "405 Method Not Allowed");
+        assert_eq!(status(b"\x16\x03\x01\r\n\r\n"), "400 Bad Request");
+        assert_eq!(status(&request("/else", "Host: localhost:4000\r\n")), "404 Not Found");
+        assert_eq!(status(b"GET / HTTP/1.1\r\nHost: localhost:4000\r\n\r\n"), "426 Upgrade Required");
+        assert_eq!(status(&request("/", "Host: localhost:4000\r\n")), "400 Bad Request");
+    }
+
+    #[test]
+    fn the_unix_door_asks_for_no_token_and_has_no_probes() {
+        assert!(matches!(judge(&request("/", ""), &Door::Unix), Verdict::Upgrade { role: Role::Control, .. }));
+        assert!(matches!(judge(&request("/metrics", ""), &Door::Unix), Verdict::Refuse { .. }));
+    }
+}

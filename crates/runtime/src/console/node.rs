@@ -1,0 +1,155 @@
+//! What all sessions of a console share.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow};
+use tokio::sync::{Mutex, watch};
+
+use super::budget::OrderBudget;
+use super::filter::Filter;
+use super::host::Host;
+use super::limits::Limits;
+use super::ranking::{self, Order};
+use super::sampler::Sample;
+use super::sort_key::Rates;
+use crate::{Handle, observe};
+
+/// Rates that no order asked for are forgotten after so long.
+const RATES_KEPT: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(super) struct Node {
+    pub(super) runtime: Handle,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) limits: Limits,
+    pub(super) budget: OrderBudget,
+    info: NodeInfo,
+    tick: Duration,
+    clients: Cell<u32>,
+    /// Counts the starts and ends of runs, after which every order is made anew.
+    era: Cell<u64>,
+    frames: watch::Receiver<Arc<Sample>>,
+    stopping: watch::Receiver<bool>,
+    /// One order is made at a time; what rates need is kept while anyone is attached.
+    rates: Mutex<Vec<Rates>>,
+}
+
+impl Node {
+    pub(super) fn new(
+        runtime: Handle,
+        host: Arc<dyn Host>,
+        limits: Limits,
+        info: NodeInfo,
+        tick: Duration,
+        frames: watch::Receiver<Arc<Sample>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            runtime,
+            host,
+            limits,
+            budget: OrderBudget::new(Instant::now()),
+            info,
+            tick,
+            clients: Cell::new(0),
+            era: Cell::new(0),
+            frames,
+            stopping,
+            rates: Mutex::default(),
+        }
+    }
+
+    pub(super) fn hello(&self, role: Role) -> Hello {
+        let capacity: u64 = observe::engines(&self.runtime).iter().map(|engine| engine.capacity).sum();
+        Hello {
+            scenarios: self.host.scenarios(),
+            profiles: self.host.profiles(),
+            instance_capacity: capacity.try_into().unwrap_or(u32::MAX),
+            protocol_version: PROTOCOL_VERSION,
+            role,
+            node: self.info.clone(),
+        }
+    }
+
+    pub(super) const fn tick(&self) -> Duration {
+        self.tick
+    }
+
+    pub(super) fn frames(&self) -> watch::Receiver<Arc<Sample>> {
+        self.frames.clone()
+    }
+
+    pub(super) fn newest(&self) -> Arc<Sample> {
+        Arc::clone(&self.frames.borrow())
+    }
+
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.clone()
+    }
+
+    pub(super) fn clients(&self) -> u32 {
+        self.clients.get()
+    }
+
+    /// What changes when a run starts or ends.
+    pub(super) fn era(&self) -> u64 {
+        self.era.get()
+    }
+
+    /// A run has started or ended.
+    pub(super) fn begin_era(&self) {
+        self.era.set(self.era.get() + 1);
+    }
+
+    /// Counts a client in, if there is room for it.
+    pub(super) fn admit(&self) -> Option<Seat<'_>> {
+        Seat::take(&self.clients, self.limits.clients)
+    }
+
+    /// Forgets what rates need, if nobody is attached any more.
+    pub(super) async fn tidy_up(&self) {
+        if self.clients.get() == 0 {
+            self.rates.lock().await.clear();
+        }
+    }
+
+    /// Finds a window of the process table.
+    pub(super) async fn rank(&self, sort: SortKey, filter: &Filter, window: ViewWindow) -> Order {
+        let mut all = self.rates.lock().await;
+        if !sort.key.is_rate() {
+            // Numbers and names need nothing from here, but still one order is made at a time.
+            return ranking::order(&self.runtime, sort, filter, window, &mut Rates::new(sort.key, self.era())).await;
+        }
+        let now = Instant::now();
+        let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
+        all.retain(wanted);
+        let index = all.iter().position(|rates| rates.column() == sort.key).unwrap_or_else(|| {
+            all.push(Rates::new(sort.key, self.era()));
+            all.len() - 1
+        });
+        all[index].follow(self.era());
+        ranking::order(&self.runtime, sort, filter, window, &mut all[index]).await
+    }
+}
+
+/// One of a limited number of seats, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat<'a>(&'a Cell<u32>);
+
+impl<'a> Seat<'a> {
+    /// A seat, if fewer than `limit` are taken.
+    pub(super) fn take(taken: &'a Cell<u32>, limit: u32) -> Option<Self> {
+        (taken.get() < limit).then(|| {
+            taken.set(taken.get() + 1);
+            Self(taken)
+        })
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! What a client may say, and what comes of it.
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::{
+    ClientMessage, DecodeError, ErrorCode, KillReason, Role, ServerMessage, StoresView, View, decode_client,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    End, EnginesScene, Peer, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
+};
+use crate::console::host::HostError;
+use crate::{ExitReason, Pid};
+
+/// Frames a second that a client may ask for.
+const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
+    pub(super) async fn command(&mut self, text: &str) -> Result<(), End> {
+        let message = decode_client(text);
+        let id = match &message {
+            Ok(message) => command_id(message),
+            Err(_) => rusm_protocol::command_id(text),
+        };
+        let done = if self.commands.take(Instant::now()) {
+            message.map_err(|error| not_understood(&error)).and_then(|message| self.carry_out(message))
+        } else {
+            let limit = self.node.limits.commands_per_sec;
+            let message = format!("more than {limit} commands a second: this one was not carried out");
+            Err(HostError { code: ErrorCode::RateLimited, message })
+        };
+        match (done, id) {
+            (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
+            (Ok(()), None) => Ok(()),
+            (Err(error), id) => self.send(&ServerMessage::Error { message: error.message, code: error.code, id }).await,
+        }
+    }
+
+    fn carry_out(&mut self, message: ClientMessage) -> Result<(), HostError> {
+        if changes_the_node(&message) {
+            let Peer { who, role } = &self.peer;
+            let allowed = *role == Role::Control;
+            tracing::info!(target: "rusm::audit", client = who, ?role, allowed, ?message, "control command");
+            if !allowed {
+                let message = "this connection may only observe: attach with the control token".to_owned();
+                return Err(HostError { code: ErrorCode::Forbidden, message });
+            }
+        }
+        match message {
+            ClientMessage::Run { scenario, params, .. } => self.node.host.run(&scenario, &params),
+            ClientMessage::Stop { .. } => {
+                self.node.host.stop();
+                Ok(())
+            }
+            ClientMessage::SetResourceProfile { profile, .. } => self.node.host.set_profile(&profile),
+            ClientMessage::SetObserverDetail { enabled } => self.set_detail(enabled),
+            ClientMessage::Watch { frame_hz } => self.watch(frame_hz),
+            ClientMessage::View(view) => self.set_view(view),
+            ClientMessage::Detail { pid } => {
+                self.process = pid.map(|pid| parse_pid(&pid)).transpose()?.map(|pid| (pid, RowEncoder::default()));
+                self.next_process = Instant::now();
+                Ok(())
+            }
+            ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeScene::new)),
+            ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesScene::new)),
+            ClientMessage::Time { view } => show(&mut self.time, view.map(TimeScene::new)),
+            ClientMessage::Stores { view } => self.set_stores(view),
+            ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsScene::new)),
+            ClientMessage::Events { enabled } => {
+                // A count that no node has: what there is goes out at once.
+                self.events = enabled.then_some(u64::MAX);
+                self.next_events = Instant::now();
+                Ok(())
+            }
+            ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
+        }
+    }
+
+    fn set_stores(&mut self, view: Option<StoresView>) -> Result<(), HostError> {
+        let Peer { who, role } = &self.peer;
+        let scene = view.map(|view| StoresScene::new(view, *role));
+        if matches!(&scene, Some(Ok(scene)) if scene.looks_into_a_bucket()) {
+            tracing::info!(target: "rusm::audit", client = who, ?role, allowed = *role == Role::Control, "keys of a store");
+        }
+        show(&mut self.stores, scene)
+    }
+
+    fn watch(&mut self, frame_hz: f64) -> Result<(), HostError> {
+        if !FRAME_HZ.contains(&frame_hz) {
+            let (min, max) = (FRAME_HZ.start(), FRAME_HZ.end());
+            return Err(HostError::out_of_range(format!("frame_hz of {frame_hz} is not between {min} and {max}")));
+        }
+        self.frame_every = Duration::from_secs_f64(1.0 / frame_hz);
+        self.next_seq = 0.0;
+        Ok(())
+    }
+
+    fn set_detail(&mut self, enabled: bool) -> Result<(), HostError> {
+        let now = Instant::now();
+        self.detail = enabled;
+        if let Some(table) = &mut self.view {
+            table.wake(now);
+        }
+        self.ancestor_rows = (enabled && self.view.is_none()).then(|| Table::of_ancestor(now)).transpose()?;
+        Ok(())
+    }
+
+    fn set_view(&mut self, view: View) -> Result<(), HostError> {
+        let now = Instant::now();
+        match &mut self.view {
+            Some(table) => table.show(view, now)?,
+            None => self.view = Some(Table::new(view, now)?),
+        }
+        self.ancestor_rows = None;
+        self.detail = true;
+        Ok(())
+    }
+
+    fn kill(&self, pid: &str, reason: KillReason) -> Result<(), HostError> {
+        let pid = parse_pid(pid)?;
+        if !self.node.runtime.is_alive(pid) {
+            return Err(HostError { code: ErrorCode::Unknown, message: format!("no process {pid}") });
+        }
+        let reason = match reason {
+            KillReason::Shutdown => ExitReason::Shutdown,
+            KillReason::Kill => ExitReason::Killed,
+        };
+        self.node.runtime.exit(pid, reason);
+        Ok(())
+    }
+}
+
+/// Lets a window show something else, or nothing any more.
+fn show<S: Scene>(window: &mut Option<Window<S>>, scene: Option<Result<S, HostError>>) -> Result<(), HostError> {
+    *window = scene.transpose()?.map(|scene| Window::new(scene, window.as_ref()));
+    Ok(())
+}
+
+fn not_understood(error: &DecodeError) -> HostError {
+    let code = match error {
+        DecodeError::Unknown { .. } | DecodeError::UnknownWord { .. } => ErrorCode::Unknown,
+        DecodeError::TooLarge { .. } | DecodeError::Malformed { .. } => ErrorCode::Malformed,
+    };
+    HostError { code, message: error.to_string() }
+}
+
+fn parse_pid(text: &str) -> Result<Pid, HostError> {
+    text.parse().map_err(|error| {
+        let text: String = text.chars().take(64).collect();
+        HostError { code: ErrorCode::Malformed, message: format!("{text:?}: {error}") }
+    })
+}
+
+const fn changes_the_node(message: &ClientMessage) -> bool {
+    matches!(
+        message,
+        ClientMessage::Run { .. }
+            | ClientMessage::Stop { .. }
+            | ClientMessage::SetResourceProfile { .. }
+            | ClientMessage::Kill { .. }
+    )
+}
+
+const fn command_id(message: &ClientMessage) -> Option<u64> {
+    match message {
+        ClientMessage::Run { id, .. }
+        | ClientMessage::Stop { id }
+        | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::Kill { id, .. } => *id,
+        _ => None,
+    }
+}

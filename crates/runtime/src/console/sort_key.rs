@@ -1,0 +1,217 @@
+//! What processes are ordered by: numbers, names, and rates, which need two looks at each process.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::Column;
+
+use super::budget::rate_span;
+use super::encode::engines::fact_of;
+use crate::Handle;
+use crate::observe::{self, Fact, Glimpse};
+
+/// Counters of a large table are compared with those of so long ago, at least.
+const RATE_SPAN: Duration = Duration::from_millis(2_400);
+/// Those of a small one, and the first ones of a view, so that it has something to show.
+const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
+
+/// The number by which a column orders.
+#[inline]
+pub(super) fn number(column: Column, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
+    match column {
+        Column::Reds => seen.reductions(),
+        Column::MemoryBytes => seen.memory_bytes(),
+        Column::MailboxLen => seen.mailbox_len(),
+        Column::Messages => seen.messages(),
+        Column::AgeMs => now_ms.saturating_sub(u64::from(seen.born_ms())),
+        Column::Parent => u64::from(seen.parent_slot()),
+        // The busiest first when the largest come first.
+        Column::State => u64::MAX - seen.state() as u64,
+        Column::Pid => u64::from(seen.slot()),
+        // A process that cannot tell comes after those that have none of it.
+        column => match fact_of(column).and_then(|name| observe::extra_of(seen)?.fact(name)) {
+            Some(Fact::Bytes(count) | Fact::Count(count)) => count.saturating_add(1),
+            _ => 0,
+        },
+    }
+}
+
+/// A name in either direction, upper and lower case alike. Processes without one come last in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NameKey {
+    name: Option<Arc<str>>,
+    desc: bool,
+}
+
+impl NameKey {
+    /// What a column of words says about a process.
+    pub(super) fn of(column: Column, seen: &Glimpse<'_>, desc: bool) -> Self {
+        let told = || observe::extra_of(seen);
+        let name = match (column, fact_of(column)) {
+            (Column::Kind, _) => told().map(|extra| extra.kind().into()),
+            (Column::Module, _) => told().and_then(|extra| extra.source()),
+            (_, Some(fact)) => told().and_then(|extra| extra.fact(fact)).and_then(|fact| match fact {
+                Fact::Text(text) => Some(text),
+                Fact::Bytes(_) | Fact::Count(_) => None,
+            }),
+            _ => {
+                let (name, label) = observe::names(seen);
+                name.or(label)
+            }
+        };
+        Self { name, desc }
+    }
+}
+
+impl Ord for NameKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (Some(a), Some(b)) = (&self.name, &other.name) else {
+            return self.name.is_some().cmp(&other.name.is_some());
+        };
+        let by_name = lower_case(a).cmp(lower_case(b)).then_with(|| a.cmp(b));
+        if self.desc { by_name } else { by_name.reverse() }
+    }
+}
+
+impl PartialOrd for NameKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn lower_case(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|byte| byte.to_ascii_lowercase())
+}
+
+/// One of the looks from which an order is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// At a few processes, to find out where a window lies.
+    AtSome,
+    /// At every process.
+    AtAll,
+    /// At processes that were looked at for the same order before.
+    Again,
+}
+
+/// What was seen of each slot's counter, for orders by a rate.
+///
+/// All orders between two looks see the rates of the first of them: nothing shuffles while somebody scrolls, and no
+/// client's view changes the time over which another's rates are.
+#[derive(Debug)]
+pub(super) struct Rates {
+    column: Column,
+    past: Vec<Past>,
+    looked_at: Option<Instant>,
+    /// Looks so far, of which the first has nothing to compare with.
+    looks: u32,
+    looking: bool,
+    /// What the last order by these rates cost.
+    cost: Duration,
+    /// The era of the node in which they were begun.
+    era: u64,
+    /// The node's stillness at the last look, and whether it was the same at the one before: then all rates are zero.
+    still: Option<u64>,
+    all_zero: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    generation: u32,
+    counter: u32,
+    /// What was added between the last two looks.
+    added: u32,
+}
+
+impl Rates {
+    pub(super) const fn new(column: Column, era: u64) -> Self {
+        Self {
+            column,
+            past: Vec::new(),
+            looked_at: None,
+            looks: 0,
+            looking: false,
+            cost: Duration::ZERO,
+            era,
+            still: None,
+            all_zero: false,
+        }
+    }
+
+    /// Begins anew with the next look, once a run has started or ended since the last one.
+    pub(super) const fn follow(&mut self, era: u64) {
+        if self.era != era {
+            self.era = era;
+            self.looks = 0;
+        }
+    }
+
+    /// Notes what an order by these rates cost: the less, the sooner the next one looks anew.
+    pub(super) const fn spent(&mut self, cost: Duration) {
+        self.cost = cost;
+    }
+
+    pub(super) const fn column(&self) -> Column {
+        self.column
+    }
+
+    /// When the counters were read that rates are made of.
+    pub(super) const fn looked_at(&self) -> Option<Instant> {
+        self.looked_at
+    }
+
+    /// Decides whether the order to be made looks anew; true if its rates will be provisional.
+    pub(super) fn prepare(&mut self, runtime: &Handle, now: Instant) -> bool {
+        let slots = observe::table_parts(runtime) * observe::TABLE_PART_SLOTS;
+        let longest = if self.looks < 2 { SHORT_RATE_SPAN } else { RATE_SPAN };
+        let span = rate_span(self.cost, SHORT_RATE_SPAN, longest);
+        self.looking = self.looked_at.is_none_or(|then| now - then >= span);
+        if self.looking {
+            self.looked_at = Some(now);
+            self.looks += 1;
+            let still = observe::stillness(runtime);
+            self.all_zero = still.is_some() && still == self.still;
+            self.still = still;
+            if self.past.len() < slots {
+                self.past.resize(slots, Past::default());
+            }
+        }
+        self.looks < 2
+    }
+
+    /// The stillness for as long as which all rates stay zero.
+    pub(super) fn still(&self) -> Option<u64> {
+        self.still.filter(|_| self.all_zero)
+    }
+
+    /// What was added to a process's counter; all of it for a process that is new.
+    #[inline]
+    pub(super) fn key(&mut self, seen: &Glimpse<'_>, look: Look) -> u64 {
+        let counter = self.counter(seen);
+        let generation = seen.generation();
+        let Some(past) = self.past.get_mut(seen.slot() as usize) else {
+            return u64::from(counter);
+        };
+        let same = past.generation == generation;
+        let added = match (same, self.looking && look != Look::Again) {
+            (true, true) => counter.wrapping_sub(past.counter),
+            (true, false) => past.added,
+            (false, _) => counter,
+        };
+        if self.looking && look == Look::AtAll {
+            *past = Past { generation, counter, added };
+        }
+        u64::from(added)
+    }
+
+    /// The counter behind the rate; its low bits are enough for a difference.
+    #[inline]
+    fn counter(&self, seen: &Glimpse<'_>) -> u32 {
+        match self.column {
+            Column::BusyPct => (seen.busy_ns() >> 10) as u32,
+            Column::MsgsPerSec => seen.messages() as u32,
+            _ => seen.reductions() as u32,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What one client sees of tickers and streams.
+//!
+//! A rate is what a total grew by between two looks of this client.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use rusm_protocol::{ServerMessage, Time, TimeView};
+
+use super::encode::time as encode;
+use super::host::HostError;
+use super::node::Node;
+use super::window::{Scene, Stamp, check_hz};
+use crate::observe;
+
+/// Tickers that are told of, and rings.
+const SHOWN: usize = 100;
+
+/// See the module.
+pub(super) struct TimeScene {
+    view: TimeView,
+    before: Before,
+}
+
+/// What the last look has found: firings by ticker, and items by ring.
+#[derive(Default)]
+struct Before {
+    at: Option<Instant>,
+    fired: HashMap<u64, u64>,
+    written: HashMap<u64, u64>,
+}
+
+impl Before {
+    /// What a total has grown by a second; 0 if it was not seen at the last look.
+    fn rate(&self, known: Option<&u64>, total: u64, now: Instant) -> f64 {
+        let (Some(at), Some(known)) = (self.at, known) else { return 0.0 };
+        total.saturating_sub(*known) as f64 / now.duration_since(at).as_secs_f64().max(1e-3)
+    }
+}
+
+impl TimeScene {
+    /// What a client wants to see.
+    ///
+    /// # Errors
+    /// When the view is out of its limits, with a line for the client.
+    pub(super) fn new(view: TimeView) -> Result<Self, HostError> {
+        check_hz(view.hz)?;
+        Ok(Self { view, before: Before::default() })
+    }
+}
+
+impl Scene for TimeScene {
+    type Found = Time;
+
+    fn hz(&self) -> f64 {
+        self.view.hz
+    }
+
+    fn look(&mut self, node: &Node) -> Time {
+        let runtime = &node.runtime;
+        let driver = observe::ticker_driver(runtime);
+        let tickers = observe::tickers(runtime, SHOWN);
+        let mut rings = observe::streams(runtime, 0);
+        let streams_total = rings.len() as u64;
+        // Of too many, those that hold somebody up are worth the most.
+        rings.sort_by_key(|ring| (ring.waits_for.is_none(), ring.id));
+        rings.truncate(SHOWN);
+        rings.sort_by_key(|ring| ring.id);
+        let at = Instant::now();
+        let before = &self.before;
+        let time = Time {
+            tickers: tickers
+                .iter()
+                .map(|ticker| {
+                    let rate = before.rate(before.fired.get(&ticker.id), ticker.account.fired, at);
+                    encode::ticker(runtime, ticker, rate)
+                })
+                .collect(),
+            streams: rings
+                .iter()
+                .map(|ring| {
+                    let rate = before.rate(before.written.get(&ring.id), ring.written_total, at);
+                    encode::stream(runtime, ring, rate)
+                })
+                .collect(),
+            realtime: driver.realtime.map(encode::realtime),
+            tickers_total: driver.tickers,
+            streams_total,
+            ..Time::default()
+        };
+        self.before = Before {
+            at: Some(at),
+            fired: tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
+            written: rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
+        };
+        time
+    }
+
+    fn tell(&self, found: Time, stamp: Stamp) -> ServerMessage {
+        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+        ServerMessage::Time(Time { id: self.view.id, seq, at_ms, cost_us, ..found })
+    }
+}

@@ -1,0 +1,97 @@
+//! Rate limiters whose state lies in a store: a token bucket and a leaky bucket, with a read and a write for each operation.
+//!
+//! The baseline of those who keep their limits in a database. In memory alone, [`Limiter`](super::Limiter) is the same
+//! without the store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::coarse_clock::CoarseClock;
+use super::gcra::{Gcra, Quota};
+use super::ground::Ground;
+use super::store::{CounterStore, Slot, StoreError};
+use super::{Admission, Counter, OptionsNever};
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketKind {
+    /// Tokens, which come at the rate; an operation takes some.
+    Token,
+    /// What was poured in, which leaks at the rate; an operation pours some in.
+    Leaky,
+}
+
+/// A bucket and its quota.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BucketOptions {
+    /// What it holds.
+    pub kind: BucketKind,
+    /// How many a second and at once.
+    pub quota: Quota,
+}
+
+/// A rate limiter whose state lies in a store.
+pub struct Bucket<S> {
+    kind: BucketKind,
+    gcra: Gcra,
+    clock: CoarseClock,
+    slot: Slot,
+    store: Arc<S>,
+}
+
+impl<S: CounterStore> fmt::Debug for Bucket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bucket").field("kind", &self.kind).field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+impl<S: CounterStore> Bucket<S> {
+    fn level(&self, now_ns: u64) -> i64 {
+        let available = self.gcra.available(now_ns);
+        let level = match self.kind {
+            BucketKind::Token => available,
+            BucketKind::Leaky => self.gcra.quota().burst() - available,
+        };
+        i64::try_from(level).unwrap_or(i64::MAX)
+    }
+}
+
+impl<S: CounterStore> Counter<S> for Bucket<S> {
+    type Options = BucketOptions;
+    type OptionsError = OptionsNever;
+
+    fn check(_: &BucketOptions) -> Result<(), OptionsNever> {
+        Ok(())
+    }
+
+    fn open(ground: &Ground<S>, options: &BucketOptions, slot: Slot) -> Self {
+        let clock = ground.clock.clone();
+        Self {
+            kind: options.kind,
+            gcra: Gcra::new(options.quota, clock.now_ns()),
+            clock,
+            slot,
+            store: Arc::clone(ground.store()),
+        }
+    }
+
+    /// Takes units; negative ones are given back.
+    #[inline]
+    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+        self.store.read(&self.slot).await?;
+        let now_ns = self.clock.now_ns();
+        let admission = if units < 0 {
+            self.gcra.give_back(units.unsigned_abs());
+            Admission::Granted
+        } else {
+            self.gcra.take(units.unsigned_abs(), now_ns).map_or(Admission::Denied, |()| Admission::Granted)
+        };
+        self.store.set(&self.slot, self.level(now_ns)).await?;
+        Ok(admission)
+    }
+
+    /// What the bucket holds.
+    fn value(&self) -> i64 {
+        self.level(self.clock.now_ns())
+    }
+}

@@ -1,0 +1,182 @@
+//! A clock that costs one load while it is asked millions of times a second, and the true one otherwise.
+//!
+//! ```text
+//!   now ── ticking? ── yes ──▶ the instant of the last tick, at most 100 µs ago
+//!             └ no ──▶ CLOCK_MONOTONIC ── the last 1,024 readings took less than 1 ms? ──▶ wake the ticking thread
+//!   rusm-clock: a tick every 50 µs, until nobody has asked for 10 ms
+//! ```
+//!
+//! A reading of the true clock costs 25 ns, which is several times what a limiter does otherwise. A thread that the machine
+//! does not run makes the time stand still for as long: limiters then admit later, and never more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam_utils::CachePadded;
+
+use crate::ticker::clock;
+
+/// Time between two ticks.
+const TICK_NS: u64 = 50_000;
+/// Readings of the true clock between two looks at how fast they come.
+const READINGS: u32 = 1_024;
+/// When so many come in less time than this, ticking is cheaper.
+const READINGS_NS: u64 = 1_000_000;
+/// Ticks that nobody asked for until it stops.
+const IDLE_TICKS: u32 = 200;
+
+/// See the module; clones are the same clock.
+#[derive(Clone)]
+pub(crate) struct CoarseClock(Arc<Owner>);
+
+struct Owner {
+    shared: Arc<Shared>,
+    thread: parking_lot::Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The last tick; 0 while nothing ticks.
+    tick_ns: CachePadded<AtomicU64>,
+    /// Whether anybody has read a tick since the last.
+    asked: CachePadded<AtomicBool>,
+    readings: CachePadded<AtomicU32>,
+    since_ns: AtomicU64,
+    /// Changes whenever the thread has something to do.
+    bell: AtomicU32,
+    stopped: AtomicBool,
+}
+
+impl CoarseClock {
+    /// A clock without a thread; it starts one when it is worth it.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Owner { shared: Arc::default(), thread: parking_lot::Mutex::default() }))
+    }
+
+    /// Nanoseconds since the machine was started, 0 never.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        let shared = &self.0.shared;
+        // Relaxed: the number is all that there is.
+        let tick_ns = shared.tick_ns.load(Ordering::Relaxed);
+        if tick_ns == 0 {
+            return self.0.read();
+        }
+        if !shared.asked.load(Ordering::Relaxed) {
+            shared.asked.store(true, Ordering::Relaxed);
+        }
+        tick_ns
+    }
+
+    /// Whether it ticks.
+    #[cfg(test)]
+    fn ticks(&self) -> bool {
+        self.0.shared.tick_ns.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Owner {
+    /// Reads the true clock, and starts to tick when that has happened often lately.
+    fn read(&self) -> u64 {
+        let now_ns = clock::now_ns();
+        let shared = &self.shared;
+        // Several threads may count as one: only the order of magnitude matters.
+        let readings = shared.readings.load(Ordering::Relaxed) + 1;
+        shared.readings.store(readings % READINGS, Ordering::Relaxed);
+        if readings >= READINGS {
+            let since_ns = shared.since_ns.swap(now_ns, Ordering::Relaxed);
+            if now_ns.saturating_sub(since_ns) < READINGS_NS {
+                self.start();
+            }
+        }
+        now_ns
+    }
+
+    #[cold]
+    fn start(&self) {
+        let Some(mut thread) = self.thread.try_lock() else { return };
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            // Without a thread the true clock serves on.
+            *thread = Builder::new().name("rusm-clock".to_owned()).spawn(move || shared.tick()).ok();
+        }
+        self.shared.bell.fetch_add(1, Ordering::Release);
+        clock::wake(&self.shared.bell);
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Release);
+        self.shared.bell.fetch_add(1, Ordering::Release);
+        clock::wake(&self.shared.bell);
+        if let Some(thread) = self.thread.get_mut().take() {
+            // Nothing in it panics.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn tick(&self) {
+        let _slack = clock::Slack::set(1);
+        let mut rang = 0;
+        while !self.stopped.load(Ordering::Acquire) {
+            let bell = self.bell.load(Ordering::Acquire);
+            if bell == rang {
+                clock::wait_on(&self.bell, bell, None);
+                continue;
+            }
+            rang = bell;
+            self.tick_until_idle();
+        }
+    }
+
+    fn tick_until_idle(&self) {
+        let mut idle = 0;
+        while idle < IDLE_TICKS && !self.stopped.load(Ordering::Relaxed) {
+            let now_ns = clock::now_ns();
+            self.tick_ns.store(now_ns.max(1), Ordering::Relaxed);
+            clock::sleep_until(now_ns + TICK_NS);
+            idle = if self.asked.swap(false, Ordering::Relaxed) { 0 } else { idle + 1 };
+        }
+        self.tick_ns.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn it_ticks_when_it_is_asked_often_follows_the_true_clock_and_rests_again() {
+        let clock = CoarseClock::new();
+        let deadline = Instant::now() + Duration::from_mins(1);
+
+        while !clock.ticks() {
+            assert!(clock.now_ns() > 0 && Instant::now() < deadline);
+        }
+        // A machine that runs nothing of ours for a while makes it late, so it is the nearest of many that counts.
+        let lag = || clock::now_ns().saturating_sub(clock.now_ns());
+        while lag() > 2 * TICK_NS {
+            assert!(Instant::now() < deadline);
+        }
+        while clock.ticks() {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn it_never_runs_ahead() {
+        let clock = CoarseClock::new();
+
+        for _ in 0..100_000 {
+            let seen = clock.now_ns();
+            assert!(seen <= clock::now_ns());
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The PN-counter: a replica for each group of workers, which hear of each other when they merge.
+//!
+//! ```text
+//!   operation ──▶ own replica: plus or minus ──▶ add to the store
+//!   keeper, every interval: each replica's view of the others = max(what it knew, what they have)
+//! ```
+//!
+//! Plus and minus only grow, so merging is idempotent and in any order comes to the same. When a process was killed while the
+//! store did what it asked for, nobody knows whether it was done: the keeper asks the store as soon as nothing is under way.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use thiserror::Error;
+
+use super::ground::{Ground, Home};
+use super::store::{Change, CounterStore, Slot, StoreError};
+use super::stripes::Lane;
+use super::{Admission, Counter};
+
+/// The most replicas.
+pub const REPLICAS_MAX: usize = 1_024;
+
+/// How many replicas, and how often they merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrdtOptions {
+    /// Replicas, 1 to 1,024. Default 4.
+    pub replicas: usize,
+    /// Time between two merges, 100 µs to a minute. Default 25 ms.
+    pub merge_interval: Duration,
+}
+
+/// Why options were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CrdtOptionsError {
+    /// Use a number in the range.
+    #[error("{replicas} replicas are not between 1 and {REPLICAS_MAX}")]
+    Replicas {
+        /// The number given.
+        replicas: usize,
+    },
+    /// Use an interval in the range.
+    #[error("merge interval of {interval:?} is not between 100µs and 60s")]
+    Interval {
+        /// The interval given.
+        interval: Duration,
+    },
+}
+
+impl Default for CrdtOptions {
+    fn default() -> Self {
+        Self { replicas: 4, merge_interval: Duration::from_millis(25) }
+    }
+}
+
+/// What was given and what was taken.
+#[derive(Default)]
+struct Sides {
+    plus: AtomicU64,
+    minus: AtomicU64,
+}
+
+impl Sides {
+    fn net(&self) -> i64 {
+        let (plus, minus) = (self.plus.load(Ordering::Relaxed), self.minus.load(Ordering::Relaxed));
+        plus.wrapping_sub(minus).cast_signed()
+    }
+
+    /// Counts units that were given, or taken if they are negative.
+    #[inline]
+    fn count(&self, units: i64) {
+        let side = if units < 0 { &self.minus } else { &self.plus };
+        side.fetch_add(units.unsigned_abs(), Ordering::AcqRel);
+    }
+
+    fn merge(&self, other: &Self) {
+        self.plus.fetch_max(other.plus.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.minus.fetch_max(other.minus.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// What a replica has itself.
+#[derive(Default)]
+struct Own {
+    sides: Sides,
+    /// Operations that are being stored.
+    flights: AtomicU64,
+}
+
+struct Replica {
+    own: CachePadded<Own>,
+    /// What it knows of all, by number; its own place is not used.
+    others: Box<[Sides]>,
+}
+
+/// A counter of replicas that merge.
+pub struct Crdt<S> {
+    home: Home,
+    opened_at: i64,
+    replicas: Box<[Replica]>,
+    /// What the last merge found, to know whether there is anything to merge.
+    merged: AtomicU64,
+    /// Whether the process of an operation ended while it was stored.
+    unsure: AtomicBool,
+    slot: Slot,
+    store: Arc<S>,
+}
+
+impl<S: CounterStore> fmt::Debug for Crdt<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crdt").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+impl<S: CounterStore> Crdt<S> {
+    /// The value as one replica knows it.
+    pub fn value_at(&self, replica: usize) -> i64 {
+        let number = replica % self.replicas.len();
+        let replica = &self.replicas[number];
+        let others = replica.others.iter().enumerate().filter(|(other, _)| *other != number);
+        self.opened_at + replica.own.sides.net() + others.map(|(_, sides)| sides.net()).sum::<i64>()
+    }
+
+    /// Has all replicas hear of all others; false if nothing has happened since the last time.
+    fn merge(&self) -> bool {
+        let sum = self.seen();
+        if self.merged.swap(sum, Ordering::Relaxed) == sum {
+            return false;
+        }
+        for replica in &self.replicas {
+            for (known, other) in replica.others.iter().zip(&self.replicas) {
+                known.merge(&other.own.sides);
+            }
+        }
+        true
+    }
+
+    /// What all operations come to without their signs: it only grows.
+    fn seen(&self) -> u64 {
+        let seen =
+            |Sides { plus, minus }: &Sides| plus.load(Ordering::Acquire).wrapping_add(minus.load(Ordering::Acquire));
+        self.replicas.iter().fold(0_u64, |sum, replica| sum.wrapping_add(seen(&replica.own.sides)))
+    }
+
+    fn is_still(&self) -> bool {
+        self.replicas.iter().all(|replica| replica.own.flights.load(Ordering::Acquire) == 0)
+    }
+
+    /// Asks the store what became of operations whose end nobody has seen; tried again if there are others meanwhile.
+    async fn reconcile(&self) -> Result<(), StoreError> {
+        // First, so that one whose process ends meanwhile is asked about the next time.
+        if self.unsure.swap(false, Ordering::AcqRel) {
+            let known = self.difference().await;
+            self.unsure.fetch_or(!matches!(known, Ok(Some(_))), Ordering::Release);
+            self.replicas[0].own.sides.count(known?.unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    /// What the store has more than the replicas; none if operations came between.
+    async fn difference(&self) -> Result<Option<i64>, StoreError> {
+        // What has ended by the second look is in the store when it is asked, and what the store has is seen by the last.
+        let seen = self.seen();
+        if !self.is_still() {
+            return Ok(None);
+        }
+        let has = self.store.read(&self.slot).await?;
+        let more = has.wrapping_sub(self.value());
+        Ok((self.seen() == seen).then_some(more))
+    }
+}
+
+/// An operation that is being stored.
+struct Flight<'a> {
+    own: &'a Own,
+    unsure: &'a AtomicBool,
+    has_ended: bool,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.unsure.store(true, Ordering::Release);
+        }
+        self.own.flights.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl<S: CounterStore> Counter<S> for Crdt<S> {
+    type Options = CrdtOptions;
+    type OptionsError = CrdtOptionsError;
+
+    fn check(options: &CrdtOptions) -> Result<(), CrdtOptionsError> {
+        let CrdtOptions { replicas, merge_interval: interval } = *options;
+        if !(1..=REPLICAS_MAX).contains(&replicas) {
+            return Err(CrdtOptionsError::Replicas { replicas });
+        }
+        if !(Duration::from_micros(100)..=Duration::from_mins(1)).contains(&interval) {
+            return Err(CrdtOptionsError::Interval { interval });
+        }
+        Ok(())
+    }
+
+    fn open(ground: &Ground<S>, options: &CrdtOptions, slot: Slot) -> Self {
+        let count = options.replicas;
+        let replica =
+            |_| Replica { own: CachePadded::default(), others: (0..count).map(|_| Sides::default()).collect() };
+        Self {
+            home: ground.home().clone(),
+            opened_at: slot.value(),
+            replicas: (0..count).map(replica).collect(),
+            merged: AtomicU64::new(0),
+            unsure: AtomicBool::new(false),
+            slot,
+            store: Arc::clone(ground.store()),
+        }
+    }
+
+    #[inline]
+    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+        let worker = match self.home.lane() {
+            Lane::Own(scheduler) => scheduler,
+            Lane::Shared => self.home.schedulers(),
+        };
+        self.update_by(worker, units).await
+    }
+
+    #[inline]
+    async fn update_by(&self, worker: usize, units: i64) -> Result<Admission, StoreError> {
+        let own = &self.replicas[worker % self.replicas.len()].own;
+        own.flights.fetch_add(1, Ordering::Relaxed);
+        let mut flight = Flight { own, unsure: &self.unsure, has_ended: false };
+        own.sides.count(units.wrapping_neg());
+        let stored = self.store.add(&self.slot, units.wrapping_neg(), 1).await;
+        if stored.is_err() {
+            // Sides only grow: what was not stored is taken back by the other.
+            own.sides.count(units);
+        }
+        flight.has_ended = true;
+        stored.map(|()| Admission::Granted)
+    }
+
+    /// What all replicas have, merged or not.
+    fn value(&self) -> i64 {
+        self.opened_at + self.replicas.iter().map(|replica| replica.own.sides.net()).sum::<i64>()
+    }
+
+    fn interval(options: &CrdtOptions) -> Option<Duration> {
+        Some(options.merge_interval)
+    }
+
+    async fn tend(ground: &Ground<S>, _: &CrdtOptions, counters: &[Arc<Self>], _: bool) -> Result<(), StoreError> {
+        for counter in counters {
+            counter.reconcile().await?;
+        }
+        let merged = counters.iter().filter(|counter| counter.merge());
+        let changes: Vec<_> =
+            merged.map(|counter| Change { slot: counter.slot.clone(), units: 0, events: 1 }).collect();
+        if changes.is_empty() { Ok(()) } else { ground.store().commit(changes).await }
+    }
+}

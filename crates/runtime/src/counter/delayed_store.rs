@@ -1,0 +1,266 @@
+//! Memory that answers after a true delay: what a store costs that is somewhere else.
+//!
+//! ```text
+//!   call ──▶ line: (due, waker), first in first out ──▶ rusm-delay: sleeps until shortly before the first is due, spins,
+//!                                                       wakes all that are due ──▶ the caller goes on
+//! ```
+//!
+//! All delays of a store are alike, so the line is in order by itself. No caller waits less than the delay, and how long
+//! they waited in truth is kept.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::cadence::nanos;
+use super::store::{Account, Change, CounterStore, MemoryStore, Slot, StoreError};
+use crate::cell::WAIT_SLEEP;
+use crate::scheduler::{self, Local};
+use crate::ticker::clock;
+
+/// How much earlier than the first is due the thread wakes, to spin the rest: what a wake-up takes.
+const SPIN_NS: u64 = 4_000;
+/// The longest delay.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// Memory whose every call takes so long.
+#[derive(Debug)]
+pub struct DelayedStore {
+    memory: MemoryStore,
+    line: Arc<Line>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Line {
+    delay_ns: u64,
+    waiting: Mutex<VecDeque<Waiting>>,
+    /// Changes when somebody comes into an empty line.
+    bell: AtomicU32,
+    stopped: AtomicBool,
+    calls: AtomicU64,
+    waited_ns: AtomicU64,
+    waited_max_ns: AtomicU64,
+}
+
+struct Waiting {
+    due_ns: u64,
+    waker: Waker,
+}
+
+/// How long the calls of a store took in truth, up to the wake-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AchievedDelay {
+    /// Calls.
+    pub calls: u64,
+    /// The mean.
+    pub mean: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("delay_ns", &self.delay_ns).finish_non_exhaustive()
+    }
+}
+
+impl DelayedStore {
+    /// A store whose every call takes `delay`, zero to 10 s.
+    ///
+    /// # Errors
+    /// When the delay is longer, or the system refuses the thread that keeps the time.
+    pub fn start(delay: Duration) -> io::Result<Self> {
+        if delay > DELAY_MAX {
+            let text = format!("a delay of {delay:?} is longer than {DELAY_MAX:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let line = Arc::new(Line {
+            delay_ns: nanos(delay),
+            waiting: Mutex::default(),
+            bell: AtomicU32::new(0),
+            stopped: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            waited_max_ns: AtomicU64::new(0),
+        });
+        let shared = Arc::clone(&line);
+        let thread = (!delay.is_zero())
+            .then(|| Builder::new().name("rusm-delay".to_owned()).spawn(move || shared.serve()))
+            .transpose()?;
+        Ok(Self { memory: MemoryStore::new(), line, thread })
+    }
+
+    /// How long calls took in truth.
+    pub fn achieved(&self) -> AchievedDelay {
+        let calls = self.line.calls.load(Ordering::Relaxed);
+        let mean_ns = self.line.waited_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or(0);
+        AchievedDelay {
+            calls,
+            mean: Duration::from_nanos(mean_ns),
+            max: Duration::from_nanos(self.line.waited_max_ns.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Drop for DelayedStore {
+    fn drop(&mut self) {
+        self.line.stopped.store(true, Ordering::Release);
+        self.line.ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic of a waker was reported by the panic hook.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Line {
+    fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::Release);
+        clock::wake(&self.bell);
+    }
+
+    async fn wait(&self) {
+        if self.delay_ns == 0 {
+            return;
+        }
+        let (mut due_ns, mut entered) = (None, None::<Waker>);
+        poll_fn(|cx| {
+            let now_ns = clock::now_ns();
+            let due_ns = *due_ns.get_or_insert(now_ns + self.delay_ns);
+            if now_ns >= due_ns {
+                return Poll::Ready(());
+            }
+            if let Some(running) = scheduler::local().and_then(Local::running) {
+                running.waits_for(WAIT_SLEEP);
+            }
+            // Who is polled before its time is in the line already, unless it has moved to another task.
+            if !entered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                entered = Some(cx.waker().clone());
+                self.enter(Waiting { due_ns, waker: cx.waker().clone() });
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn enter(&self, entry: Waiting) {
+        let mut waiting = self.waiting.lock();
+        // Who polls once more before its time, or was preempted in the middle, is not the last.
+        let place = waiting.iter().rposition(|other| other.due_ns <= entry.due_ns).map_or(0, |last| last + 1);
+        let was_empty = waiting.is_empty();
+        waiting.insert(place, entry);
+        drop(waiting);
+        if was_empty {
+            self.ring();
+        }
+    }
+
+    fn serve(&self) {
+        let _slack = clock::Slack::set(1);
+        let mut due = Vec::new();
+        loop {
+            let bell = self.bell.load(Ordering::Acquire);
+            let Some(first_ns) = self.waiting.lock().front().map(|first| first.due_ns) else {
+                if self.stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                clock::wait_on(&self.bell, bell, None);
+                continue;
+            };
+            if first_ns > clock::now_ns() + SPIN_NS {
+                clock::sleep_until(first_ns - SPIN_NS);
+            }
+            let now_ns = clock::spin_until(first_ns, || false);
+            let mut waiting = self.waiting.lock();
+            let count = waiting.partition_point(|entry| entry.due_ns <= now_ns);
+            due.extend(waiting.drain(..count));
+            drop(waiting);
+            for entry in due.drain(..) {
+                let waited_ns = clock::now_ns() - entry.due_ns + self.delay_ns;
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
+                self.waited_max_ns.fetch_max(waited_ns, Ordering::Relaxed);
+                entry.waker.wake();
+            }
+        }
+    }
+}
+
+impl CounterStore for DelayedStore {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+        self.memory.slot(key, initial)
+    }
+
+    async fn read(&self, slot: &Slot) -> Result<i64, StoreError> {
+        self.line.wait().await;
+        self.memory.read(slot).await
+    }
+
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), StoreError> {
+        self.line.wait().await;
+        self.memory.add(slot, units, events).await
+    }
+
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), StoreError> {
+        self.line.wait().await;
+        self.memory.set(slot, value).await
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.line.wait().await;
+        self.memory.commit(changes).await
+    }
+
+    fn account(&self) -> Account {
+        self.memory.account()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::{Config, Runtime};
+
+    #[test]
+    fn no_call_takes_less_than_the_delay_and_many_wait_at_once() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+        let store = Arc::new(DelayedStore::start(Duration::from_millis(2)).unwrap());
+        let slot = store.slot("key", 0).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        for _ in 0..50 {
+            let (store, slot, tell) = (Arc::clone(&store), slot.clone(), tell.clone());
+            let body = move |_| async move {
+                for _ in 0..4 {
+                    let start = Instant::now();
+                    store.add(&slot, 1, 1).await.unwrap();
+                    tell.send(start.elapsed()).unwrap();
+                }
+            };
+            runtime.spawn(body).unwrap();
+        }
+        drop(tell);
+
+        assert!(told.iter().all(|took| took >= Duration::from_millis(2)));
+
+        let achieved = store.achieved();
+        assert_eq!((slot.value(), achieved.calls), (200, 200));
+        assert!(achieved.mean >= Duration::from_millis(2) && achieved.max >= achieved.mean);
+    }
+
+    #[test]
+    fn a_delay_of_hours_is_refused() {
+        let error = DelayedStore::start(Duration::from_hours(2)).unwrap_err();
+
+        assert_eq!(error.to_string(), "a delay of 7200s is longer than 10s");
+    }
+}

@@ -1,0 +1,58 @@
+//! What all counters of a set stand on: their runtime, their store, a clock.
+
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use super::coarse_clock::CoarseClock;
+use super::store::CounterStore;
+use super::stripes::Lane;
+use crate::handle::Handle;
+use crate::scheduler;
+
+/// What all counters of a set stand on.
+pub struct Ground<S> {
+    home: Home,
+    store: Arc<S>,
+    pub(super) clock: CoarseClock,
+}
+
+impl<S: CounterStore> fmt::Debug for Ground<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ground").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl<S: CounterStore> Ground<S> {
+    pub(super) fn new(handle: Handle, store: Arc<S>) -> Self {
+        Self { home: Home(handle), store, clock: CoarseClock::new() }
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &Arc<S> {
+        &self.store
+    }
+
+    pub(super) const fn home(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// The runtime whose schedulers have lanes of their own.
+#[derive(Clone)]
+pub(super) struct Home(Handle);
+
+impl Home {
+    pub(super) fn schedulers(&self) -> usize {
+        self.0.config().schedulers
+    }
+
+    /// The lane of this thread.
+    #[inline]
+    pub(super) fn lane(&self) -> Lane {
+        match scheduler::local() {
+            Some(local) if ptr::eq(&raw const *local.shared, &raw const *self.0.shared) => Lane::Own(local.id),
+            _ => Lane::Shared,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Where counters are kept: an interface, and memory.
+//!
+//! ```text
+//!   counter ──▶ CounterStore: read, add, set one key · commit many keys at once ──▶ Slot: value, account of calls
+//! ```
+//!
+//! Every method but [`CounterStore::slot`] is one call of the store, and counted; so is what it writes.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+/// The longest key, in bytes.
+pub const KEY_MAX_BYTES: usize = 1_024;
+
+/// Keeps the values of counters.
+pub trait CounterStore: Send + Sync + fmt::Debug + 'static {
+    /// The place of a key, which is made with `initial` when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Key`] for a key of no use.
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError>;
+
+    /// Reads a value.
+    fn read(&self, slot: &Slot) -> impl Future<Output = Result<i64, StoreError>> + Send;
+
+    /// Adds units that so many events have come to.
+    fn add(&self, slot: &Slot, units: i64, events: u64) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Sets a value.
+    fn set(&self, slot: &Slot, value: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Makes all changes or none.
+    fn commit(&self, changes: Vec<Change>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// What was asked of the store so far.
+    fn account(&self) -> Account;
+}
+
+/// Units to add to a value.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Whose value.
+    pub slot: Slot,
+    /// What to add.
+    pub units: i64,
+    /// Events that it stands for; a net change is one.
+    pub events: u64,
+}
+
+/// Why a store could not do what was asked of it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StoreError {
+    /// Use a key of 1 to 1,024 bytes.
+    #[error("a key of {bytes} bytes is not between 1 and {KEY_MAX_BYTES} bytes long")]
+    Key {
+        /// The length given.
+        bytes: usize,
+    },
+    /// The text says what the storage said.
+    #[error("{0}")]
+    Storage(String),
+    /// The store was closed.
+    #[error("the counter store is closed")]
+    Closed,
+}
+
+/// What was asked of a store; it only goes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Values read: a call each.
+    pub reads: u64,
+    /// Calls that write.
+    pub write_calls: u64,
+    /// Values written, one or more a call.
+    pub rows: u64,
+    /// Events that were written: a batch is a row of many.
+    pub events: u64,
+}
+
+impl Account {
+    /// All calls.
+    pub const fn calls(&self) -> u64 {
+        self.reads + self.write_calls
+    }
+
+    /// What was asked since an earlier account.
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads - earlier.reads,
+            write_calls: self.write_calls - earlier.write_calls,
+            rows: self.rows - earlier.rows,
+            events: self.events - earlier.events,
+        }
+    }
+}
+
+/// The place of a key in a store; clones are the same place.
+#[derive(Clone)]
+pub struct Slot(Arc<CachePadded<Place>>);
+
+struct Place {
+    value: AtomicI64,
+    reads: AtomicU64,
+    /// Writes of one event.
+    singles: AtomicU64,
+    /// Writes of this key alone, of more events or none.
+    others: AtomicU64,
+    events: AtomicU64,
+    key: Arc<str>,
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slot({}: {})", self.key(), self.value())
+    }
+}
+
+impl Slot {
+    fn new(key: Arc<str>, value: i64) -> Self {
+        Self(Arc::new(CachePadded::new(Place {
+            value: AtomicI64::new(value),
+            reads: AtomicU64::new(0),
+            singles: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            key,
+        })))
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.0.key
+    }
+
+    #[cfg(feature = "store")]
+    pub(super) fn shared_key(&self) -> Arc<str> {
+        Arc::clone(&self.0.key)
+    }
+
+    /// The value as the store has it now; no call of the store.
+    #[inline]
+    pub fn value(&self) -> i64 {
+        self.0.value.load(Ordering::Acquire)
+    }
+
+    /// Adds to the value.
+    #[inline]
+    pub(super) fn add(&self, units: i64) {
+        self.0.value.fetch_add(units, Ordering::Release);
+    }
+
+    /// Sets the value.
+    #[inline]
+    pub(super) fn set(&self, value: i64) {
+        self.0.value.store(value, Ordering::Release);
+    }
+
+    /// Counts a read.
+    #[inline]
+    pub(super) fn count_read(&self) {
+        // Relaxed, here and below: counters that are only summed.
+        self.0.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a write of this key alone.
+    #[inline]
+    pub(super) fn count_write(&self, events: u64) {
+        if events == 1 {
+            self.0.singles.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.0.others.fetch_add(1, Ordering::Relaxed);
+            self.0.events.fetch_add(events, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The places of all keys, and the account of what was asked.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    by_key: RwLock<FxHashMap<Arc<str>, Slot>>,
+    /// Commits of many keys, and what they wrote.
+    commits: AtomicU64,
+    commit_rows: AtomicU64,
+    commit_events: AtomicU64,
+}
+
+impl Places {
+    #[cfg(feature = "store")]
+    pub(super) fn find(&self, key: &str) -> Option<Slot> {
+        self.by_key.read().get(key).cloned()
+    }
+
+    pub(super) fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+        if key.is_empty() || key.len() > KEY_MAX_BYTES {
+            return Err(StoreError::Key { bytes: key.len() });
+        }
+        if let Some(slot) = self.by_key.read().get(key) {
+            return Ok(slot.clone());
+        }
+        let key: Arc<str> = key.into();
+        let mut by_key = self.by_key.write();
+        Ok(by_key.entry(Arc::clone(&key)).or_insert_with(|| Slot::new(key, initial)).clone())
+    }
+
+    pub(super) fn count_commit(&self, changes: &[Change]) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.commit_rows.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        self.commit_events.fetch_add(changes.iter().map(|change| change.events).sum(), Ordering::Relaxed);
+    }
+
+    pub(super) fn account(&self) -> Account {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let zero = Account {
+            reads: 0,
+            write_calls: load(&self.commits),
+            rows: load(&self.commit_rows),
+            events: load(&self.commit_events),
+        };
+        self.by_key.read().values().fold(zero, |sum, slot| {
+            let (singles, others) = (load(&slot.0.singles), load(&slot.0.others));
+            Account {
+                reads: sum.reads + load(&slot.0.reads),
+                write_calls: sum.write_calls + singles + others,
+                rows: sum.rows + singles + others,
+                events: sum.events + singles + load(&slot.0.events),
+            }
+        })
+    }
+}
+
+/// Keeps counters in memory: for those that may be forgotten, and to see what a store costs that costs nothing.
+#[derive(Debug, Default)]
+pub struct MemoryStore(Places);
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl CounterStore for MemoryStore {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+        self.0.slot(key, initial)
+    }
+
+    #[inline]
+    async fn read(&self, slot: &Slot) -> Result<i64, StoreError> {
+        slot.count_read();
+        Ok(slot.value())
+    }
+
+    #[inline]
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), StoreError> {
+        slot.count_write(events);
+        slot.add(units);
+        Ok(())
+    }
+
+    #[inline]
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), StoreError> {
+        slot.count_write(1);
+        slot.set(value);
+        Ok(())
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.0.count_commit(&changes);
+        for change in &changes {
+            change.slot.add(change.units);
+        }
+        Ok(())
+    }
+
+    fn account(&self) -> Account {
+        self.0.account()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::now;
+
+    #[test]
+    fn calls_rows_and_events_are_counted_apart() {
+        let store = MemoryStore::new();
+        let [a, b] = ["a", "b"].map(|key| store.slot(key, 10).unwrap());
+
+        assert_eq!(now(store.read(&a)), Ok(10));
+        assert_eq!(now(store.add(&a, 5, 1)), Ok(()));
+        assert_eq!(now(store.add(&b, -5, 64)), Ok(()));
+        let changes =
+            vec![Change { slot: a.clone(), units: 1, events: 1 }, Change { slot: b.clone(), units: 1, events: 3 }];
+        assert_eq!(now(store.commit(changes)), Ok(()));
+
+        assert_eq!((a.value(), store.slot("b", 99).unwrap().value()), (16, 6));
+        assert_eq!(store.account(), Account { reads: 1, write_calls: 3, rows: 4, events: 1 + 64 + 4 });
+    }
+
+    #[test]
+    fn keys_of_no_use_are_refused() {
+        let store = MemoryStore::new();
+        let long = "x".repeat(KEY_MAX_BYTES + 1);
+
+        assert_eq!(
+            store.slot(&long, 0).unwrap_err().to_string(),
+            "a key of 1025 bytes is not between 1 and 1024 bytes long"
+        );
+        assert!(store.slot("", 0).is_err());
+    }
+}

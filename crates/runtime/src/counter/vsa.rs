@@ -1,0 +1,216 @@
+//! The vector-scalar accumulator: a counter that stores only what does not cancel out.
+//!
+//! ```text
+//!   scalar S = opened at − committed        what the store has
+//!   vector A = taken − committed            what it does not have yet, of either sign
+//!   value    = S − A                        the truth, at any moment
+//!
+//!   update, try_consume, refund ──▶ stripes    in memory alone
+//!   keeper, every interval ──▶ due? ──▶ one commit for all that are due ──▶ committed += A
+//! ```
+//!
+//! The truth is `opened at − taken`, in which nothing is committed: so a commit can neither lose a unit nor count one
+//! twice, as long as it is known whether it was made. When that is not known, because the store failed or the keeper was
+//! ended in the middle, the store is asked what it has before the next one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::cadence::{Cadence, CommitOptions, CommitOptionsError};
+use super::ground::{Ground, Home};
+use super::store::{Change, CounterStore, Slot, StoreError};
+use super::stripes::Stripes;
+use super::{Admission, Counter};
+use crate::ticker::clock;
+
+/// A counter that stores only what does not cancel out; see [`counter`](crate::counter).
+pub struct Vsa {
+    home: Home,
+    stripes: Stripes,
+    slot: Slot,
+    opened_at: i64,
+    committed: AtomicI64,
+    /// Whether it is unknown if the last commit was made.
+    unsure: AtomicBool,
+    cadence: Mutex<Cadence>,
+}
+
+/// A counter at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What the store has.
+    pub scalar: i64,
+    /// What was taken since, less what was given.
+    pub vector: i64,
+}
+
+impl State {
+    /// The truth.
+    pub const fn value(&self) -> i64 {
+        self.scalar.wrapping_sub(self.vector)
+    }
+}
+
+impl fmt::Debug for Vsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vsa").field("slot", &self.slot).field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl Vsa {
+    pub(super) fn new(home: Home, slot: Slot) -> Self {
+        let opened_at = slot.value();
+        Self {
+            stripes: Stripes::new(home.schedulers(), opened_at),
+            home,
+            slot,
+            opened_at,
+            committed: AtomicI64::new(0),
+            unsure: AtomicBool::new(false),
+            cadence: Mutex::new(Cadence::new(clock::now_ns())),
+        }
+    }
+
+    /// Takes units without asking; negative ones are given.
+    #[inline]
+    pub fn add(&self, units: i64) {
+        self.stripes.update(self.home.lane(), units);
+    }
+
+    /// Takes units if they are there: together, what was granted and not refunded is never more than there was.
+    ///
+    /// Units that [`add`](Self::add) takes count from the next time that the granting runs short.
+    #[inline]
+    pub fn try_consume(&self, units: u64) -> bool {
+        self.stripes.spend(self.home.lane(), units)
+    }
+
+    /// Gives units back that [`try_consume`](Self::try_consume) granted, not more than it did; says how many.
+    #[inline]
+    pub fn refund(&self, units: u64) -> u64 {
+        self.stripes.refund(self.home.lane(), units)
+    }
+
+    /// What is there: the truth, less for an instant while others give back.
+    #[inline]
+    pub fn available(&self) -> i64 {
+        self.opened_at.wrapping_sub(self.stripes.taken())
+    }
+
+    /// What the store has, and what it has not.
+    #[inline]
+    pub fn state(&self) -> State {
+        let committed = self.committed.load(Ordering::Acquire);
+        State { scalar: self.opened_at.wrapping_sub(committed), vector: self.stripes.taken().wrapping_sub(committed) }
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.stripes.settled().0
+    }
+
+    /// The lanes that a reading adds up.
+    pub fn stripes(&self) -> usize {
+        self.stripes.len()
+    }
+
+    /// The net change, if it is due.
+    fn due(&self, options: &CommitOptions, now_ns: u64, last: bool) -> Option<i64> {
+        let (operations, taken) = self.stripes.settled();
+        let net = taken.wrapping_sub(self.committed.load(Ordering::Relaxed));
+        let due = self.cadence.lock().look(options, now_ns, operations, net);
+        (due || last && net != 0).then_some(net)
+    }
+
+    /// Asks the store what it has, when that is not known.
+    async fn reconcile<S: CounterStore>(&self, store: &S) -> Result<(), StoreError> {
+        if self.unsure.load(Ordering::Acquire) {
+            let has = store.read(&self.slot).await?;
+            self.committed.store(self.opened_at.wrapping_sub(has), Ordering::Release);
+            self.unsure.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// Net changes on their way to the store: unless somebody says what became of them, that is unknown.
+struct Flight {
+    counters: Vec<(Arc<Vsa>, i64)>,
+    now_ns: u64,
+}
+
+impl Flight {
+    fn landed(mut self) {
+        for (counter, net) in self.counters.drain(..) {
+            let committed = counter.committed.load(Ordering::Relaxed).wrapping_add(net);
+            counter.committed.store(committed, Ordering::Release);
+            let is_clean = counter.stripes.taken() == committed;
+            counter.cadence.lock().committed(self.now_ns, is_clean);
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        for (counter, _) in &self.counters {
+            counter.unsure.store(true, Ordering::Release);
+            counter.cadence.lock().failed(self.now_ns);
+        }
+    }
+}
+
+impl<S: CounterStore> Counter<S> for Vsa {
+    type Options = CommitOptions;
+    type OptionsError = CommitOptionsError;
+
+    fn check(options: &CommitOptions) -> Result<(), CommitOptionsError> {
+        options.check()
+    }
+
+    fn open(ground: &Ground<S>, _: &CommitOptions, slot: Slot) -> Self {
+        Self::new(ground.home().clone(), slot)
+    }
+
+    #[inline]
+    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+        self.add(units);
+        Ok(Admission::Granted)
+    }
+
+    fn value(&self) -> i64 {
+        self.available()
+    }
+
+    fn interval(options: &CommitOptions) -> Option<Duration> {
+        Some(options.interval)
+    }
+
+    async fn tend(
+        ground: &Ground<S>,
+        options: &CommitOptions,
+        counters: &[Arc<Self>],
+        last: bool,
+    ) -> Result<(), StoreError> {
+        for counter in counters {
+            counter.reconcile(&**ground.store()).await?;
+        }
+        let now_ns = clock::now_ns();
+        let due = |counter: &Arc<Self>| counter.due(options, now_ns, last).map(|net| (Arc::clone(counter), net));
+        let flight = Flight { counters: counters.iter().filter_map(due).collect(), now_ns };
+        if flight.counters.is_empty() {
+            return Ok(());
+        }
+        let change = |(counter, net): &(Arc<Self>, i64)| Change {
+            slot: counter.slot.clone(),
+            units: net.wrapping_neg(),
+            events: 1,
+        };
+        ground.store().commit(flight.counters.iter().map(change).collect()).await?;
+        flight.landed();
+        Ok(())
+    }
+}

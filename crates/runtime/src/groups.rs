@@ -1,0 +1,319 @@
+//! Groups: processes that are found together under one name, as those of OTP's `pg`.
+//!
+//! ```text
+//!   join, leave, the end of a member ──▶ group ──▶ members, in the order of joining
+//!                                          └─────▶ Joined, Left ──▶ whoever monitors the group
+//! ```
+//!
+//! Membership changes, and is told, under the one lock of all groups: whoever monitors a group hears of every change after
+//! the list that it was given, once and in order. A mailbox needs no lock to post to, so nobody waits for anybody else. The
+//! lock of the process that joins or leaves is taken before, and its end takes it too: no dead process stays a member.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thiserror::Error;
+
+use crate::context::Context;
+use crate::handle::Handle;
+use crate::holdings::NAME_MAX_BYTES;
+use crate::message::Message;
+use crate::pid::Pid;
+use crate::post;
+use crate::running::Search;
+use crate::runtime::Shared;
+use crate::signal::MonitorRef;
+
+/// A process has joined a group that its receiver monitors: a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// What [`monitor_group`](Context::monitor_group) gave.
+    pub reference: MonitorRef,
+    /// The group.
+    pub group: Arc<str>,
+    /// Who has joined.
+    pub pid: Pid,
+}
+
+/// A process has left a group that its receiver monitors, or has ended: a message, one for each time that it had joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What [`monitor_group`](Context::monitor_group) gave.
+    pub reference: MonitorRef,
+    /// The group.
+    pub group: Arc<str>,
+    /// Who has left.
+    pub pid: Pid,
+}
+
+/// Why a group could not be joined or left.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GroupError {
+    /// It has left as often as it had joined.
+    #[error("{pid} is no member of group {group:?}")]
+    NotMember {
+        /// The group asked for.
+        group: String,
+        /// Who was to leave it.
+        pid: Pid,
+    },
+    /// There is no such process (any more).
+    #[error("no process {pid}")]
+    NoProcess {
+        /// The pid asked for.
+        pid: Pid,
+    },
+    /// Choose a shorter name.
+    #[error("group name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
+    Length {
+        /// Bytes of the name.
+        bytes: usize,
+    },
+}
+
+impl Context {
+    /// Makes this process a member of a group, which exists from its first member to its last.
+    ///
+    /// A process may join several times; it is then as many members, and leaves as often.
+    ///
+    /// # Errors
+    /// [`GroupError::Length`] for a name that is empty or too long.
+    pub fn join(&self, group: &str) -> Result<(), GroupError> {
+        self.running().local.shared.join(self.pid(), group)
+    }
+
+    /// Takes back one [`join`](Self::join).
+    ///
+    /// # Errors
+    /// [`GroupError::NotMember`] when there is none to take back.
+    pub fn leave(&self, group: &str) -> Result<(), GroupError> {
+        self.running().local.shared.leave(self.pid(), group)
+    }
+
+    /// The members of a group, in the order in which they joined; who joined twice is there twice.
+    pub fn members(&self, group: &str) -> Vec<Pid> {
+        self.running().local.shared.groups.members(group)
+    }
+
+    /// Gives the members of a group, and tells this process of every change from then on: [`Joined`] and [`Left`] come as
+    /// messages, whether the mailbox has room or not.
+    ///
+    /// ```
+    /// # use rusm_runtime::{Config, Joined, Runtime};
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// # runtime.spawn(move |ctx| async move {
+    /// let (monitor, members) = ctx.monitor_group("waiters").expect("the name is short");
+    /// assert!(members.is_empty());
+    /// ctx.join("waiters").expect("the name is short");
+    /// let joined = ctx.receive_of::<Joined>().await;
+    /// assert_eq!((joined.reference, joined.pid), (monitor, ctx.pid()));
+    /// # tell.send(())
+    /// # })?;
+    /// # told.recv()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GroupError::Length`] for a name that is empty or too long.
+    pub fn monitor_group(&self, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
+        self.running().local.shared.monitor_group(self.pid(), group)
+    }
+
+    /// Ends what [`monitor_group`](Self::monitor_group) began, and takes its messages out of the mailbox; false if it had
+    /// ended.
+    pub fn demonitor_group(&self, reference: MonitorRef) -> bool {
+        let running = self.running();
+        if !running.local.shared.demonitor_group(self.pid(), reference) {
+            return false;
+        }
+        let mut is_event = |message: &Message| {
+            message.downcast_ref::<Joined>().is_some_and(|joined| joined.reference == reference)
+                || message.downcast_ref::<Left>().is_some_and(|left| left.reference == reference)
+        };
+        while running.take_match(Search::START, &mut is_event).is_some() {}
+        true
+    }
+}
+
+impl Handle {
+    /// Makes a process a member of a group; see [`Context::join`].
+    ///
+    /// # Errors
+    /// [`GroupError::NoProcess`] when it has ended, [`GroupError::Length`] for a name that is empty or too long.
+    pub fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        self.shared.join(pid, group)
+    }
+
+    /// Takes back one [`join`](Self::join).
+    ///
+    /// # Errors
+    /// [`GroupError::NotMember`] when there is none to take back, [`GroupError::NoProcess`] when the process has ended.
+    pub fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        self.shared.leave(pid, group)
+    }
+
+    /// The members of a group; see [`Context::members`].
+    pub fn members(&self, group: &str) -> Vec<Pid> {
+        self.shared.groups.members(group)
+    }
+
+    /// The groups that have members, in the order of their names.
+    pub fn groups(&self) -> Vec<Arc<str>> {
+        self.shared.groups.names()
+    }
+}
+
+/// What a process has to do with groups.
+#[derive(Default)]
+pub(crate) struct Memberships {
+    /// The groups that it has joined, with the place in each.
+    places: BTreeSet<(Arc<str>, u64)>,
+    monitors: BTreeMap<MonitorRef, Arc<str>>,
+}
+
+#[cfg(feature = "wasm")]
+impl Memberships {
+    /// Groups joined and groups monitored.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() + self.monitors.len()
+    }
+}
+
+/// All groups of a runtime.
+#[derive(Default)]
+pub(crate) struct Groups(Mutex<Registry>);
+
+#[derive(Default)]
+struct Registry {
+    groups: HashMap<Arc<str>, Group>,
+    last_place: u64,
+}
+
+#[derive(Default)]
+struct Group {
+    members: BTreeMap<u64, Pid>,
+    monitors: BTreeMap<MonitorRef, Pid>,
+}
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn members(&self, group: &str) -> Vec<Pid> {
+        self.lock().groups.get(group).map(|group| group.members.values().copied().collect()).unwrap_or_default()
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        let registry = self.lock();
+        let joined = registry.groups.iter().filter(|(_, group)| !group.members.is_empty());
+        let mut names: Vec<Arc<str>> = joined.map(|(name, _)| Arc::clone(name)).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Registry {
+    /// The group of this name, made if there is none.
+    fn group(&mut self, name: &str) -> (Arc<str>, &mut Group) {
+        let name = self.groups.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        let group = self.groups.entry(Arc::clone(&name)).or_default();
+        (name, group)
+    }
+
+    /// Changes a group that exists, and forgets it if nobody has to do with it any more.
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Group)) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        change(group);
+        if group.members.is_empty() && group.monitors.is_empty() {
+            self.groups.remove(name);
+        }
+    }
+}
+
+impl Shared {
+    fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        check(group)?;
+        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut registry = self.groups.lock();
+        registry.last_place += 1;
+        let place = registry.last_place;
+        let (name, group) = registry.group(group);
+        group.members.insert(place, pid);
+        self.tell(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
+        locked.held().memberships().places.insert((name, place));
+        Ok(())
+    }
+
+    fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
+        let places = &mut locked.held().memberships().places;
+        let name: Arc<str> = group.into();
+        let newest = places.range((Arc::clone(&name), 0)..=(name, u64::MAX)).next_back().cloned();
+        let Some((name, place)) = newest.and_then(|newest| places.take(&newest)) else {
+            return Err(GroupError::NotMember { group: group.to_owned(), pid });
+        };
+        self.vacate(&mut self.groups.lock(), pid, &name, place);
+        Ok(())
+    }
+
+    fn vacate(&self, registry: &mut Registry, pid: Pid, name: &Arc<str>, place: u64) {
+        registry.change(name, |group| {
+            group.members.remove(&place);
+            self.tell(group, |reference| Left { reference, group: Arc::clone(name), pid });
+        });
+    }
+
+    fn monitor_group(&self, pid: Pid, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
+        check(group)?;
+        let reference = self.references.next();
+        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut registry = self.groups.lock();
+        let (name, group) = registry.group(group);
+        group.monitors.insert(reference, pid);
+        locked.held().memberships().monitors.insert(reference, name);
+        Ok((reference, group.members.values().copied().collect()))
+    }
+
+    fn demonitor_group(&self, pid: Pid, reference: MonitorRef) -> bool {
+        let Some(mut locked) = self.locked(pid) else { return false };
+        let Some(name) = locked.held().memberships().monitors.remove(&reference) else { return false };
+        self.groups.lock().change(&name, |group| {
+            group.monitors.remove(&reference);
+        });
+        true
+    }
+
+    /// Takes a process that has ended out of all of its groups, and tells of it.
+    pub(crate) fn leave_all(&self, pid: Pid, memberships: &Memberships) {
+        if memberships.places.is_empty() && memberships.monitors.is_empty() {
+            return;
+        }
+        let mut registry = self.groups.lock();
+        for (reference, name) in &memberships.monitors {
+            registry.change(name, |group| {
+                group.monitors.remove(reference);
+            });
+        }
+        for (name, place) in &memberships.places {
+            self.vacate(&mut registry, pid, name, *place);
+        }
+    }
+
+    /// Tells everybody who monitors a group.
+    fn tell<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
+        for (reference, pid) in &group.monitors {
+            if let Some(slot) = self.slab.slot(*pid).filter(|_| self.is_alive(*pid)) {
+                post::post_anyway(slot, post::letter(self, self.local(), *pid, event(*reference)), || ());
+            }
+        }
+    }
+}
+
+fn check(group: &str) -> Result<(), GroupError> {
+    if group.is_empty() || group.len() > NAME_MAX_BYTES {
+        return Err(GroupError::Length { bytes: group.len() });
+    }
+    Ok(())
+}

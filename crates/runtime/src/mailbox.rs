@@ -1,0 +1,412 @@
+//! Message nodes, their pools, and the part of a mailbox that only its owner sees.
+//!
+//! ```text
+//!   sender: pool ─▶ node ─▶ gate (newest first, lock-free)
+//!   owner:                  gate ─▶ Backlog (oldest first) ─▶ message, node ─▶ pool
+//! ```
+//!
+//! A node remembers the generation it was meant for, so a message that a slow sender pushes just when a slot changes
+//! its tenant is dropped by the new tenant and never read by it.
+
+#![expect(unsafe_code, reason = "links pooled nodes by raw pointers; each block says who owns the node")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use crate::message::Message;
+use crate::panics;
+use crate::stock::{Depot, Linked, Stock};
+
+/// Batches that the depot keeps before nodes are freed: 16 MiB.
+const DEPOT_BATCHES: usize = 1024;
+
+/// A message in a queue; one cache line.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    next: *mut Self,
+    generation: u32,
+    /// Heap bytes of the message, saturated.
+    heap: u32,
+    /// Live from `fill` to `empty`.
+    message: ManuallyDrop<Message>,
+}
+
+/// Bytes of memory that a waiting message takes beside what its value keeps on the heap.
+pub(crate) const NODE_BYTES: usize = size_of::<Node>();
+
+/// An owned node that holds a message.
+pub(crate) struct Letter(NonNull<Node>);
+
+// SAFETY: a letter owns its node, and messages are `Send`.
+unsafe impl Send for Letter {}
+
+impl Letter {
+    /// The node's address, for [`Gate::push`](crate::gate::Gate::push).
+    pub(crate) fn address(&self) -> u64 {
+        self.0.as_ptr() as u64
+    }
+
+    pub(crate) fn heap(&self) -> u32 {
+        // SAFETY: a letter owns its node.
+        unsafe { (*self.0.as_ptr()).heap }
+    }
+
+    /// Writes the link to the message before.
+    pub(crate) fn link(&self, newest: u64) {
+        // SAFETY: a letter owns its node; nobody sees it before the push succeeds.
+        unsafe { (*self.0.as_ptr()).next = newest as *mut Node }
+    }
+
+    /// Gives the node away to the gate that took it.
+    pub(crate) fn posted(self) {
+        std::mem::forget(self);
+    }
+
+    /// Takes the message out; the node is freed.
+    pub(crate) fn into_message(self) -> Message {
+        self.open(&NodePool::new())
+    }
+
+    /// Takes the message out; the node returns to `pool`.
+    #[inline]
+    pub(crate) fn open(self, pool: &NodePool) -> Message {
+        let node = ManuallyDrop::new(self).0;
+        // SAFETY: a letter owns its node, which holds a message; the node is empty afterwards and goes to the pool.
+        unsafe {
+            let message = ManuallyDrop::take(&mut (*node.as_ptr()).message);
+            pool.0.give(Blank(node));
+            message
+        }
+    }
+}
+
+impl Drop for Letter {
+    fn drop(&mut self) {
+        // SAFETY: a letter owns its node, and the message in it is live; the node is freed first because the drop of the
+        // message may panic.
+        let message = unsafe {
+            let message = ManuallyDrop::take(&mut (*self.0.as_ptr()).message);
+            Blank(self.0).free();
+            message
+        };
+        drop(message);
+    }
+}
+
+/// An owned node without a message.
+#[derive(Clone, Copy)]
+pub(crate) struct Blank(NonNull<Node>);
+
+// SAFETY: an owned blank node has no tie to a thread.
+unsafe impl Send for Blank {}
+
+impl Linked for Blank {
+    #[inline]
+    fn next(self) -> Option<Self> {
+        // SAFETY: whoever holds a blank owns it; its link was written by `set_next`.
+        NonNull::new(unsafe { (*self.0.as_ptr()).next }).map(Self)
+    }
+
+    #[inline]
+    fn set_next(self, next: Option<Self>) {
+        // SAFETY: whoever holds a blank owns it.
+        unsafe { (*self.0.as_ptr()).next = next.map_or(ptr::null_mut(), |next| next.0.as_ptr()) }
+    }
+}
+
+impl Blank {
+    fn fresh() -> Self {
+        let layout = Layout::new::<Node>();
+        // SAFETY: the layout is not of size zero.
+        let node = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        Self(node.cast())
+    }
+
+    fn free(self) {
+        // SAFETY: a blank owns its node, which `fresh` allocated with this layout.
+        unsafe { dealloc(self.0.as_ptr().cast(), Layout::new::<Node>()) }
+    }
+
+    #[inline]
+    fn fill<T: Send + 'static>(self, generation: u32, value: T) -> Letter {
+        let node = self.0.as_ptr();
+        // SAFETY: a blank owns its node; the message is written before it is read.
+        unsafe {
+            Message::write_to((&raw mut (*node).message).cast::<Message>(), value);
+            (*node).generation = generation;
+            (*node).heap = u32::try_from((*node).message.heap_bytes()).unwrap_or(u32::MAX);
+        }
+        Letter(self.0)
+    }
+}
+
+/// Where threads leave and find blank nodes.
+pub(crate) type NodeDepot = Depot<Blank>;
+
+/// A thread's blank nodes.
+pub(crate) struct NodePool(Stock<Blank>);
+
+impl NodePool {
+    pub(crate) const fn new() -> Self {
+        Self(Stock::new())
+    }
+
+    /// A letter for the tenant `generation` that carries `value`.
+    #[inline]
+    pub(crate) fn letter<T: Send + 'static>(&self, depot: &NodeDepot, generation: u32, value: T) -> Letter {
+        let blank = self.0.take().unwrap_or_else(|| self.restock(depot));
+        blank.fill(generation, value)
+    }
+
+    #[cold]
+    fn restock(&self, depot: &NodeDepot) -> Blank {
+        if !self.0.refill(depot) {
+            for _ in 0..32 {
+                self.0.give(Blank::fresh());
+            }
+        }
+        self.0.take().unwrap_or_else(Blank::fresh)
+    }
+
+    /// Hands surplus nodes to the depot, and frees what the depot does not need.
+    #[inline]
+    pub(crate) fn balance(&self, depot: &NodeDepot) {
+        self.0.balance(depot);
+    }
+
+    /// Frees the nodes that the depot holds beyond its limit.
+    pub(crate) fn trim(depot: &NodeDepot) {
+        while depot.batches() > DEPOT_BATCHES {
+            free_chain(depot.take_batch());
+        }
+    }
+
+    /// Frees all that the depot holds.
+    pub(crate) fn clear(depot: &NodeDepot) {
+        while let Some(chain) = depot.take_batch() {
+            free_chain(Some(chain));
+        }
+    }
+}
+
+impl Drop for NodePool {
+    fn drop(&mut self) {
+        while let Some(blank) = self.0.take() {
+            blank.free();
+        }
+    }
+}
+
+fn free_chain(mut next: Option<Blank>) {
+    while let Some(blank) = next {
+        next = blank.next();
+        blank.free();
+    }
+}
+
+/// A letter of a thread that has no pool.
+pub(crate) fn loose_letter<T: Send + 'static>(generation: u32, value: T) -> Letter {
+    Blank::fresh().fill(generation, value)
+}
+
+/// The messages that a process has taken from its gate and not received, oldest first.
+#[derive(Clone, Copy)]
+pub(crate) struct Backlog {
+    first: *mut Node,
+    last: *mut Node,
+}
+
+/// A place between two messages of a backlog.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor(*mut Node);
+
+// SAFETY: a cursor is only followed by the owner of its backlog, after checking that nothing was removed since.
+unsafe impl Send for Cursor {}
+
+impl Cursor {
+    pub(crate) const START: Self = Self(ptr::null_mut());
+}
+
+impl Backlog {
+    pub(crate) const EMPTY: Self = Self { first: ptr::null_mut(), last: ptr::null_mut() };
+
+    /// Appends the chain that a gate gave, newest first, and drops what was meant for another `generation`.
+    ///
+    /// Returns how many messages came in, and the heap bytes of those that were dropped.
+    ///
+    /// # Safety
+    /// `newest` is 0 or heads an owned chain of letters, as [`Gate`](crate::gate::Gate) gives it to the owner.
+    #[inline]
+    pub(crate) unsafe fn append(&mut self, newest: u64, generation: u32) -> (u32, u32) {
+        let last = newest as *mut Node;
+        let mut node = last;
+        let mut first: *mut Node = ptr::null_mut();
+        let (mut count, mut strange) = (0, false);
+        while !node.is_null() {
+            // SAFETY: the caller passes an owned chain.
+            unsafe {
+                let older = (*node).next;
+                (*node).next = first;
+                strange |= (*node).generation != generation;
+                first = node;
+                node = older;
+            }
+            count += 1;
+        }
+        if first.is_null() {
+            return (0, 0);
+        }
+        if self.first.is_null() {
+            self.first = first;
+        } else {
+            // SAFETY: a non-empty backlog owns its last node.
+            unsafe { (*self.last).next = first };
+        }
+        self.last = last;
+        if !strange {
+            return (count, 0);
+        }
+        let (dropped, heap) = self.drop_strangers(generation);
+        (count - dropped, heap)
+    }
+
+    #[cold]
+    fn drop_strangers(&mut self, generation: u32) -> (u32, u32) {
+        let all = std::mem::replace(self, Self::EMPTY);
+        let (mut node, mut dropped, mut heap) = (all.first, 0, 0_u32);
+        while let Some(owned) = NonNull::new(node) {
+            // SAFETY: the old backlog owned the chain; each node goes either to the new one or away.
+            unsafe {
+                node = (*node).next;
+                if (*owned.as_ptr()).generation == generation {
+                    (*owned.as_ptr()).next = ptr::null_mut();
+                    if self.first.is_null() {
+                        self.first = owned.as_ptr();
+                    } else {
+                        (*self.last).next = owned.as_ptr();
+                    }
+                    self.last = owned.as_ptr();
+                } else {
+                    heap = heap.wrapping_add((*owned.as_ptr()).heap);
+                    panics::contain(|| drop(Letter(owned)));
+                    dropped += 1;
+                }
+            }
+        }
+        (dropped, heap)
+    }
+
+    /// This backlog and then `newer`.
+    pub(crate) fn followed_by(self, newer: Self) -> Self {
+        if self.first.is_null() {
+            return newer;
+        }
+        if newer.first.is_null() {
+            return self;
+        }
+        // SAFETY: a non-empty backlog owns its last node.
+        unsafe { (*self.last).next = newer.first };
+        Self { first: self.first, last: newer.last }
+    }
+
+    /// The place behind the newest message, which stays valid while nothing is removed.
+    pub(crate) fn end(&self) -> Cursor {
+        // The last node is only the backlog's own while there is a first.
+        if self.first.is_null() { Cursor::START } else { Cursor(self.last) }
+    }
+
+    /// The oldest message.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Letter> {
+        let node = NonNull::new(self.first)?;
+        // SAFETY: the backlog owns its nodes.
+        self.first = unsafe { (*node.as_ptr()).next };
+        Some(Letter(node))
+    }
+
+    /// The first message after `cursor` that `wanted` accepts; the cursor moves past those it refused.
+    ///
+    /// The cursor must be [`Cursor::START`] or come from this backlog with nothing removed since.
+    pub(crate) fn take_match(
+        &mut self,
+        cursor: &mut Cursor,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Option<Letter> {
+        let mut before = cursor.0;
+        // SAFETY: the backlog owns its nodes, all of which hold messages; a valid cursor points to one of them.
+        unsafe {
+            let mut node = if before.is_null() { self.first } else { (*before).next };
+            while let Some(owned) = NonNull::new(node) {
+                if wanted(&(*node).message) {
+                    let after = (*node).next;
+                    if before.is_null() {
+                        self.first = after;
+                    } else {
+                        (*before).next = after;
+                    }
+                    if after.is_null() {
+                        self.last = before;
+                    }
+                    cursor.0 = before;
+                    return Some(Letter(owned));
+                }
+                before = node;
+                node = (*node).next;
+            }
+        }
+        cursor.0 = before;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(backlog: &mut Backlog, pool: &NodePool) -> Vec<u32> {
+        std::iter::from_fn(|| backlog.pop()).map(|letter| letter.open(pool).downcast().unwrap()).collect()
+    }
+
+    fn filled(generations: &[u32]) -> (Backlog, NodePool, u32) {
+        let (pool, depot) = (NodePool::new(), NodeDepot::new());
+        let mut newest = 0;
+        for (value, generation) in (0_u32..).zip(generations) {
+            let letter = pool.letter(&depot, *generation, value);
+            letter.link(newest);
+            newest = letter.address();
+            letter.posted();
+        }
+        let mut backlog = Backlog::EMPTY;
+        // SAFETY: the chain is linked as a gate links it.
+        let (count, _) = unsafe { backlog.append(newest, 1) };
+        (backlog, pool, count)
+    }
+
+    #[test]
+    fn messages_come_out_in_the_order_they_were_pushed() {
+        let (mut backlog, pool, count) = filled(&[1; 5]);
+
+        assert_eq!((count, drain(&mut backlog, &pool)), (5, vec![0, 1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_message_for_an_earlier_tenant_is_dropped() {
+        let (mut backlog, pool, count) = filled(&[1, 0, 1, 0]);
+
+        assert_eq!((count, drain(&mut backlog, &pool)), (2, vec![0, 2]));
+    }
+
+    #[test]
+    fn a_match_leaves_the_others_in_order() {
+        let (mut backlog, pool, _) = filled(&[1; 4]);
+        let mut cursor = Cursor::START;
+
+        let third = backlog.take_match(&mut cursor, &mut |message| message.downcast_ref() == Some(&2_u32)).unwrap();
+        let last = backlog.take_match(&mut cursor, &mut |message| message.downcast_ref() == Some(&3_u32)).unwrap();
+
+        assert_eq!(third.open(&pool).downcast::<u32>().unwrap(), 2);
+        assert_eq!(last.open(&pool).downcast::<u32>().unwrap(), 3);
+        assert_eq!(drain(&mut backlog, &pool), [0, 1]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Sending: from a value to a letter in somebody's mailbox, or back to the sender.
+
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use crate::cell::CONGESTED;
+use crate::gate::Push;
+use crate::holdings::Holdings;
+use crate::mailbox::{Letter, loose_letter};
+use crate::pid::Pid;
+use crate::runtime::Shared;
+use crate::scheduler::{Local, enqueue};
+use crate::slab::Slot;
+
+/// What became of a letter.
+pub(crate) enum Posted {
+    Sent,
+    Full(Letter),
+    NoProcess(Letter),
+}
+
+/// A letter to `to` that carries `value`.
+#[inline]
+pub(crate) fn letter<T: Send + 'static>(shared: &Shared, local: Option<&Local>, to: Pid, value: T) -> Letter {
+    match local {
+        Some(local) => local.nodes.letter(&shared.nodes, to.generation(), value),
+        None => loose_letter(to.generation(), value),
+    }
+}
+
+/// Puts a letter into the mailbox of `to`, whom it was made for.
+#[inline]
+pub(crate) fn post(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Posted {
+    let Some(slot) = shared.slab.slot(to) else {
+        return Posted::NoProcess(letter);
+    };
+    let cell = slot.cell();
+    if cell.generation.load(Ordering::Acquire) != to.generation() {
+        return Posted::NoProcess(letter);
+    }
+    let heap = letter.heap();
+    if heap != 0 {
+        cell.mail_bytes.fetch_add(heap, Ordering::Relaxed);
+    }
+    match cell.gate.push(letter.address(), |pending| shared.has_room(cell, pending, heap), |newest| letter.link(newest))
+    {
+        Push::Queued => letter.posted(),
+        Push::Wake => {
+            letter.posted();
+            match local {
+                Some(local) => local.enqueue(slot, true),
+                None => enqueue(slot, true),
+            }
+        }
+        refused @ (Push::Full | Push::Closed) => {
+            if heap != 0 {
+                cell.mail_bytes.fetch_sub(heap, Ordering::SeqCst);
+                // Whoever has just begun to wait may have seen these bytes.
+                let waits = refused == Push::Full && cell.flags.load(Ordering::SeqCst) & CONGESTED != 0;
+                if waits && shared.is_relieved(cell, cell.gate.pending()) {
+                    Shared::relieve(slot, to);
+                }
+            }
+            return if refused == Push::Full { Posted::Full(letter) } else { Posted::NoProcess(letter) };
+        }
+    }
+    Posted::Sent
+}
+
+/// Puts a letter into a mailbox whether it has room or not, and calls `unlock` before anything else may happen.
+pub(crate) fn post_anyway(slot: Slot, letter: Letter, unlock: impl FnOnce()) {
+    let (cell, heap) = (slot.cell(), letter.heap());
+    if heap != 0 {
+        cell.mail_bytes.fetch_add(heap, Ordering::Relaxed);
+    }
+    match cell.gate.push_anyway(letter.address(), |newest| letter.link(newest)) {
+        Push::Queued => {
+            letter.posted();
+            unlock();
+        }
+        Push::Wake => {
+            letter.posted();
+            unlock();
+            enqueue(slot, true);
+        }
+        Push::Full | Push::Closed => {
+            if heap != 0 {
+                cell.mail_bytes.fetch_sub(heap, Ordering::Relaxed);
+            }
+            unlock();
+        }
+    }
+}
+
+/// Sends a letter or waits for room; one that is handed back waits for its next try.
+#[cold]
+pub(crate) fn wait_to_post(
+    shared: &Shared,
+    local: Option<&Local>,
+    to: Pid,
+    mut letter: Letter,
+    waker: &Waker,
+) -> Option<Letter> {
+    loop {
+        let slot = shared.slab.slot(to).filter(|slot| Holdings::wait_for_room(*slot, to, waker))?;
+        let cell = slot.cell();
+        match cell.gate.crowd(|pending| shared.is_relieved(cell, pending)) {
+            Push::Closed => return None,
+            Push::Full => return Some(letter),
+            Push::Wake => {
+                enqueue(slot, false);
+                return Some(letter);
+            }
+            Push::Queued => {
+                Shared::relieve(slot, to);
+                match post(shared, local, to, letter) {
+                    Posted::Sent | Posted::NoProcess(_) => return None,
+                    Posted::Full(back) => letter = back,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Asking for `SCHED_FIFO`, and giving it back; and who stands behind whom where the whole node has it.
+
+#![expect(unsafe_code, reason = "the scheduling policy of a thread has no safe function")]
+
+use std::io;
+use std::num::NonZeroU8;
+
+/// The highest priority of `SCHED_FIFO`.
+pub const PRIORITY_MAX: u8 = 99;
+
+/// The policy that a thread had before it became one of `SCHED_FIFO`; it gets that back in the end.
+#[derive(Debug)]
+pub(crate) struct Realtime {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Realtime {
+    /// Has this thread run before all that are not of `SCHED_FIFO`.
+    ///
+    /// # Errors
+    /// What the kernel says, which mostly is that it is not permitted: that takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`.
+    pub(crate) fn enter(priority: NonZeroU8) -> io::Result<Self> {
+        let mut before = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is this thread, and the kernel writes one `sched_param`.
+        let policy = check(unsafe { libc::sched_getscheduler(0) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::sched_getparam(0, &raw mut before) })?;
+        set(libc::SCHED_FIFO, libc::c_int::from(priority.get()))?;
+        Ok(Self { policy, priority: before.sched_priority })
+    }
+
+    /// Keeps it for as long as the thread lives.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Realtime {
+    fn drop(&mut self) {
+        // To give up a privilege is always permitted.
+        drop(set(self.policy, self.priority));
+    }
+}
+
+/// Where a thread stands that inherits a real-time policy, as with `chrt`: whoever only runs when woken, to take guests off
+/// their core or to stop all, must come before a scheduler that never sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// A step before the thread that started this one.
+    Ahead,
+    /// A step behind it.
+    Back,
+}
+
+impl Stand {
+    /// Has this thread stand there, if it has a real-time policy and may change it.
+    pub(crate) fn take(self) {
+        let mut now = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is this thread.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: as above, and the kernel writes one `sched_param`.
+        let known = unsafe { libc::sched_getparam(0, &raw mut now) } == 0;
+        if known && matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR) {
+            let step = if self == Self::Ahead { 1 } else { -1 };
+            let priority = (now.sched_priority + step).clamp(1, PRIORITY_MAX.into());
+            if let Err(error) = set(policy, priority) {
+                tracing::debug!(%error, "a thread stays at real-time priority {}", now.sched_priority);
+            }
+        }
+    }
+}
+
+fn set(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    let wanted = libc::sched_param { sched_priority: priority };
+    // SAFETY: 0 is this thread, and the kernel reads one `sched_param`.
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const wanted) }).map(|_| ())
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> (libc::c_int, libc::c_int) {
+        let mut now = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is this thread, and the kernel writes one `sched_param`.
+        unsafe { (libc::sched_getscheduler(0), (libc::sched_getparam(0, &raw mut now), now.sched_priority).1) }
+    }
+
+    #[test]
+    fn a_thread_stands_where_it_should_if_its_policy_is_a_real_time_one() {
+        let stands = std::thread::spawn(|| {
+            let before = own();
+            Stand::Back.take();
+            assert_eq!(own(), before);
+            // Without the permission there is nobody to stand before.
+            let Ok(realtime) = Realtime::enter(NonZeroU8::new(5).unwrap()) else { return };
+            Stand::Back.take();
+            assert_eq!(own(), (libc::SCHED_FIFO, 4));
+            Stand::Ahead.take();
+            Stand::Ahead.take();
+            assert_eq!(own(), (libc::SCHED_FIFO, 6));
+            drop(realtime);
+            assert_eq!(own(), before);
+        });
+
+        stands.join().unwrap();
+    }
+}

@@ -1,0 +1,43 @@
+//! How a thread that is no scheduler waits for the other side of a ring.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use crate::scheduler;
+
+struct Sleeper(Thread);
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Sleeps until `poll` is ready; `None` if that takes longer than until `deadline`.
+///
+/// # Panics
+/// On a scheduler's thread, which must not block.
+pub(crate) fn block_until<R>(
+    deadline: Option<Instant>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
+) -> Option<R> {
+    assert!(scheduler::local().is_none(), "a process awaits a ring, it does not block on one");
+    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(ready) = poll(&mut cx) {
+            return Some(ready);
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(left) if left.is_zero() => return None,
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! How far the writer of a ring is, and how it comes by room.
+//!
+//! ```text
+//!   room known of? ─▶ look at all readers ─▶ lossy: move those in the way ─▶ still none: wait for the first in the way
+//! ```
+
+use std::sync::PoisonError;
+use std::task::{Context, Poll, Waker};
+
+use super::cursors::{Cursors, Guard, NOBODY, Pause, Wait};
+use super::seats::{EVICTED, MARKED, READING, position};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Dekker, store_load};
+
+/// The writer's own part.
+#[derive(Debug)]
+pub(crate) struct WriterCursor {
+    head: u64,
+    /// What the head may reach before the writer must look at the readers again: a capacity above the lowest of them.
+    limit: u64,
+    /// The head at which readers are woken next: so much after they were woken last.
+    wake_at: u64,
+    /// Items that are announced together; at least one.
+    batch: u64,
+    waits: bool,
+    /// Times that it looked at all seats.
+    pub(crate) looks: u64,
+    /// Times that it went to sleep.
+    pub(crate) parks: u64,
+}
+
+impl WriterCursor {
+    /// A writer that has written nothing.
+    pub(crate) fn new(cursors: &Cursors) -> Self {
+        let batch = (cursors.capacity / 4).max(1);
+        Self { head: 0, limit: cursors.capacity, wake_at: batch, batch, waits: false, looks: 0, parks: 0 }
+    }
+
+    #[inline]
+    pub(crate) const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether there is room for so many, without looking at the readers.
+    #[inline]
+    pub(crate) const fn knows_of_room(&self, wanted: u64) -> bool {
+        self.limit - self.head >= wanted
+    }
+
+    /// Items that may be written without a look at the readers.
+    #[inline]
+    pub(crate) const fn known_room(&self) -> u64 {
+        self.limit - self.head
+    }
+
+    /// Items that may be written; looks at the readers only if it knows of less than `wanted`.
+    #[inline]
+    pub(crate) fn room(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
+        let room = self.limit - self.head;
+        if room >= wanted { room } else { self.look(cursors, wanted) }
+    }
+
+    #[cold]
+    fn look(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
+        self.looks += 1;
+        store_load(Dekker::Look);
+        let mut lowest = self.head;
+        for seat in 0..cursors.seats.used() {
+            lowest = lowest.min(position(cursors.seats.tail(seat).load(Ordering::Acquire)));
+        }
+        // A reader that is joining stands before everything, and must not pull the limit down.
+        self.limit = self.limit.max(lowest + cursors.capacity);
+        let room = self.limit - self.head;
+        if room < wanted && cursors.guard == Guard::Skips { self.skip(cursors, wanted) } else { room }
+    }
+
+    /// Moves readers that are in the way to where they are in nobody's way for a while.
+    fn skip(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
+        let wanted = wanted.min(cursors.capacity);
+        let (needed, eased) = (self.floor_for(cursors, wanted), wanted.max(cursors.capacity / 8));
+        let goal = self.floor_for(cursors, eased).max(needed);
+        let mut lowest = self.head;
+        for seat in 0..cursors.seats.used() {
+            let tail = cursors.seats.tail(seat);
+            let mut word = tail.load(Ordering::Acquire);
+            while position(word) < goal && word & READING == 0 {
+                match tail.compare_exchange_weak(word, goal, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => {
+                        // Only the writer adds; the reader hears of it by the gap in its positions.
+                        cursors.seats.missed(seat).fetch_add(goal - word, Ordering::Relaxed);
+                        word = goal;
+                    }
+                    Err(now) => word = now,
+                }
+            }
+            lowest = lowest.min(position(word));
+        }
+        self.limit = self.limit.max(lowest + cursors.capacity);
+        self.limit - self.head
+    }
+
+    /// Where the slowest reader must be for `room` items.
+    const fn floor_for(&self, cursors: &Cursors, room: u64) -> u64 {
+        (self.head + room).saturating_sub(cursors.capacity)
+    }
+
+    /// Evicts the readers that are in the way of `wanted` items; how many were.
+    pub(crate) fn evict(&self, cursors: &Cursors, wanted: u64) -> u64 {
+        let target = self.floor_for(cursors, wanted);
+        let mut evicted = 0;
+        for seat in 0..cursors.seats.used() {
+            let tail = cursors.seats.tail(seat);
+            let mut word = tail.load(Ordering::Acquire);
+            while position(word) < target && word & MARKED == 0 {
+                let then = if word & READING == 0 { EVICTED } else { word | MARKED };
+                match tail.compare_exchange_weak(word, then, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => {
+                        evicted += 1;
+                        break;
+                    }
+                    Err(now) => word = now,
+                }
+            }
+        }
+        evicted
+    }
+
+    /// Makes `count` items readable, which were copied in.
+    #[inline]
+    pub(crate) fn publish(&mut self, cursors: &Cursors, count: u64) {
+        self.head += count;
+        cursors.head.store(self.head, Ordering::Release);
+    }
+
+    /// The head at which so much is new that the readers should be woken.
+    #[inline]
+    pub(crate) const fn wake_at(&self) -> u64 {
+        self.wake_at
+    }
+
+    /// Whether it is there.
+    #[inline]
+    pub(crate) const fn is_wake_due(&self) -> bool {
+        self.head >= self.wake_at
+    }
+
+    /// Wakes the readers that sleep.
+    #[inline]
+    pub(crate) fn wake(&mut self, cursors: &Cursors) {
+        let wake_at = self.head + self.batch;
+        if self.wake_at != wake_at {
+            self.wake_at = wake_at;
+            cursors.wake();
+        }
+    }
+
+    /// Waits for room for `wanted` items; for half of the ring if that is more and whoever is in the way reads on, because
+    /// a writer that is woken should have much to do.
+    pub(crate) fn poll_room(&mut self, cursors: &Cursors, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
+        loop {
+            let room = self.room(cursors, wanted);
+            if room >= wanted {
+                self.rest(cursors);
+                return Poll::Ready(room);
+            }
+            self.wake(cursors);
+            if self.waits_on(cursors, cx.waker(), wanted) {
+                self.parks += 1;
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Has a reader wake the writer; false if nobody is in its way any more.
+    fn waits_on(&mut self, cursors: &Cursors, waker: &Waker, wanted: u64) -> bool {
+        let wait = &cursors.writer_wait;
+        *wait.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        self.waits = true;
+        let skips = cursors.guard == Guard::Skips;
+        let needed = self.floor_for(cursors, wanted);
+        let target = if skips { needed } else { self.floor_for(cursors, wanted.max(cursors.capacity / 2)) };
+        wait.needed.store(needed, Ordering::Relaxed);
+        wait.eased.store(target, Ordering::Relaxed);
+        let in_the_way = |seat: usize| cursors.lags(seat, needed) && (!skips || cursors.reads(seat));
+        let Some(first) = (0..cursors.seats.used()).find(|seat| in_the_way(*seat)) else { return false };
+        wait.on.store(first as u64, Ordering::SeqCst);
+        store_load(Dekker::Park);
+        if skips { in_the_way(first) } else { cursors.pass_on(first, Pause::Rests) == Wait::Goes }
+    }
+
+    /// Nobody needs to tell the writer anything.
+    fn rest(&mut self, cursors: &Cursors) {
+        if self.waits {
+            self.waits = false;
+            cursors.writer_wait.on.store(NOBODY, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The side of a ring that writes.
+
+#![expect(unsafe_code, reason = "touches slots that the cursors have given to the writer; each block says so")]
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use thiserror::Error;
+
+use super::cursors::Ended;
+use super::reader::Subscriber;
+use super::shared::Shared;
+use super::turn::{self, Mark};
+use super::write_cursor::WriterCursor;
+use super::{Policy, park};
+
+/// When the other side hears of what was written or read, besides when there is much of it and when it is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flush {
+    /// At the end of the process's turn; outside of processes at once.
+    #[default]
+    Turn,
+    /// At once, with each write or read.
+    Eager,
+    /// Not before `flush` is called: until then the other side may sleep.
+    Lazy,
+}
+
+/// Why a chunk was not written, or no room for it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChunkError {
+    /// The slowest reader must read first.
+    #[error("no room for {chunk} items: {room} are free")]
+    Full {
+        /// Items of the chunk.
+        chunk: usize,
+        /// Items that would fit.
+        room: usize,
+    },
+    /// It will never fit: write it in parts.
+    #[error("a chunk of {chunk} items is larger than the ring of {capacity}")]
+    TooLarge {
+        /// Items of the chunk.
+        chunk: usize,
+        /// Items of the ring.
+        capacity: usize,
+    },
+}
+
+/// What a writer has done; all of it only goes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterStats {
+    /// Writes that put something in.
+    pub writes: u64,
+    /// Writes that found less room than they wanted.
+    pub full: u64,
+    /// Times that it looked at all readers.
+    pub looks: u64,
+    /// Times that it went to sleep.
+    pub parks: u64,
+}
+
+/// The side of a ring that writes; dropping it without [`close`](Self::close) cuts the stream off, and readers are told.
+pub struct Writer<T: Send + Sync + 'static> {
+    ring: Arc<Shared<T>>,
+    cursor: WriterCursor,
+    mark: Mark,
+    flush: Flush,
+    /// The head that nobody must hear of anything before: 0 where it is passed on at each turn, or at once.
+    quiet_until: u64,
+    writes: u64,
+    full: u64,
+    closed: bool,
+    /// When the readers in the way are evicted.
+    eviction: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Writer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("written", &self.cursor.head())
+            .field("readers", &self.readers())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + Sync + 'static> Writer<T> {
+    pub(crate) fn new(ring: Arc<Shared<T>>) -> Self {
+        Self {
+            cursor: WriterCursor::new(&ring.cursors),
+            ring,
+            mark: Mark::default(),
+            flush: Flush::Turn,
+            quiet_until: 0,
+            writes: 0,
+            full: 0,
+            closed: false,
+            eviction: None,
+        }
+    }
+
+    /// Items that fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.cursors.capacity as usize
+    }
+
+    /// Items ever written.
+    pub const fn written(&self) -> u64 {
+        self.cursor.head()
+    }
+
+    /// Readers that there are just now.
+    pub fn readers(&self) -> usize {
+        self.ring.cursors.seats.taken()
+    }
+
+    /// What readers come from.
+    pub fn subscriber(&self) -> Subscriber<T> {
+        Subscriber::new(Arc::clone(&self.ring))
+    }
+
+    /// What it has done.
+    pub const fn stats(&self) -> WriterStats {
+        WriterStats { writes: self.writes, full: self.full, looks: self.cursor.looks, parks: self.cursor.parks }
+    }
+
+    /// Decides when sleeping readers hear of what is written.
+    pub const fn set_flush(&mut self, flush: Flush) {
+        self.flush = flush;
+        self.quiet_until = 0;
+    }
+
+    /// Wakes the readers that sleep, if there is something new.
+    #[inline(never)]
+    pub fn flush(&mut self) {
+        self.cursor.wake(&self.ring.cursors);
+    }
+
+    /// Says that this was all: readers read what is there, and then hear of the end.
+    pub fn close(mut self) {
+        self.finish();
+    }
+
+    /// The same for one who keeps it and writes nothing more.
+    pub(crate) fn finish(&mut self) {
+        self.closed = true;
+        self.ring.cursors.end(Ended::Finished);
+    }
+
+    /// Items that could be written now.
+    pub fn room(&mut self) -> usize {
+        self.cursor.room(&self.ring.cursors, 1) as usize
+    }
+
+    /// Writes one value, and waits for room.
+    pub async fn push(&mut self, value: T) {
+        let mut value = Some(value);
+        poll_fn(|cx| {
+            ready!(self.poll_room(cx, 1));
+            if let Some(value) = value.take() {
+                self.put(value);
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Writes one value, now or not at all.
+    ///
+    /// # Errors
+    /// The value, if the ring is full.
+    #[inline]
+    pub fn try_push(&mut self, value: T) -> Result<(), T> {
+        if self.room_for(1) == 0 {
+            return Err(value);
+        }
+        self.put(value);
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, value: T) {
+        // SAFETY: there is room, so no reader may read the slot.
+        let old = unsafe { self.ring.slots.put(self.cursor.head(), value) };
+        self.publish(1);
+        drop(old);
+    }
+
+    /// Room, looking at the readers if less than `wanted` is known of.
+    #[inline]
+    fn room_for(&mut self, wanted: usize) -> usize {
+        let room = self.cursor.room(&self.ring.cursors, wanted as u64) as usize;
+        if room < wanted {
+            self.note_full();
+        }
+        room
+    }
+
+    /// The same for all or nothing: what can never fit costs no reader of a lossy ring its place.
+    #[inline]
+    fn room_for_all(&mut self, wanted: usize) -> usize {
+        let is_known = self.cursor.known_room() >= wanted as u64;
+        if !is_known && wanted > self.capacity() { 0 } else { self.room_for(wanted) }
+    }
+
+    #[cold]
+    fn note_full(&mut self) {
+        self.full += 1;
+        // Whoever must read before there is more room should know that there is something to read.
+        self.flush();
+    }
+
+    #[inline]
+    fn publish(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.writes += 1;
+        self.eviction = None;
+        self.cursor.publish(&self.ring.cursors, count as u64);
+        if self.cursor.head() >= self.quiet_until {
+            self.pass_on();
+        }
+    }
+
+    /// Has readers hear of what was written: now or at the end of the turn.
+    #[inline(never)]
+    fn pass_on(&mut self) {
+        let at_once = match self.flush {
+            Flush::Turn => !turn::touch(&self.ring, None, &mut self.mark),
+            Flush::Eager => true,
+            Flush::Lazy => false,
+        };
+        if at_once || self.cursor.is_wake_due() {
+            self.flush();
+        }
+        if self.flush == Flush::Lazy {
+            self.quiet_until = self.cursor.wake_at();
+        }
+    }
+
+    /// Waits for room for so many items, at most as many as fit.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
+        if !turn::may_go_on(cx) {
+            return Poll::Pending;
+        }
+        loop {
+            if let Poll::Ready(room) = self.cursor.poll_room(&self.ring.cursors, cx, wanted) {
+                self.eviction = None;
+                return Poll::Ready(room);
+            }
+            self.full += 1;
+            self.ring.notes.parks.store(self.cursor.parks, Ordering::Relaxed);
+            turn::waits();
+            let Policy::EvictAfter(after) = self.ring.notes.policy else { return Poll::Pending };
+            let eviction = self.eviction.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+            ready!(eviction.as_mut().poll(cx));
+            self.evict(wanted);
+        }
+    }
+
+    fn evict(&mut self, wanted: u64) {
+        self.eviction = None;
+        let evicted = self.cursor.evict(&self.ring.cursors, wanted);
+        self.ring.notes.evicted.fetch_add(evicted, Ordering::Relaxed);
+    }
+
+    /// Waits for room on a thread that may block.
+    fn block_for_room(&mut self, wanted: u64) {
+        loop {
+            let after = match self.ring.notes.policy {
+                Policy::EvictAfter(after) => Instant::now().checked_add(after),
+                Policy::Lossless | Policy::Lossy => None,
+            };
+            let (cursor, cursors) = (&mut self.cursor, &self.ring.cursors);
+            if park::block_until(after, |cx| cursor.poll_room(cursors, cx, wanted)).is_some() {
+                return;
+            }
+            self.evict(wanted);
+        }
+    }
+}
+
+impl<T: Copy + Send + Sync + 'static> Writer<T> {
+    /// Writes items, and waits for room as often as it must.
+    ///
+    /// Dropping the future leaves those that were written.
+    pub async fn write(&mut self, items: &[T]) {
+        let mut rest = items;
+        poll_fn(|cx| {
+            while !rest.is_empty() {
+                let written = ready!(self.poll_write(cx, rest));
+                rest = &rest[written..];
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Writes as many items as there is room for, and waits only if there is none.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, items: &[T]) -> Poll<usize> {
+        if items.is_empty() {
+            return Poll::Ready(0);
+        }
+        let room = ready!(self.poll_room(cx, 1));
+        let room = if room < items.len() as u64 { self.room_for(items.len()) } else { items.len() };
+        let count = room.min(items.len());
+        self.copy_in(&items[..count]);
+        Poll::Ready(count)
+    }
+
+    /// Writes as many items as there is room for now, and says how many.
+    #[inline]
+    pub fn try_write(&mut self, items: &[T]) -> usize {
+        if !self.cursor.knows_of_room(items.len() as u64) {
+            return self.try_write_some(items);
+        }
+        self.copy_in(items);
+        items.len()
+    }
+
+    #[inline(never)]
+    fn try_write_some(&mut self, items: &[T]) -> usize {
+        let room = self.room_for(items.len());
+        let items = items.get(..room).unwrap_or(items);
+        self.copy_in(items);
+        items.len()
+    }
+
+    /// Writes a chunk, now and as a whole or not at all.
+    ///
+    /// # Errors
+    /// [`ChunkError`] when it does not fit, now or ever.
+    #[inline]
+    pub fn try_write_all(&mut self, chunk: &[T]) -> Result<(), ChunkError> {
+        let room = self.room_for_all(chunk.len());
+        if room < chunk.len() {
+            return Err(self.no_room(chunk.len(), room));
+        }
+        self.copy_in(chunk);
+        Ok(())
+    }
+
+    /// Writes items from a thread that may block.
+    ///
+    /// # Panics
+    /// On a scheduler's thread, which must not block.
+    pub fn blocking_write(&mut self, items: &[T]) {
+        let mut rest = items;
+        while !rest.is_empty() {
+            let written = self.try_write(rest);
+            rest = &rest[written..];
+            if !rest.is_empty() {
+                self.block_for_room(1);
+            }
+        }
+    }
+
+    #[cold]
+    fn no_room(&self, chunk: usize, room: usize) -> ChunkError {
+        let capacity = self.capacity();
+        if chunk > capacity { ChunkError::TooLarge { chunk, capacity } } else { ChunkError::Full { chunk, room } }
+    }
+
+    #[inline]
+    fn copy_in(&mut self, items: &[T]) {
+        // SAFETY: there is room for them, so no reader may read these slots.
+        unsafe { self.ring.slots.copy_in(self.cursor.head(), items) };
+        self.publish(items.len());
+    }
+}
+
+impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
+    /// Gives the place of the next `count` items, to write them there without a copy.
+    ///
+    /// # Errors
+    /// [`ChunkError`] when there is no room for so many, now or ever.
+    #[inline]
+    pub fn try_grant(&mut self, count: usize) -> Result<Grant<'_, T>, ChunkError> {
+        let room = self.room_for_all(count);
+        if room < count {
+            return Err(self.no_room(count, room));
+        }
+        Ok(Grant { writer: self, count })
+    }
+
+    /// The same, and waits for room.
+    ///
+    /// # Errors
+    /// [`ChunkError::TooLarge`] when the ring is smaller.
+    pub async fn grant(&mut self, count: usize) -> Result<Grant<'_, T>, ChunkError> {
+        if count > self.capacity() {
+            return Err(self.no_room(count, 0));
+        }
+        poll_fn(|cx| self.poll_room(cx, count as u64)).await;
+        Ok(Grant { writer: self, count })
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Writer<T> {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.ring.cursors.end(Ended::Cut);
+        }
+    }
+}
+
+/// The place of items that are to be written; dropping it writes none.
+///
+/// It holds what was there a lap ago, or the default.
+pub struct Grant<'a, T: Send + Sync + 'static> {
+    writer: &'a mut Writer<T>,
+    count: usize,
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Grant<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl<T: Copy + Default + Send + Sync + 'static> Grant<'_, T> {
+    /// The place, in two parts where it goes round the end of the ring.
+    #[inline]
+    pub fn slices(&mut self) -> (&mut [T], &mut [T]) {
+        // SAFETY: there is room for them, so no reader may read these slots, and the grant holds the only writer.
+        unsafe { self.writer.ring.slots.to_fill(self.writer.cursor.head(), self.count) }
+    }
+
+    /// Writes the first `count` of them, all at most.
+    #[inline]
+    pub fn commit(mut self, count: usize) {
+        let count = count.min(self.count);
+        // Slots that nobody has looked at hold nothing yet.
+        let _ = self.slices();
+        self.writer.publish(count);
+    }
+}

@@ -1,0 +1,478 @@
+//! A running runtime: its schedulers, what they share, and how it starts and ends.
+
+#![expect(unsafe_code, reason = "takes the process table apart after the last scheduler has ended")]
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_deque::{Injector, Worker};
+
+use crate::cell::{CONGESTED, Cell, pinned_to};
+use crate::config::{Config, StartError};
+use crate::engines::Engines;
+use crate::error::SpawnError;
+use crate::events::Events;
+use crate::exit::ExitReason;
+use crate::groups::Groups;
+use crate::handle::Handle;
+use crate::holdings::{Held, Holdings, Released};
+use crate::mailbox::{NodeDepot, NodePool};
+use crate::parking::Parking;
+use crate::pid::Pid;
+use crate::ring::view::Streams;
+use crate::scheduler::{Local, SchedulerShared};
+use crate::signal::References;
+use crate::slab::{Slab, Slot};
+use crate::spawn::Unsettled;
+use crate::stock::{Depot, Stock};
+use crate::stores::Stores;
+use crate::supervisor::strain::Strains;
+use crate::supervisor::tree::Tree;
+use crate::ticker::Tickers;
+use crate::timers::Timers;
+use crate::topic::Topics;
+use crate::{panics, sync, watch};
+
+/// What all threads of a runtime share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) started: Instant,
+    pub(crate) slab: Slab,
+    pub(crate) slots: Depot<Slot>,
+    pub(crate) nodes: NodeDepot,
+    pub(crate) injector: Injector<Slot>,
+    pub(crate) schedulers: Vec<Arc<SchedulerShared>>,
+    pub(crate) parking: Parking,
+    pub(crate) holdings: Holdings,
+    pub(crate) references: References,
+    pub(crate) events: Events,
+    pub(crate) strains: Strains,
+    pub(crate) timers: Timers,
+    pub(crate) tickers: Arc<Tickers>,
+    pub(crate) groups: Groups,
+    pub(crate) streams: Streams,
+    pub(crate) topics: Topics,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) engines: Engines,
+    pub(crate) stores: Stores,
+    /// Slots for threads that are no schedulers.
+    outside_slots: Mutex<Stock<Slot>>,
+    pub(crate) outside_spawned: AtomicU64,
+    root_order: AtomicU64,
+    /// No processes from outside any more.
+    closing: AtomicBool,
+    /// Processes that threads outside are making just now.
+    pub(crate) unsettled: AtomicUsize,
+    /// Schedulers end.
+    stopped: AtomicBool,
+    /// Pids of processes whose poll does not return.
+    pub(crate) stuck: Mutex<Vec<Pid>>,
+    alarm: (Mutex<()>, Condvar),
+}
+
+impl Shared {
+    /// What the threads of a runtime share, and a queue for each scheduler to be.
+    pub(crate) fn new(config: Config) -> Result<(Arc<Self>, Vec<Worker<Slot>>), StartError> {
+        config.check()?;
+        panics::install();
+        let barrier = sync::prepare_heavy_barrier();
+        let queues: Vec<Worker<Slot>> = (0..config.schedulers).map(|_| Worker::new_fifo()).collect();
+        let started = Instant::now();
+        let shared = Arc::new(Self {
+            started,
+            slab: Slab::new(config.process_limit, config.schedulers + 1),
+            slots: Depot::new(),
+            nodes: NodeDepot::new(),
+            injector: Injector::new(),
+            schedulers: queues.iter().map(|queue| Arc::new(SchedulerShared::new(queue.stealer(), barrier))).collect(),
+            parking: Parking::new(),
+            holdings: Holdings::default(),
+            references: References::default(),
+            events: Events::new(started),
+            strains: Strains::default(),
+            timers: Timers::default(),
+            tickers: Arc::default(),
+            groups: Groups::default(),
+            streams: Streams::default(),
+            topics: Topics::default(),
+            tree: Arc::default(),
+            engines: Engines::default(),
+            stores: Stores::default(),
+            outside_slots: Mutex::new(Stock::new()),
+            outside_spawned: AtomicU64::new(0),
+            root_order: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            unsettled: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            stuck: Mutex::default(),
+            alarm: (Mutex::new(()), Condvar::new()),
+            config,
+        });
+        Ok((shared, queues))
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Whether any queue has something to run.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_stopped()
+            || !self.injector.is_empty()
+            || self.schedulers.iter().any(|scheduler| !scheduler.stealer.is_empty())
+    }
+
+    /// Queues a process from a thread that is no scheduler of this runtime.
+    pub(crate) fn inject(&self, slot: Slot) {
+        if let Some(home) = slot.cell().home() {
+            self.schedulers[home].is_served_from_outside();
+            return self.send_home(slot, home);
+        }
+        self.injector.push(slot);
+        Parking::announce_work();
+        if let Some(scheduler) = self.parking.pick() {
+            self.schedulers[scheduler].is_served_from_outside();
+            self.schedulers[scheduler].unpark();
+        }
+    }
+
+    /// Queues a process on the only scheduler that may run it, which is not this thread.
+    #[cold]
+    pub(crate) fn send_home(&self, slot: Slot, home: usize) {
+        self.schedulers[home].pinned.push(slot);
+        Parking::announce_work();
+        if self.parking.pick_this(home) {
+            self.schedulers[home].unpark();
+        }
+    }
+
+    pub(crate) fn wake_one(&self) {
+        if let Some(scheduler) = self.parking.pick() {
+            self.schedulers[scheduler].unpark();
+        }
+    }
+
+    /// The flags of a process that runs on one scheduler only.
+    pub(crate) fn pin(&self, scheduler: usize) -> Result<u16, SpawnError> {
+        let schedulers = self.schedulers.len();
+        if scheduler < schedulers {
+            Ok(pinned_to(scheduler))
+        } else {
+            Err(SpawnError::NoScheduler { scheduler, schedulers })
+        }
+    }
+
+    pub(crate) fn at_limit(&self) -> SpawnError {
+        SpawnError::Limit { limit: self.config.process_limit }
+    }
+
+    /// A free slot for a thread that is no scheduler. The end of the runtime waits until it is settled.
+    pub(crate) fn take_slot(self: &Arc<Self>) -> Result<(Slot, Unsettled<'_>), SpawnError> {
+        let unsettled = Unsettled::begin(self);
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(SpawnError::ShuttingDown);
+        }
+        let stock = self.outside_slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = stock.take().or_else(|| {
+            self.slab.restock(self, &stock);
+            stock.take()
+        });
+        slot.map(|slot| (slot, unsettled)).ok_or_else(|| self.at_limit())
+    }
+
+    pub(crate) fn give_slot(&self, slot: Slot) {
+        self.outside_slots.lock().unwrap_or_else(PoisonError::into_inner).give(slot);
+    }
+
+    pub(crate) fn next_root(&self) -> u64 {
+        self.root_order.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a mailbox takes one more message: it has room, and no sender waits. `own` of its bytes are those of the
+    /// message itself, which may be the one that goes beyond the limit: whoever waited for room can then not be refused.
+    #[inline]
+    pub(crate) fn has_room(&self, cell: &Cell, pending: u32, own: u32) -> bool {
+        pending.saturating_add(cell.backlog.load(Ordering::Relaxed)) < cell.capacity.load(Ordering::Relaxed)
+            && cell.mail_bytes.load(Ordering::Relaxed).saturating_sub(own) <= self.config.mailbox_bytes
+            && cell.flags.load(Ordering::Relaxed) & CONGESTED == 0
+    }
+
+    /// Whether a mailbox is empty enough for those who wait for room: half of it, so that they come in all together.
+    pub(crate) fn is_relieved(&self, cell: &Cell, pending: u32) -> bool {
+        pending.saturating_add(cell.backlog.load(Ordering::Relaxed)) <= cell.capacity.load(Ordering::Relaxed) / 2
+            && cell.mail_bytes.load(Ordering::Relaxed) <= self.config.mailbox_bytes / 2
+    }
+
+    /// Wakes everybody who waits for room in a mailbox, in the order in which they came.
+    pub(crate) fn relieve(slot: Slot, pid: Pid) {
+        for sender in Holdings::take_waiting_senders(slot, pid) {
+            // It may be the waker of an executor that is not ours.
+            panics::contain(|| sender.wake());
+        }
+    }
+
+    /// Frees what an ended process held, of which its names are free already, and tells everybody whom its end concerns.
+    ///
+    /// Gives back the box, which is empty then.
+    pub(crate) fn part_with(&self, pid: Pid, mut released: Released, exit: Option<&ExitReason>) -> Box<Held> {
+        let rare = released.rare.map(|mut rare| {
+            self.forget_timers(std::mem::take(&mut rare.timers));
+            self.leave_all(pid, &rare.memberships);
+            rare
+        });
+        self.part(pid, &mut released.held, exit.unwrap_or(&ExitReason::Normal));
+        let Some(rare) = rare else { return released.held };
+        for watcher in rare.watchers {
+            // A watcher that has gone away needs no answer.
+            panics::contain(|| drop(watcher.send(exit.cloned().unwrap_or(ExitReason::Normal))));
+        }
+        for sender in rare.waiting_senders {
+            panics::contain(|| sender.wake());
+        }
+        released.held
+    }
+
+    /// Whether `pid` is alive.
+    pub(crate) fn is_alive(&self, pid: Pid) -> bool {
+        self.slab.slot(pid).is_some_and(|slot| {
+            slot.cell().generation.load(Ordering::Acquire) == pid.generation() && !slot.cell().gate.is_closed()
+        })
+    }
+
+    pub(crate) fn spawned(&self) -> u64 {
+        let inside = self.schedulers.iter().map(|scheduler| scheduler.counters.spawned.load(Ordering::Relaxed));
+        self.outside_spawned.load(Ordering::Relaxed) + inside.sum::<u64>()
+    }
+
+    pub(crate) fn exited(&self) -> u64 {
+        self.schedulers.iter().map(|scheduler| scheduler.counters.exited.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Spawns and ends, of about one moment and never with more ends than spawns.
+    pub(crate) fn spawned_and_exited(&self) -> (u64, u64) {
+        let mut exited = self.exited();
+        for _ in 0..4 {
+            let spawned = self.spawned();
+            let after = self.exited();
+            // A reader that was interrupted in between looks again: the difference would be off by what it slept through.
+            if after - exited <= TORN_READ {
+                return (spawned.max(exited), exited);
+            }
+            exited = after;
+        }
+        (self.spawned().max(exited), exited)
+    }
+
+    /// Processes alive.
+    pub(crate) fn live(&self) -> u64 {
+        let (spawned, exited) = self.spawned_and_exited();
+        spawned - exited
+    }
+
+    /// Waits until `until` or until the runtime stops; true if it stopped.
+    pub(crate) fn wait_for_stop(&self, until: Instant) -> bool {
+        let mut guard = self.alarm.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.is_stopped() || left.is_zero() {
+                return self.is_stopped();
+            }
+            guard = self.alarm.1.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        let guard = self.alarm.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stopped.store(true, Ordering::SeqCst);
+        self.alarm.1.notify_all();
+        drop(guard);
+        for scheduler in &self.schedulers {
+            scheduler.unpark();
+        }
+    }
+}
+
+/// A runtime; dropping it kills what still lives and ends its threads.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let echo = runtime.spawn(|ctx| async move {
+///     let (from, text) = ctx.receive_of::<(rusm_runtime::Pid, String)>().await;
+///     ctx.send(from, text).await;
+/// })?;
+/// runtime.spawn(move |ctx| async move {
+///     ctx.send(echo, (ctx.pid(), "hello".to_owned())).await;
+///     tell.send(ctx.receive_of::<String>().await)
+/// })?;
+/// assert_eq!(told.recv()?, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Runtime {
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How a shutdown went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shutdown {
+    /// Processes that ended only because they were killed.
+    pub killed: u64,
+    /// Processes inside a poll that did not return; their schedulers' threads could not be ended.
+    pub stuck: Vec<Pid>,
+}
+
+/// Ends between two reads of the counters that no uninterrupted reader sees: some microseconds of the fastest storm.
+const TORN_READ: u64 = 200;
+
+/// How long killed processes may take to notice, before their schedulers count as stuck.
+const KILL_GRACE: Duration = Duration::from_secs(1);
+/// A deadline that never comes.
+const FAR: Duration = Duration::from_hours(30 * 365 * 24);
+/// Looks for the end of processes before it is waited for asleep.
+const QUICK_LOOKS: u32 = 200;
+
+impl Runtime {
+    /// Starts the schedulers.
+    ///
+    /// # Errors
+    /// [`StartError`] for a value out of its range, or when the system refuses a thread.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        let (shared, queues) = Shared::new(config)?;
+        let mut runtime = Self { handle: Handle::new(Arc::clone(&shared)), threads: Vec::new() };
+        for (id, queue) in queues.into_iter().enumerate() {
+            let reactor = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1).build()?;
+            let shared = Arc::clone(&shared);
+            let body = move || Local::run(&shared, id, queue, &reactor);
+            runtime.threads.push(Builder::new().name(format!("rusm-sched-{id}")).spawn(body)?);
+        }
+        let body = move || watch::run(&shared);
+        runtime.threads.push(Builder::new().name("rusm-watch".to_owned()).spawn(body)?);
+        Ok(runtime)
+    }
+
+    /// Ends all processes, those started from outside one by one in reverse order of their start, and the schedulers.
+    ///
+    /// Processes are asked first; whoever still lives after `deadline` is killed.
+    pub fn shutdown(mut self, deadline: Duration) -> Shutdown {
+        self.end(deadline)
+    }
+
+    fn end(&mut self, deadline: Duration) -> Shutdown {
+        let shared = Arc::clone(&self.handle.shared);
+        if self.threads.is_empty() {
+            return Shutdown::default();
+        }
+        shared.closing.store(true, Ordering::SeqCst);
+        let until = Instant::now() + deadline.min(FAR);
+        // Whoever is making a process may take its time, and may be the one who ends the runtime.
+        wait_until(Instant::now() + KILL_GRACE, || shared.unsettled.load(Ordering::SeqCst) == 0);
+        while let Some(root) = shared.holdings.newest_root() {
+            shared.exit(None, root, ExitReason::Shutdown);
+            if !wait_until(until, || !shared.is_alive(root) && shared.holdings.newest_root() != Some(root)) {
+                break;
+            }
+        }
+        for_each_live(&shared, |pid| shared.exit(None, pid, ExitReason::Shutdown));
+        wait_until(until, || shared.live() == 0);
+        let killed = shared.live();
+        for_each_live(&shared, |pid| shared.exit(None, pid, ExitReason::Killed));
+        wait_until(Instant::now() + KILL_GRACE, || shared.live() == 0);
+        shared.stop();
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.extend(shared.timers.stop());
+        threads.extend(shared.tickers.stop());
+        let ended = wait_until(Instant::now() + KILL_GRACE, || threads.iter().all(JoinHandle::is_finished));
+        if !ended {
+            // A thread inside an endless poll cannot be ended. It keeps what it shares; nothing is freed under it.
+            return Shutdown {
+                killed,
+                stuck: shared.schedulers.iter().filter_map(|scheduler| scheduler.running()).collect(),
+            };
+        }
+        for thread in threads {
+            // Schedulers catch the panics of processes; one of their own was reported by the panic hook.
+            drop(thread.join());
+        }
+        bury(&shared);
+        Shutdown { killed, stuck: Vec::new() }
+    }
+}
+
+/// Frees what the threads of a stopped runtime left.
+pub(crate) fn bury(shared: &Arc<Shared>) {
+    for slot in shared.slab.slots() {
+        if slot.cell().gate.is_closed() {
+            continue;
+        }
+        let pid = slot.pid();
+        let taken = slot.cell().gate.close();
+        // SAFETY: the threads have ended, so nobody else owns the body of this process, whose future is still there.
+        unsafe {
+            let body = slot.body();
+            panics::contain(|| drop(body.drop_future()));
+            let mut backlog = body.backlog.get();
+            backlog.append(taken.newest(), pid.generation());
+            while let Some(letter) = backlog.pop() {
+                panics::contain(|| drop(letter));
+            }
+        }
+        if let Some(released) = shared.holdings.release(slot, pid) {
+            shared.part_with(pid, released, Some(&ExitReason::Killed));
+        }
+    }
+    // Handles may outlive this, and so would what the topics are to tell in their drop.
+    shared.topics.end();
+    shared.call_the_rest();
+    NodePool::clear(&shared.nodes);
+    // SAFETY: every gate is closed and the threads have ended.
+    unsafe { shared.slab.release() };
+}
+
+pub(crate) fn for_each_live(shared: &Shared, act: impl Fn(Pid)) {
+    for slot in shared.slab.slots() {
+        if !slot.cell().gate.is_closed() {
+            act(slot.pid());
+        }
+    }
+}
+
+/// Waits for `done`, which mostly takes microseconds and then is looked for every millisecond; false if it was not done in
+/// time.
+fn wait_until(until: Instant, done: impl Fn() -> bool) -> bool {
+    let mut looks = 0;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        if looks < QUICK_LOOKS {
+            looks += 1;
+            std::thread::yield_now();
+        } else {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
+    }
+}

@@ -1,0 +1,306 @@
+//! What runs next on a scheduler: its own shortcut and queue, the injector, and what it can steal.
+
+#![expect(unsafe_code, reason = "reads slots back from the place of the next to run")]
+
+use std::ops::Not;
+use std::sync::atomic::Ordering;
+
+use crossbeam_deque::Steal;
+
+use super::{Local, wake};
+use crate::cell::{Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, bump};
+use crate::chance::Chance;
+use crate::gate::{Phase, Taken};
+use crate::holdings::Holdings;
+use crate::panics;
+use crate::parking::Parking;
+use crate::slab::Slot;
+
+/// Receivers run in a row from the one-slot shortcut before the queue has its turn.
+const HOT_STREAK: u32 = 16;
+/// Polls between two looks into the injector while there is other work.
+const INJECTOR_POLLS: u32 = 61;
+/// The same for processes that only this scheduler may run.
+const PINNED_POLLS: u32 = 8;
+/// A slice of no more was one of long polls.
+const FEW_POLLS: u32 = 8;
+/// Rounds of waiting for others who send work time and again: longer than a turn of their reactor.
+const FED_SPIN_ROUNDS: u32 = 2_000;
+
+impl Local {
+    /// The next process to run.
+    #[inline]
+    pub(super) fn next_slot(&self) -> Option<Slot> {
+        if let Some(chance) = &self.chance {
+            return self.drawn(chance);
+        }
+        let ticks = self.ticks.get().wrapping_add(1);
+        self.ticks.set(ticks);
+        if ticks.is_multiple_of(INJECTOR_POLLS)
+            && let Some(slot) = self.injected()
+        {
+            return Some(slot);
+        }
+        if ticks.is_multiple_of(PINNED_POLLS)
+            && let Some(slot) = self.pinned()
+        {
+            return Some(slot);
+        }
+        if self.hot_streak.get() < HOT_STREAK
+            && let Some(slot) = self.take_next()
+        {
+            self.hot_streak.set(self.hot_streak.get() + 1);
+            return Some(slot);
+        }
+        self.hot_streak.set(0);
+        self.queue
+            .pop()
+            .or_else(|| self.take_next())
+            .or_else(|| self.pinned())
+            .or_else(|| self.injected())
+            .or_else(|| if self.fed.get() { None } else { self.stolen() })
+    }
+
+    /// Begins the turn of a process.
+    #[inline]
+    pub(super) fn begin_run(slot: Slot) -> Taken {
+        let cell = slot.cell();
+        // First, for senders on other cores write to the same cache line: a look before would fetch it twice.
+        let taken = cell.gate.begin_run();
+        if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
+            Self::wake_within(slot, taken);
+        }
+        taken
+    }
+
+    /// Wakes what waits inside of the process by wakers of its own where mail came, or its turn has come again; the process
+    /// runs once more for it than it must.
+    #[cold]
+    fn wake_within(slot: Slot, taken: Taken) {
+        if taken.newest() == 0 && slot.cell().wait.load(Ordering::Relaxed) & WAIT_AGAIN == 0 {
+            return;
+        }
+        for waker in Holdings::take_own_wakers(slot, slot.pid()) {
+            panics::contain(|| waker.wake());
+        }
+    }
+
+    /// What the process whose turn ends waits for.
+    #[inline]
+    pub(super) fn waits(&self, cell: &Cell) -> u8 {
+        let wait = self.wait.get();
+        if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
+            return self.waits_within(cell, wait);
+        }
+        cell.wait.store(wait, Ordering::Relaxed);
+        wait
+    }
+
+    /// The same where something waits inside of it by a waker of its own: that waits on, whether this poll came to it or not.
+    #[cold]
+    fn waits_within(&self, cell: &Cell, wait: u8) -> u8 {
+        let again = if self.woken.get() { WAIT_AGAIN } else { 0 };
+        cell.wait.store(wait | WAIT_RECEIVE | again, Ordering::Relaxed);
+        wait | WAIT_RECEIVE
+    }
+
+    /// Whoever runs has taken its time: the clock is read soon, so that timers need not wait for a whole slice of such polls.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn poll_is_long(&self) {
+        if let Some(slot) = self.current.get() {
+            self.stopwatch.is_long(slot);
+        }
+    }
+
+    /// Has every other one of the slices that follow long polls begin elsewhere than at the queue: counted in polls alone,
+    /// what lies in the injector would wait for dozens of them.
+    pub(super) fn slice_ends_after(&self, polls: u32) {
+        if polls > FEW_POLLS {
+            return;
+        }
+        let slices = self.long_slices.get().wrapping_add(1);
+        self.long_slices.set(slices);
+        let next = [INJECTOR_POLLS, 1, PINNED_POLLS, 1][slices as usize % 4];
+        self.ticks.set(next - 1);
+    }
+
+    /// A process that the seed chose among all that could run.
+    #[cold]
+    fn drawn(&self, chance: &Chance) -> Option<Slot> {
+        while let Some(slot) = self.injected().or_else(|| self.queue.pop()).or_else(|| self.pinned()) {
+            chance.push(slot);
+        }
+        // What is due at this instant fires before those whom the same instant woke, or after some of them.
+        if chance.flips() {
+            self.shared.fire_due();
+        }
+        chance.draw()
+    }
+
+    #[inline]
+    fn take_next(&self) -> Option<Slot> {
+        // SAFETY: the place holds slots of this runtime, which runs.
+        unsafe { Slot::from_ptr(self.me.next.take()) }
+    }
+
+    /// A process that only this scheduler may run; in the queue it could be stolen, so it is taken alone.
+    #[inline]
+    fn pinned(&self) -> Option<Slot> {
+        self.me.pinned.is_empty().not().then(|| insist(|| self.me.pinned.steal())).flatten()
+    }
+
+    #[cold]
+    fn injected(&self) -> Option<Slot> {
+        insist(|| self.shared.injector.steal_batch_and_pop(&self.queue))
+    }
+
+    #[cold]
+    fn stolen(&self) -> Option<Slot> {
+        if !self.searching.replace(true) {
+            self.shared.parking.search();
+        }
+        let schedulers = &self.shared.schedulers;
+        let start = self.ticks.get() as usize;
+        for victim in (0..schedulers.len()).map(|offset| (start + offset) % schedulers.len()) {
+            if victim == self.id {
+                continue;
+            }
+            let before = self.queue.len();
+            if let Steal::Success(slot) = schedulers[victim].stealer.steal_batch_and_pop(&self.queue) {
+                bump(&self.me.counters.steals, 1 + (self.queue.len() - before) as u64);
+                return Some(slot);
+            }
+            // SAFETY: as in `take_next`.
+            if let Some(slot) = unsafe { Slot::from_ptr(schedulers[victim].next.steal()) } {
+                bump(&self.me.counters.steals, 1);
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Waits a little for what other schedulers send, without taking anything from them; false if nothing came.
+    ///
+    /// What lies in their queues is not for this one: it must not be waited for here, where nothing is stolen. Nor is what
+    /// comes from outside, such as the ticks of a ticker: it ends the wait and promises nothing.
+    pub(super) fn await_feed(&self) -> bool {
+        let came = (0..FED_SPIN_ROUNDS).any(|round| {
+            std::hint::spin_loop();
+            !self.me.pinned.is_empty()
+                || (round % 32 == 31 && (!self.shared.injector.is_empty() || self.shared.is_stopped()))
+        });
+        came && self.shared.injector.is_empty() && !self.me.was_served_from_outside()
+    }
+
+    /// Queues a process on this scheduler; a `hot` one runs next.
+    #[inline]
+    pub(crate) fn enqueue(&self, slot: Slot, hot: bool) {
+        let home = slot.cell().home();
+        if let Some(home) = home.filter(|home| *home != self.id) {
+            return self.shared.send_home(slot, home);
+        }
+        if self.reacting.get() {
+            self.wake_loop();
+        }
+        if let Some(chance) = &self.chance {
+            return chance.push(slot);
+        }
+        if home.is_some() {
+            return self.me.pinned.push(slot);
+        }
+        let queued = if hot { self.put_next(slot) } else { Some(slot) };
+        if let Some(slot) = queued {
+            self.queue.push(slot);
+            if self.shared.parking.might_wake() {
+                self.wake_for_queue();
+            }
+        }
+    }
+
+    /// Wakes another scheduler for what was just queued here, unless this one runs it within microseconds: it is the only
+    /// process in the queue, and no poll is under way, or one that is about to end. To wake another for it would double what
+    /// a spawn or a wake-up costs.
+    fn wake_for_queue(&self) {
+        let runs_soon = self.current.get().is_none() || self.brief.get();
+        if runs_soon && self.queue.len() == 1 {
+            self.owed.set(true);
+        } else {
+            self.shared.wake_one();
+        }
+    }
+
+    /// Wakes another scheduler after all if something else is to run before the process that nobody was woken for.
+    #[inline]
+    pub(crate) fn pay_wake(&self) {
+        if self.owed.get() {
+            self.owed.set(false);
+            if !self.queue.is_empty() {
+                Parking::announce_work();
+                self.shared.wake_one();
+            }
+        }
+    }
+
+    /// Has the running process spawn its next one without waking another scheduler: its poll ends right after that, or
+    /// it pays the wake before it goes on.
+    pub(crate) fn spawns_and_returns(&self) {
+        self.pay_wake();
+        self.brief.set(true);
+    }
+
+    /// Notes that the running process waits with a timeout and has set no timer.
+    #[inline]
+    pub(crate) fn list_waiting(&self, slot: Slot) {
+        self.wait.set(self.wait.get() | WAIT_LISTED);
+        let mut listed = self.listed.take();
+        if listed.last() != Some(&slot) {
+            listed.push(slot);
+        }
+        self.listed.set(listed);
+    }
+
+    /// Wakes the processes that still wait as they were listed, so that they set their timers; false if there are none.
+    pub(super) fn rouse_listed(&self) -> bool {
+        let mut listed = self.listed.take();
+        let mut any = false;
+        for slot in listed.drain(..) {
+            // Read without the gate: one that has moved on meanwhile is polled once too often, which is harmless. Its last
+            // wait was noted on this thread, or it was listed again where it was noted.
+            let cell = slot.cell();
+            if cell.wait.load(Ordering::Relaxed) & WAIT_LISTED != 0 && cell.gate.phase() == Phase::Parked {
+                wake(slot);
+                any = true;
+            }
+        }
+        self.listed.set(listed);
+        any
+    }
+
+    #[cold]
+    fn wake_loop(&self) {
+        self.reacting.set(false);
+        self.rise();
+        if let Some(waker) = self.loop_waker.take() {
+            waker.wake_by_ref();
+            self.loop_waker.set(Some(waker));
+        }
+    }
+
+    /// Makes `slot` the next to run; whoever was that goes to the queue.
+    #[inline]
+    fn put_next(&self, slot: Slot) -> Option<Slot> {
+        // SAFETY: as in `take_next`.
+        unsafe { Slot::from_ptr(self.me.next.put(slot.as_ptr())) }
+    }
+}
+
+/// Tries until it is known whether there is something.
+fn insist(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
+    loop {
+        match steal() {
+            Steal::Success(slot) => return Some(slot),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! From a thread to a scheduler: its state, its seat in the thread, and its loop as a task of its reactor.
+
+use std::cell::Cell as Plain;
+use std::future::poll_fn;
+use std::ptr;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crossbeam_deque::Worker;
+use tokio::task::JoinError;
+
+use super::{LOCAL, Local, local};
+use crate::chance::Chance;
+use crate::events::EVENTS_PER_SLICE;
+use crate::mailbox::NodePool;
+use crate::panics;
+use crate::realtime::Stand;
+use crate::ring::turn::Turn;
+use crate::runtime::Shared;
+use crate::slab::Slot;
+use crate::stock::Stock;
+use crate::stopwatch::Stopwatch;
+
+/// Makes a thread a scheduler until it is dropped.
+struct Seat(*const Local);
+
+impl Seat {
+    fn take(local: &Local) -> Self {
+        Self(LOCAL.with(|seat| seat.replace(ptr::from_ref(local))))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        LOCAL.with(|seat| seat.set(self.0));
+    }
+}
+
+impl Local {
+    fn new(shared: &Arc<Shared>, id: usize, queue: Worker<Slot>, chance: Option<Chance>) -> Self {
+        Self {
+            id,
+            me: Arc::clone(&shared.schedulers[id]),
+            queue,
+            chance,
+            slots: Stock::new(),
+            nodes: NodePool::new(),
+            held: Plain::default(),
+            stopwatch: Stopwatch::new(shared.started, id as u32 + 1),
+            current: Plain::new(None),
+            wait: Plain::new(0),
+            woken: Plain::new(false),
+            signalled: Plain::new(false),
+            budget: Plain::new(0),
+            turn: Turn::new(),
+            hot_streak: Plain::new(0),
+            reacting: Plain::new(true),
+            loop_waker: Plain::new(None),
+            next_reference: Plain::new(0),
+            listed: Plain::default(),
+            owed: Plain::new(false),
+            brief: Plain::new(false),
+            first: Plain::new(true),
+            events_left: Plain::new(EVENTS_PER_SLICE),
+            now_ms: Plain::new(0),
+            ticks: Plain::new(0),
+            long_slices: Plain::new(0),
+            spins: Plain::new(0),
+            fed: Plain::new(false),
+            slept_at_ns: Plain::new(0),
+            searching: Plain::new(false),
+            asleep: Plain::new(false),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// The body of a scheduler's thread.
+    pub(crate) fn run(shared: &Arc<Shared>, id: usize, queue: Worker<Slot>, reactor: &tokio::runtime::Runtime) {
+        Stand::Back.take();
+        Self::drive(shared, id, queue, None, reactor, async {});
+    }
+
+    /// Makes this thread a scheduler until the runtime stops, with `beside` in the same reactor; gives what that gave.
+    pub(crate) fn drive<T>(
+        shared: &Arc<Shared>,
+        id: usize,
+        queue: Worker<Slot>,
+        chance: Option<Chance>,
+        reactor: &tokio::runtime::Runtime,
+        beside: impl Future<Output = T>,
+    ) -> T {
+        let local = Self::new(shared, id, queue, chance);
+        let seat = Seat::take(&local);
+        let work = tokio::task::unconstrained(poll_fn(|cx| match self::local() {
+            Some(local) => local.slice(cx),
+            None => Poll::Ready(()),
+        }));
+        let (given, ended) = reactor.block_on(async {
+            let work = reactor.spawn(work);
+            let given = beside.await;
+            (given, work.await)
+        });
+        local.slots.spill(&shared.slots, 0);
+        drop(seat);
+        hear(id, ended);
+        given
+    }
+}
+
+/// Panics aloud if a scheduler's loop did: it catches every panic of a process, so the fault is the runtime's own, and what
+/// lay on this thread runs no more. While it was a scheduler the hook kept the panic to itself.
+fn hear(id: usize, ended: Result<(), JoinError>) {
+    let Err(error) = ended else { return };
+    match error.try_into_panic() {
+        Ok(payload) => panic!("scheduler {id} ended by a fault of the runtime: {}", panics::reason(payload)),
+        Err(error) => panic!("scheduler {id} ended by a fault of the runtime: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_scheduler_that_panics_is_heard() {
+        let reactor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ended = reactor.block_on(reactor.spawn(async { panic!("of its own") }));
+
+        let heard = catch_unwind(AssertUnwindSafe(|| hear(3, ended))).unwrap_err();
+
+        let heard = *heard.downcast::<String>().unwrap();
+        assert!(heard.starts_with("scheduler 3 ended by a fault of the runtime: panic"), "{heard}");
+        assert!(heard.ends_with(": of its own"), "{heard}");
+        hear(3, Ok(()));
+    }
+}

@@ -1,0 +1,280 @@
+//! Servers: processes that keep a state and answer requests about it, as OTP's `gen_server` does.
+//!
+//! ```text
+//!   ServerRef::call ─▶ Request ─▶ handle_call ─▶ ReplyTo::send, now or later
+//!   ServerRef::cast ─▶ Cast ────▶ handle_cast
+//!   anything else ──────────────▶ handle_info
+//!   ServerRef::stop, Flow::Stop, the parent's exit ─▶ terminate
+//! ```
+//!
+//! A server traps exits only if its `init` says so; then its parent's exit ends it by `terminate`, and other exit signals
+//! come to `handle_info`. A panic ends it without `terminate`: what must happen then belongs into a `Drop`.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::call::{Answer, CallError, Caller, ReplyTo, Request};
+use crate::context::Context;
+use crate::error::TrySendError;
+use crate::exit::ExitReason;
+use crate::handle::Handle;
+use crate::message::Message;
+use crate::pid::Pid;
+use crate::signal::Exit;
+use crate::starting::{InitError, Starting};
+use crate::supervisor::ChildSpec;
+
+/// What a server does after it has handled a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It waits for the next one.
+    Continue,
+    /// It terminates and ends with this reason.
+    Stop(ExitReason),
+}
+
+/// A process that keeps a state and answers requests about it.
+///
+/// ```
+/// use std::time::Duration;
+/// use rusm_runtime::server::{Flow, Server, ServerRef};
+/// use rusm_runtime::{Config, Context, ExitReason, ReplyTo, Runtime};
+///
+/// struct Counter(u64);
+///
+/// impl Server for Counter {
+///     type Args = u64;
+///     type Call = ();
+///     type Reply = u64;
+///     type Cast = u64;
+///
+///     async fn init(_: &Context, first: u64) -> Result<Self, ExitReason> {
+///         Ok(Self(first))
+///     }
+///
+///     async fn handle_call(&mut self, ctx: &Context, (): (), reply: ReplyTo<u64>) -> Flow {
+///         reply.send(ctx, self.0);
+///         Flow::Continue
+///     }
+///
+///     async fn handle_cast(&mut self, _: &Context, more: u64) -> Flow {
+///         self.0 += more;
+///         Flow::Continue
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (give, take) = std::sync::mpsc::channel();
+/// runtime.spawn(|ctx| async move {
+///     let counter: ServerRef<Counter> = ServerRef::start_link(&ctx, 40).await.expect("it starts");
+///     counter.cast(&ctx, 2).await;
+///     give.send(counter.call(&ctx, (), Duration::from_secs(5)).await)
+/// })?;
+/// assert_eq!(take.recv()?, Ok(42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Server: Sized + Send + 'static {
+    /// What `init` gets.
+    type Args: Send + 'static;
+    /// What is asked.
+    type Call: Send + 'static;
+    /// What is answered.
+    type Reply: Send + 'static;
+    /// What is told without an answer.
+    type Cast: Send + 'static;
+
+    /// Makes the state; whoever starts the server waits for it.
+    ///
+    /// # Errors
+    /// The reason why the server does not start.
+    fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<Self, ExitReason>> + Send;
+
+    /// Answers a request, or keeps `reply` and answers later.
+    fn handle_call(
+        &mut self,
+        ctx: &Context,
+        request: Self::Call,
+        reply: ReplyTo<Self::Reply>,
+    ) -> impl Future<Output = Flow> + Send;
+
+    /// Takes note of what it is told.
+    fn handle_cast(&mut self, ctx: &Context, request: Self::Cast) -> impl Future<Output = Flow> + Send;
+
+    /// Handles any other message, such as a [`Down`](crate::Down); by default it is dropped.
+    fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Flow> + Send {
+        async move {
+            tracing::debug!(server = %ctx.pid(), ?message, "not for this server");
+            Flow::Continue
+        }
+    }
+
+    /// Cleans up before an end that is no panic and no exit signal that was not trapped.
+    fn terminate(self, ctx: &Context, reason: &ExitReason) -> impl Future<Output = ()> + Send {
+        let _ = (self, ctx, reason);
+        async {}
+    }
+}
+
+/// A message of [`ServerRef::cast`].
+struct Cast<T>(T);
+
+/// A message of [`ServerRef::stop`].
+struct Stop(ExitReason);
+
+/// A server, for those who ask it something; as small as a pid.
+pub struct ServerRef<S> {
+    pid: Pid,
+    kind: PhantomData<fn() -> S>,
+}
+
+impl<S: Server> ServerRef<S> {
+    /// The server of this pid; one that is no `S` never answers.
+    pub const fn of(pid: Pid) -> Self {
+        Self { pid, kind: PhantomData }
+    }
+
+    /// Its pid.
+    pub const fn pid(self) -> Pid {
+        self.pid
+    }
+
+    /// Starts a server that is linked to this process, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason of `init`.
+    pub async fn start_link(ctx: &Context, args: S::Args) -> Result<Self, InitError> {
+        ctx.start_link(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
+    }
+
+    /// Starts a server from outside, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason of `init`.
+    pub async fn start(runtime: &Handle, args: S::Args) -> Result<Self, InitError> {
+        runtime.start(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
+    }
+
+    /// Asks, and waits for the reply, but not longer than `timeout`; see [`Context::call`].
+    ///
+    /// # Errors
+    /// [`CallError`] for a server that is dead or ends meanwhile, the caller itself, and after the timeout.
+    pub async fn call(self, ctx: &Context, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
+        ctx.call(self.pid, request, timeout).await
+    }
+
+    /// Asks, also from outside, and waits for the reply however long that takes.
+    ///
+    /// # Errors
+    /// [`CallError`] for a server that is dead or ends meanwhile, and the caller itself.
+    pub async fn request(self, by: &impl Caller, request: S::Call) -> Result<S::Reply, CallError> {
+        by.request(self.pid, request).await
+    }
+
+    /// Tells, and waits while the server's mailbox is full; to a server that has ended it vanishes.
+    pub async fn cast(self, ctx: &Context, request: S::Cast) {
+        ctx.send(self.pid, Cast(request)).await;
+    }
+
+    /// Tells, now or not at all.
+    ///
+    /// # Errors
+    /// [`TrySendError`] says why not.
+    pub fn try_cast(self, ctx: &Context, request: S::Cast) -> Result<(), TrySendError> {
+        ctx.try_send(self.pid, Cast(request))
+    }
+
+    /// Asks the server to end when it has handled what it was sent before, and waits for that.
+    ///
+    /// # Errors
+    /// [`CallError`] when it does not end in time, has ended already, or ends with another reason.
+    pub async fn stop(self, ctx: &Context, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
+        let to = self.pid;
+        if to == ctx.pid() {
+            return Err(CallError::Oneself { pid: to });
+        }
+        let wanted = reason.clone();
+        let stopped = async {
+            let end = Answer::<()>::of(ctx, to);
+            ctx.send(to, Stop(reason)).await;
+            match end.await {
+                Err(reason) if reason != wanted => Err(CallError::ended(to, reason)),
+                _ => Ok(()),
+            }
+        };
+        ctx.within(timeout, stopped).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+    }
+}
+
+impl<S> Clone for ServerRef<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for ServerRef<S> {}
+
+impl<S> PartialEq for ServerRef<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl<S> Eq for ServerRef<S> {}
+
+impl<S> Hash for ServerRef<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
+
+impl<S> fmt::Debug for ServerRef<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerRef({})", self.pid)
+    }
+}
+
+impl ChildSpec {
+    /// A permanent worker that is a server, which has started when its `init` is over.
+    pub fn server<S: Server<Args: Clone + Sync>>(id: impl Into<std::sync::Arc<str>>, args: S::Args) -> Self {
+        Self::acknowledged(id, move |ctx, starting| serve::<S>(ctx, starting, args.clone()))
+    }
+}
+
+/// The body of a server.
+async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> ExitReason {
+    let mut server = match S::init(&ctx, args).await {
+        Ok(server) => server,
+        Err(reason) => return starting.refuse(&ctx, reason),
+    };
+    starting.acknowledge();
+    let parent = ctx.parent().unwrap_or(Pid::NONE);
+    loop {
+        if let Flow::Stop(reason) = handle(&mut server, &ctx, parent).await {
+            server.terminate(&ctx, &reason).await;
+            return reason;
+        }
+    }
+}
+
+/// Receives a message and hands it to whom it belongs.
+async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
+    let message = match ctx.receive().await.downcast::<Request<S::Call, S::Reply>>() {
+        Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,
+        Err(message) => message,
+    };
+    let message = match message.downcast::<Cast<S::Cast>>() {
+        Ok(Cast(request)) => return server.handle_cast(ctx, request).await,
+        Err(message) => message,
+    };
+    let message = match message.downcast::<Stop>() {
+        Ok(Stop(reason)) => return Flow::Stop(reason),
+        Err(message) => message,
+    };
+    match message.downcast_ref::<Exit>() {
+        Some(exit) if exit.from == parent || exit.from == Pid::NONE => Flow::Stop(exit.reason.clone()),
+        _ => server.handle_info(ctx, message).await,
+    }
+}

@@ -1,0 +1,273 @@
+//! State machines: servers whose answer to an event depends on a state, as OTP's `gen_statem` with `handle_event` has it.
+//!
+//! ```text
+//!   message ─▶ event ─▶ handle(state, event) ─▶ Step::Keep       the state and its timeout stay
+//!                            ▲                  Step::Next(s)    another state: postponed events come again, in order
+//!                            └── postponed ◀─── Step::Postpone   not now: again after the next change of state
+//!                                               Step::Stop(why)
+//! ```
+//!
+//! A state may have a timeout: if the machine is in it for so long, [`Event::Timeout`] comes, once. Postponed events are kept
+//! by the machine itself; who postpones what outsiders send should have a state that answers it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::call::{ReplyTo, Request};
+use crate::context::Context;
+use crate::exit::ExitReason;
+use crate::handle::Handle;
+use crate::message::Message;
+use crate::pid::Pid;
+use crate::signal::Exit;
+use crate::starting::{InitError, Starting};
+use crate::supervisor::ChildSpec;
+
+/// What a state machine is told.
+pub enum Event<M: StateMachine> {
+    /// A [`call`](Context::call) with an `M::Call`.
+    Call(M::Call, ReplyTo<M::Reply>),
+    /// A message that is an `M::Cast`.
+    Cast(M::Cast),
+    /// Any other message.
+    Info(Message),
+    /// The state's timeout.
+    Timeout,
+}
+
+/// What follows from an event.
+pub enum Step<M: StateMachine> {
+    /// The state stays, and so does the time that its timeout has left.
+    Keep,
+    /// Another state, or the same one entered anew.
+    Next(M::State),
+    /// The event comes again after the next change of state.
+    Postpone(Event<M>),
+    /// The machine ends with this reason.
+    Stop(ExitReason),
+}
+
+impl<M: StateMachine> fmt::Debug for Event<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(_, reply) => write!(f, "Call({reply:?})"),
+            Self::Cast(_) => f.write_str("Cast"),
+            Self::Info(message) => write!(f, "Info({message:?})"),
+            Self::Timeout => f.write_str("Timeout"),
+        }
+    }
+}
+
+impl<M: StateMachine> fmt::Debug for Step<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("Keep"),
+            Self::Next(_) => f.write_str("Next"),
+            Self::Postpone(event) => write!(f, "Postpone({event:?})"),
+            Self::Stop(reason) => write!(f, "Stop({reason})"),
+        }
+    }
+}
+
+/// A process that is in one of several states.
+///
+/// ```
+/// use std::time::Duration;
+/// use rusm_runtime::state_machine::{Event, StateMachine, Step, start_link};
+/// use rusm_runtime::{Config, Context, ExitReason, Runtime};
+///
+/// /// A door that closes by itself.
+/// struct Door;
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// enum State { Open, Closed }
+///
+/// impl StateMachine for Door {
+///     type Args = ();
+///     type State = State;
+///     type Call = ();
+///     type Reply = State;
+///     type Cast = State;
+///
+///     async fn init(_: &Context, (): ()) -> Result<(Self, State), ExitReason> {
+///         Ok((Self, State::Closed))
+///     }
+///
+///     async fn handle(&mut self, ctx: &Context, state: &State, event: Event<Self>) -> Step<Self> {
+///         match event {
+///             Event::Call((), reply) => {
+///                 reply.send(ctx, *state);
+///             }
+///             Event::Cast(state) => return Step::Next(state),
+///             Event::Timeout => return Step::Next(State::Closed),
+///             Event::Info(_) => {}
+///         }
+///         Step::Keep
+///     }
+///
+///     fn timeout(&self, state: &State) -> Option<Duration> {
+///         (*state == State::Open).then_some(Duration::from_secs(10))
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (give, take) = std::sync::mpsc::channel();
+/// runtime.spawn(|ctx| async move {
+///     let door = start_link::<Door>(&ctx, ()).await.expect("it starts");
+///     ctx.send(door, State::Open).await;
+///     let state: Result<State, _> = ctx.call(door, (), Duration::from_secs(5)).await;
+///     give.send(state)
+/// })?;
+/// assert_eq!(take.recv()?, Ok(State::Open));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait StateMachine: Sized + Send + 'static {
+    /// What `init` gets.
+    type Args: Send + 'static;
+    /// What the machine is in; what all states share is in `self`.
+    type State: Send + Sync + 'static;
+    /// What is asked.
+    type Call: Send + 'static;
+    /// What is answered.
+    type Reply: Send + 'static;
+    /// What is told without an answer.
+    type Cast: Send + 'static;
+
+    /// Makes the machine and its first state; whoever starts it waits for that.
+    ///
+    /// # Errors
+    /// The reason why the machine does not start.
+    fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<(Self, Self::State), ExitReason>> + Send;
+
+    /// Decides what follows from an event in a state.
+    fn handle(
+        &mut self,
+        ctx: &Context,
+        state: &Self::State,
+        event: Event<Self>,
+    ) -> impl Future<Output = Step<Self>> + Send;
+
+    /// How long the machine may stay in a state before [`Event::Timeout`] comes. Default: for ever.
+    fn timeout(&self, state: &Self::State) -> Option<Duration> {
+        let _ = state;
+        None
+    }
+
+    /// Cleans up before an end that is no panic and no exit signal that was not trapped.
+    fn terminate(self, ctx: &Context, state: Self::State, reason: &ExitReason) -> impl Future<Output = ()> + Send {
+        let _ = (self, ctx, state, reason);
+        async {}
+    }
+}
+
+/// Starts a machine that is linked to this process, and waits for its `init`.
+///
+/// # Errors
+/// [`InitError`] with the reason of `init`.
+pub async fn start_link<M: StateMachine>(ctx: &Context, args: M::Args) -> Result<Pid, InitError> {
+    ctx.start_link(|ctx, starting| run::<M>(ctx, starting, args)).await
+}
+
+/// Starts a machine from outside, and waits for its `init`.
+///
+/// # Errors
+/// [`InitError`] with the reason of `init`.
+pub async fn start<M: StateMachine>(runtime: &Handle, args: M::Args) -> Result<Pid, InitError> {
+    runtime.start(|ctx, starting| run::<M>(ctx, starting, args)).await
+}
+
+impl ChildSpec {
+    /// A permanent worker that is a state machine, which has started when its `init` is over.
+    pub fn state_machine<M: StateMachine<Args: Clone + Sync>>(
+        id: impl Into<std::sync::Arc<str>>,
+        args: M::Args,
+    ) -> Self {
+        Self::acknowledged(id, move |ctx, starting| run::<M>(ctx, starting, args.clone()))
+    }
+}
+
+/// A machine between two events.
+struct Automaton<M: StateMachine> {
+    handler: M,
+    state: M::State,
+    /// When the state's timeout comes, unless it came.
+    until: Option<Instant>,
+    /// Events for the next state, the oldest first.
+    postponed: VecDeque<Event<M>>,
+    /// Those that come again in this state.
+    again: VecDeque<Event<M>>,
+}
+
+/// The body of a state machine.
+async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -> ExitReason {
+    let (handler, state) = match M::init(&ctx, args).await {
+        Ok(made) => made,
+        Err(reason) => return starting.refuse(&ctx, reason),
+    };
+    starting.acknowledge();
+    let parent = ctx.parent().unwrap_or(Pid::NONE);
+    let until = deadline(&handler, &state);
+    let mut machine = Automaton { handler, state, until, postponed: VecDeque::new(), again: VecDeque::new() };
+    loop {
+        let step = match machine.next(&ctx).await {
+            Event::Info(message) => match message.downcast_ref::<Exit>() {
+                Some(exit) if exit.from == parent || exit.from == Pid::NONE => Step::Stop(exit.reason.clone()),
+                _ => machine.handler.handle(&ctx, &machine.state, Event::Info(message)).await,
+            },
+            event => machine.handler.handle(&ctx, &machine.state, event).await,
+        };
+        if let Step::Stop(reason) = step {
+            machine.handler.terminate(&ctx, machine.state, &reason).await;
+            return reason;
+        }
+        machine.take(step);
+    }
+}
+
+fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {
+    handler.timeout(state).and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+impl<M: StateMachine> Automaton<M> {
+    /// The next event: one that was postponed, or the timeout, or what comes.
+    async fn next(&mut self, ctx: &Context) -> Event<M> {
+        if let Some(event) = self.again.pop_front() {
+            return event;
+        }
+        let Some(until) = self.until else { return event(ctx.receive().await) };
+        let left = until.saturating_duration_since(Instant::now());
+        if !left.is_zero()
+            && let Some(message) = ctx.receive_timeout(left).await
+        {
+            return event(message);
+        }
+        self.until = None;
+        Event::Timeout
+    }
+
+    fn take(&mut self, step: Step<M>) {
+        match step {
+            Step::Next(state) => {
+                self.until = deadline(&self.handler, &state);
+                self.state = state;
+                // What was postponed first comes first, before what still waits to come again.
+                self.postponed.append(&mut self.again);
+                self.again = std::mem::take(&mut self.postponed);
+            }
+            Step::Postpone(event) => self.postponed.push_back(event),
+            Step::Keep | Step::Stop(_) => {}
+        }
+    }
+}
+
+fn event<M: StateMachine>(message: Message) -> Event<M> {
+    let message = match message.downcast::<Request<M::Call, M::Reply>>() {
+        Ok(Request { request, reply }) => return Event::Call(request, reply),
+        Err(message) => message,
+    };
+    message.downcast::<M::Cast>().map_or_else(Event::Info, Event::Cast)
+}

@@ -1,0 +1,468 @@
+//! A durable key-value store that processes, threads and guests share.
+//!
+//! ```text
+//!   put, transaction … ──▶ queue ──▶ writer: one thread, one commit and one sync for all that wait ──▶ redb ──▶ file
+//!   get, scan ─────────────────────────────────────────────────────────────────────────────────────▶ redb
+//! ```
+//!
+//! ```
+//! use rusm_runtime::store::{Store, StoreConfig};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+//! let accounts = store.bucket("accounts")?;
+//! accounts.put("ada", "10").wait()?;
+//!
+//! let from = accounts.clone();
+//! let moved = store.transaction(move |tx| {
+//!     tx.put(&from, "ada", "7")?;
+//!     tx.put(&from, "bob", "3")
+//! });
+//! moved.wait()?;
+//! assert_eq!(accounts.get("bob").wait()?.as_deref(), Some(&b"3"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Processes `.await` what threads [`wait`](Write::wait) for. A write is acknowledged when its [`Durability`] holds, and all
+//! that wait share one sync of the disk. Keys that [expire](Bucket::put_for) are invisible at once and removed later, a few
+//! at a time. After a failure of the disk, a full one among them, the store opens its file again by itself: nothing that was
+//! acknowledged as durable is lost by that.
+//!
+//! Invariant: a reader sees what a commit has left, whole, and never a part of one.
+
+mod buckets;
+mod claim;
+mod clock;
+mod config;
+mod core;
+mod disk;
+mod error;
+mod gathering;
+mod group;
+mod queue;
+mod read;
+mod tables;
+mod transaction;
+mod work;
+mod write;
+mod writer;
+
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+pub use redb::{BackendError, StorageBackend};
+use redb::{Database, ReadableDatabase, TableHandle};
+
+pub(crate) use self::claim::Claim;
+pub use self::clock::Clock;
+pub use self::config::{Durability, StoreConfig, defaults};
+pub use self::error::{OpenError, StoreError};
+pub use self::read::{Page, Read, Row};
+pub use self::transaction::Transaction;
+pub use self::write::Write;
+pub use crate::stores::{BucketReport, StorageReport};
+
+use self::buckets::BucketState;
+use self::clock::expiry_ms;
+use self::config::defaults::{KEY_BYTES_MAX, SCAN_BYTES_MAX};
+use self::core::Core;
+use self::disk::Disk;
+use self::group::Group;
+use self::transaction::contained;
+use self::work::{Operation, Request};
+use self::writer::Writer;
+use crate::handle::Handle;
+use crate::scheduler;
+use crate::stores::{KeyReport, KeysPage, KeysWish, Storage};
+
+/// Bytes of rows that an observer's page is made from.
+const BROWSE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A store that is open; cheap to clone. It is closed with its last handle.
+#[derive(Clone)]
+pub struct Store(Arc<Owner>);
+
+struct Owner {
+    core: Arc<Core>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    writer_id: ThreadId,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.0.core.disk.path()).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens the store in this file, or makes one.
+    ///
+    /// After a crash this reads all of the file to check it; call it from a thread, not from a process.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the file and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>, config: StoreConfig) -> Result<Self, OpenError> {
+        config.check()?;
+        let disk = Disk::open_file(path.as_ref(), config.cache_bytes)?;
+        Self::start(disk, config)
+    }
+
+    /// Opens a store that lies somewhere else than in a file; `name` stands for its path.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on<B: StorageBackend>(
+        name: impl Into<PathBuf>,
+        storage: impl Fn() -> std::io::Result<B> + Send + Sync + 'static,
+        config: StoreConfig,
+    ) -> Result<Self, OpenError> {
+        config.check()?;
+        let opener: disk::Opener = Box::new(move || Ok(Box::new(storage()?)));
+        Self::start(Disk::open(name.into(), opener, config.cache_bytes)?, config)
+    }
+
+    fn start(disk: Disk, config: StoreConfig) -> Result<Self, OpenError> {
+        let core = Arc::new(Core::new(config, disk));
+        let path = core.disk.path().to_owned();
+        let database = core.disk.database();
+        let has_expiring = match &database {
+            Some(database) => {
+                check_format(database, &path)?;
+                let measured = measure(&core, database).map_err(|error| OpenError::storage(path.clone(), &error));
+                measured?
+            }
+            None => false,
+        };
+        drop(database);
+        let writer = Writer::new(Arc::clone(&core), has_expiring);
+        let thread = std::thread::Builder::new().name("rusm-store".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(|error| OpenError::io(path, error))?;
+        let writer_id = thread.thread().id();
+        Ok(Self(Arc::new(Owner { core, writer: Mutex::new(Some(thread)), writer_id })))
+    }
+
+    /// A bucket, which needs not be made before it is written to.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the name is none, or there are too many buckets.
+    pub fn bucket(&self, name: &str) -> Result<Bucket, StoreError> {
+        Ok(Bucket { state: self.0.core.buckets.named(name)?, store: self.clone() })
+    }
+
+    /// Runs code that reads and writes several keys, all of it at one instant; if it returns an error, nothing of it happens.
+    ///
+    /// The code runs on the thread that writes for everybody: it must neither block nor compute for long.
+    pub fn transaction<T, E>(
+        &self,
+        code: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
+    ) -> Write<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.write(0, move |group| Transaction::run(group, code))
+    }
+
+    /// Makes everything durable that was acknowledged before.
+    pub fn sync(&self) -> Write<()> {
+        let (request, reply) = Request::sync();
+        Write::new(Arc::clone(&self.0.core), request, reply)
+    }
+
+    /// Removes some of the keys whose time is over, as the store does by itself from time to time; how many.
+    pub fn sweep(&self) -> Write<u64> {
+        let core = Arc::clone(&self.0.core);
+        self.write(0, move |group| {
+            let (swept, _) = group.sweep(&core.buckets, work::SWEEP_KEYS)?;
+            core.counters.expired.fetch_add(swept, std::sync::atomic::Ordering::Relaxed);
+            Ok(swept)
+        })
+    }
+
+    /// How the store does.
+    pub fn report(&self) -> StorageReport {
+        self.0.core.report()
+    }
+
+    /// What was set about it.
+    pub fn config(&self) -> &StoreConfig {
+        &self.0.core.config
+    }
+
+    /// Shows the store to the observers of a runtime, and gives it to its guests. The first of a runtime is its
+    /// [own](Self::of).
+    pub fn attach(&self, runtime: &Handle) {
+        runtime.shared.stores.show(Arc::clone(&self.0) as Arc<dyn Storage>, true);
+    }
+
+    /// Shows the store to the observers of a runtime, and gives it to nobody.
+    pub fn show(&self, runtime: &Handle) {
+        runtime.shared.stores.show(Arc::clone(&self.0) as Arc<dyn Storage>, false);
+    }
+
+    /// Takes the store from the observers and the guests of a runtime; those that have it keep it.
+    pub fn hide(&self, runtime: &Handle) {
+        runtime.shared.stores.hide(&(Arc::clone(&self.0) as Arc<dyn Storage>));
+    }
+
+    /// The store of a runtime, if one is [attached](Self::attach).
+    pub fn of(runtime: &Handle) -> Option<Self> {
+        runtime.shared.stores.own()?.as_any().downcast().ok().map(Self)
+    }
+
+    /// Closes the store for everybody, after what waits is written and durable. Blocks; not for processes.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    fn write<T, E>(
+        &self,
+        bytes: usize,
+        code: impl FnOnce(&mut Group<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Write<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (work, reply) = Operation::boxed(code);
+        let request = Request { work, durability: self.config().durability, bytes, is_upkeep: false };
+        Write::new(Arc::clone(&self.0.core), request, reply)
+    }
+}
+
+impl Owner {
+    fn close(&self) {
+        self.core.queue.close();
+        // The last handle may go with a process, whose scheduler must not wait for the disk, or with a transaction: on the
+        // writer's own thread.
+        if scheduler::local().is_some() || self.writer_id == std::thread::current().id() {
+            return;
+        }
+        // The lock is held meanwhile, so that those who close it again wait as well.
+        let mut writer = self.writer.lock();
+        if let Some(writer) = writer.take() {
+            drop(writer.join());
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Storage for Owner {
+    fn report(&self) -> StorageReport {
+        self.core.report()
+    }
+
+    fn keys(&self, bucket: &str, wish: &KeysWish) -> Result<KeysPage, String> {
+        let state = self.core.buckets.known(bucket).ok_or_else(|| format!("there is no bucket `{bucket}`"))?;
+        let scan = read::Wish {
+            prefix: wish.prefix.as_slice().into(),
+            after: wish.after.as_slice().into(),
+            limit: wish.limit,
+            bytes_max: BROWSE_BYTES_MAX,
+        };
+        let page = read::scan(&self.core, &state, scan).wait().map_err(|error| error.to_string())?;
+        let now_ms = self.core.config.clock.now_ms();
+        let first = |bytes: &Bytes, most: usize| bytes[..bytes.len().min(most)].to_vec();
+        let key = |row: Row| KeyReport {
+            key: first(&row.key, wish.key_bytes),
+            key_bytes: row.key.len() as u64,
+            value: first(&row.value, wish.value_bytes),
+            value_bytes: row.value.len() as u64,
+            expires_in: (row.expiry_ms != 0).then(|| Duration::from_millis(row.expiry_ms.saturating_sub(now_ms))),
+        };
+        Ok(KeysPage { keys: page.rows.into_iter().map(key).collect(), next: page.next.map(|key| key.to_vec()) })
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+/// Keys and values under one name; cheap to clone.
+#[derive(Clone)]
+pub struct Bucket {
+    state: Arc<BucketState>,
+    store: Store,
+}
+
+impl std::fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bucket").field("name", &self.state.name).finish_non_exhaustive()
+    }
+}
+
+impl Bucket {
+    /// The bucket's name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Read<Option<Bytes>> {
+        read::get(&self.store.0.core, &self.state, key.as_ref())
+    }
+
+    /// Gives a key a value.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>) -> Write<()> {
+        let value = value.into();
+        self.write(key.as_ref(), value.len(), move |group, bucket, key| group.put(bucket, key, &value, 0))
+    }
+
+    /// Gives a key a value that it has for so long, counted from the commit.
+    pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>, time: Duration) -> Write<()> {
+        let value = value.into();
+        self.write(key.as_ref(), value.len(), move |group, bucket, key| {
+            let expiry_ms = expiry_ms(group.now_ms(), time);
+            group.put(bucket, key, &value, expiry_ms)
+        })
+    }
+
+    /// Takes a key away; whether it was there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Write<bool> {
+        self.write(key.as_ref(), 0, |group, bucket, key| {
+            let was_there = group.delete(bucket, key)?;
+            Ok(was_there)
+        })
+    }
+
+    /// Gives a key a value, or takes it away, if it has the value `expected`, or none; whether it had.
+    pub fn compare_and_set(&self, key: impl AsRef<[u8]>, expected: Option<Bytes>, value: Option<Bytes>) -> Write<bool> {
+        self.write(key.as_ref(), value.as_ref().map_or(0, Bytes::len), move |group, bucket, key| {
+            if !group.has(bucket, key, expected.as_deref())? {
+                return Ok(false);
+            }
+            match &value {
+                Some(value) => group.put(bucket, key, value, 0)?,
+                None => drop(group.delete(bucket, key)?),
+            }
+            Ok(true)
+        })
+    }
+
+    /// Makes a key's new value of its old one, at one instant; the new one. `None` is for no value.
+    ///
+    /// The code runs on the thread that writes for everybody: it must neither block nor compute for long.
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        code: impl FnOnce(Option<Bytes>) -> Option<Bytes> + Send + 'static,
+    ) -> Write<Option<Bytes>> {
+        let max = self.store.0.core.config.value_bytes_max;
+        self.write(key.as_ref(), 0, move |group, bucket, key| {
+            let old = group.get(bucket, key)?;
+            let was_there = old.is_some();
+            let value = contained(|| code(old))?;
+            match &value {
+                Some(value) => {
+                    check_value(value.len(), max)?;
+                    group.put(bucket, key, value, 0)?;
+                }
+                None if was_there => drop(group.delete(bucket, key)?),
+                None => {}
+            }
+            Ok(value)
+        })
+    }
+
+    /// The rows whose keys begin with `prefix`, in their order, at most `limit`, those after the key `after` (empty: all).
+    ///
+    /// A page may end before the limit; [`Page::next`] says whether there is more.
+    pub fn scan(&self, prefix: impl AsRef<[u8]>, after: impl AsRef<[u8]>, limit: usize) -> Read<Page> {
+        let (prefix, after) = (prefix.as_ref().into(), after.as_ref().into());
+        let wish = read::Wish { prefix, after, limit, bytes_max: SCAN_BYTES_MAX };
+        read::scan(&self.store.0.core, &self.state, wish)
+    }
+
+    /// The same with a limit for the bytes of the page.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn scan_within(&self, prefix: Vec<u8>, after: Vec<u8>, limit: usize, bytes_max: usize) -> Read<Page> {
+        let bytes_max = bytes_max.min(SCAN_BYTES_MAX);
+        let wish = read::Wish { prefix: prefix.into(), after: after.into(), limit, bytes_max };
+        read::scan(&self.store.0.core, &self.state, wish)
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        key: &[u8],
+        value_bytes: usize,
+        code: impl FnOnce(&mut Group<'_>, &Arc<BucketState>, &[u8]) -> Result<T, StoreError> + Send + 'static,
+    ) -> Write<T> {
+        if let Err(error) = check_key(key).and_then(|()| self.check_value(value_bytes)) {
+            return Write::refused(Arc::clone(&self.store.0.core), error);
+        }
+        let (bucket, key) = (Arc::clone(&self.state), Box::<[u8]>::from(key));
+        self.store.write(key.len() + value_bytes, move |group| code(group, &bucket, &key))
+    }
+
+    fn check_value(&self, bytes: usize) -> Result<(), StoreError> {
+        check_value(bytes, self.store.0.core.config.value_bytes_max)
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<(), StoreError> {
+    let (bytes, max) = (key.len(), KEY_BYTES_MAX);
+    if (1..=max).contains(&bytes) { Ok(()) } else { Err(StoreError::Key { bytes, max }) }
+}
+
+fn check_value(bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes <= max { Ok(()) } else { Err(StoreError::ValueTooLarge { bytes, max }) }
+}
+
+/// The example of the guide is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/store.md")]
+struct Guide;
+
+/// Writes down whose file it is, or finds it written.
+fn check_format(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let failed = |error: StoreError| OpenError::storage(path.to_owned(), &error);
+    match read_format(database).map_err(failed)? {
+        Format::Ours(tables::FORMAT) => Ok(()),
+        Format::Ours(found) => Err(OpenError::Newer { path: path.to_owned(), found, known: tables::FORMAT }),
+        Format::Foreign(table) => Err(OpenError::Foreign { path: path.to_owned(), table }),
+        Format::New => write_format(database).map_err(failed),
+    }
+}
+
+enum Format {
+    Ours(u64),
+    Foreign(String),
+    New,
+}
+
+fn read_format(database: &Database) -> Result<Format, StoreError> {
+    let txn = database.begin_read()?;
+    let tables: Vec<String> = txn.list_tables()?.map(|table| table.name().to_owned()).collect();
+    let multimaps = txn.list_multimap_tables()?.count();
+    if tables.iter().any(|table| table == tables::FORMATS.name()) {
+        let format = txn.open_table(tables::FORMATS)?.get(())?.map_or(0, |format| format.value());
+        return Ok(Format::Ours(format));
+    }
+    Ok(match tables.into_iter().next() {
+        Some(table) => Format::Foreign(table),
+        None if multimaps > 0 => Format::Foreign("of several values".to_owned()),
+        None => Format::New,
+    })
+}
+
+fn write_format(database: &Database) -> Result<(), StoreError> {
+    let txn = database.begin_write()?;
+    txn.open_table(tables::FORMATS)?.insert((), tables::FORMAT)?;
+    Ok(txn.commit()?)
+}
+
+/// How large the buckets are; whether any of their keys will expire.
+fn measure(core: &Core, database: &Database) -> Result<bool, StoreError> {
+    core.buckets.measure(&database.begin_read()?)?;
+    writer::has_expiring(database)
+}

@@ -1,0 +1,264 @@
+//! Why a store did not open, and why an operation on it was not done.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionError};
+use thiserror::Error;
+
+/// Why a store did not open.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Somebody else has it open: this process or another one. Stop that one, or open it once and share the handle.
+    #[error("{} is open already, in this process or in another one", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file, or a directory above it, may not be written. Change its permissions or choose another place.
+    #[error("cannot write {}: {source}", path.display())]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// There is no room for it. Free some.
+    #[error("the disk of {} is full: {source}", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The file is damaged, or it never was a store. Restore it from a copy, or move it away.
+    #[error("{} is not a store or is damaged: {what}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// A newer version wrote the file. Open it with that one.
+    #[error("{} is of format {found}, this version knows formats up to {known}", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest that this version reads.
+        known: u64,
+    },
+    /// Another application keeps something else in the file. Choose another one.
+    #[error("{} belongs to another application: it has the table `{table}`", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        table: String,
+    },
+    /// The operating system refused something else, such as a directory that does not exist.
+    #[error("cannot open {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Choose a number in the range.
+    #[error("{name} of {value} is not between {min} and {max}")]
+    OutOfRange {
+        /// The field of [`StoreConfig`](super::StoreConfig).
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least allowed.
+        min: u64,
+        /// The most allowed.
+        max: u64,
+    },
+}
+
+impl OpenError {
+    pub(super) fn io(path: PathBuf, source: io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::Denied { path, source },
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, source },
+            // What redb says of a file that is none of its own.
+            ErrorKind::InvalidData => Self::Corrupt { path, what: source.to_string() },
+            _ => Self::Io { path, source },
+        }
+    }
+
+    pub(super) fn database(path: PathBuf, error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => Self::InUse { path },
+            DatabaseError::Storage(StorageError::Io(source)) => Self::io(path, source),
+            DatabaseError::Storage(StorageError::Corrupted(what)) => match newer_format(&what) {
+                Some((found, known)) => Self::Newer { path, found, known },
+                None => Self::Corrupt { path, what },
+            },
+            other => Self::Corrupt { path, what: other.to_string() },
+        }
+    }
+
+    pub(super) fn storage(path: PathBuf, error: &StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::Full { path, source: ErrorKind::StorageFull.into() },
+            other => Self::Corrupt { path, what: other.to_string() },
+        }
+    }
+}
+
+/// The formats in what redb says of a file that a newer version of it wrote.
+fn newer_format(what: &str) -> Option<(u64, u64)> {
+    let (known, found) = what.strip_prefix("Expected file format version <= ")?.split_once(", found ")?;
+    Some((found.parse().ok()?, known.parse().ok()?))
+}
+
+/// Why an operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Choose another name.
+    #[error("`{name}` is no name for a bucket: 1 to {max} letters, digits and . _ - / :")]
+    BucketName {
+        /// The name, or as much of it as may be long.
+        name: String,
+        /// The most bytes allowed.
+        max: usize,
+    },
+    /// Use the buckets that there are, with prefixes for what belongs together.
+    #[error("a store has at most {max} buckets")]
+    TooManyBuckets {
+        /// How many there may be.
+        max: usize,
+    },
+    /// Use a shorter key that is not empty.
+    #[error("a key of {bytes} bytes is not between 1 and {max}")]
+    Key {
+        /// The key's length.
+        bytes: usize,
+        /// The most allowed.
+        max: usize,
+    },
+    /// Store it in parts.
+    #[error("a value of {bytes} bytes is over the limit of {max}")]
+    ValueTooLarge {
+        /// The value's length.
+        bytes: usize,
+        /// The most allowed.
+        max: usize,
+    },
+    /// Use several transactions.
+    #[error("a transaction of {size} {unit} is over the limit of {max}")]
+    TransactionTooLarge {
+        /// How large it became.
+        size: usize,
+        /// What was counted: operations or bytes.
+        unit: &'static str,
+        /// The most allowed.
+        max: usize,
+    },
+    /// Ask for fewer rows at once.
+    #[error("a limit of {limit} rows is not between 1 and {max}")]
+    Rows {
+        /// How many were asked for.
+        limit: usize,
+        /// The most allowed.
+        max: usize,
+    },
+    /// The disk has no room; nothing of the operation is kept. The store goes on by itself when there is some again.
+    #[error("the disk of the store is full")]
+    Full,
+    /// The file is damaged. Restore it from a copy.
+    #[error("the store is damaged: {0}")]
+    Corrupt(Arc<str>),
+    /// The disk refused to write or to sync. Whether the operation is kept is known only when it is read again.
+    #[error("the disk of the store failed: {0}")]
+    Failed(Arc<str>),
+    /// An earlier failure closed the file, and it could not be opened again yet; try again later.
+    #[error("the store is not available: {0}")]
+    Unavailable(Arc<str>),
+    /// The code of the transaction panicked; nothing of it is kept.
+    #[error("the transaction panicked: {0}")]
+    Panicked(Arc<str>),
+    /// The store was closed before.
+    #[error("the store is closed")]
+    Closed,
+    /// Use `.await` in a process; `wait()` would hold up its scheduler.
+    #[error("a process must not wait for the store with a blocking call")]
+    OnScheduler,
+}
+
+impl StoreError {
+    /// What a failed read or write of the disk means.
+    pub(super) fn io(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Failed(error.to_string().into()),
+        }
+    }
+}
+
+impl From<StorageError> for StoreError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Io(error) => Self::io(&error),
+            StorageError::Corrupted(what) => Self::Corrupt(what.into()),
+            StorageError::PreviousIo | StorageError::DatabaseClosed => Self::Unavailable("an earlier failure".into()),
+            other => Self::Failed(other.to_string().into()),
+        }
+    }
+}
+
+impl From<TableError> for StoreError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Storage(error) => error.into(),
+            other => Self::Corrupt(other.to_string().into()),
+        }
+    }
+}
+
+impl From<TransactionError> for StoreError {
+    fn from(error: TransactionError) -> Self {
+        match error {
+            TransactionError::Storage(error) => error.into(),
+            other => Self::Failed(other.to_string().into()),
+        }
+    }
+}
+
+impl From<CommitError> for StoreError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Storage(error) => error.into(),
+            other => Self::Failed(other.to_string().into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_disk_is_told_from_one_that_is_full() {
+        let at = |kind: ErrorKind| OpenError::io(PathBuf::from("/mnt/a.redb"), kind.into()).to_string();
+
+        assert_eq!(
+            at(ErrorKind::ReadOnlyFilesystem),
+            "cannot write /mnt/a.redb: read-only filesystem or storage medium"
+        );
+        assert_eq!(at(ErrorKind::StorageFull), "the disk of /mnt/a.redb is full: no storage space");
+        assert_eq!(at(ErrorKind::NotFound), "cannot open /mnt/a.redb: entity not found");
+    }
+
+    #[test]
+    fn the_format_of_a_newer_file_is_read_from_what_redb_says() {
+        assert_eq!(newer_format("Expected file format version <= 3, found 4"), Some((4, 3)));
+        assert_eq!(newer_format("Invalid magic number"), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! One commit while it is put together: what the operations in it read and write.
+//!
+//! Invariant: an operation sees everything that came before it in the same commit, and nobody else sees any of it before the
+//! commit has ended.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+
+use super::buckets::{BucketState, Buckets};
+use super::error::StoreError;
+use super::tables::{self, EXPIRY, Rows};
+
+/// See the module.
+pub(super) struct Group<'t> {
+    txn: &'t WriteTransaction,
+    now_ms: u64,
+    opened: Vec<Opened<'t>>,
+    expiry: Option<Table<'t, &'static [u8], ()>>,
+    row: Vec<u8>,
+    failure: Option<StoreError>,
+    must_sync: bool,
+    puts_expiring: bool,
+}
+
+struct Opened<'t> {
+    bucket: Arc<BucketState>,
+    rows: Rows<'t>,
+    bytes_added: u64,
+    bytes_removed: u64,
+    writes: u64,
+}
+
+/// How large a bucket is once the commit has ended.
+pub(super) struct Grown {
+    bucket: Arc<BucketState>,
+    keys: u64,
+    bytes: u64,
+    writes: u64,
+}
+
+impl Grown {
+    pub(super) fn publish(&self) {
+        self.bucket.keys.store(self.keys, Relaxed);
+        self.bucket.bytes.store(self.bytes, Relaxed);
+        self.bucket.writes.fetch_add(self.writes, Relaxed);
+    }
+}
+
+impl<'t> Group<'t> {
+    pub(super) fn new(txn: &'t WriteTransaction, now_ms: u64) -> Self {
+        let opened = Vec::new();
+        Self {
+            txn,
+            now_ms,
+            opened,
+            expiry: None,
+            row: Vec::new(),
+            failure: None,
+            must_sync: false,
+            puts_expiring: false,
+        }
+    }
+
+    /// Lets the commit make everything durable, also if nothing is written.
+    pub(super) const fn sync(&mut self) {
+        self.must_sync = true;
+    }
+
+    pub(super) const fn must_sync(&self) -> bool {
+        self.must_sync
+    }
+
+    /// Whether something was written that will expire.
+    pub(super) const fn puts_expiring(&self) -> bool {
+        self.puts_expiring
+    }
+
+    pub(super) const fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// What the disk refused: the commit cannot end well any more.
+    pub(super) const fn failure(&self) -> Option<&StoreError> {
+        self.failure.as_ref()
+    }
+
+    /// Keeps in mind that the disk refused something, whatever the operation makes of it.
+    fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &result {
+            self.failure.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let value = self.try_get(bucket, key);
+        self.note(value)
+    }
+
+    fn try_get(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let now_ms = self.now_ms;
+        let Some(row) = self.open(bucket)?.rows.get(key)? else { return Ok(None) };
+        let (expiry_ms, value) = tables::read_row(row.value());
+        Ok((!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
+    }
+
+    /// Whether a key has this value, or none.
+    pub(super) fn has(
+        &mut self,
+        bucket: &Arc<BucketState>,
+        key: &[u8],
+        expected: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        Ok(self.get(bucket, key)?.as_deref() == expected)
+    }
+
+    /// Gives a key a value, which expires then, or never for 0.
+    pub(super) fn put(
+        &mut self,
+        bucket: &Arc<BucketState>,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: u64,
+    ) -> Result<(), StoreError> {
+        let put = self.try_put(bucket, key, value, expiry_ms);
+        self.note(put)
+    }
+
+    fn try_put(
+        &mut self,
+        bucket: &Arc<BucketState>,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: u64,
+    ) -> Result<(), StoreError> {
+        let mut row = std::mem::take(&mut self.row);
+        tables::write_row(&mut row, expiry_ms, value);
+        let opened = self.open(bucket)?;
+        let before = opened.rows.insert(key, row.as_slice())?.map(|old| weigh(old.value()));
+        let (old_expiry_ms, old_bytes) = before.unwrap_or((0, 0));
+        let key_bytes = if before.is_none() { key.len() as u64 } else { 0 };
+        opened.bytes_added += key_bytes + value.len() as u64;
+        opened.bytes_removed += old_bytes;
+        opened.writes += 1;
+        self.row = row;
+        self.move_expiry(bucket, key, old_expiry_ms, expiry_ms)
+    }
+
+    /// Takes a key away; whether it was there.
+    pub(super) fn delete(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<bool, StoreError> {
+        let deleted = self.try_delete(bucket, key);
+        self.note(deleted)
+    }
+
+    fn try_delete(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<bool, StoreError> {
+        let now_ms = self.now_ms;
+        let opened = self.open(bucket)?;
+        let Some((expiry_ms, bytes)) = opened.rows.remove(key)?.map(|old| weigh(old.value())) else {
+            return Ok(false);
+        };
+        opened.bytes_removed += key.len() as u64 + bytes;
+        opened.writes += 1;
+        self.move_expiry(bucket, key, expiry_ms, 0)?;
+        Ok(!tables::is_over(expiry_ms, now_ms))
+    }
+
+    /// Takes away up to `most` keys whose time is over; how many, and whether keys are left that will expire.
+    pub(super) fn sweep(&mut self, buckets: &Buckets, most: usize) -> Result<(u64, bool), StoreError> {
+        let swept = self.try_sweep(buckets, most);
+        self.note(swept)
+    }
+
+    fn try_sweep(&mut self, buckets: &Buckets, most: usize) -> Result<(u64, bool), StoreError> {
+        let end = tables::expiry_end(self.now_ms);
+        let expiry = self.expiry()?;
+        let over = expiry
+            .range::<&[u8]>(..end.as_slice())?
+            .take(most)
+            .map(|place| place.map(|(place, _)| place.value().to_vec()))
+            .collect::<Result<Vec<_>, _>>();
+        let over = over?;
+        let mut count = 0;
+        for place in &over {
+            let Some((_, bucket, key)) = tables::read_expiry_key(place) else {
+                return Err(StoreError::Corrupt("a key that expires has no name".into()));
+            };
+            let bucket = buckets.named(bucket)?;
+            self.try_delete(&bucket, key)?;
+            count += 1;
+        }
+        let left = !self.expiry()?.is_empty()?;
+        Ok((count, left))
+    }
+
+    /// Writes down how large the buckets are; then the transaction can be committed.
+    pub(super) fn close(mut self) -> Result<Vec<Grown>, StoreError> {
+        self.expiry = None;
+        let opened = std::mem::take(&mut self.opened);
+        let changed = opened.into_iter().filter(|opened| opened.writes > 0);
+        let mut sizes = None;
+        let mut grown = Vec::new();
+        for Opened { bucket, rows, bytes_added, bytes_removed, writes } in changed {
+            let keys = rows.len()?;
+            drop(rows);
+            let bytes = (bucket.bytes.load(Relaxed) + bytes_added).saturating_sub(bytes_removed);
+            let sizes = match &mut sizes {
+                Some(sizes) => sizes,
+                none => none.insert(self.txn.open_table(tables::BUCKETS)?),
+            };
+            sizes.insert(&*bucket.name, bytes)?;
+            grown.push(Grown { bucket, keys, bytes, writes });
+        }
+        Ok(grown)
+    }
+
+    fn move_expiry(&mut self, bucket: &BucketState, key: &[u8], old_ms: u64, new_ms: u64) -> Result<(), StoreError> {
+        if old_ms == new_ms {
+            return Ok(());
+        }
+        let expiry = self.expiry()?;
+        if old_ms != 0 {
+            expiry.remove(tables::expiry_key(old_ms, &bucket.name, key).as_slice())?;
+        }
+        if new_ms != 0 {
+            expiry.insert(tables::expiry_key(new_ms, &bucket.name, key).as_slice(), ())?;
+            self.puts_expiring = true;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, bucket: &Arc<BucketState>) -> Result<&mut Opened<'t>, StoreError> {
+        let known = self.opened.iter().rposition(|opened| Arc::ptr_eq(&opened.bucket, bucket));
+        let place = known.unwrap_or(self.opened.len());
+        if known.is_none() {
+            let rows = self.txn.open_table(tables::rows(&bucket.table))?;
+            let bucket = Arc::clone(bucket);
+            self.opened.push(Opened { bucket, rows, bytes_added: 0, bytes_removed: 0, writes: 0 });
+        }
+        Ok(&mut self.opened[place])
+    }
+
+    fn expiry(&mut self) -> Result<&mut Table<'t, &'static [u8], ()>, StoreError> {
+        Ok(match &mut self.expiry {
+            Some(expiry) => expiry,
+            none => none.insert(self.txn.open_table(EXPIRY)?),
+        })
+    }
+}
+
+/// When a row expires, and the bytes of its value.
+fn weigh(row: &[u8]) -> (u64, u64) {
+    let (expiry_ms, value) = tables::read_row(row);
+    (expiry_ms, value.len() as u64)
+}

@@ -1,0 +1,217 @@
+//! Reading: on the scheduler while the file is in memory, on a thread of its own while it is not.
+//!
+//! A key that is in the page cache is found in about a microsecond, which is less than handing it to another thread would
+//! cost. When reads of the disk become slow, or a page has many rows, the schedulers are spared.
+
+use std::future::Future;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use redb::{Database, ReadableDatabase, TableError};
+use tokio::runtime::Handle as Tokio;
+use tokio::task::JoinHandle;
+
+use super::buckets::BucketState;
+use super::config::defaults::SCAN_ROWS_MAX;
+use super::core::Core;
+use super::disk::Disk;
+use super::error::StoreError;
+use super::tables::{self, ReadRows};
+use super::write;
+
+/// Rows that a scheduler reads besides.
+const QUICK_ROWS: usize = 128;
+/// Expired rows that a page passes over before it ends early.
+const OVER_ROWS_MAX: usize = 10_000;
+
+type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
+
+/// A read that happens when it is awaited or [waited](Self::wait) for, and not before.
+#[must_use = "a read does not happen before it is awaited or waited for"]
+pub struct Read<T> {
+    core: Arc<Core>,
+    state: State<T>,
+}
+
+enum State<T> {
+    Fresh { job: Job<T>, is_quick: bool },
+    Away(JoinHandle<Result<T, StoreError>>),
+    Over,
+}
+
+impl<T> std::fmt::Debug for Read<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Read").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Read<T> {
+    fn new(core: &Arc<Core>, is_quick: bool, job: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Self {
+        Self { core: Arc::clone(core), state: State::Fresh { job: Box::new(job), is_quick } }
+    }
+
+    /// Reads on this thread. Not for processes, which `.await` it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the disk fails, [`StoreError::OnScheduler`] when a process calls this.
+    pub fn wait(self) -> Result<T, StoreError> {
+        write::wait(self)
+    }
+}
+
+impl<T: Send + 'static> Future for Read<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut away = match std::mem::replace(&mut self.state, State::Over) {
+            State::Fresh { job, is_quick } => {
+                let holds_up = crate::scheduler::local().is_some() && (!is_quick || self.core.disk.is_slow());
+                match Tokio::try_current() {
+                    Ok(tokio) if holds_up => tokio.spawn_blocking(job),
+                    _ => return Poll::Ready(job()),
+                }
+            }
+            State::Away(away) => away,
+            State::Over => unreachable!("a read is not polled after its end"),
+        };
+        let polled = Pin::new(&mut away).poll(cx);
+        if polled.is_pending() {
+            self.state = State::Away(away);
+        }
+        // It ends without an outcome only when the runtime ends.
+        polled.map(|outcome| outcome.unwrap_or(Err(StoreError::Closed)))
+    }
+}
+
+/// One row of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key.
+    pub key: Bytes,
+    /// The value.
+    pub value: Bytes,
+    /// When it expires, in milliseconds since 1970; 0 for never.
+    pub expiry_ms: u64,
+}
+
+/// Rows in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// The key to go on after; `None` at the end.
+    pub next: Option<Bytes>,
+}
+
+/// The value of a key.
+pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Read<Option<Bytes>> {
+    let (shared, bucket, key) = (Arc::clone(core), Arc::clone(bucket), Box::<[u8]>::from(key));
+    Read::new(core, true, move || {
+        bucket.reads.fetch_add(1, Relaxed);
+        let now_ms = shared.config.clock.now_ms();
+        look(&shared, &bucket, |rows| {
+            let Some(row) = rows.get(&*key)? else { return Ok(None) };
+            let (expiry_ms, value) = tables::read_row(row.value());
+            Ok((!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
+        })
+        .map(Option::flatten)
+    })
+}
+
+/// What a page is to hold.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) prefix: Box<[u8]>,
+    pub(super) after: Box<[u8]>,
+    pub(super) limit: usize,
+    pub(super) bytes_max: usize,
+}
+
+/// A page of rows.
+pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, wish: Wish) -> Read<Page> {
+    let (shared, bucket) = (Arc::clone(core), Arc::clone(bucket));
+    Read::new(core, wish.limit <= QUICK_ROWS, move || {
+        if !(1..=SCAN_ROWS_MAX).contains(&wish.limit) {
+            return Err(StoreError::Rows { limit: wish.limit, max: SCAN_ROWS_MAX });
+        }
+        bucket.reads.fetch_add(1, Relaxed);
+        let now_ms = shared.config.clock.now_ms();
+        look(&shared, &bucket, |rows| page(rows, &wish, now_ms)).map(Option::unwrap_or_default)
+    })
+}
+
+fn page(rows: &ReadRows, wish: &Wish, now_ms: u64) -> Result<Page, StoreError> {
+    let end = tables::after_prefix(&wish.prefix);
+    let from = if wish.after < wish.prefix { Bound::Included(&*wish.prefix) } else { Bound::Excluded(&*wish.after) };
+    // A range whose ends have changed places is redb's to refuse by a panic.
+    if end.as_ref().is_some_and(|end| **end <= *wish.after) {
+        return Ok(Page::default());
+    }
+    let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut page, mut bytes, mut over) = (Page::default(), 0, 0);
+    let mut last = None;
+    for row in rows.range::<&[u8]>((from, to))? {
+        let (key, row) = row?;
+        let (key, (expiry_ms, value)) = (key.value(), tables::read_row(row.value()));
+        let is_over = tables::is_over(expiry_ms, now_ms);
+        let weight = if is_over { 0 } else { key.len() + value.len() };
+        let is_full = page.rows.len() == wish.limit || over == OVER_ROWS_MAX;
+        if is_full || (bytes + weight > wish.bytes_max && !page.rows.is_empty()) {
+            page.next = last;
+            break;
+        }
+        bytes += weight;
+        let key = Bytes::copy_from_slice(key);
+        last = Some(key.clone());
+        if is_over {
+            over += 1;
+        } else {
+            page.rows.push(Row { key, value: Bytes::copy_from_slice(value), expiry_ms });
+        }
+    }
+    Ok(page)
+}
+
+/// Looks at the rows of a bucket as the last commit has left them; `None` if there are none yet.
+fn look<T>(
+    core: &Core,
+    bucket: &BucketState,
+    reads: impl FnOnce(&ReadRows) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let Some(database) = core.disk.database() else {
+        if core.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        core.ask_for_recovery();
+        return Err(Disk::unavailable(core.last_error()));
+    };
+    // A damaged file may mislead redb into a panic.
+    let looked = catch_unwind(AssertUnwindSafe(|| look_at(&database, bucket, reads)));
+    drop(database);
+    let outcome = looked.unwrap_or_else(|_| Err(StoreError::Corrupt("a page cannot be read".into())));
+    if let Err(error) = &outcome {
+        core.note_error(error);
+        if matches!(error, StoreError::Failed(_)) {
+            core.ask_for_recovery();
+        }
+    }
+    outcome
+}
+
+fn look_at<T>(
+    database: &Database,
+    bucket: &BucketState,
+    reads: impl FnOnce(&ReadRows) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let txn = database.begin_read()?;
+    match txn.open_table(tables::rows(&bucket.table)) {
+        Ok(rows) => reads(&rows).map(Some),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,109 @@
+//! How a store lies in redb's tables, and the one place that knows how a row is made.
+//!
+//! ```text
+//!   rusm.format              the version of this layout
+//!   rusm.buckets   name ──▶ bytes of keys and values        how many keys there are, redb knows itself
+//!   rusm.expiry    expiry, bucket, key ──▶ nothing          the next to expire comes first
+//!   bucket/NAME    key ──▶ expiry, value                    expiry in ms since 1970, 0 for never
+//! ```
+
+use redb::{ReadOnlyTable, Table, TableDefinition};
+
+/// The version of this layout.
+pub(super) const FORMAT: u64 = 1;
+
+pub(super) const FORMATS: TableDefinition<'_, (), u64> = TableDefinition::new("rusm.format");
+pub(super) const BUCKETS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("rusm.buckets");
+pub(super) const EXPIRY: TableDefinition<'_, &'static [u8], ()> = TableDefinition::new("rusm.expiry");
+
+pub(super) type Rows<'t> = Table<'t, &'static [u8], &'static [u8]>;
+pub(super) type ReadRows = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The name of a bucket's table.
+pub(super) fn table_name(bucket: &str) -> String {
+    format!("bucket/{bucket}")
+}
+
+/// The table of this name.
+pub(super) const fn rows(table: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
+    TableDefinition::new(table)
+}
+
+const EXPIRY_BYTES: usize = 8;
+
+/// Makes a row.
+pub(super) fn write_row(row: &mut Vec<u8>, expiry_ms: u64, value: &[u8]) {
+    row.clear();
+    row.extend_from_slice(&expiry_ms.to_le_bytes());
+    row.extend_from_slice(value);
+}
+
+/// When a row expires, 0 for never, and its value.
+pub(super) fn read_row(row: &[u8]) -> (u64, &[u8]) {
+    match row.split_first_chunk::<EXPIRY_BYTES>() {
+        Some((expiry_ms, value)) => (u64::from_le_bytes(*expiry_ms), value),
+        None => (0, row),
+    }
+}
+
+/// Whether a row that expires then is invisible now.
+pub(super) const fn is_over(expiry_ms: u64, now_ms: u64) -> bool {
+    expiry_ms != 0 && expiry_ms <= now_ms
+}
+
+/// The place of a key among all that expire.
+pub(super) fn expiry_key(expiry_ms: u64, bucket: &str, key: &[u8]) -> Vec<u8> {
+    let mut place = Vec::with_capacity(EXPIRY_BYTES + 1 + bucket.len() + key.len());
+    place.extend_from_slice(&expiry_ms.to_be_bytes());
+    place.push(bucket.len() as u8);
+    place.extend_from_slice(bucket.as_bytes());
+    place.extend_from_slice(key);
+    place
+}
+
+/// The same the other way round.
+pub(super) fn read_expiry_key(place: &[u8]) -> Option<(u64, &str, &[u8])> {
+    let (expiry_ms, rest) = place.split_first_chunk::<EXPIRY_BYTES>()?;
+    let (length, rest) = rest.split_first()?;
+    let (bucket, key) = rest.split_at_checked(usize::from(*length))?;
+    Some((u64::from_be_bytes(*expiry_ms), std::str::from_utf8(bucket).ok()?, key))
+}
+
+/// The first place after everything that has expired.
+pub(super) fn expiry_end(now_ms: u64) -> [u8; EXPIRY_BYTES] {
+    now_ms.saturating_add(1).to_be_bytes()
+}
+
+/// The least key that is greater than all that begin with `prefix`; `None` if there is none.
+pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_expires_first_comes_first() {
+        let (early, late) = (expiry_key(255, "z", b"z"), expiry_key(256, "a", b"a"));
+
+        assert!(early < late);
+        assert_eq!(read_expiry_key(&late), Some((256, "a", &b"a"[..])));
+        assert!(early[..] < expiry_end(255)[..] && late[..] >= expiry_end(255)[..]);
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_after_all_that_begin_with_it() {
+        assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"\xff"), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+}

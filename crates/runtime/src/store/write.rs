@@ -1,0 +1,153 @@
+//! A write on its way: a future for processes, a blocking wait for threads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use super::config::Durability;
+use super::core::Core;
+use super::error::StoreError;
+use super::queue::Pushed;
+use super::work::{Reply, Request};
+use crate::scheduler;
+
+/// A write that is sent to the store when it is awaited or [waited](Self::wait) for, and not before.
+///
+/// Once it is sent it happens, also if nobody waits for it any more.
+#[must_use = "a write is not sent before it is awaited or waited for"]
+pub struct Write<T, E = StoreError> {
+    core: Arc<Core>,
+    state: State<T, E>,
+    /// Whether it is among those that wait.
+    is_counted: bool,
+}
+
+enum State<T, E> {
+    Refused(E),
+    Fresh(Request, Reply<T, E>),
+    /// There was no room; with the ticket of the queue.
+    Blocked(Request, Reply<T, E>, u64),
+    Sent(Reply<T, E>),
+    Over,
+}
+
+impl<T, E> std::fmt::Debug for Write<T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match self.state {
+            State::Refused(_) => "refused",
+            State::Fresh(..) => "fresh",
+            State::Blocked(..) => "blocked",
+            State::Sent(_) => "sent",
+            State::Over => "over",
+        };
+        f.debug_struct("Write").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl<T, E: From<StoreError>> Write<T, E> {
+    pub(super) const fn new(core: Arc<Core>, request: Request, reply: Reply<T, E>) -> Self {
+        Self { core, state: State::Fresh(request, reply), is_counted: false }
+    }
+
+    pub(super) const fn refused(core: Arc<Core>, error: E) -> Self {
+        Self { core, state: State::Refused(error), is_counted: false }
+    }
+
+    /// What the acknowledgement of this write is to mean, other than the store's default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        if let State::Fresh(request, _) = &mut self.state {
+            request.durability = durability;
+        }
+        self
+    }
+
+    /// Blocks this thread until the write is acknowledged. Not for processes, which `.await` it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it was not done, [`StoreError::OnScheduler`] when a process calls this.
+    pub fn wait(self) -> Result<T, E> {
+        wait(self)
+    }
+
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Refused(error) => return Poll::Ready(Err(error)),
+                State::Blocked(request, reply, ticket) => {
+                    self.core.queue.leave(ticket, true);
+                    self.state = State::Fresh(request, reply);
+                }
+                State::Fresh(request, reply) => {
+                    if !std::mem::replace(&mut self.is_counted, true) {
+                        self.core.waiting.fetch_add(1, Relaxed);
+                    }
+                    match self.core.queue.push(request, cx.waker()) {
+                        Pushed::In => self.state = State::Sent(reply),
+                        Pushed::Closed => return Poll::Ready(Err(StoreError::Closed.into())),
+                        Pushed::Blocked(request, ticket) => {
+                            self.state = State::Blocked(request, reply, ticket);
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                State::Sent(mut reply) => {
+                    let Poll::Ready(outcome) = Pin::new(&mut reply).poll(cx) else {
+                        self.state = State::Sent(reply);
+                        return Poll::Pending;
+                    };
+                    // Without an answer only if the writer is gone.
+                    return Poll::Ready(outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())));
+                }
+                State::Over => unreachable!("a write is not polled after its end"),
+            }
+        }
+    }
+}
+
+// Nothing in it is ever pinned.
+impl<T, E> Unpin for Write<T, E> {}
+
+impl<T, E: From<StoreError>> Future for Write<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_state(cx)
+    }
+}
+
+impl<T, E> Drop for Write<T, E> {
+    fn drop(&mut self) {
+        if let State::Blocked(_, _, ticket) = self.state {
+            self.core.queue.leave(ticket, false);
+        }
+        if self.is_counted {
+            self.core.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Blocks this thread until a future ends; no scheduler's thread.
+pub(super) fn wait<T, E: From<StoreError>>(future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    if scheduler::local().is_some() {
+        return Err(StoreError::OnScheduler.into());
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

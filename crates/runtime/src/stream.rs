@@ -1,0 +1,262 @@
+//! Byte streams between processes: a pipe with room for so many bytes, and two ends that notice each other's death.
+//!
+//! ```text
+//!   StreamWriter ── write: waits while there is no room ──▶ bytes ──▶ StreamReader ── read: waits while there are none
+//!        │ close ─────────────────────────────────────────────────▶ end of the stream, after the last byte
+//!        │ dies  ─────────────────────────────────────────────────▶ StreamError::Cut, after the last byte
+//!        └ StreamError::ReaderGone ◀──────────────────────────────── dies, or drops its end
+//! ```
+//!
+//! ```
+//! use rusm_runtime::{Config, Runtime, stream};
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let (mut writer, mut reader) = stream::pipe(4096)?;
+//! let (tell, told) = std::sync::mpsc::channel();
+//! runtime.spawn(move |_| async move {
+//!     writer.write_all(b"hello, ").await.expect("somebody reads");
+//!     writer.write_all(b"world").await.expect("somebody reads");
+//!     writer.close();
+//! })?;
+//! runtime.spawn(move |_| async move {
+//!     let (mut text, mut bytes) = (Vec::new(), [0; 8]);
+//!     loop {
+//!         match reader.read(&mut bytes).await.expect("the writer closes its end") {
+//!             0 => break tell.send(text),
+//!             count => text.extend_from_slice(&bytes[..count]),
+//!         }
+//!     }
+//! })?;
+//! assert_eq!(told.recv()?, b"hello, world");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Both ends are tokio's [`AsyncRead`], [`AsyncBufRead`] and [`AsyncWrite`] too, so a stream can be copied to a socket; and
+//! they can be sent to other processes in messages. A stream is a [ring](crate::ring) of bytes with one reader: bytes are
+//! copied in and out once, and wake-ups come in batches, at the latest at the end of a process's turn.
+//!
+//! Invariant: the reader gets exactly the bytes that were written, in order, and then either the end or the news that it
+//! was cut off; never a silent end of a stream whose writer has died.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use thiserror::Error;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::ring::{Builder, ReadError, Reader, RingError, Writer};
+
+/// Why a stream goes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum StreamError {
+    /// Nobody will read any more.
+    #[error("the reader of the stream is gone")]
+    ReaderGone,
+    /// The writer ended before it had closed the stream: what was read may be a part.
+    #[error("the writer of the stream ended without closing it")]
+    Cut,
+    /// The stream was shut down before.
+    #[error("the stream is closed")]
+    Closed,
+}
+
+impl From<StreamError> for io::Error {
+    fn from(error: StreamError) -> Self {
+        let kind = match error {
+            StreamError::ReaderGone | StreamError::Closed => io::ErrorKind::BrokenPipe,
+            StreamError::Cut => io::ErrorKind::UnexpectedEof,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// A stream that holds at most `capacity` bytes, a power of two.
+///
+/// # Errors
+/// [`RingError`] names the capacity that is none, or for which there is no memory.
+pub fn pipe(capacity: usize) -> Result<(StreamWriter, StreamReader), RingError> {
+    labelled_pipe(capacity, "stream")
+}
+
+/// The same with a name that observers see.
+///
+/// # Errors
+/// As [`pipe`].
+///
+/// # Panics
+/// Never: a ring has a seat for its first reader.
+pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, StreamReader), RingError> {
+    let (writer, subscriber) = Builder::new(capacity).readers_max(1).label(label).build()?;
+    let reader = subscriber.join().expect("the ring has a seat for one, and nobody else has seen it");
+    Ok((StreamWriter { ring: writer, closed: false }, StreamReader { ring: reader }))
+}
+
+/// The end that writes; dropping it without [`close`](Self::close) cuts the stream off.
+#[derive(Debug)]
+pub struct StreamWriter {
+    ring: Writer<u8>,
+    closed: bool,
+}
+
+impl StreamWriter {
+    /// Writes some of the bytes, as many as there is room for, and waits if there is none; how many.
+    ///
+    /// # Errors
+    /// [`StreamError::ReaderGone`] when nobody will read them.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
+        std::future::poll_fn(|cx| self.poll_some(cx, bytes)).await
+    }
+
+    /// Writes all of the bytes, and waits as often as it must. Dropping the future leaves those that were written.
+    ///
+    /// # Errors
+    /// [`StreamError::ReaderGone`] when nobody will read them.
+    pub async fn write_all(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = self.write(rest).await?;
+            rest = &rest[written..];
+        }
+        Ok(())
+    }
+
+    /// Writes as many of the bytes as there is room for, without waiting; how many.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
+        if self.closed {
+            return Err(StreamError::Closed);
+        }
+        if self.has_reader() { Ok(self.ring.try_write(bytes)) } else { Err(StreamError::ReaderGone) }
+    }
+
+    /// Wakes a reader that sleeps now, not at the end of this process's turn.
+    pub fn flush(&mut self) {
+        self.ring.flush();
+    }
+
+    /// Ends the stream: the reader gets what is there, and then the end.
+    pub fn close(self) {
+        self.ring.close();
+    }
+
+    /// Bytes written so far.
+    pub const fn written(&self) -> u64 {
+        self.ring.written()
+    }
+
+    /// Whether somebody may read yet what is written.
+    pub fn has_reader(&self) -> bool {
+        self.ring.readers() > 0
+    }
+
+    fn poll_some(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, StreamError>> {
+        if self.closed {
+            return Poll::Ready(Err(StreamError::Closed));
+        }
+        if !self.has_reader() {
+            return Poll::Ready(Err(StreamError::ReaderGone));
+        }
+        let written = ready!(self.ring.poll_write(cx, bytes));
+        // A reader that leaves makes room, which nobody will use.
+        if self.has_reader() { Poll::Ready(Ok(written)) } else { Poll::Ready(Err(StreamError::ReaderGone)) }
+    }
+}
+
+impl AsyncWrite for StreamWriter {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_some(cx, bytes).map_err(io::Error::from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.flush();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.closed = true;
+        self.ring.finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The end that reads; dropping it tells the writer.
+#[derive(Debug)]
+pub struct StreamReader {
+    ring: Reader<u8>,
+}
+
+impl StreamReader {
+    /// Reads what is there, as far as it fits, and waits if there is nothing; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// [`StreamError::Cut`] when the writer ended without closing the stream, after everything that it had written.
+    pub async fn read(&mut self, bytes: &mut [u8]) -> Result<usize, StreamError> {
+        std::future::poll_fn(|cx| self.ring.poll_read(cx, bytes).map(ended)).await
+    }
+
+    /// Shows the next bytes where they lie, and waits if there are none; empty at the end of the stream.
+    ///
+    /// They stay until they are [consumed](Self::consume).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn fill(&mut self) -> Result<&[u8], StreamError> {
+        let count = std::future::poll_fn(|cx| self.ring.poll_open(cx).map(ended)).await?;
+        Ok(self.ring.opened(count).0)
+    }
+
+    /// Reads so many of the bytes that [`fill`](Self::fill) has shown.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn consume(&mut self, count: usize) {
+        let there = self.ring.available();
+        assert!(count <= there, "{count} bytes to consume of {there}");
+        self.ring.release(count);
+    }
+
+    /// The ring below, whose end tells a cut from a close by [`ReadError`] alone.
+    pub fn into_ring(self) -> Reader<u8> {
+        self.ring
+    }
+
+    /// Bytes read so far.
+    pub const fn read_total(&self) -> u64 {
+        self.ring.position()
+    }
+}
+
+/// What a read of the ring means for a stream.
+fn ended(read: Result<usize, ReadError>) -> Result<usize, StreamError> {
+    match read {
+        Ok(count) => Ok(count),
+        Err(ReadError::Ended) => Ok(0),
+        Err(ReadError::Cut) => Err(StreamError::Cut),
+        Err(ReadError::Empty | ReadError::Missed { .. } | ReadError::Evicted) => {
+            unreachable!("a stream waits for its bytes and is lossless")
+        }
+    }
+}
+
+impl AsyncRead for StreamReader {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let count = ready!(self.ring.poll_read(cx, into.initialize_unfilled()).map(ended))?;
+        into.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for StreamReader {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        let count = ready!(this.ring.poll_open(cx).map(ended))?;
+        Poll::Ready(Ok(this.ring.opened(count).0))
+    }
+
+    fn consume(self: Pin<&mut Self>, count: usize) {
+        self.get_mut().consume(count);
+    }
+}

@@ -1,0 +1,464 @@
+//! The children of a supervisor, and what is to be done about them: everything that it knows and decides.
+//!
+//! Knows no process and reads no clock, so its tests need no runtime. Children are found by pid in constant time, however
+//! many there are; their keys grow in the order of their start.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::small_map::SmallMap;
+
+use super::backoff::Backoff;
+use super::child::{Buried, Child, Key, State, Wait};
+use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
+use super::history::End;
+use super::order::{ChildInfo, ChildRef, ChildState, Counts};
+use super::restart_window::{Intensity, RestartWindow};
+use super::{AutoShutdown, SpecError, Strategy, Supervisor};
+
+/// What follows from an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Nothing,
+    /// The child is to be restarted, and others as the strategy says.
+    Restart(Key),
+    /// Too many restarts, the last of them this child's.
+    GiveUp(Key),
+    /// Significant children have ended.
+    AutoShutdown,
+}
+
+pub(super) type Lost = (Key, Arc<str>, ExitReason);
+
+/// See the module.
+pub(super) struct Family {
+    pub(super) strategy: Strategy,
+    auto_shutdown: AutoShutdown,
+    pub(super) window: RestartWindow,
+    backoff: Option<Backoff>,
+    pub(super) template: Option<Arc<ChildSpec>>,
+    pub(super) children: BTreeMap<Key, Child>,
+    pub(super) by_pid: SmallMap<Pid, Key>,
+    by_id: HashMap<Arc<str>, Key>,
+    next: u64,
+    /// Restarts of all children.
+    pub(super) restarts_total: u64,
+    /// Children that are supervisors.
+    supervisors: usize,
+    /// Children that wait for their restart.
+    pub(super) waiting: usize,
+    /// Whose restart is under way, for those who look.
+    pub(super) restarting: Option<Key>,
+    /// Who was spawned and has not started.
+    pub(super) starting: Option<(Key, Pid)>,
+    /// Who was told to stop and runs.
+    pub(super) stopping: Option<Key>,
+    /// All are being stopped.
+    pub(super) ending: bool,
+    pub(super) buried: Buried,
+}
+
+impl Family {
+    /// The children that a supervisor is to have at first, none of which has started.
+    pub(super) fn new(supervisor: Supervisor) -> Result<Self, SpecError> {
+        let Supervisor { strategy, intensity, auto_shutdown, backoff, children, template } = supervisor;
+        let dynamic = strategy == Strategy::SimpleOneForOne;
+        let mut family = Self {
+            strategy,
+            auto_shutdown,
+            window: RestartWindow::new(intensity),
+            backoff,
+            template,
+            children: BTreeMap::new(),
+            by_pid: SmallMap::default(),
+            by_id: HashMap::new(),
+            next: 0,
+            restarts_total: 0,
+            supervisors: 0,
+            waiting: 0,
+            restarting: None,
+            starting: None,
+            stopping: None,
+            ending: false,
+            buried: Buried::default(),
+        };
+        if dynamic != family.template.is_some() || dynamic && !children.is_empty() {
+            return Err(SpecError::NoTemplate);
+        }
+        if let Some(template) = &family.template {
+            family.check(template)?;
+        }
+        for spec in children {
+            family.check(&spec)?;
+            if family.by_id.contains_key(&spec.id) {
+                return Err(SpecError::Duplicate { id: spec.id });
+            }
+            family.add(Arc::new(spec), None);
+        }
+        Ok(family)
+    }
+
+    /// Whether a child like this can be supervised here.
+    pub(super) fn check(&self, spec: &ChildSpec) -> Result<(), SpecError> {
+        if spec.significant && (spec.restart == Restart::Permanent || self.auto_shutdown == AutoShutdown::Never) {
+            return Err(SpecError::Significant { id: Arc::clone(&spec.id) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// Adds a child behind the others.
+    pub(super) fn add(&mut self, spec: Arc<ChildSpec>, arguments: Option<Arguments>) -> Key {
+        let key = Key(self.next);
+        self.next += 1;
+        if !self.is_dynamic() {
+            self.by_id.insert(Arc::clone(&spec.id), key);
+        }
+        self.supervisors += usize::from(spec.child_type == ChildType::Supervisor);
+        self.children.insert(key, Child::new(spec, arguments));
+        key
+    }
+
+    /// Forgets a child.
+    pub(super) fn remove(&mut self, key: Key) {
+        self.set_state(key, State::Ended);
+        let Some(child) = self.children.remove(&key) else { return };
+        self.supervisors -= usize::from(child.spec.child_type == ChildType::Supervisor);
+        if !self.is_dynamic() {
+            self.by_id.remove(&child.spec.id);
+        }
+        self.buried.children.push(child);
+    }
+
+    pub(super) fn child(&self, key: Key) -> Option<&Child> {
+        self.children.get(&key)
+    }
+
+    pub(super) fn find(&self, child: &ChildRef) -> Option<Key> {
+        match child {
+            ChildRef::Id(id) => self.by_id.get(id).copied(),
+            ChildRef::Pid(pid) => self.by_pid.get(pid).copied(),
+        }
+    }
+
+    /// All children, in the order of their start.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.children.keys().copied().collect()
+    }
+
+    /// Who runs.
+    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.children.values().filter_map(|child| match child.state {
+            State::Running(pid) => Some(pid),
+            _ => None,
+        })
+    }
+
+    /// What the window forgives.
+    pub(super) const fn intensity(&self) -> Intensity {
+        self.window.intensity()
+    }
+
+    /// Restarts that count, if they are more than half of those that are forgiven.
+    pub(super) fn strain(&self) -> Option<u32> {
+        self.window.strain()
+    }
+
+    /// Whether restarts may be delayed.
+    pub(super) const fn backs_off(&self) -> bool {
+        self.backoff.is_some()
+    }
+
+    /// Who stops and starts again when `key` is restarted, in the order of their start.
+    pub(super) fn concerned(&self, key: Key) -> Vec<Key> {
+        match self.strategy {
+            Strategy::OneForOne | Strategy::SimpleOneForOne => vec![key],
+            Strategy::OneForAll => self.keys(),
+            Strategy::RestForOne => self.children.range(key..).map(|(key, _)| *key).collect(),
+        }
+    }
+
+    /// A process ended by itself.
+    pub(super) fn exited(&mut self, pid: Pid, reason: ExitReason, now: Instant) -> Verdict {
+        let Some(key) = self.by_pid.remove(&pid) else { return Verdict::Nothing };
+        let Some(child) = self.children.get_mut(&key) else { return Verdict::Nothing };
+        child.state = State::Ended;
+        child.before = Some(pid);
+        let restarted = child.spec.restart.after(&reason);
+        let oldest = child.history.note(End { at: now, pid: Some(pid), reason: reason.clone() });
+        self.buried.reason(oldest);
+        self.buried.reason(child.last_exit.replace(reason));
+        if restarted {
+            return self.forgive(key, now);
+        }
+        let significant = child.spec.significant;
+        if self.is_forgotten(key) {
+            self.remove(key);
+        }
+        if significant && self.ends_with_significant() { Verdict::AutoShutdown } else { Verdict::Nothing }
+    }
+
+    /// Spends a restart of a child, if one is left.
+    pub(super) fn forgive(&mut self, key: Key, now: Instant) -> Verdict {
+        if !self.window.spend(now) {
+            return Verdict::GiveUp(key);
+        }
+        self.restarting = Some(key);
+        Verdict::Restart(key)
+    }
+
+    /// A child that ended by itself runs again.
+    pub(super) fn restarted(&mut self, key: Key) {
+        self.restarts_total += 1;
+        if let Some(child) = self.children.get_mut(&key) {
+            child.restarts_total += 1;
+        }
+    }
+
+    /// A child was stopped for a restart, and is to start again with it.
+    pub(super) fn owe(&mut self, key: Key) {
+        if let Some(child) = self.children.get_mut(&key) {
+            child.is_owed = true;
+        }
+    }
+
+    /// Whether a significant child that has just ended was one that its supervisor ends with.
+    fn ends_with_significant(&self) -> bool {
+        let lives = |child: &Child| child.spec.significant && child.state != State::Ended;
+        match self.auto_shutdown {
+            AutoShutdown::Never => false,
+            AutoShutdown::AnySignificant => true,
+            AutoShutdown::AllSignificant => !self.children.values().any(lives),
+        }
+    }
+
+    /// Whether nothing is left of a child that has ended for good.
+    fn is_forgotten(&self, key: Key) -> bool {
+        self.is_dynamic() || self.child(key).is_some_and(|child| child.spec.restart == Restart::Temporary)
+    }
+
+    /// How long to wait before a child is restarted, and counts the restart.
+    pub(super) fn delay(&mut self, key: Key, now: impl FnOnce() -> Instant) -> Duration {
+        let (Some(backoff), Some(child)) = (self.backoff, self.children.get_mut(&key)) else { return Duration::ZERO };
+        if child.started.take().is_some_and(|started| now().saturating_duration_since(started) >= backoff.limit) {
+            child.in_a_row = 0;
+        }
+        child.in_a_row = child.in_a_row.saturating_add(1);
+        backoff.delay(child.in_a_row)
+    }
+
+    /// A child has started.
+    pub(super) fn started(&mut self, key: Key, pid: Pid, now: impl FnOnce() -> Instant) {
+        self.starting = None;
+        if self.restarting == Some(key) && matches!(self.strategy, Strategy::OneForOne | Strategy::SimpleOneForOne) {
+            self.restarting = None;
+        }
+        let started = self.backoff.is_some().then(now);
+        if let Some(child) = self.children.get_mut(&key) {
+            child.started = started;
+            child.is_owed = false;
+            self.waiting -= usize::from(matches!(child.state, State::Restarting(_)));
+            child.state = State::Running(pid);
+            self.by_pid.insert(pid, key);
+        }
+    }
+
+    /// A child did not start.
+    pub(super) fn failed(&mut self, key: Key, reason: ExitReason, now: Instant) {
+        let pid = self.starting.take().map(|(_, pid)| pid);
+        if let Some(child) = self.children.get_mut(&key) {
+            let oldest = child.history.note(End { at: now, pid, reason });
+            self.buried.reason(oldest);
+        }
+    }
+
+    /// A child's restart waits.
+    pub(super) fn wait(&mut self, key: Key, wait: Wait) {
+        self.restarting = None;
+        self.set_state(key, State::Restarting(wait));
+    }
+
+    /// A child was stopped.
+    pub(super) fn stopped(&mut self, key: Key) {
+        self.stopping = None;
+        self.set_state(key, State::Ended);
+        if self.is_forgotten(key) {
+            self.remove(key);
+        }
+    }
+
+    fn set_state(&mut self, key: Key, state: State) {
+        let Some(child) = self.children.get_mut(&key) else { return };
+        child.is_owed = false;
+        self.waiting += usize::from(matches!(state, State::Restarting(_)));
+        match std::mem::replace(&mut child.state, state) {
+            State::Running(pid) => {
+                child.before = Some(pid);
+                self.by_pid.remove(&pid);
+            }
+            State::Restarting(_) => self.waiting -= 1,
+            State::Ended => {}
+        }
+    }
+
+    /// Who was to be restarted and will not be when `key` is one too many, and why they ended.
+    pub(super) fn lost(&self, key: Key) -> Vec<Lost> {
+        let waits = |child: &Child| child.is_owed || matches!(child.state, State::Restarting(_));
+        let lost = self.children.iter().filter(|(other, child)| **other == key || waits(child));
+        lost.map(|(key, child)| (*key, Arc::clone(&child.id), child.ended_with())).collect()
+    }
+
+    /// Lets go of all children, once none runs.
+    pub(super) fn dissolve(&mut self) {
+        let children = std::mem::take(&mut self.children);
+        self.buried.children.extend(children.into_values());
+        self.buried.template = self.template.take();
+    }
+
+    /// All children as others see them.
+    pub(super) fn list(&self, now: Instant) -> Vec<ChildInfo> {
+        let state = |state| match state {
+            State::Running(pid) => ChildState::Running(pid),
+            State::Restarting(wait) => ChildState::Restarting { left: wait.due.saturating_duration_since(now) },
+            State::Ended => ChildState::Ended,
+        };
+        let info = |child: &Child| ChildInfo {
+            id: Arc::clone(&child.id),
+            state: state(child.state),
+            child_type: child.kind,
+            restart: child.restart,
+            restarts_total: child.restarts_total,
+            last_exit: child.last_exit.clone(),
+        };
+        self.children.values().map(info).collect()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let (specs, supervisors) = (self.children.len(), self.supervisors);
+        Counts { specs, active: self.by_pid.len(), supervisors, workers: specs - supervisors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::Shutdown;
+
+    fn spec(id: &str) -> ChildSpec {
+        ChildSpec::new(id, |_| async {}).shutdown(Shutdown::BrutalKill)
+    }
+
+    fn pid(number: u32) -> Pid {
+        Pid::local(number, 1)
+    }
+
+    /// Children a, b, .. that run as processes 1, 2, ..
+    fn running(supervisor: Supervisor) -> Family {
+        let mut family = Family::new(supervisor).unwrap();
+        for (key, number) in family.keys().into_iter().zip(1..) {
+            family.started(key, pid(number), Instant::now);
+        }
+        family
+    }
+
+    fn crash() -> ExitReason {
+        ExitReason::other("crash")
+    }
+
+    #[test]
+    fn each_restart_type_has_its_own_idea_of_an_end() {
+        for (restart, normal, shutdown, abnormal) in [
+            (Restart::Permanent, true, true, true),
+            (Restart::Transient, false, false, true),
+            (Restart::Temporary, false, false, false),
+        ] {
+            let restarted = |reason| {
+                let mut family = running(Supervisor::new(Strategy::OneForOne).child(spec("a").restart(restart)));
+                let verdict = family.exited(pid(1), reason, Instant::now());
+                assert_eq!(family.counts().specs, usize::from(restart != Restart::Temporary));
+                verdict == Verdict::Restart(Key(0))
+            };
+
+            assert_eq!(restarted(ExitReason::Normal), normal, "{restart:?}");
+            assert_eq!(restarted(ExitReason::Shutdown), shutdown, "{restart:?}");
+            assert_eq!(restarted(ExitReason::ShutdownWith("why".into())), shutdown, "{restart:?}");
+            assert_eq!(restarted(crash()), abnormal, "{restart:?}");
+        }
+    }
+
+    #[test]
+    fn each_strategy_concerns_other_children() {
+        for (strategy, concerned) in [
+            (Strategy::OneForOne, vec![Key(1)]),
+            (Strategy::OneForAll, vec![Key(0), Key(1), Key(2)]),
+            (Strategy::RestForOne, vec![Key(1), Key(2)]),
+        ] {
+            let family = running(Supervisor::new(strategy).child(spec("a")).child(spec("b")).child(spec("c")));
+
+            assert_eq!(family.concerned(Key(1)), concerned);
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_no_child_any_more_means_nothing() {
+        let mut family = running(Supervisor::new(Strategy::OneForOne).child(spec("a")));
+        family.stopped(Key(0));
+
+        assert_eq!(family.exited(pid(1), crash(), Instant::now()), Verdict::Nothing);
+        assert_eq!(family.exited(pid(9), crash(), Instant::now()), Verdict::Nothing);
+        assert_eq!(family.counts(), Counts { specs: 1, active: 0, supervisors: 0, workers: 1 });
+    }
+
+    #[test]
+    fn significant_children_end_their_supervisor_one_or_all() {
+        let child = |id| spec(id).restart(Restart::Transient).significant(true);
+        for (auto_shutdown, first, second) in [
+            (AutoShutdown::AnySignificant, Verdict::AutoShutdown, Verdict::AutoShutdown),
+            (AutoShutdown::AllSignificant, Verdict::Nothing, Verdict::AutoShutdown),
+        ] {
+            let supervisor = Supervisor::new(Strategy::OneForOne).auto_shutdown(auto_shutdown);
+            let mut family = running(supervisor.child(child("a")).child(child("b")).child(spec("c")));
+
+            assert_eq!(family.exited(pid(1), ExitReason::Normal, Instant::now()), first);
+            assert_eq!(family.exited(pid(2), ExitReason::Normal, Instant::now()), second);
+        }
+    }
+
+    #[test]
+    fn specs_that_make_no_sense_are_refused() {
+        let twice = Supervisor::new(Strategy::OneForOne).child(spec("a")).child(spec("a"));
+        assert_eq!(Family::new(twice).err(), Some(SpecError::Duplicate { id: "a".into() }));
+
+        let permanent = Supervisor::new(Strategy::OneForOne).auto_shutdown(AutoShutdown::AnySignificant);
+        let permanent = permanent.child(spec("a").significant(true));
+        assert_eq!(Family::new(permanent).err(), Some(SpecError::Significant { id: "a".into() }));
+
+        let never = Supervisor::new(Strategy::OneForOne).child(spec("a").restart(Restart::Transient).significant(true));
+        assert_eq!(Family::new(never).err(), Some(SpecError::Significant { id: "a".into() }));
+
+        let bare = Supervisor::new(Strategy::SimpleOneForOne);
+        assert_eq!(Family::new(bare).err(), Some(SpecError::NoTemplate));
+    }
+
+    #[test]
+    fn a_long_life_forgets_the_delays_before_it() {
+        let second = Duration::from_secs(1);
+        let supervisor = Supervisor::new(Strategy::OneForOne).backoff(Backoff { first: second, limit: 4 * second });
+        let mut family = running(supervisor.child(spec("a")));
+        let now = Instant::now();
+
+        let mut delays = vec![family.delay(Key(0), || now), family.delay(Key(0), || now)];
+        for lived in [3, 4] {
+            family.started(Key(0), pid(2), || now);
+            delays.push(family.delay(Key(0), || now + lived * second));
+        }
+
+        assert_eq!(delays, [second, 2 * second, 4 * second, second]);
+    }
+}

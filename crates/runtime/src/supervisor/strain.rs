@@ -1,0 +1,71 @@
+//! Supervisors that have used more than half of their restarts, for observers.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::restart_window::Intensity;
+use crate::pid::Pid;
+
+/// Supervisors kept; of more, those that told of themselves last.
+const KEPT: usize = 256;
+
+/// A supervisor that had used more than half of the restarts that it forgives, when it last spent one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strain {
+    /// The supervisor, which may have ended since.
+    pub supervisor: Pid,
+    /// Restarts within its period.
+    pub used: u32,
+    /// What it forgives.
+    pub intensity: Intensity,
+    /// When, since the start of the runtime.
+    pub at: Duration,
+}
+
+/// The newest strain of each supervisor.
+#[derive(Default)]
+pub(crate) struct Strains(Mutex<Vec<Strain>>);
+
+impl Strains {
+    pub(crate) fn note(&self, strain: Strain) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = all.iter().position(|known| known.supervisor == strain.supervisor).or_else(|| {
+            let oldest = all.iter().enumerate().min_by_key(|(_, known)| known.at).map(|(at, _)| at);
+            oldest.filter(|_| all.len() == KEPT)
+        });
+        match place {
+            Some(place) => all[place] = strain,
+            None => all.push(strain),
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Strain> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_supervisor_stands_once_and_the_oldest_give_way() {
+        let strains = Strains::default();
+        let strain = |slot, at| Strain {
+            supervisor: Pid::local(slot, 1),
+            used: 2,
+            intensity: Intensity::default(),
+            at: Duration::from_secs(at),
+        };
+
+        for slot in 1..=KEPT as u32 + 10 {
+            strains.note(strain(slot, slot.into()));
+        }
+        strains.note(strain(100, 9_999));
+
+        let all = strains.all();
+        assert_eq!(all.len(), KEPT);
+        assert!(all.iter().all(|known| known.supervisor.slot() > 10));
+        assert_eq!(all.iter().filter(|known| **known == strain(100, 9_999)).count(), 1);
+    }
+}

@@ -1,0 +1,129 @@
+//! The future of a process: inside the control block when it is small, boxed when it is not.
+
+#![expect(unsafe_code, reason = "erases the future's type; each block says what the storage holds")]
+
+use std::any::type_name;
+use std::future::Future;
+use std::mem::{align_of, size_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::task::{Context as TaskContext, Poll};
+
+use crate::exit::{ExitReason, Outcome};
+use crate::slab::{Body, INLINE_FUTURE_WORDS};
+
+/// What a finished process leaves: `None` is a normal exit.
+pub(crate) type Exit = Option<Box<ExitReason>>;
+
+/// What is known about an erased future.
+pub(crate) struct TaskKind {
+    poll: unsafe fn(*mut u64, &mut TaskContext<'_>) -> Poll<Exit>,
+    drop: unsafe fn(*mut u64),
+    pub(crate) name: fn() -> &'static str,
+    /// Bytes of the future's box, with the allocator's own; 0 when it is inline.
+    pub(crate) heap_bytes: u32,
+}
+
+impl TaskKind {
+    /// No future: finished when polled, nothing to drop.
+    pub(crate) const NONE: &'static Self =
+        &Self { poll: |_, _| Poll::Ready(None), drop: |_| {}, name: || "", heap_bytes: 0 };
+}
+
+struct KindOf<F>(F);
+
+impl<F: Future<Output: Outcome> + Send + 'static> KindOf<F> {
+    const INLINE: bool = size_of::<F>() <= INLINE_FUTURE_WORDS * 8 && align_of::<F>() <= align_of::<u64>();
+
+    const KIND: &'static TaskKind = &TaskKind {
+        poll: Self::poll,
+        drop: Self::drop,
+        name: type_name::<F>,
+        heap_bytes: if Self::INLINE { 0 } else { (size_of::<F>() + 8).next_multiple_of(16) as u32 },
+    };
+
+    unsafe fn future<'a>(storage: *mut u64) -> Pin<&'a mut F> {
+        // SAFETY: the caller passes storage that holds this future, inline or boxed, and it stays there until dropped.
+        unsafe {
+            let future = if Self::INLINE { storage.cast::<F>() } else { storage.cast::<*mut F>().read() };
+            Pin::new_unchecked(&mut *future)
+        }
+    }
+
+    unsafe fn poll(storage: *mut u64, cx: &mut TaskContext<'_>) -> Poll<Exit> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::future(storage) }.poll(cx).map(Outcome::into_exit)
+    }
+
+    unsafe fn drop(storage: *mut u64) {
+        // SAFETY: the caller's promise; the storage is dead afterwards.
+        unsafe {
+            if Self::INLINE {
+                storage.cast::<F>().drop_in_place();
+            } else {
+                drop(Box::from_raw(storage.cast::<*mut F>().read()));
+            }
+        }
+    }
+}
+
+/// What a poll ended in.
+pub(crate) enum Polled {
+    Pending,
+    Finished(Exit),
+    Panicked(Box<dyn std::any::Any + Send>),
+}
+
+impl Body {
+    /// Puts the future into an empty body and returns what is known about it.
+    #[inline]
+    pub(crate) fn install<F: Future<Output: Outcome> + Send + 'static>(&self, future: F) -> &'static TaskKind {
+        let storage = self.future.get().cast::<u64>();
+        // SAFETY: an inline future fits; the caller owns a body without a future.
+        unsafe {
+            if KindOf::<F>::INLINE {
+                storage.cast::<F>().write(future);
+            } else {
+                storage.cast::<*mut F>().write(Box::into_raw(Box::new(future)));
+            }
+        }
+        self.kind.store(ptr::from_ref(KindOf::<F>::KIND).cast_mut(), Ordering::Relaxed);
+        KindOf::<F>::KIND
+    }
+
+    #[inline]
+    fn known(&self) -> &'static TaskKind {
+        // SAFETY: the pointer is always one to a static.
+        unsafe { &*self.kind.load(Ordering::Relaxed) }
+    }
+
+    /// Polls the future; a panic is caught.
+    ///
+    /// # Safety
+    /// The caller runs the process, and the future has neither finished nor been dropped.
+    #[inline]
+    pub(crate) unsafe fn poll(&self, cx: &mut TaskContext<'_>) -> Polled {
+        let storage = self.future.get().cast::<u64>();
+        let kind = self.known();
+        // SAFETY: the caller's promise.
+        match catch_unwind(AssertUnwindSafe(|| unsafe { (kind.poll)(storage, cx) })) {
+            Ok(Poll::Pending) => Polled::Pending,
+            Ok(Poll::Ready(exit)) => Polled::Finished(exit),
+            Err(payload) => Polled::Panicked(payload),
+        }
+    }
+
+    /// Drops the future; false if that panicked, in which case the rest of it is forgotten.
+    ///
+    /// # Safety
+    /// The caller runs the process, and the future has not been dropped.
+    #[inline]
+    pub(crate) unsafe fn drop_future(&self) -> Result<(), Box<dyn std::any::Any + Send>> {
+        let storage = self.future.get().cast::<u64>();
+        let kind = self.known();
+        // SAFETY: the caller's promise.
+        catch_unwind(AssertUnwindSafe(|| unsafe { (kind.drop)(storage) }))
+    }
+}

@@ -1,0 +1,156 @@
+//! The clock that tickers follow, and sleeping until one of its instants.
+//!
+//! `CLOCK_MONOTONIC`: it neither jumps when somebody sets the time nor runs while the machine is suspended, so a suspended
+//! machine owes no ticks. A sleep is always until an instant and never for a time: the error of a relative sleep adds up.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::thread::{ClockId, clock_nanosleep_absolute, current_timer_slack, set_current_timer_slack};
+use rustix::time::{Timespec, clock_gettime};
+
+/// A wait shorter than this is spun: the call that sleeps takes longer.
+pub(super) const SLEEP_MIN_NS: u64 = 200;
+/// How much earlier than asked [`sleep_precise`] wakes, to spin the rest.
+const PRECISE_SPIN_NS: u64 = 10_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Nanoseconds since the machine was started.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(SECOND_NS).wrapping_add(now.tv_nsec as u64)
+}
+
+fn instant(ns: u64) -> Timespec {
+    Timespec { tv_sec: i64::try_from(ns / SECOND_NS).unwrap_or(i64::MAX), tv_nsec: (ns % SECOND_NS).cast_signed() }
+}
+
+/// Sleeps until an instant.
+pub(crate) fn sleep_until(ns: u64) {
+    // A signal ends a sleep early; whatever else fails would fail for ever, and the caller looks at the clock.
+    while clock_nanosleep_absolute(ClockId::Monotonic, &instant(ns)) == Err(Errno::INTR) {}
+}
+
+/// Spins until an instant or until `enough`; gives the time.
+#[inline]
+pub(crate) fn spin_until(ns: u64, enough: impl Fn() -> bool) -> u64 {
+    loop {
+        let now = now_ns();
+        if now >= ns || enough() {
+            return now;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Sleeps until an instant, or without end, unless `word` is no longer `seen` or somebody wakes who waits on it.
+pub(crate) fn wait_on(word: &AtomicU32, seen: u32, until_ns: Option<u64>) {
+    let until = until_ns.map(instant);
+    // All that can happen is that it is over: timeout, a signal, another value, a wake-up. The caller looks.
+    futex::wait_bitset(word, futex::Flags::PRIVATE, seen, until.as_ref(), NonZeroU32::MAX).ok();
+}
+
+/// Wakes the thread that waits on `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    // Fails only for an address that is none.
+    futex::wake(word, futex::Flags::PRIVATE, 1).ok();
+}
+
+/// The slack that the kernel may add to this thread's sleeps, while it lives; 50 µs is what a thread has by default.
+///
+/// Without effect where the kernel refuses: sleeps are then as late as they were.
+#[derive(Debug)]
+pub(crate) struct Slack {
+    before: Option<NonZeroU64>,
+}
+
+impl Slack {
+    pub(crate) fn set(ns: u64) -> Self {
+        let before = current_timer_slack().ok().and_then(NonZeroU64::new);
+        Self { before: set_current_timer_slack(NonZeroU64::new(ns.max(1))).ok().and(before) }
+    }
+}
+
+impl Drop for Slack {
+    fn drop(&mut self) {
+        if self.before.is_some() {
+            // It was allowed before.
+            set_current_timer_slack(self.before).ok();
+        }
+    }
+}
+
+/// Blocks this thread for `delay`, to some microseconds: for delays far below what `thread::sleep` can tell apart.
+///
+/// It sleeps with the least slack until shortly before, and spins for the rest, 10 µs at most. Never on a scheduler's
+/// thread: a process has [`Context::sleep_precise`](crate::Context::sleep_precise).
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use rusm_runtime::ticker::sleep_precise;
+///
+/// let start = Instant::now();
+/// sleep_precise(Duration::from_micros(50));
+/// assert!(start.elapsed() >= Duration::from_micros(50));
+/// ```
+pub fn sleep_precise(delay: Duration) {
+    let until = now_ns().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
+    if delay > Duration::from_nanos(PRECISE_SPIN_NS) {
+        let _slack = Slack::set(1);
+        sleep_until(until.saturating_sub(PRECISE_SPIN_NS));
+    }
+    spin_until(until, || false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_is_never_too_short_whatever_the_instant() {
+        let before = now_ns();
+
+        sleep_until(before.saturating_sub(5));
+        sleep_until(before + 1_000_000);
+
+        assert!(now_ns() >= before + 1_000_000);
+    }
+
+    #[test]
+    fn it_is_the_clock_that_nobody_sets_and_that_stands_still_with_the_machine() {
+        let nanos = |clock| {
+            let time = clock_gettime(clock);
+            time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
+        };
+
+        let (before, now, after) = (nanos(ClockId::Monotonic), now_ns(), nanos(ClockId::Monotonic));
+
+        assert!(before <= now && now <= after);
+    }
+
+    #[test]
+    fn the_slack_of_a_thread_is_given_back() {
+        let before = current_timer_slack().unwrap();
+
+        let slack = Slack::set(1);
+        assert_eq!(current_timer_slack().unwrap(), 1);
+        drop(slack);
+
+        assert_eq!(current_timer_slack().unwrap(), before);
+    }
+
+    #[test]
+    fn whoever_waits_on_a_word_sees_its_change() {
+        let word = AtomicU32::new(1);
+
+        wait_on(&word, 0, None);
+        wait_on(&word, 1, Some(now_ns() + 1_000));
+
+        assert_eq!(word.into_inner(), 1);
+    }
+}

@@ -1,0 +1,181 @@
+//! What others may read of a ticker: counters that its owner writes and nobody else, and how late it was.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::ledger::Account;
+
+/// Buckets of one octave, so that a value is off by 3 % at most.
+const OCTAVE_BITS: u32 = 5;
+const OCTAVE: usize = 1 << OCTAVE_BITS;
+/// Octaves up to the longest lateness that is told from longer ones, 18 minutes.
+const OCTAVES: usize = 36;
+const LEN: usize = (OCTAVES + 1) * OCTAVE;
+
+/// How late a ticker's batches began, in nanoseconds; percentiles are off by 3 % at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Batches measured.
+    pub count: u64,
+    /// Half were at most this late.
+    pub p50_ns: u64,
+    /// 90 % were.
+    pub p90_ns: u64,
+    /// 99 % were.
+    pub p99_ns: u64,
+    /// 99.9 % were.
+    pub p999_ns: u64,
+    /// The latest of all.
+    pub max_ns: u64,
+}
+
+/// The counters of a ticker; one writes, and any read.
+#[derive(Debug)]
+pub(super) struct Gauge {
+    ticks: AtomicU64,
+    fired: AtomicU64,
+    dropped: AtomicU64,
+    coalesced: AtomicU64,
+    overruns: AtomicU64,
+    slipped_ns: AtomicU64,
+    /// Nanoseconds that were spun.
+    spun_ns: AtomicU64,
+    lateness: Option<Box<Buckets>>,
+}
+
+#[derive(Debug)]
+struct Buckets {
+    max_ns: AtomicU64,
+    counts: [AtomicU32; LEN],
+}
+
+impl Gauge {
+    pub(super) fn new(measures: bool) -> Self {
+        let buckets = || Box::new(Buckets { max_ns: AtomicU64::new(0), counts: [const { AtomicU32::new(0) }; LEN] });
+        let zero = || AtomicU64::new(0);
+        Self {
+            ticks: zero(),
+            fired: zero(),
+            dropped: zero(),
+            coalesced: zero(),
+            overruns: zero(),
+            slipped_ns: zero(),
+            spun_ns: zero(),
+            lateness: measures.then(buckets),
+        }
+    }
+
+    /// Shows what the owner has counted. Relaxed: readers take each number for itself.
+    #[inline]
+    pub(super) fn show(&self, account: &Account) {
+        self.ticks.store(account.ticks, Relaxed);
+        self.fired.store(account.fired, Relaxed);
+        self.dropped.store(account.dropped, Relaxed);
+        self.coalesced.store(account.coalesced, Relaxed);
+        self.overruns.store(account.overruns, Relaxed);
+        self.slipped_ns.store(account.slipped_ns, Relaxed);
+    }
+
+    pub(super) fn account(&self) -> Account {
+        Account {
+            ticks: self.ticks.load(Relaxed),
+            fired: self.fired.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            coalesced: self.coalesced.load(Relaxed),
+            overruns: self.overruns.load(Relaxed),
+            slipped_ns: self.slipped_ns.load(Relaxed),
+        }
+    }
+
+    /// Adds time that was spun; only one thread does.
+    pub(super) fn spun(&self, ns: u64) {
+        self.spun_ns.store(self.spun_ns.load(Relaxed) + ns, Relaxed);
+    }
+
+    pub(super) fn spun_ns(&self) -> u64 {
+        self.spun_ns.load(Relaxed)
+    }
+
+    /// Notes how late a batch was; the owner alone does.
+    #[inline]
+    pub(super) fn late(&self, ns: u64) {
+        let Some(lateness) = &self.lateness else { return };
+        let count = &lateness.counts[bucket_of(ns)];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        if ns > lateness.max_ns.load(Relaxed) {
+            lateness.max_ns.store(ns, Relaxed);
+        }
+    }
+
+    /// Reads how late it was; `None` if nobody measures.
+    pub(super) fn lateness(&self) -> Option<Lateness> {
+        let buckets = self.lateness.as_ref()?;
+        let counts: Vec<u64> = buckets.counts.iter().map(|count| u64::from(count.load(Relaxed))).collect();
+        let (count, max_ns): (u64, u64) = (counts.iter().sum(), buckets.max_ns.load(Relaxed));
+        let percentile = |thousandths: u64| {
+            let wanted = (count * thousandths).div_ceil(1_000).max(1);
+            let mut seen = 0;
+            let bucket = counts.iter().position(|count| {
+                seen += count;
+                seen >= wanted
+            });
+            bucket.map_or(0, |bucket| highest_of(bucket).min(max_ns))
+        };
+        Some(Lateness {
+            count,
+            p50_ns: percentile(500),
+            p90_ns: percentile(900),
+            p99_ns: percentile(990),
+            p999_ns: percentile(999),
+            max_ns,
+        })
+    }
+}
+
+/// The bucket of a value: one for each nanosecond at first, then `OCTAVE` for each power of two.
+const fn bucket_of(ns: u64) -> usize {
+    let octave = u64::BITS - OCTAVE_BITS - 1 - (ns | (OCTAVE as u64)).leading_zeros();
+    let bucket = octave as usize * OCTAVE + (ns >> octave) as usize;
+    if bucket < LEN { bucket } else { LEN - 1 }
+}
+
+/// The highest value of a bucket.
+const fn highest_of(bucket: usize) -> u64 {
+    if bucket < 2 * OCTAVE {
+        return bucket as u64;
+    }
+    let octave = bucket / OCTAVE - 1;
+    (((bucket % OCTAVE + OCTAVE + 1) as u64) << octave) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_what_was_noted() {
+        let gauge = Gauge::new(true);
+        (1..=1_000).for_each(|us| gauge.late(us * 1_000));
+
+        let seen = gauge.lateness().unwrap();
+
+        assert_eq!((seen.count, seen.max_ns), (1_000, 1_000_000));
+        for (ns, expected) in [(seen.p50_ns, 500_000), (seen.p99_ns, 990_000), (seen.p999_ns, 999_000)] {
+            assert!(ns >= expected && ns <= expected + expected / 30, "{ns} for {expected}");
+        }
+        assert_eq!(Gauge::new(false).lateness(), None);
+        assert_eq!(Gauge::new(true).lateness(), Some(Lateness::default()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_lies_in_its_bucket(ns: u64) {
+            let bucket = bucket_of(ns);
+
+            prop_assert!(bucket == LEN - 1 || ns <= highest_of(bucket));
+            prop_assert!(bucket == 0 || ns > highest_of(bucket - 1));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! How long to spin before a deadline: as long as the kernel is late, and not at all where it preempts.
+//!
+//! ```text
+//!   at first, and after a preemption ──▶ rest: no spin, until 0.1 s in a row have gone well ──▶ spin = 1.25 × lateness, 40 µs at most
+//!                                         ▲        (twice as long each time, up to 6.4 s)         │
+//!                                         └──────────── woken over 100 µs late: a preemption ◀────┘
+//! ```
+//!
+//! A spinner on a busy core burns its share and is preempted in return, so that spinning makes it later: whoever takes a
+//! preemption for jitter spins longer still. One preemption costs as many ticks as a time slice is long, so that even finding out
+//! is dear: it begins with a rest, and a preemption while it rests begins that anew. Never reads a clock.
+
+/// Later than this is no jitter.
+const PREEMPTED_NS: u64 = 100_000;
+/// The longest spin.
+const SPIN_MAX_NS: u64 = 40_000;
+/// What must go well before it spins, and the most of that.
+const REST_MIN_NS: u64 = 100_000_000;
+const REST_DOUBLINGS: u32 = 6;
+/// The fewest ticks of a rest: of slow tickers, less says nothing.
+const REST_MIN: u32 = 16;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Governor {
+    /// How late the kernel is: an upper estimate.
+    late_ns: u64,
+    /// Ticks without spinning to come.
+    rest: u32,
+    /// The next rest.
+    back: u32,
+    /// The shortest rest.
+    rest_min: u32,
+    /// Ticks spun since the last rest.
+    good: u32,
+}
+
+impl Governor {
+    /// One for a ticker with such a period.
+    pub(super) fn new(period_ns: u64) -> Self {
+        // A period of a nanosecond makes it a hundred million ticks at most.
+        let rest_min = ((REST_MIN_NS / period_ns.max(1)) as u32).max(REST_MIN);
+        Self { late_ns: 4_000, rest: rest_min, back: rest_min, rest_min, good: 0 }
+    }
+
+    /// How long to spin before the next deadline.
+    pub(super) fn spin_ns(&mut self) -> u64 {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return 0;
+        }
+        self.good += 1;
+        if self.good >= self.rest_min {
+            self.back = (self.back / 2).max(self.rest_min);
+            self.good = 0;
+        }
+        (self.late_ns + self.late_ns / 4).min(SPIN_MAX_NS)
+    }
+
+    /// Learns that a sleep ended `late_ns` after the instant it was for.
+    pub(super) fn woke(&mut self, late_ns: u64) {
+        if late_ns >= PREEMPTED_NS {
+            self.retreat();
+        } else if late_ns > self.late_ns {
+            self.late_ns += (late_ns - self.late_ns).div_ceil(4);
+        } else {
+            self.late_ns -= (self.late_ns - late_ns) / 32;
+        }
+    }
+
+    /// Learns that a deadline had passed by `late_ns` before anybody slept, or while it spun.
+    pub(super) fn overran(&mut self, late_ns: u64) {
+        if late_ns >= PREEMPTED_NS {
+            self.retreat();
+        }
+    }
+
+    fn retreat(&mut self) {
+        if self.rest == 0 {
+            self.back = self.back.saturating_mul(2).min(self.rest_min << REST_DOUBLINGS);
+        }
+        self.rest = self.back;
+        self.good = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PERIOD_NS: u64 = 100_000;
+
+    /// One of 10 kHz that has rested.
+    fn rested() -> Governor {
+        let mut governor = Governor::new(PERIOD_NS);
+        assert_eq!(ticks_of_rest(&mut governor), 1_000);
+        governor
+    }
+
+    fn ticks_of_rest(governor: &mut Governor) -> usize {
+        (0..10_000_000).take_while(|_| governor.spin_ns() == 0).count()
+    }
+
+    #[test]
+    fn it_spins_a_little_longer_than_the_kernel_is_late() {
+        let mut governor = rested();
+
+        (0..100).for_each(|_| governor.woke(12_000));
+
+        assert!((14_900..=15_000).contains(&governor.spin_ns()), "{governor:?}");
+        (0..1_000).for_each(|_| governor.woke(90_000));
+        assert_eq!(governor.spin_ns(), SPIN_MAX_NS);
+    }
+
+    #[test]
+    fn a_preemption_stops_the_spinning_for_a_while_and_the_next_for_twice_as_long() {
+        let mut governor = rested();
+
+        governor.woke(3_000_000);
+        assert_eq!(ticks_of_rest(&mut governor), 2_000);
+        governor.overran(3_000_000);
+        assert_eq!(ticks_of_rest(&mut governor), 4_000);
+        governor.overran(99_000);
+        assert_eq!(ticks_of_rest(&mut governor), 0);
+        for _ in 0..100 {
+            governor.overran(3_000_000);
+            governor.rest = 0;
+        }
+        governor.overran(3_000_000);
+        assert_eq!(ticks_of_rest(&mut governor), 64_000);
+    }
+
+    #[test]
+    fn a_preemption_while_it_rests_begins_the_rest_anew() {
+        let mut governor = Governor::new(PERIOD_NS);
+
+        (0..900).for_each(|_| assert_eq!(governor.spin_ns(), 0));
+        governor.woke(200_000);
+
+        assert_eq!(ticks_of_rest(&mut governor), 1_000);
+    }
+
+    #[test]
+    fn good_times_shorten_the_rest_again() {
+        let mut governor = rested();
+        governor.woke(200_000);
+        ticks_of_rest(&mut governor);
+
+        (0..1_000).for_each(|_| assert!(governor.spin_ns() > 0));
+        governor.woke(200_000);
+
+        assert_eq!(ticks_of_rest(&mut governor), 2_000, "and not 4,000");
+    }
+
+    #[test]
+    fn a_rest_is_a_tenth_of_a_second_and_some_ticks_at_least() {
+        assert_eq!(Governor::new(1_000_000).rest, 100);
+        assert_eq!(Governor::new(1_000_000_000).rest, REST_MIN);
+        assert_eq!(Governor::new(0).rest, 100_000_000);
+    }
+
+    /// The ticks of `ticks` that overrun on a core whose kernel preempts one tick in so many, in a spin and else, and keeps the core
+    /// for `slice` ticks; with what is spun.
+    fn overruns(seed: u64, ticks: u64, spun_in: u64, else_in: u64, slice: u64, governed: bool) -> (u64, u64) {
+        let (mut random, mut governor) = (seed, Governor::new(PERIOD_NS));
+        let mut one_in = |many| {
+            // SplitMix64.
+            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ mixed >> 31).is_multiple_of(many)
+        };
+        let (mut now, mut overruns, mut spun) = (0, 0, 0);
+        while now < ticks {
+            let spins = governed && governor.spin_ns() > 0;
+            spun += u64::from(spins);
+            let preempted = one_in(if spins { spun_in } else { else_in });
+            governor.woke(if preempted { slice * PERIOD_NS } else { 5_000 });
+            if preempted {
+                overruns += slice;
+                now += slice;
+            }
+            now += 1;
+        }
+        (overruns, spun)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn on_a_busy_core_it_hardly_overruns_more_than_without_spinning(
+            seed: u64, spun_in in 5_u64..100, else_in in 100_u64..2_000, slice in 5_u64..40,
+        ) {
+            const TICKS: u64 = 500_000;
+
+            let (plain, _) = overruns(seed, TICKS, spun_in, else_in, slice, false);
+            let (governed, spun) = overruns(!seed, TICKS, spun_in, else_in, slice, true);
+
+            // Chance alone makes a difference of some standard deviations between two that are alike.
+            let chance = 5.0 * (2.0 * plain as f64 * slice as f64).sqrt();
+            prop_assert!((governed as f64) < 1.1 * plain as f64 + chance, "{governed} for {plain}, {spun} spun");
+            prop_assert!(spun < TICKS / 20, "{spun}");
+        }
+
+        #[test]
+        fn on_a_core_of_its_own_it_spins_nearly_always(seed: u64) {
+            let (overruns, spun) = overruns(seed, 100_000, u64::MAX, u64::MAX, 30, true);
+
+            prop_assert_eq!((overruns, spun), (0, 99_000));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Tickers of processes: `every`, and the ticker that it stands on.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use super::driver::{Entry, Tickers};
+use super::gauge::Gauge;
+use super::governor::Governor;
+use super::ledger::{Account, Firings, Ledger};
+use super::observed::{Shown, TickerReport, report};
+use super::pulse::Pulse;
+use super::{Epoch, Frequency, Overrun, Plan, TickerError, TickerOptions, nanos};
+use crate::cell::WAIT_SLEEP;
+use crate::context::Context;
+use crate::handle::Handle;
+use crate::scheduler::{self, Local};
+
+impl Context {
+    /// Calls `each` with the firings that are due, time and again, until it breaks off; gives what it breaks with.
+    ///
+    /// The driver wakes the process at each tick; see [`ticker`](crate::ticker) and [`TickerOptions`]. For code that awaits
+    /// between two batches there is [`ticker`](Self::ticker).
+    ///
+    /// ```
+    /// # use rusm_runtime::{Config, Runtime};
+    /// use std::ops::ControlFlow;
+    /// use rusm_runtime::ticker::{Frequency, TickerOptions};
+    ///
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// let pid = runtime.spawn(|ctx| async move {
+    ///     let frequency = Frequency::hz(1_000).expect("a whole number of hertz below a billion");
+    ///     let mut fired = 0;
+    ///     let sum = ctx.every(frequency, TickerOptions::default(), |firings| {
+    ///         fired += firings.count;
+    ///         if fired < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(fired) }
+    ///     });
+    ///     assert_eq!(sum.await.expect("these options go together"), 5);
+    /// })?;
+    /// # assert_eq!(runtime.wait(pid), rusm_runtime::ExitReason::Normal);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TickerError`] for options that contradict each other, and when the system refuses the driver's thread.
+    pub async fn every<T>(
+        &self,
+        frequency: Frequency,
+        options: TickerOptions,
+        mut each: impl FnMut(Firings) -> ControlFlow<T>,
+    ) -> Result<T, TickerError> {
+        let mut ticker = self.ticker(frequency, options)?;
+        loop {
+            if let ControlFlow::Break(value) = each(ticker.next().await) {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// A ticker of this process.
+    ///
+    /// # Errors
+    /// [`TickerError`] for options that contradict each other, for more than a million ticks a second, and when the system
+    /// refuses the driver's thread.
+    pub fn ticker(&self, frequency: Frequency, options: TickerOptions) -> Result<ProcessTicker<'_>, TickerError> {
+        let plan = Plan::of_process(frequency, options)?;
+        let tickers = Arc::clone(&self.running().local.shared.tickers);
+        let (ledger, epoch_ns) = plan.ledger(tickers.now_ns());
+        let (pulse, gauge) = (Arc::new(Pulse::default()), Arc::new(Gauge::new(plan.measures())));
+        pulse.lock().due = ledger.grid().passed();
+        let entry = Entry {
+            pulse: Arc::clone(&pulse),
+            gauge: Some(Arc::clone(&gauge)),
+            grid: *ledger.grid(),
+            epoch_ns,
+            slipped_ns: 0,
+            spin: options.spin,
+            governor: Governor::new(plan.grid.period_ns()),
+            once: false,
+        };
+        tickers.drive(entry, options.realtime)?;
+        let id = tickers.show(Shown { pid: self.pid(), plan, gauge: Arc::clone(&gauge) });
+        Ok(ProcessTicker { ctx: self, plan, ledger, epoch_ns, pulse, gauge, waited: false, id, tickers })
+    }
+
+    /// Waits for `delay`, to some microseconds where [`sleep`](Self::sleep) waits to the millisecond.
+    ///
+    /// The driver of tickers wakes the process. Each call costs some microseconds of CPU time, so it is for delays that are
+    /// short and must be true. Where the system refuses the driver's thread it is a `sleep`.
+    pub async fn sleep_precise(&self, delay: Duration) {
+        let tickers = Arc::clone(&self.running().local.shared.tickers);
+        if !sleep_by(tickers, delay).await {
+            self.sleep(delay).await;
+        }
+    }
+}
+
+/// Has the driver of tickers wake the running process after `delay`; false at once if it cannot.
+pub(crate) async fn sleep_by(tickers: Arc<Tickers>, delay: Duration) -> bool {
+    let Ok(frequency) = Frequency::of_period(delay) else {
+        // None at all, or over a year.
+        return false;
+    };
+    let plan = Plan { frequency, options: TickerOptions::default(), grid: super::grid::Grid::new(frequency, 1) };
+    let sleep = Sleep { pulse: Arc::new(Pulse::default()), tickers };
+    let entry = Entry {
+        pulse: Arc::clone(&sleep.pulse),
+        gauge: None,
+        grid: plan.grid,
+        epoch_ns: sleep.tickers.now_ns(),
+        slipped_ns: 0,
+        spin: plan.options.spin,
+        governor: Governor::new(plan.grid.period_ns()),
+        once: true,
+    };
+    if sleep.tickers.drive(entry, None).is_err() {
+        return false;
+    }
+    poll_fn(|cx| {
+        let mut beat = sleep.pulse.lock();
+        if beat.due > 0 {
+            return Poll::Ready(());
+        }
+        beat.wait(cx.waker());
+        if let Some(running) = scheduler::local().and_then(Local::running) {
+            running.waits_for(WAIT_SLEEP);
+        }
+        Poll::Pending
+    })
+    .await;
+    true
+}
+
+impl Handle {
+    /// The instant that comes after `delay`, at which tickers can start in phase; see [`Start::At`](super::Start::At).
+    pub fn epoch_after(&self, delay: Duration) -> Epoch {
+        Epoch(self.shared.tickers.now_ns().saturating_add(nanos(delay)))
+    }
+}
+
+/// A sleep that is let go of when nobody waits for it any more.
+struct Sleep {
+    pulse: Arc<Pulse>,
+    tickers: Arc<Tickers>,
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let mut beat = self.pulse.lock();
+        beat.end();
+        if beat.due == 0 {
+            self.tickers.let_go();
+        }
+    }
+}
+
+/// A ticker of a process; see [`Context::ticker`].
+pub struct ProcessTicker<'a> {
+    ctx: &'a Context,
+    plan: Plan,
+    ledger: Ledger,
+    epoch_ns: u64,
+    pulse: Arc<Pulse>,
+    gauge: Arc<Gauge>,
+    /// The next tick was waited for.
+    waited: bool,
+    id: u64,
+    tickers: Arc<Tickers>,
+}
+
+impl fmt::Debug for ProcessTicker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessTicker").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl ProcessTicker<'_> {
+    /// Waits for the next batch; gives it at once if its time has passed and the policy does not drop it.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Firings {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<Firings> {
+        let running = self.ctx.running();
+        if running.strays(cx) {
+            return Poll::Pending;
+        }
+        // One that never catches up would keep its scheduler for itself.
+        if !running.has_share(cx) {
+            return Poll::Pending;
+        }
+        loop {
+            let mut beat = self.pulse.lock();
+            if !self.ledger.is_behind(beat.due) {
+                beat.wait(cx.waker());
+                self.waited = true;
+                running.waits_for(WAIT_SLEEP);
+                return Poll::Pending;
+            }
+            let due = beat.due;
+            drop(beat);
+            if let Some(firings) = self.take(due) {
+                return Poll::Ready(firings);
+            }
+        }
+    }
+
+    fn take(&mut self, due: u64) -> Option<Firings> {
+        let tick_ns = self.epoch_ns.saturating_add(self.ledger.next_ns());
+        let mut now_ns = self.plan.measures().then(|| self.tickers.now_ns());
+        let waited = std::mem::take(&mut self.waited);
+        let slipped_ns = self.ledger.account().slipped_ns;
+        let (tickers, epoch_ns) = (&self.tickers, self.epoch_ns);
+        let taken =
+            self.ledger.take(due, waited, || now_ns.get_or_insert_with(|| tickers.now_ns()).saturating_sub(epoch_ns));
+        self.gauge.show(&self.ledger.account());
+        if self.plan.options.overrun == Overrun::Slip && self.ledger.account().slipped_ns > slipped_ns {
+            let mut beat = self.pulse.lock();
+            beat.slipped_ns = self.ledger.account().slipped_ns;
+            beat.due = self.ledger.grid().passed();
+        }
+        let mut firings = taken?;
+        if let Some(now_ns) = now_ns.filter(|_| self.plan.measures()) {
+            let late_ns = now_ns.saturating_sub(self.ledger.due_ns(&firings, tick_ns, self.epoch_ns));
+            firings.late_ns = Some(late_ns);
+            self.gauge.late(late_ns);
+        }
+        Some(firings)
+    }
+
+    /// The instant from which its periods are counted, slips left out.
+    pub const fn epoch(&self) -> Epoch {
+        Epoch(self.epoch_ns)
+    }
+
+    /// Every firing that was due so far.
+    pub const fn account(&self) -> Account {
+        self.ledger.account()
+    }
+
+    /// What it has done so far, for observers.
+    pub fn report(&self) -> TickerReport {
+        report(self.id, Some(self.ctx.pid()), &self.plan, &self.gauge)
+    }
+}
+
+impl Drop for ProcessTicker<'_> {
+    fn drop(&mut self) {
+        self.pulse.lock().end();
+        self.tickers.let_go();
+        self.tickers.hide(self.id);
+    }
+}

@@ -1,0 +1,196 @@
+//! A ticker that a thread waits on by itself.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::clock::{self, SLEEP_MIN_NS, Slack};
+use super::gauge::Gauge;
+use super::governor::Governor;
+use super::lead::Lead;
+use super::ledger::{Account, Firings, Ledger};
+use super::observed::{TickerReport, report};
+use super::{Epoch, Frequency, Plan, Spin, TickerError, TickerOptions};
+use crate::realtime::Realtime;
+
+/// A ticker of the thread that made it.
+///
+/// It sets the thread's timer slack, and its scheduling policy if asked, and gives both back when it is dropped.
+///
+/// ```
+/// use rusm_runtime::ticker::{Frequency, Ticker, TickerOptions};
+///
+/// let mut ticker = Ticker::new(Frequency::hz(10_000)?, TickerOptions::default())?;
+/// for _ in 0..3 {
+///     let firings = ticker.wait();
+///     assert_eq!(firings.count, 1);
+/// }
+/// assert_eq!(ticker.report().account.fired, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Ticker {
+    plan: Plan,
+    ledger: Ledger,
+    epoch_ns: u64,
+    /// When the next tick is due.
+    tick_ns: u64,
+    /// The most ticks that a wait makes up for without a look at anything else.
+    catch_up_max: u64,
+    governor: Governor,
+    lead: Lead,
+    gauge: Gauge,
+    realtime: Option<Result<Realtime, String>>,
+    _slack: Slack,
+    /// What it changed is this thread's.
+    _thread: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Ticker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticker").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Ticker {
+    /// A ticker for this thread.
+    ///
+    /// # Errors
+    /// [`TickerError`] for options that contradict each other.
+    pub fn new(frequency: Frequency, options: TickerOptions) -> Result<Self, TickerError> {
+        let plan = Plan::of(frequency, options)?;
+        let slack = Slack::set(super::nanos(options.slack));
+        let realtime = options.realtime.map(|priority| Realtime::enter(priority).map_err(|error| error.to_string()));
+        let (ledger, epoch_ns) = plan.ledger(clock::now_ns());
+        Ok(Self {
+            gauge: Gauge::new(plan.measures()),
+            plan,
+            catch_up_max: if options.spin == Spin::Governed { 0 } else { ledger.catch_up_max() },
+            tick_ns: epoch_ns.saturating_add(ledger.next_ns()),
+            ledger,
+            epoch_ns,
+            governor: Governor::new(plan.grid.period_ns()),
+            lead: Lead::of_thread(plan.grid.period_ns()),
+            realtime,
+            _slack: slack,
+            _thread: PhantomData,
+        })
+    }
+
+    /// Waits for the next batch, or gives it at once if its time has passed and the policy does not drop it.
+    #[inline]
+    pub fn wait(&mut self) -> Firings {
+        let now = clock::now_ns();
+        // Who overruns at each wait pays for the clock and hardly anything else: this is all that a burst takes.
+        if let Some(late_ns) = now.checked_sub(self.tick_ns) {
+            let (behind, ns) = self.ledger.grid().behind_even(late_ns);
+            if behind <= self.catch_up_max {
+                let firings = self.ledger.catch_up(behind, ns);
+                self.tick_ns = self.tick_ns.saturating_add(ns);
+                return self.measured(firings, late_ns);
+            }
+        }
+        self.wait_for_tick(now)
+    }
+
+    #[inline]
+    fn measured(&self, mut firings: Firings, late_ns: u64) -> Firings {
+        if self.plan.measures() {
+            firings.late_ns = Some(late_ns);
+            self.gauge.late(late_ns);
+        }
+        firings
+    }
+
+    #[inline(never)]
+    fn wait_for_tick(&mut self, mut now: u64) -> Firings {
+        if let Some(late_ns) = now.checked_sub(self.tick_ns) {
+            if self.plan.options.spin == Spin::Governed {
+                self.governor.overran(late_ns);
+            }
+            if let Some(firings) = self.take(late_ns, now, false) {
+                return firings;
+            }
+        }
+        loop {
+            now = match self.sleep(now, self.tick_ns) {
+                Some(ended) => ended,
+                None if self.plan.measures() => clock::now_ns(),
+                // Nobody asks what time it is: it is not before the tick, and what else is due is seen by the next wait.
+                None => self.tick_ns,
+            };
+            let Some(late_ns) = now.checked_sub(self.tick_ns) else { continue };
+            if self.ledger.grid().behind(late_ns) == 1 {
+                let firings = self.ledger.take_waited();
+                self.tick_ns = self.epoch_ns.saturating_add(self.ledger.next_ns());
+                return self.measured(firings, late_ns);
+            }
+            if let Some(firings) = self.take(late_ns, now, true) {
+                return firings;
+            }
+        }
+    }
+
+    /// Takes ticks by the policy, the first of which is so late.
+    fn take(&mut self, late_ns: u64, now: u64, waited: bool) -> Option<Firings> {
+        let (tick_ns, epoch_ns) = (self.tick_ns, self.epoch_ns);
+        let due = self.ledger.grid().passed() + self.ledger.grid().behind(late_ns);
+        let taken = self.ledger.take(due, waited, || now.saturating_sub(epoch_ns));
+        self.tick_ns = epoch_ns.saturating_add(self.ledger.next_ns());
+        let firings = taken?;
+        let late_ns = now.saturating_sub(self.ledger.due_ns(&firings, tick_ns, epoch_ns));
+        Some(self.measured(firings, late_ns))
+    }
+
+    /// Waits until a tick; gives the time if it looked at the clock.
+    fn sleep(&mut self, now: u64, tick_ns: u64) -> Option<u64> {
+        let spin_ns = match self.plan.options.spin {
+            Spin::Off => None,
+            Spin::Fixed(spin) => Some(super::nanos(spin)),
+            Spin::Governed => Some(self.governor.spin_ns()).filter(|spin_ns| *spin_ns > 0),
+        };
+        let asleep_until = match spin_ns {
+            None => self.lead.soon_before(tick_ns, now),
+            Some(spin_ns) => tick_ns.saturating_sub(spin_ns),
+        };
+        let mut woken = now;
+        if asleep_until > now + SLEEP_MIN_NS {
+            clock::sleep_until(asleep_until);
+            if self.plan.options.spin == Spin::Off && !self.plan.options.lead {
+                return None;
+            }
+            woken = clock::now_ns();
+            let late_ns = woken.saturating_sub(asleep_until);
+            self.lead.woke(if spin_ns.is_none() { self.lead.late(tick_ns, woken) } else { late_ns });
+            if self.plan.options.spin == Spin::Governed {
+                self.governor.woke(late_ns);
+            }
+            if woken >= tick_ns {
+                return Some(woken);
+            }
+        }
+        let now = clock::spin_until(tick_ns, || false);
+        self.gauge.spun(now - woken);
+        if self.plan.options.spin == Spin::Governed {
+            self.governor.overran(now.saturating_sub(tick_ns));
+        }
+        Some(now)
+    }
+
+    /// The instant from which its periods are counted, slips left out.
+    pub const fn epoch(&self) -> Epoch {
+        Epoch(self.epoch_ns)
+    }
+
+    /// Every firing that was due so far.
+    #[inline]
+    pub const fn account(&self) -> Account {
+        self.ledger.account()
+    }
+
+    /// What it has done so far, for observers.
+    pub fn report(&self) -> TickerReport {
+        // Nobody else looks at it, so it need not be shown at each wait.
+        self.gauge.show(&self.ledger.account());
+        let realtime = self.realtime.as_ref().map(|entered| entered.as_ref().err().cloned().map_or(Ok(()), Err));
+        TickerReport { realtime, ..report(0, None, &self.plan, &self.gauge) }
+    }
+}

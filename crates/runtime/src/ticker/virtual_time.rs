@@ -1,0 +1,77 @@
+//! Tickers in virtual time: a task of the reactor that moves the paused clock to the exact instant of the next tick.
+//!
+//! ```text
+//!   next tick ──▶ asleep until the millisecond before it: the clock jumps there when nothing is left to run
+//!            └──▶ yields until nothing has run meanwhile ──▶ advances the clock by the rest
+//! ```
+//!
+//! tokio's own timers fire at whole milliseconds, so between two of them nobody but a ticker can be due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle as Reactor;
+use tokio::sync::Notify;
+use tokio::time::{Instant, advance, timeout_at};
+
+use super::driver::Driver;
+use super::nanos;
+use crate::handle::Handle;
+use crate::observe::stillness;
+use crate::runtime::Shared;
+use crate::timers::VirtualClock;
+
+const MILLISECOND_NS: u64 = 1_000_000;
+/// Looks in a row that must find that nothing has run: what runs may wake what is not a process, and that a process again.
+const STILL_LOOKS: u32 = 3;
+
+/// Has the tickers of a runtime follow the clock of this reactor from now on; the task drives them until it is dropped.
+pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
+    let (started, changed) = (Instant::now(), Arc::new(Notify::new()));
+    shared.tickers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&changed));
+    async move {
+        let mut driver = Driver::default();
+        loop {
+            let now_ns = nanos(started.elapsed());
+            driver.take_in(&shared.tickers);
+            let next_ns = driver.pass(&shared.tickers, now_ns);
+            let at_ns = match (next_ns, now_ns % MILLISECOND_NS) {
+                (None, 0) => {
+                    changed.notified().await;
+                    continue;
+                }
+                (Some(at_ns), 0) if at_ns - now_ns >= MILLISECOND_NS => {
+                    let before_ns = at_ns / MILLISECOND_NS * MILLISECOND_NS;
+                    // Elapsed or notified: the next look tells.
+                    drop(timeout_at(started + Duration::from_nanos(before_ns), changed.notified()).await);
+                    continue;
+                }
+                (Some(at_ns), 0) => at_ns,
+                // Back to a whole millisecond, from where alone the clock jumps to whole milliseconds.
+                (next_ns, since_ns) => next_ns.unwrap_or(u64::MAX).min(now_ns - since_ns + MILLISECOND_NS),
+            };
+            // Whoever ran meanwhile may have moved the clock as well.
+            if settled(&shared, &changed).await && nanos(started.elapsed()) == now_ns {
+                advance(Duration::from_nanos(at_ns - now_ns)).await;
+            }
+        }
+    }
+}
+
+/// Lets everybody else run until nobody does; false if there is a ticker more meanwhile.
+async fn settled(shared: &Arc<Shared>, changed: &Notify) -> bool {
+    let handle = Handle::new(Arc::clone(shared));
+    let (mut last, mut looks) = (None, 0);
+    while looks < STILL_LOOKS {
+        tokio::select! {
+            biased;
+            () = changed.notified() => return false,
+            () = tokio::task::yield_now() => {}
+        }
+        // A seeded schedule keeps what is runnable to itself, but its scheduler sleeps only when there is none.
+        let now = stillness(&handle).filter(|_| shared.schedulers.iter().all(|scheduler| scheduler.is_asleep()));
+        looks = if now.is_some() && now == last { looks + 1 } else { 0 };
+        last = now;
+    }
+    true
+}

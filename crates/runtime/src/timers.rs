@@ -1,0 +1,363 @@
+//! Timers: messages and exit signals that come later.
+//!
+//! ```text
+//!   send_after ──▶ queue, ordered by instant ──▶ `rusm-timers` sleeps until the first ──▶ mailbox of the target
+//!       └──▶ what the target holds: id ─▶ instant ◀── cancel, read; the target's end takes all of them
+//! ```
+//!
+//! A timer belongs to its *target*, as that of `erlang:send_after` to a pid does: it is gone when the target ends, and the
+//! end of whoever set it changes nothing. What the target holds decides: a timer fires, is cancelled and is read under the
+//! target's lock, so whoever is told that it had fired finds its message delivered.
+
+mod queue;
+mod service;
+#[cfg(feature = "test")]
+mod virtual_time;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Context;
+use crate::exit::ExitReason;
+use crate::handle::Handle;
+use crate::holdings::Locked;
+use crate::mailbox::{Letter, loose_letter};
+use crate::panics;
+use crate::pid::Pid;
+use crate::runtime::Shared;
+use crate::signal::deliver_letter;
+use crate::small_map::SmallMap;
+use queue::Due;
+pub(crate) use service::Timers;
+#[cfg(feature = "test")]
+pub(crate) use virtual_time::{VirtualClock, attend};
+
+/// The shortest period of an interval.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+
+/// A call to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallRef(Due);
+
+/// The target of what is called and not sent: no process has the generation 0.
+const NOBODY: Pid = Pid::local(0, 0);
+
+/// One timer, unlike every other of its runtime.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerRef {
+    target: Pid,
+    /// 0 for one that was set for a process that had ended.
+    id: u64,
+}
+
+#[cfg(feature = "wasm")]
+impl TimerRef {
+    /// Its number; 0 for one that was set for a process that had ended.
+    pub(crate) const fn id(self) -> u64 {
+        self.id
+    }
+}
+
+impl fmt::Debug for TimerRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#Timer<{}.{}>", self.target, self.id)
+    }
+}
+
+/// What the timers of a runtime have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimerCounters {
+    /// Timers that have not fired yet; intervals count until they are cancelled.
+    pub pending: u64,
+    /// How often a timer has fired.
+    pub fired_total: u64,
+    /// Ticks of intervals that found a full mailbox and were left out.
+    pub skipped_total: u64,
+}
+
+impl Context {
+    /// Sends a value to a process after `delay`, which may be this one.
+    ///
+    /// The message comes not before its time, once, and whether the mailbox has room or not: nobody could be told. The
+    /// timer is gone when `to` ends; the end of this process changes nothing about it.
+    ///
+    /// ```
+    /// # use rusm_runtime::{Config, Runtime};
+    /// # use std::time::Duration;
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// # let pid = runtime.spawn(|ctx| async move {
+    /// let reminder = ctx.send_after(ctx.pid(), Duration::from_millis(5), "tea");
+    /// let alarm = ctx.send_after(ctx.pid(), Duration::from_secs(3600), "alarm");
+    /// assert_eq!(ctx.receive_of::<&str>().await, "tea");
+    /// assert_eq!(ctx.cancel(reminder), None, "it has fired");
+    /// assert!(ctx.cancel(alarm).is_some_and(|left| left > Duration::from_secs(3000)));
+    /// # })?;
+    /// # assert_eq!(runtime.wait(pid), rusm_runtime::ExitReason::Normal);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn send_after<T: Send + 'static>(&self, to: Pid, delay: Duration, value: T) -> TimerRef {
+        self.running().local.shared.send_after(to, delay, value)
+    }
+
+    /// Sends copies of a value to a process, the first after one `period`, until the timer is cancelled or `to` ends.
+    ///
+    /// Ticks keep to the grid of their first one. A tick that is late by whole periods stands for those too, and one that
+    /// finds the mailbox full is left out and counted ([`observe::timers`](crate::observe::timers)). A period of less than
+    /// a millisecond is one. When a copy panics, the interval ends.
+    pub fn send_interval<T: Clone + Send + 'static>(&self, to: Pid, period: Duration, value: T) -> TimerRef {
+        self.running().local.shared.send_interval(to, period, value)
+    }
+
+    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would then.
+    pub fn exit_after(&self, pid: Pid, delay: Duration, reason: ExitReason) -> TimerRef {
+        self.running().local.shared.exit_after(Some(self.pid()), pid, delay, reason)
+    }
+
+    /// Kills a process after `delay`; this cannot be trapped.
+    pub fn kill_after(&self, pid: Pid, delay: Duration) -> TimerRef {
+        self.exit_after(pid, delay, ExitReason::Killed)
+    }
+
+    /// Cancels a timer, and gives the time that was left.
+    ///
+    /// `None` says that there is nothing to cancel: it had fired, and its message has been delivered by now, or it was
+    /// cancelled, or its target has ended. The time left of an interval is that to its next tick.
+    pub fn cancel(&self, timer: TimerRef) -> Option<Duration> {
+        self.running().local.shared.cancel_timer(timer)
+    }
+
+    /// The time that a timer has left; `None` if there is nothing that [`cancel`](Self::cancel) could cancel.
+    pub fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
+        self.running().local.shared.read_timer(timer)
+    }
+}
+
+impl Handle {
+    /// Sends a value to a process after `delay`; see [`Context::send_after`].
+    pub fn send_after<T: Send + 'static>(&self, to: Pid, delay: Duration, value: T) -> TimerRef {
+        self.shared.send_after(to, delay, value)
+    }
+
+    /// Sends copies of a value to a process time and again; see [`Context::send_interval`].
+    pub fn send_interval<T: Clone + Send + 'static>(&self, to: Pid, period: Duration, value: T) -> TimerRef {
+        self.shared.send_interval(to, period, value)
+    }
+
+    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would then.
+    pub fn exit_after(&self, pid: Pid, delay: Duration, reason: ExitReason) -> TimerRef {
+        self.shared.exit_after(None, pid, delay, reason)
+    }
+
+    /// Kills a process after `delay`; this cannot be trapped.
+    pub fn kill_after(&self, pid: Pid, delay: Duration) -> TimerRef {
+        self.exit_after(pid, delay, ExitReason::Killed)
+    }
+
+    /// Cancels a timer, and gives the time that was left; see [`Context::cancel`].
+    pub fn cancel(&self, timer: TimerRef) -> Option<Duration> {
+        self.shared.cancel_timer(timer)
+    }
+
+    /// The time that a timer has left; `None` if there is nothing that [`cancel`](Self::cancel) could cancel.
+    pub fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
+        self.shared.read_timer(timer)
+    }
+}
+
+/// A timer in the queue.
+struct Timer {
+    target: Pid,
+    action: Action,
+}
+
+/// What a timer does when it fires.
+enum Action {
+    Send(Letter),
+    Repeat(Box<Repeat>),
+    Exit(Box<(Option<Pid>, ExitReason)>),
+    /// Something of the runtime itself, whose target is nobody.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
+/// An interval.
+struct Repeat {
+    period_ns: u64,
+    copy: Box<dyn Fn() -> Letter + Send>,
+}
+
+impl Shared {
+    /// Nanoseconds since the start, by the clock that timers follow.
+    pub(crate) fn now_ns(&self) -> u64 {
+        #[cfg(feature = "test")]
+        if let Some(now_ns) = self.timers.virtual_ns() {
+            return now_ns;
+        }
+        nanos(self.started.elapsed())
+    }
+
+    fn send_after<T: Send + 'static>(self: &Arc<Self>, to: Pid, delay: Duration, value: T) -> TimerRef {
+        self.set_timer(to, delay, Action::Send(loose_letter(to.generation(), value)))
+    }
+
+    fn send_interval<T: Clone + Send + 'static>(self: &Arc<Self>, to: Pid, period: Duration, value: T) -> TimerRef {
+        let period = period.max(PERIOD_MIN);
+        let copy = Box::new(move || loose_letter(to.generation(), value.clone()));
+        self.set_timer(to, period, Action::Repeat(Box::new(Repeat { period_ns: nanos(period), copy })))
+    }
+
+    fn exit_after(self: &Arc<Self>, from: Option<Pid>, pid: Pid, delay: Duration, reason: ExitReason) -> TimerRef {
+        self.set_timer(pid, delay, Action::Exit(Box::new((from, reason))))
+    }
+
+    fn set_timer(self: &Arc<Self>, target: Pid, delay: Duration, action: Action) -> TimerRef {
+        let at_ns = self.now_ns().saturating_add(nanos(delay));
+        let Some(mut locked) = self.locked(target) else { return TimerRef { target, id: 0 } };
+        let id = self.timers.insert(self, at_ns, Timer { target, action });
+        locked.held().timers().insert(id, at_ns);
+        TimerRef { target, id }
+    }
+
+    /// Has the timer service call `call` at an instant; for what belongs to no process, and is quick.
+    pub(crate) fn call_at(self: &Arc<Self>, at_ns: u64, call: impl FnOnce() + Send + 'static) -> CallRef {
+        let id = self.timers.insert(self, at_ns, Timer { target: NOBODY, action: Action::Call(Box::new(call)) });
+        CallRef(Due { at_ns, id })
+    }
+
+    /// Forgets a call that has not begun.
+    pub(crate) fn forget_call(&self, CallRef(due): CallRef) {
+        drop(self.timers.remove(due));
+    }
+
+    fn cancel_timer(&self, timer: TimerRef) -> Option<Duration> {
+        let mut locked = self.locked(timer.target)?;
+        let at_ns = locked.look()?.take_timer(timer.id)?;
+        let cancelled = self.timers.remove(Due { at_ns, id: timer.id });
+        drop(locked);
+        // Its message may do anything in its drop.
+        drop(cancelled);
+        Some(self.left(at_ns))
+    }
+
+    fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
+        let at_ns = self.locked(timer.target)?.look()?.timer(timer.id)?;
+        Some(self.left(at_ns))
+    }
+
+    fn left(&self, at_ns: u64) -> Duration {
+        Duration::from_nanos(at_ns.saturating_sub(self.now_ns()))
+    }
+
+    /// Drops the timers of a process that has ended.
+    pub(crate) fn forget_timers(&self, mut timers: SmallMap<u64, u64>) {
+        timers.drain(|id, at_ns| {
+            let timer = self.timers.remove(Due { at_ns, id });
+            panics::contain(|| drop(timer));
+        });
+    }
+
+    /// Fires what is due if the timers have no thread; see [`Timers::unattended`].
+    pub(crate) fn fire_unattended(&self) {
+        self.fire(self.timers.unattended(self.now_ns()));
+    }
+
+    /// Fires what is due, on this thread.
+    pub(crate) fn fire_due(&self) {
+        self.fire(self.timers.take_due(self.now_ns()));
+    }
+
+    /// Calls what was to be called later, once nothing else fires any more: who waits for that hears of the end by it. What is
+    /// to be called again because of that never is.
+    pub(crate) fn call_the_rest(&self) {
+        let mut rest = Vec::new();
+        loop {
+            let due = self.timers.take_due(u64::MAX);
+            if due.is_empty() {
+                break;
+            }
+            rest.extend(due);
+        }
+        for (_, timer) in rest {
+            panics::contain(|| {
+                if let Action::Call(call) = timer.action {
+                    call();
+                }
+            });
+        }
+    }
+
+    fn fire(&self, due: Vec<(Due, Timer)>) {
+        for (due, Timer { target, action }) in due {
+            panics::contain(|| match action {
+                Action::Send(letter) => self.fire_message(due, target, letter),
+                Action::Repeat(repeat) => self.tick(due, target, repeat),
+                Action::Exit(exit) => self.fire_exit(due, target, *exit),
+                Action::Call(call) => call(),
+            });
+        }
+    }
+
+    /// Locks the target of a timer that fires and takes the timer from it; `None` if it was cancelled meanwhile.
+    fn claim(&self, due: Due, target: Pid) -> Option<Locked> {
+        let mut locked = self.locked(target)?;
+        locked.look()?.take_timer(due.id)?;
+        Some(locked)
+    }
+
+    fn fire_message(&self, due: Due, target: Pid, letter: Letter) {
+        if let Some(locked) = self.claim(due, target) {
+            self.timers.count_fired();
+            deliver_letter(locked, letter);
+        }
+    }
+
+    fn fire_exit(&self, due: Due, target: Pid, (from, reason): (Option<Pid>, ExitReason)) {
+        if let Some(locked) = self.claim(due, target) {
+            self.timers.count_fired();
+            self.exit_locked(from, target, reason, locked);
+        }
+    }
+
+    fn tick(&self, due: Due, target: Pid, repeat: Box<Repeat>) {
+        // Copied before the target is locked: a copy may do anything, too.
+        let mut letter = None;
+        panics::contain(|| letter = Some((repeat.copy)()));
+        let Some(mut locked) = self.claim(due, target) else { return };
+        let Some(letter) = letter else { return };
+        let next = Due { at_ns: next_tick_ns(due.at_ns, repeat.period_ns, self.now_ns()), ..due };
+        locked.held().timers().insert(next.id, next.at_ns);
+        self.timers.put_back(next, Timer { target, action: Action::Repeat(repeat) });
+        let slot = locked.slot();
+        if self.has_room(slot.cell(), slot.cell().gate.pending(), 0) {
+            self.timers.count_fired();
+            deliver_letter(locked, letter);
+        } else {
+            self.timers.count_skipped();
+            drop(locked);
+        }
+    }
+}
+
+/// The first instant after `now_ns` on the grid of an interval.
+fn next_tick_ns(at_ns: u64, period_ns: u64, now_ns: u64) -> u64 {
+    let missed = now_ns.saturating_sub(at_ns) / period_ns;
+    at_ns.saturating_add(period_ns.saturating_mul(missed + 1))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_tick_stands_for_those_that_were_missed() {
+        assert_eq!(next_tick_ns(100, 10, 100), 110);
+        assert_eq!(next_tick_ns(100, 10, 109), 110);
+        assert_eq!(next_tick_ns(100, 10, 110), 120);
+        assert_eq!(next_tick_ns(100, 10, 157), 160);
+        assert_eq!(next_tick_ns(u64::MAX - 1, 10, 0), u64::MAX);
+    }
+}

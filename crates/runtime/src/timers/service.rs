@@ -1,0 +1,156 @@
+//! The timer service of a runtime: what is to come under one lock, and who sleeps until the first of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use super::queue::{Due, Queue};
+use super::{Timer, TimerCounters};
+use crate::runtime::Shared;
+
+/// The timer service of a runtime: a queue, and a thread from the first timer on.
+#[derive(Default)]
+pub(crate) struct Timers {
+    state: Mutex<State>,
+    /// An earlier instant than the one slept for, or the end.
+    earlier: Condvar,
+    #[cfg(feature = "test")]
+    pub(super) clock: std::sync::OnceLock<super::virtual_time::VirtualClock>,
+    fired: AtomicU64,
+    skipped: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) queue: Queue<Timer>,
+    /// Until when the thread sleeps; 0 while it is awake or there is none.
+    pub(super) alarm_ns: u64,
+    pub(super) attendant: Option<Attendant>,
+    stopped: bool,
+}
+
+/// Who fires timers.
+pub(super) enum Attendant {
+    Thread(JoinHandle<()>),
+    /// A task in virtual time, which sleeps until it is notified.
+    #[cfg(feature = "test")]
+    Task(Arc<tokio::sync::Notify>),
+}
+
+/// Timers that are taken out of the queue at once.
+pub(super) const BATCH: usize = 256;
+
+impl Timers {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What they have done so far.
+    pub(crate) fn counters(&self) -> TimerCounters {
+        TimerCounters {
+            pending: self.lock().queue.len() as u64,
+            fired_total: self.fired.load(Ordering::Relaxed),
+            skipped_total: self.skipped.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Queues a timer, and starts the thread if it is the first; gives the timer's id.
+    pub(super) fn insert(&self, shared: &Arc<Shared>, at_ns: u64, timer: Timer) -> u64 {
+        let mut state = self.lock();
+        let id = state.queue.insert(at_ns, timer);
+        if at_ns < state.alarm_ns {
+            state.alarm_ns = at_ns;
+            self.wake(&state);
+        }
+        if state.attendant.is_none() && !state.stopped {
+            start(shared, &mut state);
+        }
+        id
+    }
+
+    fn wake(&self, state: &State) {
+        match &state.attendant {
+            #[cfg(feature = "test")]
+            Some(Attendant::Task(earlier)) => earlier.notify_one(),
+            Some(Attendant::Thread(_)) | None => self.earlier.notify_one(),
+        }
+    }
+
+    /// Puts back an interval that has ticked.
+    pub(super) fn put_back(&self, due: Due, timer: Timer) {
+        // The thread itself does so, and looks at the queue before it sleeps.
+        self.lock().queue.put_back(due, timer);
+    }
+
+    pub(super) fn remove(&self, due: Due) -> Option<Timer> {
+        self.lock().queue.remove(due)
+    }
+
+    pub(super) fn count_fired(&self) {
+        self.fired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_skipped(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sleeps until timers are due, and takes them out of the queue; `None` at the end.
+    fn wait(&self, now_ns: impl Fn() -> u64) -> Option<Vec<(Due, Timer)>> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            let now_ns = now_ns();
+            let first_ns = state.queue.first_ns().unwrap_or(u64::MAX);
+            if first_ns <= now_ns {
+                state.alarm_ns = 0;
+                return Some(state.queue.take_due(now_ns, BATCH));
+            }
+            state.alarm_ns = first_ns;
+            state = if first_ns == u64::MAX {
+                self.earlier.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                let sleep = Duration::from_nanos(first_ns - now_ns);
+                self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
+            };
+        }
+    }
+
+    pub(super) fn take_due(&self, now_ns: u64) -> Vec<(Due, Timer)> {
+        self.lock().queue.take_due(now_ns, BATCH)
+    }
+
+    /// Takes out of the queue what is due, if nobody else does because the system refused a thread.
+    pub(super) fn unattended(&self, now_ns: u64) -> Vec<(Due, Timer)> {
+        let mut state = self.lock();
+        if state.stopped || state.attendant.is_some() { Vec::new() } else { state.queue.take_due(now_ns, BATCH) }
+    }
+
+    /// Fires no timers from here on; gives the thread that ends.
+    pub(crate) fn stop(&self) -> Option<JoinHandle<()>> {
+        let mut state = self.lock();
+        state.stopped = true;
+        self.earlier.notify_one();
+        match state.attendant.take() {
+            Some(Attendant::Thread(thread)) => Some(thread),
+            #[cfg(feature = "test")]
+            Some(Attendant::Task(_)) => None,
+            None => None,
+        }
+    }
+}
+
+fn start(shared: &Arc<Shared>, state: &mut State) {
+    let shared = Arc::clone(shared);
+    let body = move || {
+        while let Some(due) = shared.timers.wait(|| shared.now_ns()) {
+            shared.fire(due);
+        }
+    };
+    match Builder::new().name("rusm-timers".to_owned()).spawn(body) {
+        Ok(thread) => state.attendant = Some(Attendant::Thread(thread)),
+        Err(error) => tracing::warn!(%error, "no thread for timers: the watch fires them, some 50 ms late"),
+    }
+}

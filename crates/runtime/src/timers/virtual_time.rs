@@ -1,0 +1,71 @@
+//! Timers in virtual time: a task of the reactor, whose paused clock jumps when nothing is left to run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle as Reactor;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::service::{Attendant, BATCH, Timers};
+use super::{Due, Timer, nanos};
+use crate::runtime::Shared;
+
+/// A reactor's clock, from whatever thread it is read.
+pub(crate) struct VirtualClock {
+    reactor: Reactor,
+    started: Instant,
+}
+
+impl VirtualClock {
+    pub(crate) const fn new(reactor: Reactor, started: Instant) -> Self {
+        Self { reactor, started }
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        let _entered = self.reactor.enter();
+        nanos(self.started.elapsed())
+    }
+}
+
+/// Has the timers of a runtime follow the clock of this reactor from now on; the task fires them until it is dropped.
+pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
+    let (started, earlier) = (Instant::now(), Arc::new(Notify::new()));
+    shared.timers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&earlier));
+    async move {
+        loop {
+            let (due, next_ns) = shared.timers.look(nanos(started.elapsed()));
+            if !due.is_empty() {
+                shared.fire(due);
+                continue;
+            }
+            match next_ns {
+                None => earlier.notified().await,
+                // Elapsed or notified: the next look tells.
+                Some(at_ns) => drop(timeout_at(started + Duration::from_nanos(at_ns), earlier.notified()).await),
+            }
+        }
+    }
+}
+
+impl Timers {
+    /// The time of the virtual clock, if there is one.
+    pub(super) fn virtual_ns(&self) -> Option<u64> {
+        self.clock.get().map(VirtualClock::now_ns)
+    }
+
+    fn follow(&self, clock: VirtualClock, earlier: Arc<Notify>) {
+        let clock_is_new = self.clock.set(clock).is_ok();
+        debug_assert!(clock_is_new, "a runtime has one clock");
+        self.lock().attendant = Some(Attendant::Task(earlier));
+    }
+
+    /// What is due, or when there will be something.
+    fn look(&self, now_ns: u64) -> (Vec<(Due, Timer)>, Option<u64>) {
+        let mut state = self.lock();
+        let due = state.queue.take_due(now_ns, BATCH);
+        let next_ns = state.queue.first_ns();
+        state.alarm_ns = if due.is_empty() { next_ns.unwrap_or(u64::MAX) } else { 0 };
+        (due, next_ns)
+    }
+}

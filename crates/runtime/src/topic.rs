@@ -1,0 +1,232 @@
+//! Topics: what one publishes, many receive, at most once or at least once.
+//!
+//! ```text
+//!                      ┌──────────── bounds: messages, bytes ───────────┐
+//!   publish ─────────▶ │ one log, no copy for anybody                   │ ──▶ Subscriber     at most once, at its own pace
+//!      ▲               └────────────────────────────────────────────────┘ ──▶ Subscription ──▶ Consumer, Consumer
+//!      └── full: waits, or gets the message back                                    ▲  at least once: lease ─▶ ack
+//!                                                                                   └─ nack, deadline, its end ─┘
+//! ```
+//!
+//! ```
+//! use rusm_runtime::topic::{Message, Overflow, SubscriptionConfig};
+//! use rusm_runtime::{Config, Runtime};
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let orders = runtime.topics().create("orders")?;
+//! let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+//! let mut screen = orders.subscribe(Overflow::DropOldest { capacity: 100 });
+//!
+//! let (mut consumer, account) = (billing.consumer(), billing.clone());
+//! let worker = runtime.spawn(|_| async move {
+//!     for _ in 0..3 {
+//!         let lease = consumer.next().await?;
+//!         // … work that may fail, time out or crash: the message comes again …
+//!         assert_eq!(consumer.ack(lease.id), rusm_runtime::topic::AckStatus::Done);
+//!     }
+//!     Ok::<_, rusm_runtime::topic::Ended>(())
+//! })?;
+//! let worker = runtime.watch(worker);
+//! for order in ["tea", "milk", "bread"] {
+//!     orders.blocking_publish(Message::new(order))?;
+//! }
+//! assert_eq!(worker.wait(), rusm_runtime::ExitReason::Normal);
+//! assert_eq!(screen.blocking_next()?.payload(), "tea");
+//! assert_eq!((account.account().published, account.account().acked), (3, 3));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A subscriber that keeps up costs a publisher nothing; one that has nothing to read is woken by the next message, at the end
+//! of the turn of whoever published it. What a subscriber does not read in time is kept, within the bounds of the topic; when
+//! that is full, publishers wait, or lose it for the subscribers that have said so, who are told how much.
+//!
+//! Invariants: published = acknowledged + outstanding + backlog + dead letters + reported drops, for each subscription and at
+//! any moment; a lease is with one consumer, until it is acknowledged, given back, its deadline passes or its consumer ends.
+
+mod broadcast;
+mod consumer;
+mod cursor;
+mod desk;
+#[cfg(feature = "store")]
+mod durable;
+mod hand;
+mod journal;
+mod keys;
+mod log;
+mod message;
+mod publish;
+mod publisher;
+mod registry;
+mod retry;
+mod segment;
+mod shared;
+mod shelf;
+mod subscription;
+mod view;
+mod wheel;
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+pub use broadcast::{Batch, BroadcastAccount, Ended, Overflow, Subscriber};
+pub use consumer::Consumer;
+#[cfg(feature = "store")]
+pub use durable::DurableError;
+pub use hand::{AckId, AckStatus};
+pub use log::Unread;
+pub use message::{
+    ATTRIBUTE_NAME_MAX_BYTES, ATTRIBUTE_VALUE_MAX_BYTES, ATTRIBUTES_MAX, Message, MessageError, ORDERING_KEY_MAX_BYTES,
+    PAYLOAD_MAX_BYTES,
+};
+pub use publish::PublishError;
+pub use publisher::{Publisher, PublisherAccount, PublisherConfig, PublisherRange};
+pub use registry::{CreateError, TopicConfig, TopicsHandle, UnknownTopic};
+pub use retry::Retry;
+pub use subscription::{
+    ACK_DEADLINE_MAX, Account, DeadLetter, Lease, NotSaved, SubscribeError, Subscription, SubscriptionConfig,
+    UnknownSubscription,
+};
+pub use view::{SubscriptionView, TopicView, topics};
+
+pub(crate) use registry::Topics;
+pub(crate) use shared::Shared;
+use subscription::Inner;
+
+// The guide's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/topics.md")]
+struct Guide;
+
+/// Longest name of a topic or subscription, in bytes.
+pub const NAME_MAX_BYTES: usize = 255;
+
+/// A topic; cheap to clone.
+///
+/// It lasts until it is [closed](Self::close), as it is by the end of the runtime, whether or not anybody holds it.
+#[derive(Clone)]
+pub struct Topic {
+    shared: Arc<Shared>,
+    runtime: Weak<crate::runtime::Shared>,
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topic").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+impl Topic {
+    const fn new(shared: Arc<Shared>, runtime: Weak<crate::runtime::Shared>) -> Self {
+        Self { shared, runtime }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Messages published so far.
+    pub fn published(&self) -> u64 {
+        self.shared.log.head()
+    }
+
+    /// Adds a subscriber to what is published from now on, at most once.
+    pub fn subscribe(&self, overflow: Overflow) -> Subscriber {
+        Subscriber::join(&self.shared, overflow, false)
+    }
+
+    /// The same from the oldest message on that the topic still has.
+    ///
+    /// [`Overflow::DropNewest`] begins with the next one all the same.
+    pub fn subscribe_oldest(&self, overflow: Overflow) -> Subscriber {
+        Subscriber::join(&self.shared, overflow, true)
+    }
+
+    /// Creates a subscription, which holds what is published from now on until it is acknowledged.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] for a name that is taken and a value out of its range.
+    pub fn create_subscription(&self, name: &str, config: SubscriptionConfig) -> Result<Subscription, SubscribeError> {
+        if name.is_empty() || name.len() > NAME_MAX_BYTES {
+            return Err(SubscribeError::Name { bytes: name.len() });
+        }
+        check(&config)?;
+        let dead_letters = config.dead_letter.as_ref().map(|dead| self.dead_letters(&dead.topic)).transpose()?;
+        let mut subscriptions = self.shared.subscriptions.lock();
+        if subscriptions.contains_key(name) {
+            return Err(SubscribeError::Taken { topic: self.name().to_owned(), name: name.to_owned() });
+        }
+        let name: Arc<str> = name.into();
+        let inner = Inner::new(&self.shared, Arc::clone(&name), config, dead_letters);
+        // A topic that is closed has let go of its subscriptions, which hold it in turn.
+        if !self.shared.log.is_closed() {
+            subscriptions.insert(name, Arc::clone(&inner));
+        }
+        Ok(Subscription(inner))
+    }
+
+    /// A subscription by its name.
+    ///
+    /// # Errors
+    /// [`UnknownSubscription`] if there is none.
+    pub fn subscription(&self, name: &str) -> Result<Subscription, UnknownSubscription> {
+        let found = self.shared.subscriptions.lock().get(name).map(|inner| Subscription(Arc::clone(inner)));
+        found.ok_or_else(|| UnknownSubscription { topic: self.name().to_owned(), name: name.to_owned() })
+    }
+
+    fn dead_letters(&self, name: &str) -> Result<Weak<Shared>, SubscribeError> {
+        let runtime = self.runtime.upgrade().ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
+        let topic = runtime.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
+        if Arc::ptr_eq(&topic, &self.shared) {
+            return Err(SubscribeError::OwnDeadLetters { topic: name.to_owned() });
+        }
+        let (max, needed) = (topic.payload_max, self.shared.payload_max);
+        if max < needed {
+            return Err(SubscribeError::SmallDeadLetters { topic: name.to_owned(), max, needed });
+        }
+        Ok(Arc::downgrade(&topic))
+    }
+
+    /// Lets messages of an ordering key in again, after one of them was refused for good.
+    ///
+    /// False if the key took messages anyway.
+    pub fn resume(&self, key: &str) -> bool {
+        self.shared.log.lock().paused.remove(key)
+    }
+
+    /// Takes no more messages; what was published is still read, and then everybody is told.
+    ///
+    /// Its name is free from now on, and its subscriptions live for as long as somebody has a handle of them.
+    pub fn close(&self) {
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.topics.remove(&self.shared);
+        }
+        if let Some(journal) = &self.shared.journal {
+            journal.close();
+        }
+        for sleeper in self.shared.log.close() {
+            sleeper.wake();
+        }
+        self.shared.let_go_of_subscriptions();
+    }
+
+    /// The topic as observers see it, with the slowest of its subscribers.
+    pub fn view(&self, subscribers_most: usize) -> TopicView {
+        view::topic(&self.shared, subscribers_most)
+    }
+}
+
+fn check(config: &SubscriptionConfig) -> Result<(), SubscribeError> {
+    let within = |what, value: u128, min: u128, max: u128| {
+        if (min..=max).contains(&value) { Ok(()) } else { Err(SubscribeError::Range { what, value, min, max }) }
+    };
+    within("ack deadline in ms", config.ack_deadline.as_millis(), 1, ACK_DEADLINE_MAX.as_millis())?;
+    within("retry limit in ms", config.retry.limit.as_millis(), 0, ACK_DEADLINE_MAX.as_millis())?;
+    within("outstanding messages", config.outstanding_max as u128, 1, 1 << 24)?;
+    within("outstanding bytes", config.outstanding_max_bytes as u128, 1, 1 << 40)?;
+    within("queued messages", config.queued_max as u128, 1, 1 << 24)?;
+    match &config.dead_letter {
+        Some(dead) => within("attempts", dead.attempts_max.into(), 1, 1 << 20),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,431 @@
+//! Subscribers without acknowledgements: each sees every message at most once, at its own pace.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::cursor::Cursor;
+use super::log::{Listener, Sleeper};
+use super::message::Message;
+use super::shared::Shared;
+use crate::pid::Pid;
+use crate::ring::park;
+use crate::ring::turn;
+
+/// What happens to a subscriber that is slower than the publishers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Nothing is lost: when the topic is full, publishers wait for it.
+    #[default]
+    Block,
+    /// It has at most `capacity` messages before it, the newest, and fewer when the topic is full.
+    DropOldest {
+        /// Messages.
+        capacity: usize,
+    },
+    /// It has at most `capacity` messages before it; what comes meanwhile is not for it.
+    ///
+    /// Publishing costs a copy of the message's handle for each subscriber of this kind.
+    DropNewest {
+        /// Messages.
+        capacity: usize,
+    },
+    /// It is a subscriber no more as soon as more than `capacity` messages are before it, or the topic is full.
+    Disconnect {
+        /// Messages.
+        capacity: usize,
+    },
+}
+
+/// Why nothing comes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Ended {
+    /// The topic was closed, and everything that was published before was read.
+    #[error("the topic is closed")]
+    Closed,
+    /// The subscriber was too slow for [`Overflow::Disconnect`].
+    #[error("the subscriber was too slow and is disconnected")]
+    Disconnected,
+    /// The subscription was deleted.
+    #[error("the subscription was deleted")]
+    Deleted,
+}
+
+/// What became of the messages that were published since a subscriber joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BroadcastAccount {
+    /// Messages published since it joined.
+    pub published: u64,
+    /// Messages that it was given.
+    pub delivered: u64,
+    /// Messages that are before it.
+    pub backlog: u64,
+    /// Messages that it will never see.
+    pub dropped: u64,
+}
+
+impl BroadcastAccount {
+    /// Whether nothing is unaccounted for.
+    pub const fn is_exact(&self) -> bool {
+        self.published == self.delivered + self.backlog + self.dropped
+    }
+}
+
+/// What a subscriber shares with the topic and its observers.
+pub(super) struct Seat {
+    pub(super) overflow: Overflow,
+    joined: AtomicU64,
+    position: AtomicU64,
+    dropped: AtomicU64,
+    owner: AtomicU64,
+    gone: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+    /// What was pushed to it, with [`Overflow::DropNewest`] only.
+    pushed: Mutex<VecDeque<Message>>,
+}
+
+impl Seat {
+    fn new(overflow: Overflow, joined: u64) -> Self {
+        Self {
+            overflow,
+            joined: AtomicU64::new(joined),
+            position: AtomicU64::new(joined),
+            dropped: AtomicU64::new(0),
+            owner: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+            waker: Mutex::new(None),
+            pushed: Mutex::default(),
+        }
+    }
+
+    fn begin(&self, position: u64) {
+        self.joined.store(position, Ordering::Relaxed);
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Messages published since it joined.
+    fn published(&self, head: u64) -> u64 {
+        head - self.joined.load(Ordering::Relaxed)
+    }
+
+    /// The process that waited last.
+    pub(super) fn owner(&self) -> Option<Pid> {
+        crate::ring::unpacked(self.owner.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        let passed = self.position.load(Ordering::Relaxed) - self.joined.load(Ordering::Relaxed);
+        if self.is_pushed() { passed } else { passed.saturating_sub(self.dropped()) }
+    }
+
+    pub(super) fn backlog(&self, head: u64) -> u64 {
+        if self.is_pushed() {
+            return self.pushed.lock().len() as u64;
+        }
+        head.saturating_sub(self.position.load(Ordering::Relaxed))
+    }
+
+    const fn is_pushed(&self) -> bool {
+        matches!(self.overflow, Overflow::DropNewest { .. })
+    }
+
+    /// The next message's position in the log; none for one that messages are pushed to.
+    pub(super) fn position(&self) -> Option<u64> {
+        (!self.is_pushed()).then(|| self.position.load(Ordering::Relaxed))
+    }
+}
+
+impl Sleeper for Seat {
+    fn wake(&self) {
+        let waker = self.waker.lock().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Listener for Seat {
+    fn hear(&self, message: &Message) -> bool {
+        let Overflow::DropNewest { capacity } = self.overflow else { return false };
+        let mut pushed = self.pushed.lock();
+        if pushed.len() >= capacity {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        pushed.push_back(message.clone());
+        pushed.len() == 1
+    }
+}
+
+/// One that hears what is published from its joining on; dropping it takes it out.
+///
+/// Made by [`Topic::subscribe`](super::Topic::subscribe).
+pub struct Subscriber {
+    topic: Arc<Shared>,
+    seat: Arc<Seat>,
+    sleeper: Arc<dyn Sleeper>,
+    /// None for one that messages are pushed to.
+    cursor: Option<Cursor>,
+    /// What was taken of the pushed ones.
+    taken: Vec<OnceLock<Message>>,
+    id: u64,
+}
+
+impl fmt::Debug for Subscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscriber")
+            .field("topic", &self.topic.name)
+            .field("account", &self.account())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Subscriber {
+    pub(super) fn join(topic: &Arc<Shared>, overflow: Overflow, oldest: bool) -> Self {
+        let topic = Arc::clone(topic);
+        if matches!(overflow, Overflow::DropNewest { .. }) {
+            let mut log = topic.log.lock();
+            let seat = Arc::new(Seat::new(overflow, log.head));
+            log.listeners.push(Arc::<Seat>::clone(&seat));
+            log.known = true;
+            drop(log);
+            return Self::seated(topic, seat, None);
+        }
+        let seat = Arc::new(Seat::new(overflow, 0));
+        let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
+        let cursor = Cursor::join(&topic.log, oldest, overflow == Overflow::Block, &sleeper);
+        seat.begin(cursor.position());
+        Self::seated(topic, seat, Some(cursor))
+    }
+
+    fn seated(topic: Arc<Shared>, seat: Arc<Seat>, cursor: Option<Cursor>) -> Self {
+        let id = topic.add_seat(&seat);
+        let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
+        Self { topic, seat, sleeper, cursor, taken: Vec::new(), id }
+    }
+
+    /// What became of everything that was published since it joined; exact while nobody publishes.
+    pub fn account(&self) -> BroadcastAccount {
+        let head = self.topic.log.head();
+        let (published, backlog) = (self.seat.published(head), self.seat.backlog(head));
+        let (delivered, dropped) = (self.seat.delivered(), self.seat.dropped());
+        BroadcastAccount { published, delivered, backlog, dropped }
+    }
+
+    /// Messages that it will never see.
+    pub fn dropped(&self) -> u64 {
+        self.seat.dropped()
+    }
+
+    /// Waits for the next message.
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`Ended`] when nothing comes any more.
+    pub async fn next(&mut self) -> Result<&Message, Ended> {
+        poll_fn(|cx| self.poll_ready(cx, true)).await?;
+        Ok(self.take_one())
+    }
+
+    /// Waits for messages, and gives those that are there, `most` at the most.
+    ///
+    /// # Errors
+    /// [`Ended`] when nothing comes any more.
+    pub async fn next_batch(&mut self, most: usize) -> Result<Batch<'_>, Ended> {
+        let ready = poll_fn(|cx| self.poll_ready(cx, true)).await?;
+        Ok(self.take_batch(ready.min(most.max(1))))
+    }
+
+    /// The next message, if there is one now.
+    ///
+    /// # Errors
+    /// [`Ended`] when nothing comes any more.
+    pub fn try_next(&mut self) -> Result<Option<&Message>, Ended> {
+        Ok(if self.ready()? > 0 { Some(self.take_one()) } else { None })
+    }
+
+    /// Those that are there now, `most` at the most; empty if there are none.
+    ///
+    /// # Errors
+    /// [`Ended`] when nothing comes any more.
+    pub fn try_next_batch(&mut self, most: usize) -> Result<Batch<'_>, Ended> {
+        let ready = self.ready()?;
+        Ok(self.take_batch(ready.min(most.max(1))))
+    }
+
+    /// Waits for the next message on a thread that may block.
+    ///
+    /// # Errors
+    /// [`Ended`] when nothing comes any more.
+    ///
+    /// # Panics
+    /// On a scheduler's thread, which must not block.
+    pub fn blocking_next(&mut self) -> Result<&Message, Ended> {
+        park::block_until(None, |cx| self.poll_ready(cx, false)).unwrap_or(Err(Ended::Closed))?;
+        Ok(self.take_one())
+    }
+
+    /// How many messages can be taken in one piece now; 0 if there are none yet.
+    #[inline]
+    fn ready(&mut self) -> Result<usize, Ended> {
+        let ready = match self.seat.overflow {
+            Overflow::Block => {
+                let Some(cursor) = &mut self.cursor else { return Ok(0) };
+                cursor.ready(&self.topic.log, &mut 0)
+            }
+            _ => self.ready_of_lossy()?,
+        };
+        if ready == 0 && self.topic.log.is_closed() && self.is_at_end() {
+            return Err(Ended::Closed);
+        }
+        Ok(ready)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.cursor
+            .as_ref()
+            .map_or_else(|| self.seat.pushed.lock().is_empty(), |cursor| cursor.position() == self.topic.log.head())
+    }
+
+    fn ready_of_lossy(&mut self) -> Result<usize, Ended> {
+        let Some(cursor) = &mut self.cursor else { return Ok(self.seat.pushed.lock().len()) };
+        if self.seat.gone.load(Ordering::Relaxed) {
+            return Err(Ended::Disconnected);
+        }
+        let mut missed = 0;
+        // First what the log has taken away, then what is too much for this subscriber.
+        let mut ready = cursor.ready(&self.topic.log, &mut missed);
+        let behind = self.topic.log.head().saturating_sub(cursor.position());
+        match self.seat.overflow {
+            Overflow::DropOldest { capacity } if behind > capacity as u64 => {
+                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity as u64);
+                ready = cursor.ready(&self.topic.log, &mut missed);
+            }
+            Overflow::Disconnect { capacity } if behind > capacity as u64 || missed > 0 => {
+                self.seat.gone.store(true, Ordering::Relaxed);
+                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind);
+                self.seat.position.store(cursor.position(), Ordering::Relaxed);
+                self.seat.dropped.fetch_add(missed, Ordering::Relaxed);
+                return Err(Ended::Disconnected);
+            }
+            _ => {}
+        }
+        if missed > 0 {
+            self.seat.position.store(cursor.position(), Ordering::Relaxed);
+            self.seat.dropped.fetch_add(missed, Ordering::Relaxed);
+        }
+        Ok(ready)
+    }
+
+    /// Waits until there are messages; gives how many can be taken in one piece.
+    fn poll_ready(&mut self, cx: &mut Context<'_>, in_turns: bool) -> Poll<Result<usize, Ended>> {
+        if in_turns && !turn::may_go_on(cx) {
+            return Poll::Pending;
+        }
+        loop {
+            let ready = self.ready()?;
+            if ready > 0 {
+                return Poll::Ready(Ok(ready));
+            }
+            self.seat.owner.store(turn::running_pid().map_or(0, crate::ring::packed), Ordering::Relaxed);
+            self.note_waker(cx.waker());
+            let sleeps = match &mut self.cursor {
+                Some(cursor) => cursor.park(&self.topic.log, &self.sleeper),
+                None => self.seat.pushed.lock().is_empty(),
+            };
+            if sleeps && !self.topic.log.is_closed() {
+                turn::waits();
+                return Poll::Pending;
+            }
+            // There is more by now, or there never will be: the next look tells.
+        }
+    }
+
+    fn note_waker(&self, waker: &Waker) {
+        let mut noted = self.seat.waker.lock();
+        if !noted.as_ref().is_some_and(|noted| noted.will_wake(waker)) {
+            *noted = Some(waker.clone());
+        }
+    }
+
+    #[inline]
+    fn take_one(&mut self) -> &Message {
+        match &mut self.cursor {
+            Some(cursor) => {
+                // Relaxed: only observers read it.
+                self.seat.position.store(cursor.position() + 1, Ordering::Relaxed);
+                cursor.next()
+            }
+            None => take_pushed(&self.seat, &mut self.taken, 1).first().and_then(OnceLock::get).expect("one was there"),
+        }
+    }
+
+    #[inline]
+    fn take_batch(&mut self, count: usize) -> Batch<'_> {
+        let places = match &mut self.cursor {
+            Some(_) if count == 0 => &[],
+            Some(cursor) => {
+                self.seat.position.store(cursor.position() + count as u64, Ordering::Relaxed);
+                cursor.take_many(count)
+            }
+            None => take_pushed(&self.seat, &mut self.taken, count),
+        };
+        Batch { places: places.iter() }
+    }
+}
+
+/// Takes messages out of those that were pushed, to where they can be given from.
+fn take_pushed<'a>(seat: &Seat, taken: &'a mut Vec<OnceLock<Message>>, count: usize) -> &'a [OnceLock<Message>] {
+    taken.clear();
+    taken.extend(seat.pushed.lock().drain(..count).map(OnceLock::from));
+    // Relaxed: only observers read it.
+    seat.position.fetch_add(count as u64, Ordering::Relaxed);
+    taken
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        match &mut self.cursor {
+            Some(cursor) => cursor.leave(&self.topic.log, &self.sleeper),
+            None => self
+                .topic
+                .log
+                .lock()
+                .listeners
+                .retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(&self.seat))),
+        }
+        self.topic.remove_seat(self.id);
+    }
+}
+
+/// Messages that were given at once; they stay where they are, and whoever keeps one clones it.
+#[derive(Clone, Debug)]
+pub struct Batch<'a> {
+    places: std::slice::Iter<'a, OnceLock<Message>>,
+}
+
+impl<'a> Iterator for Batch<'a> {
+    type Item = &'a Message;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Message> {
+        self.places.next().and_then(OnceLock::get)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Batch<'_> {}

@@ -1,0 +1,284 @@
+//! Topics whose messages outlive their node: in a store, until every subscription has dealt with them.
+//!
+//! ```text
+//!   publish ──▶ post ──▶ keeper: one commit for all that wait ──▶ store
+//!     ▲                    │                                        │ opened again
+//!     └── kept: returns ◀──┴──▶ the log ─▶ subscriptions ◀──────────┘ with what is not done, and how often it was tried
+//! ```
+//!
+//! Invariants: what `publish` has returned for is given to every subscription that was saved, whatever happens to the node, until
+//! it is acknowledged; what is kept is never more than the topic's bounds; the account of a subscription goes on where it was.
+
+mod book;
+mod keeper;
+mod post;
+mod progress;
+mod record;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use self::book::Book;
+use self::keeper::Keeper;
+use self::post::{Handle as PostHandle, Post};
+use self::progress::Progress;
+use self::record::{Head, RECORD_BYTES_MAX};
+use super::cursor::Cursor;
+use super::journal::Resumed;
+use super::log::{Log, Rules, Sleeper, Unread};
+use super::message::Message;
+use super::registry::{CreateError, TopicConfig, TopicsHandle};
+use super::{Shared, Topic};
+use crate::error::SpawnError;
+use crate::handle::Handle;
+use crate::store::{Bucket, Store, StoreError};
+
+/// Rows of a page while a topic is read.
+const PAGE_ROWS: usize = 1000;
+
+/// Why a topic on disk was not opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DurableError {
+    /// Its name is taken in this runtime, or it or a bound is out of range.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The store refused to read, or a name: letters, digits and `. _ - / :` are fine. From a process use another thread.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody uses it, or has just closed it and is still writing.
+    #[error("topic {name:?} of this store is open already")]
+    InUse {
+        /// The name.
+        name: String,
+    },
+    /// Keep what is not read, or forget it: on disk nothing is kept until there is no room.
+    #[error(
+        "topic {name:?} cannot keep the newest messages on disk: choose to forget what nobody is to have, or to keep it all"
+    )]
+    KeepNewest {
+        /// The name.
+        name: String,
+    },
+    /// Open it with larger bounds.
+    #[error("topic {name:?} has {held} {what} on disk, more than its bound of {bound}")]
+    Bound {
+        /// The name.
+        name: String,
+        /// Messages or bytes.
+        what: &'static str,
+        /// How many there are.
+        held: usize,
+        /// How many there may be.
+        bound: usize,
+    },
+    /// What lies there was not written by this version, or is damaged.
+    #[error("topic {name:?} is damaged on disk: {what}")]
+    Damaged {
+        /// The name.
+        name: String,
+        /// What was found.
+        what: String,
+    },
+    /// There is no room for the process that writes.
+    #[error("the keeper of a topic did not start: {0}")]
+    Spawn(#[from] SpawnError),
+}
+
+impl TopicsHandle {
+    /// Opens a topic that a store keeps, or makes one. Blocks while it reads; not for processes.
+    ///
+    /// Its bounds are those of what is kept: the messages from the oldest one on that a subscription has not dealt with. Create
+    /// the subscriptions that it had once more, with the same names, and each goes on where it was; until then everything is
+    /// kept for it. What the acknowledgement of a publication means is said by the durability of the store.
+    ///
+    /// ```
+    /// use rusm_runtime::store::{Store, StoreConfig};
+    /// use rusm_runtime::topic::{AckStatus, Message, SubscriptionConfig, TopicConfig};
+    /// use rusm_runtime::{Config, Runtime};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let runtime = Runtime::start(Config::default())?;
+    /// let orders = runtime.topics().open_durable(&store, "orders", TopicConfig::default())?;
+    /// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+    /// // From here on it is there, also if the node is killed …
+    /// billing.blocking_saved()?;
+    /// // … as is every order once this returns.
+    /// orders.blocking_publish(Message::new("tea"))?;
+    /// let mut consumer = billing.consumer();
+    /// let lease = consumer.blocking_next()?;
+    /// assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+    /// // And this one will not come again.
+    /// billing.blocking_saved()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DurableError`] names the topic and what is wrong with it.
+    pub fn open_durable(&self, store: &Store, name: &str, config: TopicConfig) -> Result<Topic, DurableError> {
+        super::registry::check(name, &config)?;
+        if config.unread == Unread::KeepNewest {
+            return Err(DurableError::KeepNewest { name: name.to_owned() });
+        }
+        let bucket = store.bucket(&format!("topic/{name}"))?;
+        let claim = store.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
+        let (head, book, messages) = Found { name, bucket: &bucket }.read(&config)?;
+        let post = Arc::new(Post::default());
+        let payload_max = config.payload_max().min(store.config().value_bytes_max.saturating_sub(RECORD_BYTES_MAX));
+        let topic = self.add(name, |name, runtime| {
+            let log = Log::new(Rules::from(&config), book.floor);
+            let mut shared = Shared::new(name, log, payload_max, runtime);
+            shared.journal = Some(Arc::new(PostHandle(Arc::clone(&post))));
+            shared
+        })?;
+        // Nobody else has the topic's name before this returns the topic, but may find it: what it has is put in at once.
+        fill(&topic.shared, &book, &post, messages);
+        let keeper = Keeper {
+            topic: Arc::downgrade(&topic.shared),
+            post,
+            store: store.clone(),
+            bucket,
+            book,
+            kept: VecDeque::new(),
+            ticket: 0,
+            heads: vec![head],
+            claim: Some(claim),
+        };
+        let label = format!("topic {name}");
+        let spawned = Handle::new(self.runtime()).spawn(move |ctx| async move {
+            ctx.set_label(label);
+            keeper.run().await;
+        });
+        spawned.inspect_err(|_| topic.close())?;
+        Ok(topic)
+    }
+}
+
+/// Puts what was found into the log, held for the subscriptions that are to come.
+fn fill(topic: &Arc<Shared>, book: &Book, post: &Post, mut messages: VecDeque<Message>) {
+    let log = &topic.log;
+    let mut found = BTreeMap::new();
+    for (name, progress) in &book.progress {
+        let sleeper: Arc<dyn Sleeper> = Arc::new(Nobody);
+        let cursor = Cursor::join(log, true, true, &sleeper);
+        let hold = Hold { topic: Arc::downgrade(topic), cursor, sleeper };
+        found.insert(Arc::clone(name), Resumed { hold: Some(Box::new(hold)), ..progress.resumed() });
+    }
+    log.lock().known |= book.head.known;
+    let (appended, _) = log.append_kept(&mut messages, || topic.now_ns());
+    debug_assert_eq!(appended, Ok(()), "what is on disk is within the bounds");
+    drop(log.take_woken());
+    post.inbox.lock().found = found;
+}
+
+/// Keeps messages in the log for a subscription that has not come back yet.
+struct Hold {
+    topic: Weak<Shared>,
+    cursor: Cursor,
+    sleeper: Arc<dyn Sleeper>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(topic) = self.topic.upgrade() {
+            self.cursor.leave(&topic.log, &self.sleeper);
+        }
+    }
+}
+
+struct Nobody;
+
+impl Sleeper for Nobody {
+    fn wake(&self) {}
+}
+
+/// A topic as it lies on disk.
+struct Found<'a> {
+    name: &'a str,
+    bucket: &'a Bucket,
+}
+
+impl Found<'_> {
+    fn read(&self, config: &TopicConfig) -> Result<(Option<Head>, Book, VecDeque<Message>), DurableError> {
+        let decode = |value: Bytes| Head::decode(&value).ok_or_else(|| self.damaged("its head is none".to_owned()));
+        let found = self.bucket.get(record::HEAD).wait()?.map(decode).transpose()?;
+        let head = found.unwrap_or_default();
+        let mut progress = BTreeMap::new();
+        self.each(record::SUBSCRIPTIONS, Bytes::new(), |key, value| {
+            let name = std::str::from_utf8(&key[record::SUBSCRIPTIONS.len()..]).ok();
+            match (name, record::decode_progress(value)) {
+                (Some(name), Some(found)) => {
+                    progress.insert(Arc::from(name), found);
+                    Ok(())
+                }
+                _ => Err(self.damaged(format!("what lies under {} is no subscription", key.escape_ascii()))),
+            }
+        })?;
+        self.check(head, &progress)?;
+        let mut book = Book::new(Rules::from(config), head, progress);
+        let mut messages = VecDeque::new();
+        let after = book.floor.checked_sub(1).map_or_else(Bytes::new, |before| record::message_key(before).into());
+        self.each(record::MESSAGES, after, |key, value| {
+            let expected = book.floor + messages.len() as u64;
+            match (record::position(key), record::decode_message(value)) {
+                // Of a publication that failed, and that nobody was told of.
+                (Some(position), _) if position >= head.next => Ok(()),
+                (Some(position), Some(message)) if position == expected => {
+                    book.count(message.bytes());
+                    messages.push_back(message);
+                    Ok(())
+                }
+                _ => Err(self.damaged(format!("what lies under {} is not message {expected}", key.escape_ascii()))),
+            }
+        })?;
+        let missing = book.floor + messages.len() as u64;
+        if missing != head.next {
+            return Err(self.damaged(format!("message {missing} is missing, of {}", head.next)));
+        }
+        let (count, bytes) = book.held();
+        for (what, held, bound) in [("messages", count, config.messages), ("bytes", bytes, config.bytes)] {
+            if held > bound {
+                return Err(DurableError::Bound { name: self.name.to_owned(), what, held, bound });
+            }
+        }
+        Ok((found, book, messages))
+    }
+
+    fn check(&self, head: Head, progress: &BTreeMap<Arc<str>, Progress>) -> Result<(), DurableError> {
+        let within = |position: &u64| (head.oldest..=head.next).contains(position);
+        let is_sane = |one: &Progress| {
+            let last = one.done.last().copied().unwrap_or(one.floor).max(one.floor);
+            within(&one.floor) && (last < head.next || last == one.floor)
+        };
+        match progress.iter().find(|(_, one)| !is_sane(one)) {
+            Some((name, one)) => {
+                Err(self.damaged(format!("subscription {name:?} is at {} of {}", one.floor, head.next)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn each(
+        &self,
+        prefix: &[u8],
+        mut after: Bytes,
+        mut look: impl FnMut(&Bytes, &Bytes) -> Result<(), DurableError>,
+    ) -> Result<(), DurableError> {
+        loop {
+            let page = self.bucket.scan(prefix, &after, PAGE_ROWS).wait()?;
+            page.rows.iter().try_for_each(|row| look(&row.key, &row.value))?;
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn damaged(&self, what: String) -> DurableError {
+        DurableError::Damaged { name: self.name.to_owned(), what }
+    }
+}

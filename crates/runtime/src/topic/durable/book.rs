@@ -1,0 +1,196 @@
+//! What lies on disk of a topic, what is to be written next, and what may be deleted.
+//!
+//! ```text
+//!   oldest row     floor: the first that somebody is to have                 next
+//!       ├── deleted ──┤── kept: bounded by messages and bytes ─────────────────┤ ◀── a batch
+//! ```
+//!
+//! Invariant: what was noted is in the rows of the next commit; a commit that failed changes nothing but that it is to be tried
+//! again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::post::Changes;
+use super::progress::Progress;
+use super::record::{self, Head};
+use crate::topic::log::{Rules, Unread};
+use crate::topic::message::Message;
+
+/// Rows that one commit deletes.
+const DELETES_MAX: u64 = 4096;
+/// Subscriptions whose progress one commit writes.
+const SUBSCRIPTIONS_MAX: usize = 500;
+
+/// A row to write, or to delete without a value.
+pub(super) type Write = (Vec<u8>, Option<Bytes>);
+
+/// What a commit has written.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) writes: Vec<Write>,
+    pub(super) oldest: u64,
+    pub(super) head: Head,
+    subscriptions: Vec<Arc<str>>,
+}
+
+/// See the module.
+pub(super) struct Book {
+    pub(super) rules: Rules,
+    pub(super) head: Head,
+    pub(super) floor: u64,
+    /// Bytes of each message from the floor on.
+    sizes: VecDeque<u32>,
+    bytes: usize,
+    pub(super) progress: BTreeMap<Arc<str>, Progress>,
+    /// Subscriptions whose rows are not as they are to be; each with how many changes were noted before the first one of it.
+    dirty: BTreeMap<Arc<str>, u64>,
+    /// Changes that were taken in.
+    noted: u64,
+    /// The last subscription that was written, after which it is the turn of the next.
+    written: Option<Arc<str>>,
+}
+
+impl Book {
+    pub(super) fn new(rules: Rules, head: Head, progress: BTreeMap<Arc<str>, Progress>) -> Self {
+        let (sizes, dirty) = (VecDeque::new(), BTreeMap::new());
+        let floor = head.oldest;
+        let mut book = Self { rules, head, floor, sizes, bytes: 0, progress, dirty, noted: 0, written: None };
+        book.floor = book.first_wanted();
+        book
+    }
+
+    /// Counts a message that was found, the next one from the floor on.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.sizes.push_back(bytes as u32);
+        self.bytes += bytes;
+    }
+
+    /// Messages and bytes that are kept.
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.sizes.len(), self.bytes)
+    }
+
+    /// Whether somebody is to have what comes.
+    pub(super) fn keeps(&self) -> bool {
+        !self.progress.is_empty() || (self.rules.unread == Unread::KeepAll && !self.head.known)
+    }
+
+    /// Whether there is room for one more, beside so many of so many bytes.
+    pub(super) fn has_room(&self, messages: usize, bytes: usize, one: usize) -> bool {
+        !self.keeps()
+            || (self.sizes.len() + messages < self.rules.messages
+                && self.bytes.saturating_add(bytes).saturating_add(one) <= self.rules.bytes)
+    }
+
+    /// Takes in what subscriptions have noted, so many changes in all so far.
+    pub(super) fn take_in(&mut self, changes: BTreeMap<Arc<str>, Changes>, noted: u64) {
+        for (name, Changes { ended, begun, fates }) in changes {
+            if ended {
+                self.progress.remove(&name);
+            }
+            if let Some(start) = begun {
+                self.head.known = true;
+                self.progress.insert(Arc::clone(&name), Progress::begin(start.max(self.floor)));
+            }
+            if let Some(progress) = self.progress.get_mut(&name) {
+                for (position, fate) in fates {
+                    progress.note(position, fate);
+                }
+            }
+            self.dirty.entry(name).or_insert(self.noted);
+        }
+        self.noted = noted;
+        self.advance();
+    }
+
+    fn first_wanted(&self) -> u64 {
+        let first = self.progress.values().map(|progress| progress.floor).min();
+        let none = if self.keeps() { self.floor } else { self.head.next };
+        first.unwrap_or(none).max(self.floor)
+    }
+
+    fn advance(&mut self) {
+        let floor = self.first_wanted();
+        for size in self.sizes.drain(..(floor - self.floor).min(self.sizes.len() as u64) as usize) {
+            self.bytes -= size as usize;
+        }
+        self.floor = floor;
+    }
+
+    /// Whether there is anything to write beside messages.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty() || self.head.oldest < self.floor
+    }
+
+    /// How many of the changes that were noted are written.
+    pub(super) fn kept(&self) -> u64 {
+        self.dirty.values().min().copied().unwrap_or(self.noted)
+    }
+
+    /// What the next commit is to write.
+    pub(super) fn rows(&self, batch: &[Message]) -> Rows {
+        let mut rows = Rows { oldest: self.floor.min(self.head.oldest + DELETES_MAX), ..Rows::default() };
+        rows.writes.extend((self.head.oldest..rows.oldest).map(|position| (record::message_key(position), None)));
+        if self.keeps() {
+            let rows_of = (self.head.next..).zip(batch);
+            rows.writes.extend(
+                rows_of
+                    .map(|(position, message)| (record::message_key(position), Some(record::encode_message(message)))),
+            );
+        }
+        rows.subscriptions.extend(self.in_turn().take(SUBSCRIPTIONS_MAX).cloned());
+        rows.writes.extend(rows.subscriptions.iter().map(|name| self.subscription_row(name)));
+        let next = self.head.next + batch.len() as u64;
+        if !self.keeps() && rows.oldest == self.floor {
+            // There are no rows, and none are written.
+            rows.oldest = next;
+        }
+        let head = Head { next, oldest: rows.oldest, known: self.head.known, commits: self.head.commits + 1 };
+        rows.head = head;
+        rows.writes.push((record::HEAD.to_vec(), Some(head.encode())));
+        rows
+    }
+
+    /// The rows of all subscriptions that are not as they are to be, for when no other commit will come.
+    pub(super) fn last_rows(&self) -> Vec<Vec<Write>> {
+        let rows: Vec<_> = self.in_turn().map(|name| self.subscription_row(name)).collect();
+        rows.chunks(SUBSCRIPTIONS_MAX).map(<[Write]>::to_vec).collect()
+    }
+
+    /// Subscriptions to write, from the one after the last that was written.
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
+        let (after, upto) = match &self.written {
+            Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Included(Arc::clone(last))),
+            None => (Bound::Unbounded, Bound::Excluded(Arc::from(""))),
+        };
+        let (late, early) = (self.dirty.range((after, Bound::Unbounded)), self.dirty.range((Bound::Unbounded, upto)));
+        late.chain(early).map(|(name, _)| name)
+    }
+
+    fn subscription_row(&self, name: &str) -> Write {
+        (record::subscription_key(name), self.progress.get(name).map(record::encode_progress))
+    }
+
+    /// The commit with these rows has happened.
+    pub(super) fn committed(&mut self, rows: &Rows, batch: &[Message]) {
+        self.head.oldest = rows.oldest;
+        for name in &rows.subscriptions {
+            self.dirty.remove(name);
+        }
+        self.written = rows.subscriptions.last().cloned().or_else(|| self.written.take());
+        self.head.commits = rows.head.commits;
+        let next = self.head.next + batch.len() as u64;
+        if self.keeps() {
+            for message in batch {
+                self.count(message.bytes());
+            }
+        } else {
+            self.floor = next;
+        }
+        self.head.next = next;
+    }
+}

@@ -1,0 +1,301 @@
+//! The process that keeps what a topic has: it writes for all who wait in one commit, and then lets the messages out.
+//!
+//! ```text
+//!   submissions ─┐                                  ┌─▶ the log ─▶ cursors
+//!                ├─▶ one transaction ──▶ committed ─┼─▶ replies
+//!   changes ─────┘        └── failed: replies       └─▶ whoever waits for changes
+//! ```
+//!
+//! One commit is under way at a time, and what comes meanwhile goes with the next one. Each looks whether the one before it is
+//! still there: a store that does not wait for the disk may have undone it, and then nobody knows what else is gone. The topic is
+//! closed, and has lost its end when it is opened again.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::book::{Book, Rows, Write};
+use super::post::{Inbox, Post, Submission};
+use super::record::{self, Head};
+use crate::store::{self, Bucket, Claim, Store, StoreError};
+use crate::topic::Shared;
+use crate::topic::journal::{NotKept, Reply};
+use crate::topic::log::Refused;
+use crate::topic::message::Message;
+
+/// Messages and bytes of one commit.
+const BATCH_MESSAGES: usize = 4096;
+const BATCH_BYTES: usize = 16 << 20;
+/// How long after a failure what is left is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What is said when commits are gone that had succeeded.
+const UNDONE: &str =
+    "the store has undone what it had not synced, so the topic is closed and has lost its end: open it again";
+
+/// What is said when nobody is left to hear what came of a commit.
+const ENDED: &str = "the process that keeps the topic has ended before it was told what came of the commit";
+
+/// See the module.
+pub(super) struct Keeper {
+    pub(super) topic: Weak<Shared>,
+    pub(super) post: Arc<Post>,
+    pub(super) store: Store,
+    pub(super) bucket: Bucket,
+    pub(super) book: Book,
+    /// Messages that are kept, and that the log had no room for yet.
+    pub(super) kept: VecDeque<Message>,
+    /// Its place among those that wait for such room.
+    pub(super) ticket: u64,
+    /// What may be on disk: what was there last, and what was tried since.
+    pub(super) heads: Vec<Option<Head>>,
+    /// Given back before anybody hears that the topic has ended, so that it can be opened again at once.
+    pub(super) claim: Option<Claim>,
+}
+
+/// Why nothing was committed.
+enum CommitError {
+    /// Commits before this one are gone.
+    Undone,
+    Store(StoreError),
+}
+
+impl From<StoreError> for CommitError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What goes into one commit; whoever it has taken in is told what became of it, also if the keeper ends in the middle.
+#[derive(Default)]
+struct Round {
+    batch: Vec<Message>,
+    /// Whose messages are among them; the last one's may be in part.
+    submissions: Vec<(Submission, usize)>,
+    refused: Vec<(VecDeque<Message>, Reply, NotKept)>,
+    is_over: bool,
+}
+
+impl Round {
+    fn failed(&mut self, why: &NotKept) {
+        for (submission, _) in self.submissions.drain(..) {
+            (submission.reply)(submission.messages, Err(why.clone()));
+        }
+    }
+
+    fn refuse(&mut self) {
+        for (messages, reply, why) in self.refused.drain(..) {
+            reply(messages, Err(why));
+        }
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        self.refuse();
+        if !self.submissions.is_empty() {
+            self.failed(&NotKept::Failed(ENDED.into()));
+        }
+    }
+}
+
+impl Keeper {
+    pub(super) async fn run(mut self) {
+        loop {
+            let mut round = poll_fn(|cx| self.poll_round(cx)).await;
+            round.refuse();
+            if round.is_over {
+                return;
+            }
+            let mut rows = self.book.rows(&round.batch);
+            let found = Arc::new(OnceLock::new());
+            let write = self.commit(std::mem::take(&mut rows.writes), &found);
+            self.heads.push(Some(rows.head));
+            match write.await {
+                Ok(()) => {
+                    self.heads = vec![Some(rows.head)];
+                    self.committed(&rows, round);
+                }
+                Err(error) => {
+                    match found.get().copied() {
+                        Some(before) => self.heads = vec![before, Some(rows.head)],
+                        // It was not even tried.
+                        None => _ = self.heads.pop(),
+                    }
+                    if self.failed(round, &error) {
+                        return;
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// A write that notes what it finds on disk.
+    fn commit(&self, writes: Vec<Write>, found: &Arc<OnceLock<Option<Head>>>) -> store::Write<(), CommitError> {
+        let (bucket, heads, found) = (self.bucket.clone(), self.heads.clone(), Arc::clone(found));
+        self.store.transaction(move |tx| {
+            let head = tx.get(&bucket, record::HEAD)?.map(|value| Head::decode(&value).unwrap_or_default());
+            if !heads.contains(&head) {
+                return Err(CommitError::Undone);
+            }
+            // This runs once.
+            found.set(head).ok();
+            for (key, value) in writes {
+                match value {
+                    Some(value) => tx.put(&bucket, key, value)?,
+                    None => tx.delete(&bucket, key)?,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Tells everybody that a commit failed; whether there will be no other.
+    fn failed(&mut self, mut round: Round, error: &CommitError) -> bool {
+        let (why, is_end) = match error {
+            CommitError::Undone => (UNDONE.into(), true),
+            CommitError::Store(error) => (error.to_string(), *error == StoreError::Closed),
+        };
+        if matches!(error, CommitError::Undone) {
+            tracing::error!(topic = self.bucket.name(), UNDONE);
+        }
+        if is_end {
+            self.claim = None;
+        }
+        let why: Arc<str> = why.into();
+        self.post.failed(&why);
+        round.failed(&NotKept::Failed(why));
+        is_end
+    }
+
+    fn committed(&mut self, rows: &Rows, mut round: Round) {
+        self.book.committed(rows, &round.batch);
+        self.kept.extend(std::mem::take(&mut round.batch));
+        self.let_out(None);
+        let mut unfinished = None;
+        for (mut submission, count) in round.submissions.drain(..) {
+            submission.messages.drain(..count);
+            if submission.messages.is_empty() {
+                (submission.reply)(submission.messages, Ok(()));
+            } else {
+                unfinished = Some(submission);
+            }
+        }
+        if let Some(submission) = unfinished {
+            self.post.inbox.lock().submissions.push_front(submission);
+        }
+        self.post.kept(self.book.kept());
+    }
+
+    /// Puts messages that are kept into the log, as far as it has room; true if there are none left.
+    fn let_out(&mut self, cx: Option<&Context<'_>>) -> bool {
+        let Some(topic) = self.topic.upgrade() else {
+            self.kept.clear();
+            return true;
+        };
+        while let Some(first) = self.kept.front() {
+            // A full log tells when it is not; without anybody to tell the next round asks.
+            if cx.is_some_and(|cx| topic.log.wait_kept(first, cx.waker(), &mut self.ticket)) {
+                return false;
+            }
+            let (appended, wakes) = topic.log.append_kept(&mut self.kept, || topic.now_ns());
+            if wakes && !crate::ring::turn::wakes_later(&topic) {
+                topic.wake();
+            }
+            if appended == Err(Refused::Full) && cx.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gathers what there is to do, or sleeps.
+    fn poll_round(&mut self, cx: &Context<'_>) -> Poll<Round> {
+        let is_out = self.let_out(Some(cx));
+        // Dropped after the lock: the last handle of a topic takes it, too.
+        let topic = self.topic.upgrade();
+        let post = Arc::clone(&self.post);
+        let mut inbox = post.inbox.lock();
+        inbox.keeper = Some(cx.waker().clone());
+        let (mut round, noted) = (Round::default(), inbox.noted);
+        self.book.take_in(std::mem::take(&mut inbox.changes), noted);
+        if inbox.closed || topic.is_none() {
+            let all =
+                inbox.submissions.drain(..).map(|Submission { messages, reply }| (messages, reply, NotKept::Closed));
+            round.refused.extend(all);
+        } else if let Some(topic) = topic.as_deref().filter(|_| is_out) {
+            self.take_messages(topic, &mut inbox, &mut round);
+        }
+        let idle = round.batch.is_empty() && round.refused.is_empty() && !self.book.is_dirty();
+        if idle && inbox.abandoned {
+            round.is_over = true;
+        } else if idle {
+            // Changes that changed nothing, such as of a subscription that is none, are as good as kept.
+            let is_new = inbox.kept < noted;
+            drop(inbox);
+            if is_new {
+                post.kept(noted);
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(round)
+    }
+
+    /// Takes messages that there is room for, in the order of their coming.
+    fn take_messages(&self, topic: &Shared, inbox: &mut Inbox, round: &mut Round) {
+        let paused = topic.log.lock().paused.clone();
+        let is_paused = |message: &Message| message.shared_key().is_some_and(|key| paused.contains(key));
+        let mut bytes = 0;
+        while let Some(submission) = inbox.submissions.front() {
+            let mut count = 0;
+            for message in &submission.messages {
+                let one = message.bytes();
+                let fits = round.batch.len() < BATCH_MESSAGES && (bytes == 0 || bytes + one <= BATCH_BYTES);
+                if !fits || is_paused(message) || !self.book.has_room(round.batch.len(), bytes, one) {
+                    break;
+                }
+                round.batch.push(message.clone());
+                bytes += one;
+                count += 1;
+            }
+            if submission.messages.get(count).is_some_and(is_paused) && count == 0 {
+                let refused = inbox.submissions.pop_front();
+                round.refused.extend(refused.map(|one| (one.messages, one.reply, NotKept::Paused)));
+                continue;
+            }
+            let whole = count == submission.messages.len();
+            if count > 0 {
+                round.submissions.extend(inbox.submissions.pop_front().map(|submission| (submission, count)));
+            }
+            if !whole {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// Sends off what was noted last, and waits for nothing: the store writes it before it is closed.
+    fn drop(&mut self) {
+        let (changes, noted) = {
+            let mut inbox = self.post.inbox.lock();
+            (std::mem::take(&mut inbox.changes), inbox.noted)
+        };
+        self.book.take_in(changes, noted);
+        for rows in self.book.last_rows() {
+            let mut write = self.commit(rows, &Arc::default());
+            drop(Pin::new(&mut write).poll(&mut Context::from_waker(Waker::noop())));
+        }
+        self.claim = None;
+        self.post.end();
+        if let Some(topic) = self.topic.upgrade() {
+            for sleeper in topic.log.close() {
+                sleeper.wake();
+            }
+        }
+    }
+}

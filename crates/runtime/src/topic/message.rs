@@ -1,0 +1,238 @@
+//! What topics carry, and what is too large for them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+/// Longest payload, in bytes.
+pub const PAYLOAD_MAX_BYTES: usize = 10_000_000;
+/// Longest ordering key, in bytes.
+pub const ORDERING_KEY_MAX_BYTES: usize = 1024;
+/// Most attributes of a message.
+pub const ATTRIBUTES_MAX: usize = 100;
+/// Longest name of an attribute, in bytes.
+pub const ATTRIBUTE_NAME_MAX_BYTES: usize = 256;
+/// Longest value of an attribute, in bytes.
+pub const ATTRIBUTE_VALUE_MAX_BYTES: usize = 1024;
+
+/// Why a message is not one that a topic takes, whatever its room.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// Store it elsewhere and send where, or send it in parts.
+    #[error("payload of {bytes} bytes is longer than {max} bytes")]
+    Payload {
+        /// Bytes of the payload.
+        bytes: usize,
+        /// Bytes that the topic takes.
+        max: usize,
+    },
+    /// As [`Payload`](Self::Payload), or leave attributes out.
+    #[error("message of {bytes} bytes, key and attributes included, is larger than its topic, which holds {max} bytes")]
+    Whole {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Bytes that the topic holds.
+        max: usize,
+    },
+    /// Choose a shorter key.
+    #[error("ordering key of {bytes} bytes is longer than {ORDERING_KEY_MAX_BYTES} bytes")]
+    OrderingKey {
+        /// Bytes of the key.
+        bytes: usize,
+    },
+    /// Leave some out.
+    #[error("{count} attributes are more than {ATTRIBUTES_MAX}")]
+    Attributes {
+        /// How many there are.
+        count: usize,
+    },
+    /// Choose a shorter one.
+    #[error("attribute name of {bytes} bytes is not between 1 and {ATTRIBUTE_NAME_MAX_BYTES} bytes")]
+    AttributeName {
+        /// Bytes of the name.
+        bytes: usize,
+    },
+    /// Put it into the payload.
+    #[error("attribute value of {bytes} bytes is longer than {ATTRIBUTE_VALUE_MAX_BYTES} bytes")]
+    AttributeValue {
+        /// Bytes of the value.
+        bytes: usize,
+    },
+}
+
+/// What is published: bytes, which are shared and never copied, an ordering key and attributes.
+///
+/// Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    payload: Bytes,
+    rare: Option<Arc<Rare>>,
+}
+
+/// What few messages have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rare {
+    key: Option<Arc<str>>,
+    attributes: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("payload_bytes", &self.payload.len())
+            .field("key", &self.key())
+            .field("attributes", &self.attributes())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Message {
+    /// A message of these bytes.
+    pub fn new(payload: impl Into<Bytes>) -> Self {
+        Self { payload: payload.into(), rare: None }
+    }
+
+    /// The same with an ordering key: subscriptions that keep order hand out the messages of a key one after the other.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.rare().key = Some(key.into());
+        self
+    }
+
+    /// The same with one more attribute.
+    #[must_use]
+    pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.rare().attributes.push((name.into(), value.into()));
+        self
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        Arc::make_mut(self.rare.get_or_insert_default())
+    }
+
+    /// The bytes.
+    #[inline]
+    pub const fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// The bytes alone.
+    pub fn into_payload(self) -> Bytes {
+        self.payload
+    }
+
+    /// The ordering key.
+    #[inline]
+    pub fn key(&self) -> Option<&str> {
+        self.shared_key().map(|key| &**key)
+    }
+
+    #[inline]
+    pub(super) fn shared_key(&self) -> Option<&Arc<str>> {
+        self.rare.as_ref()?.key.as_ref()
+    }
+
+    /// The attributes, in the order in which they were added.
+    pub fn attributes(&self) -> &[(String, String)] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.attributes)
+    }
+
+    /// The value of an attribute; of several of that name the last.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes().iter().rev().find(|(own, _)| own == name).map(|(_, value)| &**value)
+    }
+
+    /// What it counts in the bounds of a topic: payload, key and attributes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.payload.len() + self.rare.as_ref().map_or(0, |rare| rare.bytes())
+    }
+
+    /// Whether any topic of `bytes_max` bytes, whose payloads may have `payload_max`, takes it.
+    pub(super) fn check(&self, payload_max: usize, bytes_max: usize) -> Result<(), MessageError> {
+        if self.payload.len() > payload_max {
+            return Err(MessageError::Payload { bytes: self.payload.len(), max: payload_max });
+        }
+        let Some(rare) = &self.rare else { return Ok(()) };
+        rare.check()?;
+        let bytes = self.bytes();
+        if bytes > bytes_max { Err(MessageError::Whole { bytes, max: bytes_max }) } else { Ok(()) }
+    }
+}
+
+impl From<Bytes> for Message {
+    fn from(payload: Bytes) -> Self {
+        Self::new(payload)
+    }
+}
+
+impl Rare {
+    fn bytes(&self) -> usize {
+        let attributes: usize = self.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+        attributes + self.key.as_ref().map_or(0, |key| key.len())
+    }
+
+    fn check(&self) -> Result<(), MessageError> {
+        if let Some(key) = self.key.as_ref().filter(|key| key.len() > ORDERING_KEY_MAX_BYTES) {
+            return Err(MessageError::OrderingKey { bytes: key.len() });
+        }
+        if self.attributes.len() > ATTRIBUTES_MAX {
+            return Err(MessageError::Attributes { count: self.attributes.len() });
+        }
+        for (name, value) in &self.attributes {
+            if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX_BYTES {
+                return Err(MessageError::AttributeName { bytes: name.len() });
+            }
+            if value.len() > ATTRIBUTE_VALUE_MAX_BYTES {
+                return Err(MessageError::AttributeValue { bytes: value.len() });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_refused_with_its_number() {
+        let refusal = |message: Message| message.check(PAYLOAD_MAX_BYTES, 1 << 20).map_err(|error| error.to_string());
+
+        assert_eq!(refusal(Message::new(vec![0; PAYLOAD_MAX_BYTES])), Ok(()));
+        assert_eq!(
+            refusal(Message::new(vec![0; 1 << 20]).with_key("k")),
+            Err("message of 1048577 bytes, key and attributes included, is larger than its topic, which holds 1048576 bytes".into())
+        );
+        assert_eq!(
+            refusal(Message::new(vec![0; 20_000_000])),
+            Err("payload of 20000000 bytes is longer than 10000000 bytes".into())
+        );
+        assert_eq!(
+            refusal(Message::new("").with_key("k".repeat(1 << 20))),
+            Err("ordering key of 1048576 bytes is longer than 1024 bytes".into())
+        );
+        assert_eq!(
+            refusal(Message::new("").with_attribute("", "v")),
+            Err("attribute name of 0 bytes is not between 1 and 256 bytes".into())
+        );
+        assert_eq!(
+            refusal(Message::new("").with_attribute("n", "v".repeat(1025))),
+            Err("attribute value of 1025 bytes is longer than 1024 bytes".into())
+        );
+        let many = (0..101).fold(Message::new(""), |message, n| message.with_attribute(n.to_string(), ""));
+        assert_eq!(refusal(many), Err("101 attributes are more than 100".into()));
+    }
+
+    #[test]
+    fn key_and_attributes_count_as_bytes() {
+        let message = Message::new("payload").with_key("key").with_attribute("a", "1").with_attribute("a", "2");
+
+        assert_eq!(message.bytes(), 7 + 3 + 4);
+        assert_eq!(message.attribute("a"), Some("2"));
+        assert_eq!(message.attribute("b"), None);
+        assert_eq!(message.clone().key(), Some("key"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The topics of a runtime, by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::log::{Log, Rules, Unread};
+use super::message::PAYLOAD_MAX_BYTES;
+use super::view::{self, TopicView};
+use super::{NAME_MAX_BYTES, Shared, Topic};
+use crate::context::Context;
+use crate::handle::Handle;
+use crate::runtime;
+
+/// What a topic holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// Messages that it holds at the most, between 1 and 2²⁴; 65,536. More absorbs longer bursts, and takes memory.
+    pub messages: usize,
+    /// Bytes of them, between 1 KiB and 1 TiB; 64 MiB. A payload may have half of that, and [`PAYLOAD_MAX_BYTES`].
+    pub bytes: usize,
+    /// What becomes of messages that nobody is to have.
+    pub unread: Unread,
+}
+
+impl Default for TopicConfig {
+    fn default() -> Self {
+        Self { messages: 65_536, bytes: 64 << 20, unread: Unread::Forget }
+    }
+}
+
+impl TopicConfig {
+    /// Longest payload: key and attributes come on top of it.
+    pub(super) fn payload_max(&self) -> usize {
+        PAYLOAD_MAX_BYTES.min(self.bytes / 2)
+    }
+}
+
+impl From<&TopicConfig> for Rules {
+    fn from(config: &TopicConfig) -> Self {
+        Self { messages: config.messages, bytes: config.bytes, unread: config.unread }
+    }
+}
+
+/// There is no topic of this name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no topic {name:?}")]
+pub struct UnknownTopic {
+    /// The name asked for.
+    pub name: String,
+}
+
+/// Why a topic was not created.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CreateError {
+    /// There is one: find it.
+    #[error("there is a topic {name:?} already")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// Choose another.
+    #[error("topic name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
+    Name {
+        /// Bytes of the name.
+        bytes: usize,
+    },
+    /// Bounds out of their range.
+    #[error("a bound of {value} {what} is not between {min} and {max}")]
+    Bound {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        value: usize,
+        /// The least.
+        min: usize,
+        /// The most.
+        max: usize,
+    },
+}
+
+pub(super) fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
+    if name.is_empty() || name.len() > NAME_MAX_BYTES {
+        return Err(CreateError::Name { bytes: name.len() });
+    }
+    let within = |what, value: usize, min: usize, max: usize| {
+        if (min..=max).contains(&value) { Ok(()) } else { Err(CreateError::Bound { what, value, min, max }) }
+    };
+    within("messages", config.messages, 1, 1 << 24)?;
+    within("bytes", config.bytes, 1024, 1 << 40)
+}
+
+/// The topics of a runtime.
+#[derive(Default)]
+pub(crate) struct Topics(Mutex<BTreeMap<Arc<str>, Arc<Shared>>>);
+
+impl Topics {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Shared>> {
+        self.0.lock().get(name).cloned()
+    }
+
+    pub(super) fn remove(&self, topic: &Arc<Shared>) {
+        self.0.lock().retain(|_, other| !Arc::ptr_eq(other, topic));
+    }
+
+    /// The number of topics, and some of them as observers see them, in the order of their names.
+    pub(crate) fn page(&self, offset: usize, most: usize, subscribers_most: usize) -> (usize, Vec<TopicView>) {
+        let (total, topics): (usize, Vec<_>) = {
+            let topics = self.0.lock();
+            (topics.len(), topics.values().skip(offset).take(most).cloned().collect())
+        };
+        (total, topics.iter().map(|topic| view::topic(topic, subscribers_most)).collect())
+    }
+}
+
+impl Topics {
+    /// The runtime has ended: threads that wait at a topic are told that no process will ever come.
+    pub(crate) fn end(&self) {
+        let topics = std::mem::take(&mut *self.0.lock());
+        for topic in topics.values() {
+            topic.let_go_of_subscriptions();
+            for sleeper in topic.log.close() {
+                sleeper.wake();
+            }
+        }
+    }
+}
+
+impl Drop for Topics {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The topics of a runtime, in the hands of its users.
+#[derive(Clone)]
+pub struct TopicsHandle(Arc<runtime::Shared>);
+
+impl fmt::Debug for TopicsHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.topics.0.lock().keys()).finish()
+    }
+}
+
+impl Handle {
+    /// The topics of the runtime.
+    pub fn topics(&self) -> TopicsHandle {
+        TopicsHandle(Arc::clone(&self.shared))
+    }
+}
+
+impl Context {
+    /// The topics of the runtime.
+    pub fn topics(&self) -> TopicsHandle {
+        self.runtime().topics()
+    }
+}
+
+impl TopicsHandle {
+    /// Creates a topic with the bounds that nobody has thought about.
+    ///
+    /// # Errors
+    /// [`CreateError`] for a name that is taken or too long.
+    pub fn create(&self, name: &str) -> Result<Topic, CreateError> {
+        self.create_with(name, TopicConfig::default())
+    }
+
+    /// Creates a topic.
+    ///
+    /// # Errors
+    /// [`CreateError`] for a name that is taken or too long, and bounds out of their range.
+    pub fn create_with(&self, name: &str, config: TopicConfig) -> Result<Topic, CreateError> {
+        check(name, &config)?;
+        self.add(name, |name, runtime| {
+            Shared::new(name, Log::new(Rules::from(&config), 0), config.payload_max(), runtime)
+        })
+    }
+
+    /// Makes a topic, unless its name is taken.
+    pub(super) fn add(
+        &self,
+        name: &str,
+        make: impl FnOnce(Arc<str>, Weak<runtime::Shared>) -> Shared,
+    ) -> Result<Topic, CreateError> {
+        let mut topics = self.0.topics.0.lock();
+        if topics.contains_key(name) {
+            return Err(CreateError::Taken { name: name.to_owned() });
+        }
+        let (name, runtime) = (Arc::<str>::from(name), Arc::downgrade(&self.0));
+        let shared = Arc::new(make(Arc::clone(&name), Weak::clone(&runtime)));
+        topics.insert(name, Arc::clone(&shared));
+        Ok(Topic::new(shared, runtime))
+    }
+
+    #[cfg(feature = "store")]
+    pub(super) fn runtime(&self) -> Arc<runtime::Shared> {
+        Arc::clone(&self.0)
+    }
+
+    /// A topic by its name.
+    ///
+    /// # Errors
+    /// [`UnknownTopic`] if there is none.
+    pub fn find(&self, name: &str) -> Result<Topic, UnknownTopic> {
+        let shared = self.0.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
+        Ok(Topic::new(shared, Arc::downgrade(&self.0)))
+    }
+
+    /// The topics as observers see them, in the order of their names, each with the slowest of its subscribers.
+    pub fn views(&self, subscribers_most: usize) -> Vec<TopicView> {
+        self.0.topics.page(0, usize::MAX, subscribers_most).1
+    }
+}

@@ -1,0 +1,207 @@
+//! Deadlines of many things that are mostly gone before them: putting in and taking out costs the same however many there are.
+//!
+//! ```text
+//!   level 0: 64 slots of a tick   level 1: 64 of 64 ticks   level 2: …        a list of things in each slot
+//!            ◀── a slot of a higher level is spread over the lower one when its time comes
+//! ```
+//!
+//! Never reads a clock: instants are arguments. Nothing comes out before its instant, and at most a tick after it if
+//! [`advance`](Wheel::advance) is called then.
+
+/// A tick is about a millisecond.
+const TICK_BITS: u32 = 20;
+const SLOT_BITS: u32 = 6;
+const SLOTS: usize = 1 << SLOT_BITS;
+const LEVELS: usize = 6;
+const NONE: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    /// The tick up to which everything has come out.
+    now: u64,
+    heads: Box<[u32; SLOTS * LEVELS]>,
+    /// Which slots of a level hold anything.
+    occupied: [u64; LEVELS],
+    entries: Vec<Entry>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: u64,
+    next: u32,
+    previous: u32,
+    /// The slot; `NONE` when it is in none.
+    slot: u32,
+}
+
+const ABSENT: Entry = Entry { at: 0, next: NONE, previous: NONE, slot: NONE };
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self { now: 0, heads: Box::new([NONE; SLOTS * LEVELS]), occupied: [0; LEVELS], entries: Vec::new(), len: 0 }
+    }
+}
+
+/// The first tick that begins at or after an instant.
+const fn tick_after(at_ns: u64) -> u64 {
+    (at_ns >> TICK_BITS) + 1
+}
+
+impl Wheel {
+    /// Things in it.
+    #[cfg(test)]
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts a thing in, which is in no slot.
+    #[inline]
+    pub(super) fn insert(&mut self, thing: u32, at_ns: u64, now_ns: u64) {
+        if self.entries.len() <= thing as usize {
+            self.entries.resize(thing as usize + 1, ABSENT);
+        }
+        if self.len == 0 {
+            // Nothing is left that could be passed over.
+            self.now = self.now.max(now_ns >> TICK_BITS);
+        }
+        self.len += 1;
+        self.place(thing, tick_after(at_ns));
+    }
+
+    fn place(&mut self, thing: u32, at: u64) {
+        let at = at.max(self.now + 1);
+        let differs = at ^ self.now;
+        let level = ((differs | 1).ilog2() / SLOT_BITS).min(LEVELS as u32 - 1);
+        let digit = (at >> (level * SLOT_BITS)) as usize % SLOTS;
+        let slot = level as usize * SLOTS + digit;
+        let next = std::mem::replace(&mut self.heads[slot], thing);
+        if next != NONE {
+            self.entries[next as usize].previous = thing;
+        }
+        self.entries[thing as usize] = Entry { at, next, previous: NONE, slot: slot as u32 };
+        self.occupied[level as usize] |= 1 << digit;
+    }
+
+    /// Takes a thing out, if it is in.
+    #[inline]
+    pub(super) fn remove(&mut self, thing: u32) {
+        let Some(entry) = self.entries.get_mut(thing as usize) else { return };
+        let Entry { next, previous, slot, .. } = *entry;
+        if slot == NONE {
+            return;
+        }
+        *entry = ABSENT;
+        self.len -= 1;
+        if next != NONE {
+            self.entries[next as usize].previous = previous;
+        }
+        if previous != NONE {
+            self.entries[previous as usize].next = next;
+            return;
+        }
+        self.heads[slot as usize] = next;
+        if next == NONE {
+            self.occupied[slot as usize / SLOTS] &= !(1 << (slot as usize % SLOTS));
+        }
+    }
+
+    /// When to [`advance`](Self::advance) next: not after the first instant, though maybe before it.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.next_tick().map(|tick| tick << TICK_BITS)
+    }
+
+    /// The next slot of a level that holds anything, and the tick at which it begins.
+    fn next_of(&self, level: usize) -> Option<(u64, usize)> {
+        let occupied = self.occupied[level];
+        if occupied == 0 {
+            return None;
+        }
+        let shift = level as u32 * SLOT_BITS;
+        let current = self.now >> shift;
+        // Things lie ahead of the current slot, round the level's end too.
+        let ahead = occupied.rotate_right((current % SLOTS as u64) as u32 + 1).trailing_zeros();
+        let position = current + 1 + u64::from(ahead);
+        Some((position << shift, level * SLOTS + (position as usize % SLOTS)))
+    }
+
+    /// Hands out what is due at an instant.
+    pub(super) fn advance(&mut self, now_ns: u64, mut due: impl FnMut(u32)) {
+        let target = now_ns >> TICK_BITS;
+        while let Some(tick) = self.next_tick().filter(|tick| *tick <= target) {
+            // Before the wheel turns: afterwards they would seem to lie a whole turn ahead.
+            let slots: [_; LEVELS] = std::array::from_fn(|level| self.next_of(level).filter(|next| next.0 == tick));
+            self.now = tick;
+            for (_, slot) in slots.into_iter().flatten() {
+                self.empty(slot, tick, &mut due);
+            }
+        }
+        self.now = self.now.max(target);
+    }
+
+    fn next_tick(&self) -> Option<u64> {
+        (0..LEVELS).filter_map(|level| self.next_of(level)).map(|(tick, _)| tick).min()
+    }
+
+    fn empty(&mut self, slot: usize, tick: u64, due: &mut impl FnMut(u32)) {
+        let mut thing = std::mem::replace(&mut self.heads[slot], NONE);
+        self.occupied[slot / SLOTS] &= !(1 << (slot % SLOTS));
+        while thing != NONE {
+            let Entry { at, next, .. } = self.entries[thing as usize];
+            if at <= tick {
+                self.entries[thing as usize] = ABSENT;
+                self.len -= 1;
+                due(thing);
+            } else {
+                self.place(thing, at);
+            }
+            thing = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TICK_NS: u64 = 1 << TICK_BITS;
+
+    proptest! {
+        #[test]
+        fn everything_that_stays_in_comes_out_once_never_early_and_at_most_a_tick_late(
+            steps in prop::collection::vec((0_u32..40, 0_u64..5_000_000, any::<bool>(), 0_u64..3_000), 1..200),
+        ) {
+            let (mut wheel, mut model, mut now) = (Wheel::default(), BTreeMap::new(), 0_u64);
+            for (thing, ticks, remove, step) in steps {
+                if remove {
+                    wheel.remove(thing);
+                    model.remove(&thing);
+                } else if let std::collections::btree_map::Entry::Vacant(vacant) = model.entry(thing) {
+                    // Instants of all magnitudes.
+                    let at = now + ((ticks * TICK_NS) >> (ticks % 23));
+                    vacant.insert(at);
+                    wheel.insert(thing, at, now);
+                }
+                prop_assert_eq!(wheel.len(), model.len());
+                let first = model.values().copied().min();
+                prop_assert_eq!(wheel.next_ns().is_some(), first.is_some());
+                if let (Some(next), Some(first)) = (wheel.next_ns(), first) {
+                    prop_assert!(next <= (first.max(now) + 2 * TICK_NS));
+                }
+                now += step * TICK_NS / 7;
+                let mut out = Vec::new();
+                wheel.advance(now, |thing| out.push(thing));
+                for thing in out {
+                    let at = model.remove(&thing);
+                    prop_assert!(at.is_some_and(|at| at <= now), "thing {} at {:?}, now {}", thing, at, now);
+                }
+                prop_assert!(model.values().all(|at| at + TICK_NS > now), "{:?} at {}", model, now);
+            }
+        }
+    }
+}

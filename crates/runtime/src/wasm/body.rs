@@ -1,0 +1,150 @@
+//! A guest as the body of a process: its store, its first instruction, and its last.
+
+#![expect(unsafe_code, reason = "pins the part of a future that is one")]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use wasmtime::{Extern, Store, StoreContextMut, UpdateDeadline};
+use wasmtime_wasi::p2::bindings::CommandPre;
+
+use super::bindings::ActorPre;
+use super::host::words;
+use super::module::Code;
+use super::state::State;
+use super::vitals::Vitals;
+use super::wasi::Wasi;
+use crate::{Context, ExitReason, scheduler};
+
+/// All that a guest begins with.
+pub(crate) struct Start {
+    pub(crate) args: Vec<String>,
+    /// Given back when all else is gone.
+    pub(crate) permit: Permit,
+}
+
+/// One of the instances that may live at once.
+pub(crate) struct Permit(pub(super) Arc<Vitals>);
+
+impl Permit {
+    /// What the instance is.
+    pub(super) fn vitals(&self) -> Arc<Vitals> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.module.tally.end();
+        self.0.node.give_back();
+    }
+}
+
+/// Runs a guest from its first instruction to its last.
+///
+/// The future is a part of what a guest that waits takes of memory, so nothing is in it twice.
+pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason> + Send {
+    let Start { args, permit } = start;
+    let vitals = permit.vitals();
+    let guest = async move {
+        let mut state = State::new(ctx, Arc::clone(&vitals));
+        if vitals.module.needs_wasi {
+            state.wasi = Some(Box::new(Wasi::new(&state, &args)));
+        }
+        let mut store = Store::new(&vitals.node.engine, state);
+        store.limiter(|state| state);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(epoch);
+        let ended = call(&mut store, &vitals.module.code, args).await;
+        vitals.node.ended(ended, store.data_mut())
+    };
+    Sliced { guest, permit }
+}
+
+async fn call(store: &mut Store<State>, code: &Code, args: Vec<String>) -> wasmtime::Result<ExitReason> {
+    match code {
+        // The ways of components are several times as large as those of modules, who need not pay for them.
+        Code::Actor(pre) => Box::pin(actor(store, pre, args)).await,
+        Code::Command(pre) => Box::pin(command(store, pre)).await,
+        Code::Raw { pre, run, results } => {
+            store.data_mut().args = args;
+            let instance = pre.instantiate_async(&mut *store).await?;
+            let run = instance.get_module_export(&mut *store, run).and_then(Extern::into_func);
+            let Some(run) = run else { return Ok(ExitReason::other("no function run")) };
+            if *results == 0 {
+                run.typed::<(), ()>(&*store)?.call_async(&mut *store, ()).await?;
+            } else {
+                let mut given = vec![wasmtime::Val::I32(0); *results];
+                run.call_async(&mut *store, &[], &mut given).await?;
+            }
+            Ok(ExitReason::Normal)
+        }
+        Code::Wasip1(pre) => {
+            store.data_mut().args = args;
+            let instance = pre.instantiate_async(&mut *store).await?;
+            instance.get_typed_func::<(), ()>(&mut *store, "_start")?.call_async(&mut *store, ()).await?;
+            Ok(ExitReason::Normal)
+        }
+    }
+}
+
+async fn actor(store: &mut Store<State>, pre: &ActorPre<State>, args: Vec<String>) -> wasmtime::Result<ExitReason> {
+    let actor = pre.instantiate_async(&mut *store).await?;
+    let ended = actor.call_run(&mut *store, &args).await?;
+    Ok(ended.map_or_else(|why| ExitReason::Other(words::why(&why)), |()| ExitReason::Normal))
+}
+
+async fn command(store: &mut Store<State>, pre: &CommandPre<State>) -> wasmtime::Result<ExitReason> {
+    let command = pre.instantiate_async(&mut *store).await?;
+    let ended = command.wasi_cli_run().call_run(&mut *store).await?;
+    Ok(if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") })
+}
+
+#[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "as the engine calls it")]
+/// A guest has come to the end of an epoch: others get their turn, unless its own has only just begun.
+fn epoch(store: StoreContextMut<'_, State>) -> wasmtime::Result<UpdateDeadline> {
+    let vitals = &store.data().vitals;
+    let ticker = &vitals.node.ticker;
+    ticker.runs(scheduler_number());
+    if ticker.ticks() == vitals.slice_began() {
+        return Ok(UpdateDeadline::Continue(1));
+    }
+    if let Some(local) = scheduler::local() {
+        local.poll_is_long();
+    }
+    vitals.count_slice();
+    Ok(UpdateDeadline::Yield(1))
+}
+
+fn scheduler_number() -> usize {
+    scheduler::local().map_or(0, scheduler::Local::number)
+}
+
+/// Tells the ticker when the guest runs.
+struct Sliced<F> {
+    guest: F,
+    /// Dropped after the guest.
+    permit: Permit,
+}
+
+impl<F: Future> Future for Sliced<F> {
+    type Output = F::Output;
+
+    // Part of its caller: each return between the scheduler and the switch to the guest's stack is one that the processor
+    // does not foresee.
+    #[expect(clippy::inline_always, reason = "see above")]
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
+        // SAFETY: the guest is pinned with this and never moved out of it; the other field is not pinned.
+        let (guest, vitals) = unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.guest), &*this.permit.0)
+        };
+        let ticker = &vitals.node.ticker;
+        ticker.runs(scheduler_number());
+        vitals.begin_slice(ticker.ticks());
+        guest.poll(cx)
+    }
+}

@@ -1,0 +1,116 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn module(number: u32) -> Vec<u8> {
+    wat::parse_str(format!("(module (func (export \"run\") (result i32) i32.const {number}))")).unwrap()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn what_was_compiled_once_is_found() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let first = Compiled::new(Some(dir.path().join("deep/down")), 1 << 30);
+    let second = Compiled::new(Some(dir.path().join("deep/down")), 1 << 30);
+
+    first.module(&engine, &module(1)).unwrap();
+    second.module(&engine, &module(1)).unwrap();
+    second.module(&engine, &module(2)).unwrap();
+
+    assert_eq!(((first.hits(), first.misses()), (second.hits(), second.misses())), ((0, 1), (1, 1)));
+}
+
+#[test]
+fn a_damaged_entry_is_made_anew() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let compiled = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    compiled.module(&engine, &module(1)).unwrap();
+    let entry = entries(dir.path()).remove(0);
+    let whole = fs::read(&entry).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+
+    for damaged in [&b""[..], b"rusmaot1", &whole[..whole.len() / 2], &flipped] {
+        fs::write(&entry, damaged).unwrap();
+        compiled.module(&engine, &module(1)).unwrap();
+        assert_eq!(fs::read(&entry).unwrap(), whole, "written anew");
+    }
+    assert_eq!(compiled.hits(), 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let file = dir.path().join("file");
+    fs::write(&file, "in the way").unwrap();
+    let locked = dir.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
+
+    for dir in [file, locked, PathBuf::from("/dev/full"), PathBuf::from("/proc/nowhere")] {
+        let compiled = Compiled::new(Some(dir), 1 << 30);
+        compiled.module(&engine, &module(1)).unwrap();
+        assert_eq!(compiled.misses(), 1);
+    }
+}
+
+#[test]
+fn too_much_is_cut_down_to_what_was_used_last() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let compiled = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    compiled.module(&engine, &module(0)).unwrap();
+    let entry_bytes = entries(dir.path())[0].metadata().unwrap().len();
+
+    let small = Compiled::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2);
+    for number in 1..10 {
+        small.module(&engine, &module(number)).unwrap();
+    }
+
+    assert_eq!(entries(dir.path()).len(), 3);
+    small.module(&engine, &module(9)).unwrap();
+    assert_eq!(small.hits(), 1);
+}
+
+#[test]
+fn writers_at_once_disturb_neither_each_other_nor_what_they_read() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let writers: Vec<Compiled> = (0..4).map(|_| Compiled::new(Some(dir.path().to_owned()), 1 << 30)).collect();
+
+    std::thread::scope(|scope| {
+        for compiled in &writers {
+            scope.spawn(|| (0..8).for_each(|number| drop(compiled.module(&engine, &module(number)).unwrap())));
+        }
+    });
+
+    assert_eq!(entries(dir.path()).len(), 8, "and nothing half written");
+    let later = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    (0..8).for_each(|number| drop(later.module(&engine, &module(number)).unwrap()));
+    assert_eq!((later.hits(), later.misses()), (8, 0), "every entry is whole");
+}
+
+/// Names the directory for the part of the next test that runs in a process of its own.
+const FULL: &str = "RUSM_TEST_FULL_DISK";
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
+    if let Some(dir) = std::env::var_os(FULL) {
+        let compiled = Compiled::new(Some(dir.into()), 1 << 30);
+        compiled.module(&Engine::default(), &module(1)).unwrap();
+        return assert_eq!(compiled.misses(), 1);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // No file may have more than a block there, which is less than an entry.
+    let limited = "trap '' XFSZ; ulimit -f 1; exec \"$@\"";
+    let name = "wasm::cache::tests::a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind";
+    let mut child = std::process::Command::new("sh");
+    child.args(["-c", limited, "sh"]).arg(std::env::current_exe().unwrap()).args([name, "--exact"]);
+
+    let ended = child.env(FULL, dir.path()).output().unwrap();
+
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"), "the name is that of this test");
+    assert_eq!(entries(dir.path()), [""; 0].map(PathBuf::from));
+}

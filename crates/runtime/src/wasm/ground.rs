@@ -1,0 +1,179 @@
+//! What guests need of the core that native bodies do not.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::cell::{HOLDS, NAMED, TRAPS, WAIT_RECEIVE};
+use crate::error::SpawnError;
+use crate::exit::Outcome;
+use crate::holdings::{Holdings, RegisterError};
+use crate::observe::Extra;
+use crate::runtime::Shared;
+use crate::signal::Bond;
+use crate::slab::Slot;
+use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
+
+/// How a process is tied and what it is called before its first instruction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beginning {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) link: bool,
+    pub(crate) monitor: bool,
+    /// The only scheduler that runs it.
+    pub(crate) scheduler: Option<usize>,
+}
+
+impl Beginning {
+    fn flags(&self, shared: &Shared) -> Result<u16, NotBegun> {
+        self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(NotBegun::Spawn)
+    }
+}
+
+/// Names the process; one that cannot have its name is killed unborn.
+fn name(shared: &Shared, slot: Slot, pid: Pid, beginning: &Beginning) -> Option<RegisterError> {
+    let refused = shared.holdings.register(slot, pid, beginning.name.as_deref()?).err()?;
+    shared.exit(None, pid, ExitReason::Killed);
+    Some(refused)
+}
+
+/// Why a process did not begin.
+pub(crate) enum NotBegun {
+    Spawn(SpawnError),
+    Name(RegisterError),
+}
+
+/// What a process that did not get a message at once has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// To receive as usual.
+    Ask,
+    /// To be pending, as a receive that has just found nothing is, and then to receive as usual.
+    Noted,
+}
+
+impl Context {
+    /// Whether this process started `pid`, which lives.
+    pub(crate) fn is_child(&self, pid: Pid) -> bool {
+        let shared = &self.running().local.shared;
+        let own = (self.pid().slot(), self.pid().generation());
+        pid.node() == 0 && shared.is_alive(pid) && shared.slab.slot(pid).is_some_and(|slot| slot.parent() == own)
+    }
+
+    /// The oldest message; without one the process must wait for it, or first for its turn.
+    #[inline]
+    pub(crate) fn take_now(&self) -> Result<Message, Pause> {
+        let running = self.running();
+        // A seeded schedule decides at each receive who goes on.
+        if running.local.chance.is_some() {
+            return Err(Pause::Ask);
+        }
+        running.receive().ok_or_else(|| {
+            running.waits_for(WAIT_RECEIVE);
+            Pause::Noted
+        })
+    }
+
+    /// Whether what is delivered without asking for room finds some all the same, as a message or, where exits are trapped,
+    /// as an exit signal. The mailbox of a process that is not there has room.
+    pub(crate) fn has_room_at(&self, to: Pid, is_exit: bool) -> bool {
+        let shared = &self.running().local.shared;
+        let Some(slot) = shared.slab.slot(to).filter(|_| shared.is_alive(to)) else { return true };
+        let cell = slot.cell();
+        let is_message = !is_exit || cell.flags.load(Ordering::Relaxed) & TRAPS != 0;
+        !is_message || shared.has_room(cell, cell.gate.pending(), 0)
+    }
+
+    /// Has this process hear of a bond that it may not have, as of one with a process that is not there. One that asks
+    /// again and again, and never looks at what it hears, ends by it.
+    pub(crate) fn be_refused(&self, other: Pid, words: String) {
+        let shared = &self.running().local.shared;
+        if self.has_room_at(self.pid(), true) {
+            shared.exit(Some(other), self.pid(), ExitReason::other(words));
+        } else {
+            tracing::warn!(pid = %self.pid(), "a guest whose mailbox is full of refusals asks for more: it is killed");
+            shared.exit(None, self.pid(), ExitReason::Killed);
+        }
+    }
+
+    /// Names, memberships of groups and monitors of groups that this process has.
+    pub(crate) fn holdings_count(&self) -> usize {
+        Holdings::count(self.running().slot, self.pid())
+    }
+
+    /// Counts bytes that the body holds outside of its future to the memory of this process.
+    pub(crate) fn account_memory(&self, bytes: u64) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.running().slot.cell().future_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Starts a process that is tied and named before its first instruction.
+    pub(crate) fn spawn_begun<B, F>(
+        &self,
+        beginning: &Beginning,
+        extra: Arc<dyn Extra>,
+        body: B,
+    ) -> Result<(Pid, Option<MonitorRef>), NotBegun>
+    where
+        B: FnOnce(Self) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let running = self.running();
+        let shared = &running.local.shared;
+        let mut flags = HOLDS | beginning.flags(shared)?;
+        let mut held = running.local.take_held();
+        held.extra = Some(extra);
+        if let Some(label) = &beginning.label {
+            held.set_label(Arc::clone(label));
+            flags |= NAMED;
+        }
+        let mut bond = Bond { link: beginning.link, monitor: None };
+        if beginning.name.is_none() {
+            bond.monitor = beginning.monitor.then(|| shared.references.next());
+            bond.bind_child(&mut held, self.pid());
+        }
+        let (mut monitor, mut refused) = (bond.monitor, None);
+        let begin = |slot, pid| {
+            if beginning.name.is_none() {
+                return bond.bind_parent(running.slot, self.pid(), pid);
+            }
+            refused = name(shared, slot, pid, beginning);
+            if refused.is_none() {
+                if beginning.link {
+                    shared.link(running.slot, self.pid(), pid);
+                }
+                monitor = beginning.monitor.then(|| shared.monitor(running.slot, self.pid(), pid));
+            }
+        };
+        let pid = running.spawn_begun(flags, held, begin, body).map_err(NotBegun::Spawn)?;
+        refused.map_or(Ok((pid, monitor)), |refused| Err(NotBegun::Name(refused)))
+    }
+}
+
+impl Handle {
+    /// The same from outside, where there is nobody to be tied to.
+    pub(crate) fn spawn_begun<B, F>(
+        &self,
+        beginning: &Beginning,
+        extra: Arc<dyn Extra>,
+        body: B,
+    ) -> Result<Pid, NotBegun>
+    where
+        B: FnOnce(Context) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let flags = beginning.flags(&self.shared)?;
+        let (slot, unsettled) = self.shared.take_slot().map_err(NotBegun::Spawn)?;
+        let mut refused = None;
+        let bind = |pid| {
+            Holdings::set_extra(slot, pid, extra);
+            if let Some(label) = &beginning.label {
+                Holdings::set_label(slot, pid, Arc::clone(label));
+            }
+            refused = name(&self.shared, slot, pid, beginning);
+        };
+        let pid = crate::spawn::from_outside((slot, unsettled), flags, bind, body);
+        refused.map_or(Ok(pid), |refused| Err(NotBegun::Name(refused)))
+    }
+}

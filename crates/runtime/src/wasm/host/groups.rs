@@ -1,0 +1,65 @@
+//! `rusm:runtime/groups`.
+
+use super::words;
+use crate::wasm::bindings::rusm::runtime::groups::Host;
+use crate::wasm::bindings::rusm::runtime::types::{Error, Pid};
+use crate::wasm::capability::Capability;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+use crate::{GroupError, MonitorRef};
+
+impl Host for State {
+    fn join(&mut self, group: String) -> Result<(), Error> {
+        self.asks(HostCall::Join);
+        self.may(Capability::Groups)?;
+        if self.ctx.members(&group).contains(&self.ctx.pid()) {
+            return Err(Error::Taken(format!("this process is in group {group:?} already")));
+        }
+        self.may_hold_more()?;
+        self.has_room_for_news()?;
+        self.ctx.join(&group).map_err(refused)
+    }
+
+    fn leave(&mut self, group: String) -> Result<(), Error> {
+        self.asks(HostCall::Leave);
+        self.may(Capability::Groups)?;
+        self.ctx.leave(&group).map_err(refused)
+    }
+
+    fn members(&mut self, group: String) -> Vec<Pid> {
+        self.asks(HostCall::Members);
+        if self.may(Capability::Groups).is_err() {
+            return Vec::new();
+        }
+        self.ctx.members(&group).into_iter().map(words::pid).collect()
+    }
+
+    fn monitor(&mut self, group: String) -> Result<(u64, Vec<Pid>), Error> {
+        self.asks(HostCall::MonitorGroup);
+        self.may(Capability::Groups)?;
+        self.may_hold_more()?;
+        self.has_room_for_news()?;
+        let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;
+        Ok((reference.0, members.into_iter().map(words::pid).collect()))
+    }
+
+    fn demonitor(&mut self, monitor: u64) -> bool {
+        self.asks(HostCall::DemonitorGroup);
+        self.ctx.demonitor_group(MonitorRef(monitor))
+    }
+}
+
+impl State {
+    /// Who monitors a group that it joins and leaves hears of that, whether its mailbox has room or not.
+    fn has_room_for_news(&self) -> Result<(), Error> {
+        if self.ctx.has_room_at(self.ctx.pid(), false) { Ok(()) } else { Err(Error::MailboxFull) }
+    }
+}
+
+fn refused(error: GroupError) -> Error {
+    match error {
+        GroupError::NotMember { group, .. } => Error::NoSuch(format!("this process is not in group {group:?}")),
+        GroupError::NoProcess { .. } => Error::NoProcess,
+        length @ GroupError::Length { .. } => Error::Invalid(length.to_string()),
+    }
+}

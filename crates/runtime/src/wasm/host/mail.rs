@@ -1,0 +1,93 @@
+//! Sending and receiving of components: what bindings make of these two calls has its future allocated even where there is
+//! nothing to wait for, so they are linked by hand.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
+
+use super::words;
+use crate::wasm::bindings::rusm::runtime::types::{Error, Pid, Received};
+use crate::wasm::ground::Pause;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+
+type Guest<'a> = StoreContextMut<'a, State>;
+type Sent = (Result<(), Error>,);
+/// A call whose result may take its time.
+type Call<'a, T> = Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>;
+
+/// A message that is sent already: a box of this takes no memory.
+struct Done;
+
+impl Future for Done {
+    type Output = wasmtime::Result<Sent>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok((Ok(()),)))
+    }
+}
+
+/// Puts the two in the place of those of the bindings.
+pub(in crate::wasm) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut process = linker.instance("rusm:runtime/process@0.1.0")?;
+    process
+        .func_wrap_async("send", |guest: Guest<'_>, (to, tag, body): (Pid, u64, Vec<u8>)| send(guest, to, tag, body))?;
+    process.func_wrap_async("receive", |guest: Guest<'_>, (timeout_ms,): (Option<u64>,)| receive(guest, timeout_ms))?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+fn send(mut guest: Guest<'_>, to: Pid, tag: u64, body: Vec<u8>) -> Call<'_, Sent> {
+    let state = guest.data_mut();
+    state.asks(HostCall::Send);
+    if let Err(error) = state.fits(&body) {
+        return Box::new(ready(Ok((Err(error),))));
+    }
+    let to = words::pid_of(to);
+    match state.post(to, tag, Bytes::from(body)) {
+        Ok(()) => Box::new(Done),
+        Err(message) => Box::new(async move {
+            guest.data_mut().post_when_there_is_room(to, message).await;
+            Ok((Ok(()),))
+        }),
+    }
+}
+
+fn receive(mut guest: Guest<'_>, timeout_ms: Option<u64>) -> Call<'_, (Option<Received>,)> {
+    let state = guest.data_mut();
+    state.asks(HostCall::Receive);
+    match state.ctx.take_now() {
+        Ok(message) => {
+            let received = state.received(message);
+            Box::new(ready(Ok((Some(received),))))
+        }
+        Err(pause) if timeout_ms.is_none() => Box::new(Receiving { guest, pause }),
+        Err(_) => Box::new(async move { Ok((guest.data_mut().receive_within(timeout_ms).await,)) }),
+    }
+}
+
+/// A guest that waits for whatever comes.
+struct Receiving<'a> {
+    guest: Guest<'a>,
+    pause: Pause,
+}
+
+impl Future for Receiving<'_> {
+    type Output = wasmtime::Result<(Option<Received>,)>;
+
+    // See the module `fiber`: what this reads of its thread must not be kept by the loop that polls it.
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if std::mem::replace(&mut self.pause, Pause::Ask) == Pause::Noted {
+            return Poll::Pending;
+        }
+        let state = self.guest.data_mut();
+        let message = std::task::ready!(Pin::new(&mut state.ctx.receive()).poll(cx));
+        Poll::Ready(Ok((Some(state.received(message)),)))
+    }
+}

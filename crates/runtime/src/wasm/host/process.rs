@@ -1,0 +1,345 @@
+//! `rusm:runtime/process`: who I am, starting others, talking to them, watching them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::words;
+use crate::wasm::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
+use crate::wasm::bindings::rusm::runtime::types::{
+    self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
+};
+use crate::wasm::capability::Capability;
+use crate::wasm::fiber::waiting;
+use crate::wasm::ground::Beginning;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+use crate::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};
+
+impl Host for State {
+    fn self_(&mut self) -> Pid {
+        self.asks(HostCall::Self_);
+        words::pid(self.ctx.pid())
+    }
+
+    fn parent(&mut self) -> Option<Pid> {
+        self.asks(HostCall::Parent);
+        self.ctx.parent().map(words::pid)
+    }
+
+    fn label(&mut self, text: String) {
+        self.asks(HostCall::Label);
+        self.ctx.set_label(text);
+    }
+
+    async fn spawn(&mut self, module: String, options: SpawnOptions) -> Result<Spawned, Error> {
+        self.asks(HostCall::Spawn);
+        self.may(Capability::Spawn)?;
+        let (pid, monitor) = waiting(self.spawn_guest(&module, options)).await?;
+        Ok(Spawned { pid: words::pid(pid), monitor: monitor.map(|MonitorRef(reference)| reference) })
+    }
+
+    async fn send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
+        self.asks(HostCall::Send);
+        self.fits(&body)?;
+        let to = words::pid_of(to);
+        // Mostly there is room, and nothing to wait for.
+        if let Err(message) = self.post(to, tag, Bytes::from(body)) {
+            self.post_when_there_is_room(to, message).await;
+        }
+        Ok(())
+    }
+
+    fn try_send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
+        self.asks(HostCall::TrySend);
+        self.fits(&body)?;
+        self.try_post(words::pid_of(to), tag, Bytes::from(body)).map_err(|error| match error {
+            TrySendError::Full { .. } => Error::MailboxFull,
+            TrySendError::NoProcess { .. } => Error::NoProcess,
+        })
+    }
+
+    async fn receive(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
+        self.asks(HostCall::Receive);
+        self.receive_within(timeout_ms).await
+    }
+
+    async fn receive_tagged(&mut self, tag: u64, timeout_ms: Option<u64>) -> Option<Message> {
+        self.asks(HostCall::ReceiveTagged);
+        let wanted = move |message: &crate::Message| tag_of(message) == Some(tag);
+        let message = waiting(async {
+            match timeout_ms {
+                None => Some(self.ctx.receive_match(wanted).await),
+                Some(ms) => self.ctx.receive_match_timeout(Duration::from_millis(ms), wanted).await,
+            }
+        })
+        .await?;
+        match self.received(message) {
+            Received::Message(message) => Some(message),
+            // Only messages of bytes have a tag.
+            _ => None,
+        }
+    }
+
+    async fn call(&mut self, to: Pid, tag: u64, body: Vec<u8>, timeout_ms: u64) -> Result<Vec<u8>, Error> {
+        self.asks(HostCall::Call);
+        self.fits(&body)?;
+        let (to, body, timeout) = (words::pid_of(to), Bytes::from(body), Duration::from_millis(timeout_ms));
+        let reply: Result<Bytes, _> = waiting(async {
+            if tag == 0 {
+                self.ctx.call(to, body, timeout).await
+            } else {
+                self.ctx.call(to, TaggedBytes { tag, body }, timeout).await
+            }
+        })
+        .await;
+        reply.map(words::body).map_err(|error| match error {
+            crate::CallError::Oneself { .. } => Error::Invalid("a process cannot call itself".to_owned()),
+            crate::CallError::NoProcess { .. } => Error::NoProcess,
+            crate::CallError::Timeout { .. } => Error::TimedOut,
+            crate::CallError::Ended { reason, .. } => Error::CalleeExited(words::reason(&reason)),
+        })
+    }
+
+    fn reply(&mut self, to: u64, body: Vec<u8>) -> bool {
+        self.asks(HostCall::Reply);
+        if self.fits(&body).is_err() {
+            return false;
+        }
+        let Some(reply) = self.take_reply(to) else { return false };
+        reply.send(&self.ctx, Bytes::from(body)).is_none()
+    }
+
+    fn link(&mut self, other: Pid) {
+        self.asks(HostCall::Link);
+        let other = words::pid_of(other);
+        // A link ends the other one as well; who may not do that hears of it as of one that is not there.
+        if !self.is_own(other) && self.may(Capability::ExitOthers).is_err() {
+            return self.ctx.be_refused(other, format!("denied: {}", Capability::ExitOthers.word()));
+        }
+        if self.ctx.runtime().is_alive(other) || self.ctx.has_room_at(self.ctx.pid(), true) {
+            self.ctx.link(other);
+        } else {
+            self.ctx.be_refused(other, "noproc".to_owned());
+        }
+    }
+
+    fn unlink(&mut self, other: Pid) {
+        self.asks(HostCall::Unlink);
+        self.ctx.unlink(words::pid_of(other));
+    }
+
+    fn monitor(&mut self, target: Pid) -> u64 {
+        self.asks(HostCall::Monitor);
+        let target = words::pid_of(target);
+        if !self.has_room_for_monitor() {
+            self.ctx.be_refused(target, "limit: too many monitors: demonitor some".to_owned());
+            return 0;
+        }
+        self.ctx.monitor(target).0
+    }
+
+    fn demonitor(&mut self, monitor: u64) -> bool {
+        self.asks(HostCall::Demonitor);
+        let was_there = self.ctx.demonitor_flush(MonitorRef(monitor));
+        if was_there {
+            self.monitor_is_over();
+        }
+        was_there
+    }
+
+    fn trap_exits(&mut self, trap: bool) -> bool {
+        self.asks(HostCall::TrapExits);
+        self.ctx.trap_exits(trap)
+    }
+
+    async fn exit(&mut self, target: Pid, reason: ExitReason) -> Result<(), Error> {
+        self.asks(HostCall::Exit);
+        let target = words::pid_of(target);
+        if !self.is_own(target) {
+            self.may(Capability::ExitOthers)?;
+        }
+        let reason = words::reason_of(reason);
+        if reason != crate::ExitReason::Killed && !self.ctx.has_room_at(target, true) {
+            return Err(Error::MailboxFull);
+        }
+        self.ctx.exit(target, reason);
+        if target == self.ctx.pid() {
+            // A signal to oneself takes effect here, and not some instructions later.
+            waiting(self.ctx.yield_now()).await;
+        }
+        Ok(())
+    }
+
+    async fn sleep(&mut self, ms: u64) {
+        self.asks(HostCall::Sleep);
+        waiting(self.ctx.sleep(Duration::from_millis(ms))).await;
+    }
+
+    async fn yield_(&mut self) {
+        self.asks(HostCall::Yield);
+        waiting(self.ctx.yield_now()).await;
+    }
+}
+
+impl State {
+    /// Bytes without a tag travel as they are.
+    #[inline]
+    fn try_post(&self, to: crate::Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
+        if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
+    }
+
+    /// Sends bytes, unless the mailbox is full: then they are handed back. To nobody they are as good as sent.
+    #[inline]
+    pub(in crate::wasm) fn post(&self, to: crate::Pid, tag: u64, body: Bytes) -> Result<(), crate::Message> {
+        match self.try_post(to, tag, body) {
+            Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
+            Err(TrySendError::Full { message, .. }) => Err(message),
+        }
+    }
+
+    /// Waits until the mailbox has room for what [`post`](Self::post) handed back.
+    pub(in crate::wasm) async fn post_when_there_is_room(&mut self, to: crate::Pid, message: crate::Message) {
+        waiting(async {
+            match message.downcast::<Bytes>() {
+                Ok(body) => self.ctx.send(to, body).await,
+                Err(message) => {
+                    if let Ok(tagged) = message.downcast::<TaggedBytes>() {
+                        self.ctx.send(to, tagged).await;
+                    }
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Waits for what comes next, so many milliseconds or for ever.
+    pub(in crate::wasm) async fn receive_within(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
+        let message = waiting(async {
+            match timeout_ms {
+                None => Some(self.ctx.receive().await),
+                Some(ms) => self.ctx.receive_timeout(Duration::from_millis(ms)).await,
+            }
+        })
+        .await?;
+        Some(self.received(message))
+    }
+
+    /// Takes in the next thing in the mailbox of a core module, and says what kind of item it is.
+    #[inline]
+    pub(in crate::wasm) fn item_of(&mut self, message: crate::Message) -> i32 {
+        let message = match message.downcast::<Bytes>() {
+            Ok(body) => return self.item.take_bytes(0, body),
+            Err(message) => message,
+        };
+        match message.downcast::<TaggedBytes>() {
+            Ok(TaggedBytes { tag, body }) => self.item.take_bytes(tag, body),
+            Err(message) => {
+                let received = self.received_rarer(message);
+                self.item.take(Some(received))
+            }
+        }
+    }
+
+    /// What the guest is told about the next thing in its mailbox.
+    pub(super) fn received(&mut self, message: crate::Message) -> Received {
+        let plain = |tag, body: Bytes| Received::Message(Message { tag, body: words::body(body), reply_to: None });
+        let message = match message.downcast::<Bytes>() {
+            Ok(body) => return plain(0, body),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<TaggedBytes>() {
+            Ok(TaggedBytes { tag, body }) => return plain(tag, body),
+            Err(message) => message,
+        };
+        self.received_rarer(message)
+    }
+
+    #[cold]
+    fn received_rarer(&mut self, message: crate::Message) -> Received {
+        let message = match message.downcast::<Request<Bytes, Bytes>>() {
+            Ok(Request { request, reply }) => return self.requested(0, request, reply),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<Request<TaggedBytes, Bytes>>() {
+            Ok(Request { request: TaggedBytes { tag, body }, reply }) => return self.requested(tag, body, reply),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<crate::Exit>() {
+            Ok(exit) => {
+                let (from, reason) = (words::pid(exit.from), words::reason(&exit.reason));
+                return Received::Exit(ExitSignal { from, reason });
+            }
+            Err(message) => message,
+        };
+        let message = match message.downcast::<crate::Down>() {
+            Ok(down) => {
+                self.monitor_is_over();
+                let (pid, reason) = (words::pid(down.pid), words::reason(&down.reason));
+                return Received::Down(Down { monitor: down.reference.0, pid, reason });
+            }
+            Err(message) => message,
+        };
+        match self.offered(message) {
+            Ok(word) => Received::Opaque(word.to_owned()),
+            Err(message) => received_rarest(message),
+        }
+    }
+
+    fn requested(&mut self, tag: u64, body: Bytes, reply: crate::ReplyTo<Bytes>) -> Received {
+        let reply_to = Some(self.keep(reply));
+        Received::Message(Message { tag, body: words::body(body), reply_to })
+    }
+}
+
+fn received_rarest(message: crate::Message) -> Received {
+    let message = match message.downcast::<Joined>() {
+        Ok(Joined { reference, group, pid }) => return change(reference, &group, pid, true),
+        Err(message) => message,
+    };
+    let message = match message.downcast::<Left>() {
+        Ok(Left { reference, group, pid }) => return change(reference, &group, pid, false),
+        Err(message) => message,
+    };
+    let plain = |body| Received::Message(Message { tag: 0, body, reply_to: None });
+    let message = match message.downcast::<Vec<u8>>() {
+        Ok(body) => return plain(body),
+        Err(message) => message,
+    };
+    match message.downcast::<String>() {
+        Ok(text) => plain(text.into_bytes()),
+        Err(message) => Received::Opaque(message.type_name().to_owned()),
+    }
+}
+
+fn change(reference: MonitorRef, group: &str, pid: crate::Pid, joined: bool) -> Received {
+    Received::Group(GroupChange { monitor: reference.0, group: group.to_owned(), pid: words::pid(pid), joined })
+}
+
+/// The tag that a guest selects a message by; only bytes have one.
+fn tag_of(message: &crate::Message) -> Option<u64> {
+    if let Some(tagged) = message.downcast_ref::<TaggedBytes>() {
+        return Some(tagged.tag);
+    }
+    if let Some(tagged) = message.downcast_ref::<Request<TaggedBytes, Bytes>>() {
+        return Some(tagged.request.tag);
+    }
+    let untagged = message.is::<Bytes>()
+        || message.is::<Request<Bytes, Bytes>>()
+        || message.is::<Vec<u8>>()
+        || message.is::<String>();
+    untagged.then_some(0)
+}
+
+/// How a guest ties what it starts.
+pub(in crate::wasm) fn beginning(options: &SpawnOptions) -> Beginning {
+    Beginning {
+        name: options.name.as_deref().map(Into::into),
+        label: None,
+        link: options.ties.contains(Ties::LINK),
+        monitor: options.ties.contains(Ties::MONITOR),
+        scheduler: None,
+    }
+}
+
+impl types::Host for State {}

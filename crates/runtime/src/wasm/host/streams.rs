@@ -1,0 +1,188 @@
+//! `rusm:runtime/streams`: bytes to and from other processes, guests or native ones.
+//!
+//! ```text
+//!   open ──▶ the end that writes: a number     the end that reads ── in a message ──▶ another process
+//!   a message with an end in it ──▶ offered ── accept ──▶ a number ── read, write, close
+//! ```
+//!
+//! Whoever has a native end (of a stream, or of any ring of bytes) gives it to a guest by sending it. A guest that ends
+//! drops its ends, which the other sides notice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::Message;
+use crate::TrySendError;
+use crate::ring::{ReadError, Reader};
+use crate::stream::{self, StreamError, StreamReader, StreamWriter};
+use crate::wasm::bindings::rusm::runtime::types::{Error, Pid};
+use crate::wasm::bindings::streaming::rusm::runtime::streams::Host;
+use crate::wasm::capability::Capability;
+use crate::wasm::fiber::waiting;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+
+/// Ends that a guest may have at once, and again as many that it has not accepted.
+const ENDS_MAX: usize = 64;
+/// Bytes that a stream which a guest opens may hold.
+const CAPACITY_MAX: u32 = 1 << 20;
+/// Bytes that a component reads at once.
+const READ_MAX: u32 = 1 << 20;
+
+/// One end of a stream.
+enum End {
+    Writer(StreamWriter),
+    Reader(Reader<u8>),
+}
+
+/// The ends that a guest has.
+#[derive(Default)]
+pub(in crate::wasm) struct Streams {
+    ends: BTreeMap<u64, End>,
+    offered: VecDeque<End>,
+    last: u64,
+}
+
+impl Streams {
+    fn keep(&mut self, end: End) -> u64 {
+        self.last += 1;
+        self.ends.insert(self.last, end);
+        self.last
+    }
+}
+
+impl Host for State {
+    async fn open(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
+        self.open_stream(to, capacity).await
+    }
+
+    fn accept(&mut self) -> Option<u64> {
+        self.accept_stream()
+    }
+
+    async fn write(&mut self, stream: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        self.write_stream(stream, &bytes).await
+    }
+
+    async fn read(&mut self, stream: u64, most: u32) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; most.min(READ_MAX) as usize];
+        let count = self.read_stream(stream, &mut bytes).await?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    fn close(&mut self, stream: u64) -> bool {
+        self.close_stream(stream)
+    }
+}
+
+impl State {
+    pub(in crate::wasm) async fn open_stream(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
+        self.asks(HostCall::StreamOpen);
+        self.may(Capability::Streams)?;
+        if !capacity.is_power_of_two() || capacity > CAPACITY_MAX {
+            let why = format!("a stream of {capacity} bytes: its capacity is a power of two from 1 to {CAPACITY_MAX}");
+            return Err(Error::Invalid(why));
+        }
+        self.has_room_for_stream()?;
+        let opened = stream::labelled_pipe(capacity as usize, "guest's stream");
+        let (writer, reader) = opened.map_err(|error| Error::Limit(error.to_string()))?;
+        let to = super::words::pid_of(to);
+        match self.ctx.try_send(to, reader) {
+            Ok(()) => {}
+            Err(TrySendError::NoProcess { .. }) => return Err(Error::NoProcess),
+            Err(TrySendError::Full { message, .. }) => {
+                if let Ok(reader) = message.downcast::<StreamReader>() {
+                    waiting(self.ctx.send(to, reader)).await;
+                }
+            }
+        }
+        Ok(self.streams.get_or_insert_default().keep(End::Writer(writer)))
+    }
+
+    pub(in crate::wasm) fn accept_stream(&mut self) -> Option<u64> {
+        self.asks(HostCall::StreamAccept);
+        let streams = self.streams.as_mut().filter(|streams| streams.ends.len() < ENDS_MAX)?;
+        let end = streams.offered.pop_front()?;
+        Some(streams.keep(end))
+    }
+
+    pub(in crate::wasm) async fn write_stream(&mut self, stream: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.asks(HostCall::StreamWrite);
+        let End::Writer(writer) = self.end(stream)? else {
+            return Err(Error::Invalid(format!("stream {stream} is an end that reads")));
+        };
+        // Mostly there is room, and nothing to wait for.
+        let written = writer.try_write(bytes).map_err(gone)?;
+        match &bytes[written..] {
+            [] => Ok(()),
+            rest => waiting(writer.write_all(rest)).await.map_err(gone),
+        }
+    }
+
+    /// Reads at least a byte; 0 at the end.
+    pub(in crate::wasm) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        self.asks(HostCall::StreamRead);
+        let End::Reader(reader) = self.end(stream)? else {
+            return Err(Error::Invalid(format!("stream {stream} is an end that writes")));
+        };
+        if bytes.is_empty() {
+            return Err(Error::Invalid("0 bytes to read: at least 1".to_owned()));
+        }
+        let read = match reader.try_read(bytes) {
+            Err(ReadError::Empty) => waiting(reader.read(bytes)).await,
+            read => read,
+        };
+        match read {
+            Ok(count) => Ok(count),
+            Err(ReadError::Ended) => Ok(0),
+            Err(ReadError::Cut) => Err(gone(StreamError::Cut)),
+            Err(error @ ReadError::Missed { .. }) => Err(Error::Limit(error.to_string())),
+            Err(error @ (ReadError::Evicted | ReadError::Empty)) => Err(Error::NoSuch(error.to_string())),
+        }
+    }
+
+    pub(in crate::wasm) fn close_stream(&mut self, stream: u64) -> bool {
+        self.asks(HostCall::StreamClose);
+        match self.streams.as_mut().and_then(|streams| streams.ends.remove(&stream)) {
+            Some(End::Writer(writer)) => {
+                writer.close();
+                true
+            }
+            Some(End::Reader(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Keeps the end of a stream that a message has in it, and gives the word that the guest knows it by.
+    pub(super) fn offered(&mut self, message: Message) -> Result<&'static str, Message> {
+        let (end, word) = match message.downcast::<StreamReader>() {
+            Ok(reader) => (End::Reader(reader.into_ring()), "stream-reader"),
+            Err(message) => match message.downcast::<Reader<u8>>() {
+                Ok(reader) => (End::Reader(reader), "stream-reader"),
+                Err(message) => (End::Writer(message.downcast::<StreamWriter>()?), "stream-writer"),
+            },
+        };
+        let streams = self.streams.get_or_insert_default();
+        if streams.offered.len() < ENDS_MAX {
+            streams.offered.push_back(end);
+        }
+        Ok(word)
+    }
+
+    fn end(&mut self, stream: u64) -> Result<&mut End, Error> {
+        let ends = self.streams.as_mut().map(|streams| &mut streams.ends);
+        ends.and_then(|ends| ends.get_mut(&stream))
+            .ok_or_else(|| Error::Invalid(format!("there is no stream {stream}")))
+    }
+
+    fn has_room_for_stream(&self) -> Result<(), Error> {
+        if self.streams.as_ref().is_none_or(|streams| streams.ends.len() < ENDS_MAX) {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("a process may have {ENDS_MAX} ends of streams: close some")))
+    }
+}
+
+fn gone(error: StreamError) -> Error {
+    Error::NoSuch(error.to_string())
+}

@@ -1,0 +1,71 @@
+//! `rusm:runtime/timers`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::words;
+use crate::TaggedBytes;
+use crate::wasm::bindings::rusm::runtime::timers::Host;
+use crate::wasm::bindings::rusm::runtime::types::{Error, Pid};
+use crate::wasm::capability::Capability;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+
+/// Timers that a guest may have set for each millisecond of the shortest of its periods.
+const TIMERS_PER_MS: u64 = 10;
+
+impl Host for State {
+    fn send_after(&mut self, to: Pid, delay_ms: u64, tag: u64, body: Vec<u8>) -> Result<u64, Error> {
+        self.asks(HostCall::SendAfter);
+        self.may_set(&body)?;
+        let bytes = body.len();
+        let (to, delay, body) = (words::pid_of(to), Duration::from_millis(delay_ms), Bytes::from(body));
+        // A timer that fires asks for no room: what it brings would pile up where nobody receives.
+        if !self.ctx.has_room_at(to, false) {
+            return Err(Error::MailboxFull);
+        }
+        let timer = if tag == 0 {
+            self.ctx.send_after(to, delay, body)
+        } else {
+            self.ctx.send_after(to, delay, TaggedBytes { tag, body })
+        };
+        Ok(self.keep_timer(timer, bytes))
+    }
+
+    fn send_every(&mut self, to: Pid, period_ms: u64, tag: u64, body: Vec<u8>) -> Result<u64, Error> {
+        self.asks(HostCall::SendEvery);
+        self.may_set(&body)?;
+        if period_ms == 0 {
+            return Err(Error::Invalid("a period of 0 ms: the shortest is 1".to_owned()));
+        }
+        // All that one guest has set tick some hundred thousand times a second at most, on a thread that serves everybody.
+        let most = period_ms.saturating_mul(TIMERS_PER_MS);
+        let timers = self.timers_beside(most);
+        if timers as u64 > most {
+            return Err(Error::Limit(format!("a period of {period_ms} ms is too short with {timers} timers set")));
+        }
+        let bytes = body.len();
+        let (to, period, body) = (words::pid_of(to), Duration::from_millis(period_ms), Bytes::from(body));
+        let timer = if tag == 0 {
+            self.ctx.send_interval(to, period, body)
+        } else {
+            self.ctx.send_interval(to, period, TaggedBytes { tag, body })
+        };
+        Ok(self.keep_timer(timer, bytes))
+    }
+
+    fn cancel(&mut self, timer: u64) -> Option<u64> {
+        self.asks(HostCall::Cancel);
+        let timer = self.take_timer(timer)?;
+        self.ctx.cancel(timer).map(|left| left.as_millis() as u64)
+    }
+}
+
+impl State {
+    fn may_set(&mut self, body: &[u8]) -> Result<(), Error> {
+        self.may(Capability::Timers)?;
+        self.fits(body)?;
+        self.has_room_for_timer(body.len())
+    }
+}

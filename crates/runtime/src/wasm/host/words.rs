@@ -1,0 +1,54 @@
+//! Between the words of the world and those of the runtime.
+
+use bytes::Bytes;
+
+use crate::wasm::bindings::rusm::runtime::types;
+use crate::{Detail, ExitReason, Pid};
+
+pub(crate) const fn pid_of(pid: types::Pid) -> Pid {
+    Pid::from_parts(pid.node, pid.slot, pid.generation)
+}
+
+pub(crate) const fn pid(pid: Pid) -> types::Pid {
+    types::Pid { node: pid.node(), slot: pid.slot(), generation: pid.generation() }
+}
+
+pub(crate) fn reason(reason: &ExitReason) -> types::ExitReason {
+    match reason {
+        ExitReason::Normal => types::ExitReason::Normal,
+        ExitReason::Shutdown => types::ExitReason::Shutdown,
+        ExitReason::ShutdownWith(why) => types::ExitReason::ShutdownWith(why.text().to_owned()),
+        ExitReason::Killed => types::ExitReason::Killed,
+        ExitReason::NoProcess => types::ExitReason::NoProcess,
+        ExitReason::NoConnection => types::ExitReason::NoConnection,
+        panic @ ExitReason::Panic(_) => types::ExitReason::Panic(panic.to_string()),
+        ExitReason::Other(why) => types::ExitReason::Other(why.text().to_owned()),
+    }
+}
+
+/// Bytes of the words in a reason that a guest gives: others are told of it, and it is kept with events.
+const REASON_MAX_BYTES: usize = 8 << 10;
+
+/// What a guest says about an end, cut where it is too long to be passed on.
+pub(crate) fn why(words: &str) -> Detail {
+    let end = words.floor_char_boundary(REASON_MAX_BYTES);
+    if end == words.len() { words.to_owned().into() } else { format!("{}…", &words[..end]).into() }
+}
+
+/// The reason that a guest gives; a panic is one of its own, in words.
+pub(crate) fn reason_of(reason: types::ExitReason) -> ExitReason {
+    match reason {
+        types::ExitReason::Normal => ExitReason::Normal,
+        types::ExitReason::Shutdown => ExitReason::Shutdown,
+        types::ExitReason::ShutdownWith(why) => ExitReason::ShutdownWith(self::why(&why)),
+        types::ExitReason::Killed => ExitReason::Killed,
+        types::ExitReason::NoProcess => ExitReason::NoProcess,
+        types::ExitReason::NoConnection => ExitReason::NoConnection,
+        types::ExitReason::Panic(why) | types::ExitReason::Other(why) => ExitReason::Other(self::why(&why)),
+    }
+}
+
+/// What a guest gets of bytes: all of them, without a copy where nobody else has them.
+pub(crate) fn body(bytes: Bytes) -> Vec<u8> {
+    bytes.into()
+}

@@ -1,0 +1,115 @@
+//! The store for guests: what `rusm:store/kv` does, and the same for core modules.
+//!
+//! ```text
+//!   guest ── bucket, key ──▶ capability? bucket granted? ──▶ Store, awaited: other processes run meanwhile
+//!                                     └ no: error, counted, told to observers
+//! ```
+//!
+//! Linked only where the engine was given a store: on another node a guest that imports it does not load.
+
+mod bindings;
+mod raw;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use wasmtime::component::HasSelf;
+use wasmtime::{Linker, component};
+
+use self::bindings::rusm::store::kv::{Error, Host, Page, Row};
+use super::capability::Capability;
+use super::fiber::waiting;
+use super::state::State;
+use super::vitals::HostCall;
+use crate::store::{Bucket, StoreError};
+
+/// Rows of a page for a guest.
+const ROWS_MAX: u32 = 1_000;
+
+/// Lets components and core modules import the store.
+pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
+    bindings::Storage::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
+    raw::link(modules)
+}
+
+impl Host for State {
+    async fn get(&mut self, bucket: String, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+        let bucket = self.bucket(HostCall::KvGet, &bucket)?;
+        Ok(waiting(bucket.get(key)).await?.map(Vec::from))
+    }
+
+    async fn put(
+        &mut self,
+        bucket: String,
+        key: Vec<u8>,
+        value: Vec<u8>,
+        expires_in_ms: Option<u64>,
+    ) -> Result<(), Error> {
+        let bucket = self.bucket(HostCall::KvPut, &bucket)?;
+        match expires_in_ms {
+            Some(ms) => waiting(bucket.put_for(key, value, Duration::from_millis(ms))).await?,
+            None => waiting(bucket.put(key, value)).await?,
+        }
+        Ok(())
+    }
+
+    async fn delete(&mut self, bucket: String, key: Vec<u8>) -> Result<bool, Error> {
+        let bucket = self.bucket(HostCall::KvDelete, &bucket)?;
+        Ok(waiting(bucket.delete(key)).await?)
+    }
+
+    async fn compare_and_set(
+        &mut self,
+        bucket: String,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        let bucket = self.bucket(HostCall::KvCompareAndSet, &bucket)?;
+        let set = bucket.compare_and_set(key, expected.map(Bytes::from), value.map(Bytes::from));
+        Ok(waiting(set).await?)
+    }
+
+    async fn scan(&mut self, bucket: String, prefix: Vec<u8>, after: Vec<u8>, limit: u32) -> Result<Page, Error> {
+        let bucket = self.bucket(HostCall::KvScan, &bucket)?;
+        if !(1..=ROWS_MAX).contains(&limit) {
+            return Err(Error::Limit(format!("a limit of {limit} rows is not between 1 and {ROWS_MAX}")));
+        }
+        // What a page holds must fit into the guest's memory; a row of its own always may come.
+        let bytes_max = usize::try_from(self.vitals.memory_max_bytes / 4).unwrap_or(usize::MAX);
+        let page = waiting(bucket.scan_within(prefix, after, limit as usize, bytes_max)).await?;
+        let row = |row: crate::store::Row| Row { key: row.key.into(), value: row.value.into() };
+        Ok(Page { rows: page.rows.into_iter().map(row).collect(), next: page.next.map(Vec::from) })
+    }
+}
+
+impl State {
+    /// The bucket of a name, if this guest may use it.
+    fn bucket(&self, call: HostCall, name: &str) -> Result<Bucket, Error> {
+        self.asks(call);
+        if self.may(Capability::Kv).is_err() {
+            return Err(Error::Denied(Capability::Kv.word().to_owned()));
+        }
+        if !self.vitals.grant.allows_bucket(name) {
+            drop(self.refuse(Capability::Kv));
+            let name: String = name.chars().take(128).collect();
+            return Err(Error::Denied(format!("bucket {name:?}")));
+        }
+        let store =
+            self.vitals.node.config.store.as_ref().ok_or_else(|| Error::Failed("this node has no store".to_owned()))?;
+        Ok(store.bucket(name)?)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let line = error.to_string();
+        match error {
+            StoreError::BucketName { .. } | StoreError::Key { .. } => Self::Invalid(line),
+            StoreError::ValueTooLarge { .. } | StoreError::TooManyBuckets { .. } | StoreError::Rows { .. } => {
+                Self::Limit(line)
+            }
+            _ => Self::Failed(line),
+        }
+    }
+}

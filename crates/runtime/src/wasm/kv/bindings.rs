@@ -1,0 +1,21 @@
+//! The world `rusm:store/storage` as Rust types, made from its WIT text.
+
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    unnameable_types,
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::clone_on_ref_ptr,
+    clippy::use_self,
+    clippy::allow_attributes_without_reason,
+    clippy::or_fun_call,
+    reason = "generated"
+)]
+
+wasmtime::component::bindgen!({
+    path: "wit-kv/kv.wit",
+    world: "storage",
+    imports: { default: async },
+});

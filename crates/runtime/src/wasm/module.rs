@@ -1,0 +1,234 @@
+//! A module or component, compiled and linked, ready to become processes.
+//!
+//! What kind of guest a file is follows from what it exports: a component with `run` is an actor of our world, one with
+//! `wasi:cli/run` a command; a core module with `run` uses the raw import table, one with `_start` is a WASI command.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use wasmtime::component::{Component, types::ComponentItem};
+use wasmtime::{Engine, ExternType, InstancePre, ModuleExport};
+use wasmtime_wasi::p2::bindings::CommandPre;
+
+use super::bindings::ActorPre;
+use super::state::State;
+use super::stats::Tally;
+use super::{Inner, wasi};
+
+/// Why a file cannot become processes.
+#[derive(Debug, Error)]
+pub enum ModuleError {
+    /// The file could not be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The bytes are no module or component that this node understands: truncated, malformed, or too new.
+    #[error("{name} is no valid WebAssembly: {why}")]
+    Invalid {
+        /// The module.
+        name: String,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// It imports what the node does not have, or has with another type.
+    #[error("{name} asks for what this node does not have: {why}")]
+    Imports {
+        /// The module.
+        name: String,
+        /// The import.
+        why: String,
+    },
+    /// It exports no function that a process could begin with.
+    #[error("{name} {why}")]
+    NoEntry {
+        /// The module.
+        name: String,
+        /// What it would have to export.
+        why: String,
+    },
+}
+
+/// A compiled module or component; cheap to clone.
+#[derive(Clone)]
+pub struct Module(pub(crate) Arc<Loaded>);
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Module({}, {})", self.0.name, self.kind())
+    }
+}
+
+impl Module {
+    /// What it was loaded as.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What kind of guest it is: `component`, `wasi component`, `module` or `wasi module`.
+    pub fn kind(&self) -> &'static str {
+        self.0.code.kind()
+    }
+}
+
+/// What a module is made of.
+pub(crate) struct Loaded {
+    pub(crate) name: Arc<str>,
+    pub(crate) code: Code,
+    /// It imports something of WASI.
+    pub(crate) needs_wasi: bool,
+    pub(crate) tally: Tally,
+}
+
+/// Linked code, by the way it begins.
+pub(crate) enum Code {
+    /// A component with `run`.
+    Actor(ActorPre<State>),
+    /// A component with `wasi:cli/run`.
+    Command(CommandPre<State>),
+    /// A core module with `run`, which gives so many results that nobody reads.
+    Raw { pre: InstancePre<State>, run: ModuleExport, results: usize },
+    /// A core module with `_start`.
+    Wasip1(InstancePre<State>),
+}
+
+impl Code {
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Actor(_) => "component",
+            Self::Command(_) => "wasi component",
+            Self::Raw { .. } => "module",
+            Self::Wasip1(_) => "wasi module",
+        }
+    }
+}
+
+/// What the first bytes of a file say.
+enum Binary {
+    Module,
+    Component,
+}
+
+fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
+    let invalid = |why: String| ModuleError::Invalid { name: name.to_owned(), why };
+    match bytes {
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Ok(Binary::Module),
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(Binary::Component),
+        [0, b'a', b's', b'm', a, b, c, d, ..] => {
+            let layer = if *c == 1 { "component" } else { "module" };
+            let version = u16::from_le_bytes([*a, *b]);
+            Err(invalid(format!(
+                "{layer} version {version} (layer {}) is not one this node knows",
+                u16::from_le_bytes([*c, *d])
+            )))
+        }
+        _ if bytes.len() < 8 => Err(invalid(format!("{} bytes are too few for a header", bytes.len()))),
+        _ if bytes.trim_ascii_start().starts_with(b"(") || bytes.starts_with(b";;") => {
+            Err(invalid("it is text: translate it to binary first".to_owned()))
+        }
+        _ => Err(invalid("it does not begin with the bytes \\0asm".to_owned())),
+    }
+}
+
+/// Compiles and links a file; takes its time, so never on a scheduler.
+pub(crate) fn load(node: &Inner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
+    let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
+    let (code, needs_wasi) = match binary(&name, bytes)? {
+        Binary::Component => {
+            let component = node.compiled.component(&node.engine, bytes).map_err(invalid)?;
+            link_component(node, &name, &component)?
+        }
+        Binary::Module => {
+            let module = node.compiled.module(&node.engine, bytes).map_err(invalid)?;
+            link_module(node, &name, &module)?
+        }
+    };
+    Ok(Module(Arc::new(Loaded { name, code, needs_wasi, tally: Tally::default() })))
+}
+
+/// The same from a file.
+pub(crate) fn load_file(node: &Inner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
+    let bytes = std::fs::read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
+    load(node, name, &bytes)
+}
+
+fn link_component(node: &Inner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {
+    let kind = component.component_type();
+    let needs_wasi = kind.imports(&node.engine).any(|(import, _)| import.starts_with("wasi:"));
+    let entry = entry_of(&node.engine, component);
+    let pre = node.components.instantiate_pre(component).map_err(|error| imports(name, &error))?;
+    let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
+    match entry {
+        Some(Entry::Actor) => {
+            let actor = ActorPre::new(pre).map_err(|error| {
+                no_entry(format!(
+                    "exports `run` with another type than that of rusm:runtime/actor: {}",
+                    one_line(error)
+                ))
+            })?;
+            Ok((Code::Actor(actor), needs_wasi))
+        }
+        Some(Entry::Command) => {
+            let command =
+                CommandPre::new(pre).map_err(|error| no_entry(format!("is no WASI command: {}", one_line(error))))?;
+            Ok((Code::Command(command), needs_wasi))
+        }
+        None => Err(no_entry(
+            "exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was made for another world".to_owned(),
+        )),
+    }
+}
+
+enum Entry {
+    Actor,
+    Command,
+}
+
+fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
+    let kind = component.component_type();
+    let mut exports = kind.exports(engine);
+    exports.find_map(|(name, item)| match item.ty {
+        ComponentItem::ComponentFunc(_) if name == "run" => Some(Entry::Actor),
+        ComponentItem::ComponentInstance(_) if name.starts_with("wasi:cli/run@") => Some(Entry::Command),
+        _ => None,
+    })
+}
+
+fn link_module(node: &Inner, name: &str, module: &wasmtime::Module) -> Result<(Code, bool), ModuleError> {
+    let needs_wasi = module.imports().any(|import| import.module() == wasi::P1);
+    let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
+    let pre = node.modules.instantiate_pre(module).map_err(|error| imports(name, &error))?;
+    let plain = |export: &str| match module.get_export(export) {
+        Some(ExternType::Func(kind)) => Some((kind.params().len(), kind.results().len())),
+        _ => None,
+    };
+    let has_memory = matches!(module.get_export("memory"), Some(ExternType::Memory(_)));
+    if module.imports().len() != 0 && !has_memory {
+        return Err(no_entry("imports functions but exports no memory called `memory` for them to use".to_owned()));
+    }
+    match (plain("run"), plain("_start")) {
+        (Some((0, results)), _) => match module.get_export_index("run") {
+            Some(run) => Ok((Code::Raw { pre, run, results }, needs_wasi)),
+            None => Err(no_entry("exports no function `run`".to_owned())),
+        },
+        (Some(_), _) => {
+            Err(no_entry("exports `run` with parameters: a core module reads its arguments by `arg_read`".to_owned()))
+        }
+        (None, Some((0, 0))) => Ok((Code::Wasip1(pre), needs_wasi)),
+        _ => Err(no_entry("exports neither a function `run` nor the `_start` of a WASI command".to_owned())),
+    }
+}
+
+fn imports(name: &str, error: &wasmtime::Error) -> ModuleError {
+    ModuleError::Imports { name: name.to_owned(), why: one_line(error) }
+}
+
+/// An error with its causes, without the lines that some of them have.
+pub(super) fn one_line(error: impl fmt::Display) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,194 @@
+//! What core modules import: the functions of module `rusm`, with numbers and places in the memory exported as `memory`.
+//!
+//! The same calls as in the world `rusm:runtime/actor`, for guests that are made by hand or by a compiler that knows no
+//! components. A pid is an `i64` that means something on this node only; 0 is nobody. `p, n` are a place in memory and a
+//! number of bytes.
+//!
+//! | Function | Gives | |
+//! |---|---|---|
+//! | `self()`, `parent()` | `i64` | a pid |
+//! | `spawn(p, n, args_p, args_n, profile_p, profile_n, ties)` | `i64` | a pid, or a status. `p, n` is the module's name, of 0 bytes for this one; args are separated by a byte 0; a profile of 0 bytes is one's own; ties: 1 link, 2 monitor; the monitor is `spawn_monitor()` |
+//! | `spawn_monitor()` | `i64` | the monitor of the last `spawn` |
+//! | `send(to, tag, p, n)`, `try_send(to, tag, p, n)` | status | |
+//! | `receive(timeout_ms)`, `receive_tagged(tag, timeout_ms)` | kind | waits for ever with a timeout below 0; what came is *the item* |
+//! | `call(to, tag, p, n, timeout_ms)` | status | the reply is the item |
+//! | `item_len()` | `i32` | bytes of the item: a message, a reason, the name of a group or type |
+//! | `item_read(p, n, from)` | `i32` | copies at most `n` bytes of it, from its byte `from` on; how many, or a status |
+//! | `item_tag()`, `item_pid()`, `item_ref()`, `item_reply()` | `i64` | tag; who ended or joined; which monitor; where the reply goes, or 0 |
+//! | `reply(to, p, n)` | `i32` | 1 where its caller still waits |
+//! | `link(pid)`, `unlink(pid)` | | |
+//! | `monitor(pid)` | `i64` | a reference |
+//! | `demonitor(ref)`, `trap_exits(on)` | `i32` | 1 if there was one; what held before |
+//! | `exit(pid, reason, p, n)` | status | reason: 0 normal, 1 shutdown, 2 shutdown with words, 3 killed, 4 other with words |
+//! | `sleep(ms)`, `yield()` | | |
+//! | `register(p, n)`, `unregister(p, n)`, `join(p, n)`, `leave(p, n)` | status | |
+//! | `whereis(p, n)` | `i64` | a pid or 0 |
+//! | `send_after(to, ms, tag, p, n)`, `send_every(to, ms, tag, p, n)` | `i64` | a timer, or a status |
+//! | `cancel(timer)` | `i64` | milliseconds left, or -1 |
+//! | `now_ns()`, `unix_ms()` | `i64` | |
+//! | `log(level, p, n)`, `label(p, n)` | | level: 0 error, 1 warn, 2 info, 3 debug |
+//! | `random(p, n)` | status | fills |
+//! | `digest(hash, p, n, out)`, `hmac(hash, key_p, key_n, p, n, out)` | `i32` | hash: 0, 1, 2 are SHA-256, 384, 512; how many bytes were written, or a status |
+//! | `stream_open(to, capacity)`, `stream_accept()` | `i64` | the end of a stream, or a status; 0 there is none to accept |
+//! | `stream_write(stream, p, n)`, `stream_close(stream)` | status, `i32` | waits until all is written; 1 where there was one |
+//! | `stream_read(stream, p, n)` | `i32` | waits for at least a byte; how many, 0 at the end, or a status |
+//! | `arg_count()`, `arg_len(i)`, `arg_read(i, p, n)` | `i32` | the arguments |
+//! | `error_len()`, `error_read(p, n)` | `i32` | words about the last status below 0 |
+//! | `topic_publish`, `topic_try_publish`, `topic_subscribe`, `topic_next`, `topic_key`, `topic_ack`, `topic_nack`, `topic_unsubscribe` | | only on a node that gives its topics to guests: `crates/runtime/src/wasm/topics/raw.rs` |
+//! | `kv_get`, `kv_put`, `kv_delete`, `kv_compare_and_set`, `kv_scan` | | only on a node with a store: `crates/runtime/src/wasm/kv/raw.rs` |
+//!
+//! A **status** is 0 or: -1 denied, -2 no such process, -3 mailbox full, -4 timed out, -5 the callee ended, -6 no such name,
+//! -7 taken, -8 a limit, -9 an argument that makes no sense, a place outside of the memory among them. A **kind** is 0
+//! nothing came, 1 message, 2 exit signal, 3 down, 4 joined a group, 5 left a group, 6 a value that is not bytes; the
+//! end of a stream is one that is called `stream-reader` or `stream-writer`.
+//!
+//! `run` begins the process; it takes nothing, and what it gives is ignored.
+
+mod calls;
+mod mail;
+mod memory;
+mod streams;
+
+use bytes::Bytes;
+use wasmtime::Caller;
+
+use super::bindings::rusm::runtime::types::{self, Error, Received};
+use super::host::words;
+use super::state::State;
+use crate::topic::Lease;
+pub(crate) use calls::link;
+
+/// The module that core modules import from.
+pub(super) const MODULE: &str = "rusm";
+
+/// What came last, and what went wrong last.
+#[derive(Default)]
+pub(crate) struct Item {
+    body: Bytes,
+    tag: u64,
+    pid: i64,
+    reference: u64,
+    reply: u64,
+    error: String,
+    spawned_monitor: u64,
+}
+
+const OK: i32 = 0;
+
+/// The status for an error, which can be read in words afterwards.
+pub(super) fn status(state: &mut State, error: Error) -> i32 {
+    let (status, words) = match error {
+        Error::Denied(what) => (-1, format!("denied: {what}")),
+        Error::NoProcess => (-2, "no such process".to_owned()),
+        Error::MailboxFull => (-3, "the mailbox is full".to_owned()),
+        Error::TimedOut => (-4, "timed out".to_owned()),
+        Error::CalleeExited(reason) => (-5, format!("the callee ended: {}", words::reason_of(reason))),
+        Error::NoSuch(what) => (-6, what),
+        Error::Taken(what) => (-7, what),
+        Error::Limit(what) => (-8, what),
+        Error::Invalid(what) => (-9, what),
+    };
+    state.item.error = words;
+    status
+}
+
+fn done(state: &mut State, result: Result<(), Error>) -> i32 {
+    result.map_or_else(|error| status(state, error), |()| OK)
+}
+
+/// A pid as a number.
+const fn number(pid: types::Pid) -> i64 {
+    ((pid.generation as i64) << 32) | pid.slot as i64
+}
+
+/// The process of a number, of whatever node this is.
+const fn pid(number: i64) -> types::Pid {
+    types::Pid { node: 0, slot: number as u32, generation: (number >> 32) as u32 }
+}
+
+impl Item {
+    /// Holds bytes that the guest asked for.
+    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "there is no store"))]
+    pub(super) fn hold(&mut self, body: Vec<u8>, tag: u64) {
+        (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
+        self.body = body.into();
+    }
+
+    /// Holds a message of a topic: its lease, attempt and position.
+    pub(super) fn hold_lease(&mut self, lease: Lease) {
+        (self.tag, self.pid) = (lease.id.to_u64(), 0);
+        (self.reference, self.reply) = (lease.attempt.into(), lease.position);
+        self.body = lease.message.into_payload();
+    }
+
+    /// Keeps the words about what went wrong.
+    pub(super) fn fail(&mut self, words: String) {
+        self.error = words;
+    }
+
+    /// Takes in bytes that came, which is an item of the kind 1.
+    #[inline]
+    pub(in crate::wasm) fn take_bytes(&mut self, tag: u64, body: Bytes) -> i32 {
+        (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
+        self.body = body;
+        1
+    }
+
+    /// Takes in what came, and says what kind it is.
+    pub(in crate::wasm) fn take(&mut self, received: Option<Received>) -> i32 {
+        (self.tag, self.pid, self.reference, self.reply) = (0, 0, 0, 0);
+        let of_reason = |reason| words::reason_of(reason).to_string().into_bytes();
+        let Some(received) = received else {
+            self.body.clear();
+            return 0;
+        };
+        let (kind, body) = match received {
+            Received::Message(message) => {
+                (self.tag, self.reply) = (message.tag, message.reply_to.unwrap_or(0));
+                (1, message.body)
+            }
+            Received::Exit(exit) => {
+                self.pid = number(exit.from);
+                (2, of_reason(exit.reason))
+            }
+            Received::Down(down) => {
+                (self.pid, self.reference) = (number(down.pid), down.monitor);
+                (3, of_reason(down.reason))
+            }
+            Received::Group(change) => {
+                (self.pid, self.reference) = (number(change.pid), change.monitor);
+                (if change.joined { 4 } else { 5 }, change.group.into_bytes())
+            }
+            Received::Opaque(name) => (6, name.into_bytes()),
+        };
+        self.body = body.into();
+        kind
+    }
+}
+
+/// Writes to a place of the guest's that has as many bytes.
+pub(super) fn write_bytes(caller: &mut Caller<'_, State>, place: (i32, i32), bytes: &[u8]) -> Result<(), Error> {
+    if let Some((_, out)) = memory::find(caller, place) {
+        out.copy_from_slice(bytes);
+        return Ok(());
+    }
+    Err(memory::refused(caller, place))
+}
+
+/// Runs a call that needs bytes of the guest; a place outside of its memory is an error.
+pub(super) fn with_bytes(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<Vec<u8>, i32> {
+    match memory::read(caller, place) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(status(caller.data_mut(), error)),
+    }
+}
+
+/// The same for text.
+pub(super) fn with_text(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<String, i32> {
+    let bytes = with_bytes(caller, place)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let (p, n) = place;
+        let why = format!("the {n} bytes at {p} are not UTF-8: {}", error.utf8_error());
+        status(caller.data_mut(), Error::Invalid(why))
+    })
+}

@@ -1,0 +1,108 @@
+//! Sending and receiving of core modules: the calls that they make for each message.
+//!
+//! A call that may wait is a future that the engine asks until it is ready. Those that need not wait are ready from the
+//! start, and a box of one that is nothing but its number takes no memory. Only a guest that waits has its future allocated.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use wasmtime::{Caller, Linker};
+
+use super::calls::timeout;
+use super::{MODULE, memory, pid, status};
+use crate::wasm::bindings::rusm::runtime::process::Host as Process;
+use crate::wasm::bindings::rusm::runtime::types::Received;
+use crate::wasm::ground::Pause;
+use crate::wasm::host::words;
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+
+type Guest<'a> = Caller<'a, State>;
+/// A call whose number may take its time.
+type Number<'a> = Box<dyn Future<Output = i32> + Send + 'a>;
+
+/// A number that is there already.
+struct Now<const NUMBER: i32>;
+
+impl<const NUMBER: i32> Future for Now<NUMBER> {
+    type Output = i32;
+
+    fn poll(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<i32> {
+        Poll::Ready(NUMBER)
+    }
+}
+
+/// What kind of item a message of bytes is.
+const MESSAGE: i32 = 1;
+
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(MODULE, "send", |guest: Guest<'_>, (to, tag, p, n): (i64, i64, i32, i32)| {
+        send(guest, to, tag as u64, (p, n))
+    })?;
+    linker.func_wrap_async(MODULE, "receive", |guest: Guest<'_>, (ms,): (i64,)| receive(guest, ms))?;
+    linker.func_wrap_async(MODULE, "receive_tagged", |mut guest: Guest<'_>, (tag, ms): (i64, i64)| {
+        Box::new(async move {
+            let received = Process::receive_tagged(guest.data_mut(), tag as u64, timeout(ms)).await;
+            guest.data_mut().item.take(received.map(Received::Message))
+        })
+    })?;
+    Ok(())
+}
+
+fn send(mut guest: Guest<'_>, to: i64, tag: u64, place: (i32, i32)) -> Number<'_> {
+    let Some((state, bytes)) = memory::find(&mut guest, place) else {
+        let error = memory::refused(&mut guest, place);
+        return Box::new(ready(status(guest.data_mut(), error)));
+    };
+    state.asks(HostCall::Send);
+    if let Err(error) = state.fits(bytes) {
+        return Box::new(ready(status(state, error)));
+    }
+    match state.post(words::pid_of(pid(to)), tag, Bytes::copy_from_slice(bytes)) {
+        Ok(()) => Box::new(Now::<{ super::OK }>),
+        Err(message) => Box::new(async move {
+            guest.data_mut().post_when_there_is_room(words::pid_of(pid(to)), message).await;
+            super::OK
+        }),
+    }
+}
+
+fn receive(mut guest: Guest<'_>, ms: i64) -> Number<'_> {
+    let state = guest.data_mut();
+    state.asks(HostCall::Receive);
+    match state.ctx.take_now() {
+        Ok(message) => match state.item_of(message) {
+            MESSAGE => Box::new(Now::<MESSAGE>),
+            kind => Box::new(ready(kind)),
+        },
+        Err(pause) if ms < 0 => Box::new(Receiving { guest, pause }),
+        Err(_) => Box::new(async move {
+            let state = guest.data_mut();
+            let received = state.receive_within(timeout(ms)).await;
+            state.item.take(received)
+        }),
+    }
+}
+
+/// A guest that waits for whatever comes.
+struct Receiving<'a> {
+    guest: Guest<'a>,
+    pause: Pause,
+}
+
+impl Future for Receiving<'_> {
+    type Output = i32;
+
+    // See the module `fiber`: what this reads of its thread must not be kept by the loop that polls it.
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<i32> {
+        if std::mem::replace(&mut self.pause, Pause::Ask) == Pause::Noted {
+            return Poll::Pending;
+        }
+        let state = self.guest.data_mut();
+        let message = std::task::ready!(Pin::new(&mut state.ctx.receive()).poll(cx));
+        Poll::Ready(state.item_of(message))
+    }
+}

@@ -1,0 +1,56 @@
+//! The memory of a core module, reached by places that it names and that may make no sense.
+
+#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+
+use wasmtime::{Caller, Extern, Memory};
+
+use crate::wasm::bindings::rusm::runtime::types::Error;
+use crate::wasm::state::State;
+
+/// The memory that the module exports, found once.
+#[inline]
+fn memory(caller: &mut Caller<'_, State>) -> Option<Memory> {
+    if let Some(memory) = caller.data().memory { Some(memory) } else { first(caller) }
+}
+
+#[cold]
+fn first(caller: &mut Caller<'_, State>) -> Option<Memory> {
+    let memory = caller.get_export("memory").and_then(Extern::into_memory)?;
+    caller.data_mut().memory = Some(memory);
+    Some(memory)
+}
+
+/// What lies there, with the state of the guest at hand; `None` outside of the memory. Each message passes here twice, so
+/// the words about what is wrong are left to [`refused`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a result by way of memory costs more than what this does")]
+pub(super) fn find<'a>(caller: &'a mut Caller<'_, State>, (p, n): (i32, i32)) -> Option<(&'a mut State, &'a mut [u8])> {
+    let (memory, state) = memory(caller)?.data_and_store_mut(caller);
+    let bytes = memory.get_mut(p as u32 as usize..)?.get_mut(..n as u32 as usize)?;
+    Some((state, bytes))
+}
+
+/// Why [`find`] found nothing.
+#[cold]
+pub(super) fn refused(caller: &mut Caller<'_, State>, (p, n): (i32, i32)) -> Error {
+    let Some(memory) = memory(caller) else {
+        return Error::Invalid("the module exports no memory called `memory`".to_owned());
+    };
+    let len = memory.data_size(&*caller);
+    Error::Invalid(format!("{} bytes at {} lie outside of the memory of {len} bytes", n as u32, p as u32))
+}
+
+/// A copy of what lies there.
+pub(super) fn read(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<Vec<u8>, Error> {
+    match find(caller, place) {
+        Some((_, bytes)) => Ok(bytes.to_vec()),
+        None => Err(refused(caller, place)),
+    }
+}
+
+/// Copies as much of `from` as fits.
+pub(super) fn copy(from: &[u8], to: &mut [u8]) -> i32 {
+    let n = from.len().min(to.len());
+    to[..n].copy_from_slice(&from[..n]);
+    n as i32
+}

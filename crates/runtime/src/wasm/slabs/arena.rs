@@ -1,0 +1,258 @@
+//! One mapping cut into slots of one size.
+//!
+//! ```text
+//!   fresh ─▶ taken ─▶ kept (as it is) ─▶ taken ...        the slots used last, if they may be dirty
+//!               └───▶ dirty ─▶ a batch is emptied at once ─▶ clean ─▶ taken ...
+//! ```
+//!
+//! Emptying a slot gives its pages back to the system, so that it reads as zeros again. It is done for many slots together,
+//! and neighbours among them by one call.
+
+#![expect(unsafe_code, reason = "maps memory by hand; each block says whose it is")]
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+
+/// Slots that are emptied together.
+const BATCH: usize = 64;
+/// `MADV_GUARD_INSTALL` of Linux 6.13: a guard that takes no memory map.
+const GUARD_INSTALL: i32 = 102;
+
+/// One mapping cut into slots of one size.
+pub(crate) struct Arena {
+    base: NonNull<c_void>,
+    slot_bytes: usize,
+    slots: u32,
+    /// Bytes at the beginning of each slot that nobody may touch.
+    guard_bytes: usize,
+    /// Slots that may be given out again as they are.
+    kept_max: usize,
+    free: Mutex<Free>,
+    used: AtomicU32,
+    /// The system has guards that take no map.
+    light_guards: AtomicBool,
+}
+
+#[derive(Default)]
+struct Free {
+    /// The first slot that was never used.
+    fresh: u32,
+    kept: Vec<u32>,
+    clean: Vec<u32>,
+    dirty: Vec<u32>,
+    /// Threads that empty slots, which are free and in none of the lists until then.
+    emptying: u32,
+}
+
+// SAFETY: the mapping belongs to the arena until its drop, and a slot to whoever took it.
+unsafe impl Send for Arena {}
+// SAFETY: as above; what the arena itself writes is behind its lock.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Sets address space aside for so many slots; none of it takes memory yet.
+    pub(crate) fn new(slot_bytes: usize, slots: usize, guard_bytes: usize, kept_max: usize) -> io::Result<Self> {
+        let too_many = || io::Error::new(io::ErrorKind::OutOfMemory, "more bytes than there are addresses");
+        let len = slot_bytes.checked_mul(slots).ok_or_else(too_many)?;
+        let slots = u32::try_from(slots).map_err(io::Error::other)?;
+        // SAFETY: a new mapping at no particular place.
+        let base = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        // SAFETY: the whole of the new mapping. Large pages would make every slot as large as one; a system that has none
+        // refuses, which is as good.
+        unsafe { madvise(base, len, Advice::LinuxNoHugepage) }.ok();
+        let base = NonNull::new(base).ok_or_else(too_many)?;
+        let light_guards = AtomicBool::new(guard_bytes != 0);
+        let (free, used) = (Mutex::default(), AtomicU32::new(0));
+        Ok(Self { base, slot_bytes, slots, guard_bytes, kept_max, free, used, light_guards })
+    }
+
+    /// Slots that there are.
+    pub(crate) const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub(crate) const fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// Slots in use.
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Where a slot begins.
+    pub(crate) fn place(&self, slot: u32) -> *mut u8 {
+        self.base.as_ptr().cast::<u8>().wrapping_add(slot as usize * self.slot_bytes)
+    }
+
+    /// A free slot.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let slot = self.take_free()?;
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    fn take_free(&self) -> Option<u32> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = loop {
+            let kept = free.kept.pop().or_else(|| free.clean.pop());
+            if kept.is_some() || free.fresh < self.slots || !free.dirty.is_empty() || free.emptying == 0 {
+                break kept;
+            }
+            drop(free);
+            std::thread::yield_now();
+            free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        };
+        if kept.is_some() {
+            return kept;
+        }
+        if free.fresh < self.slots {
+            let slot = free.fresh;
+            free.fresh += 1;
+            drop(free);
+            self.guard(slot);
+            return Some(slot);
+        }
+        let dirty = std::mem::take(&mut free.dirty);
+        self.empty(dirty, &mut free)
+    }
+
+    /// Takes a slot back.
+    pub(crate) fn give(&self, slot: u32) {
+        self.used.fetch_sub(1, Ordering::Relaxed);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.kept.len() < self.kept_max {
+            free.kept.push(slot);
+            return;
+        }
+        free.dirty.push(slot);
+        if free.dirty.len() < BATCH {
+            return;
+        }
+        let dirty = std::mem::take(&mut free.dirty);
+        free.emptying += 1;
+        drop(free);
+        let mut emptied = Free::default();
+        let last = self.empty(dirty, &mut emptied);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.emptying -= 1;
+        free.clean.extend(emptied.clean);
+        free.clean.extend(last);
+    }
+
+    /// Empties slots, keeps all but one as clean, and gives that one.
+    fn empty(&self, mut dirty: Vec<u32>, free: &mut Free) -> Option<u32> {
+        dirty.sort_unstable();
+        for run in dirty.chunk_by(|one, next| one + 1 == *next) {
+            let len = run.len() * self.slot_bytes;
+            // SAFETY: nobody has these slots; guards survive this.
+            let emptied = unsafe { madvise(self.place(run[0]).cast(), len, Advice::LinuxDontNeed) };
+            if emptied.is_err() {
+                self.clear(run);
+            }
+        }
+        let last = dirty.pop();
+        free.clean.append(&mut dirty);
+        last
+    }
+
+    /// Writes zeros over slots that the system did not empty: nobody may find in a memory what was another's.
+    #[cold]
+    fn clear(&self, slots: &[u32]) {
+        for slot in slots {
+            let start = self.place(*slot).wrapping_add(self.guard_bytes);
+            // SAFETY: nobody has the slot, and the guard is left out.
+            unsafe { start.write_bytes(0, self.slot_bytes - self.guard_bytes) };
+        }
+    }
+
+    /// Makes the guard of a slot that was never used.
+    fn guard(&self, slot: u32) {
+        if self.guard_bytes == 0 {
+            return;
+        }
+        let place: *mut c_void = self.place(slot).cast();
+        if self.light_guards.load(Ordering::Relaxed) {
+            // SAFETY: the beginning of a slot that is in nobody's hands yet.
+            if unsafe { libc::madvise(place, self.guard_bytes, GUARD_INSTALL) } == 0 {
+                return;
+            }
+            self.light_guards.store(false, Ordering::Relaxed);
+        }
+        // Takes two memory maps; where the system has no more, the headroom below the guest's half must do.
+        // SAFETY: as above.
+        unsafe { mprotect(place, self.guard_bytes, MprotectFlags::empty()) }.ok();
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: whoever took a slot holds the arena, so nobody has one.
+        unsafe { munmap(self.base.as_ptr(), self.slot_bytes * self.slots as usize) }.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_comes_back_is_empty() {
+        let arena = Arena::new(65_536, 3, 0, 0).unwrap();
+        for round in 0..200_u32 {
+            let slot = arena.take().unwrap();
+            let first = arena.place(slot);
+            // SAFETY: the slot was just taken.
+            unsafe {
+                assert_eq!(first.read(), 0, "round {round}");
+                first.write_bytes(0xaa, 65_536);
+            }
+            arena.give(slot);
+        }
+        assert_eq!(arena.used(), 0);
+    }
+
+    #[test]
+    fn there_are_as_many_as_there_are() {
+        let arena = Arena::new(65_536, 100, 4096, 7).unwrap();
+
+        let mut taken: Vec<u32> = std::iter::from_fn(|| arena.take()).collect();
+
+        assert_eq!((taken.len(), arena.used()), (100, 100));
+        taken.drain(..).for_each(|slot| arena.give(slot));
+        let again = std::iter::from_fn(|| arena.take()).collect::<std::collections::HashSet<_>>();
+        assert_eq!(again.len(), 100);
+    }
+
+    #[test]
+    fn slots_that_another_thread_is_emptying_are_waited_for() {
+        let arena = Arena::new(65_536, 256, 0, 0).unwrap();
+
+        // Together they never hold more than there are.
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..2000 {
+                        let taken: Vec<_> = (0..64).map(|_| arena.take()).collect();
+                        assert!(taken.iter().all(Option::is_some), "round {round}: {taken:?}");
+                        taken.into_iter().flatten().for_each(|slot| arena.give(slot));
+                    }
+                });
+            }
+        });
+
+        assert_eq!(arena.used(), 0);
+    }
+}

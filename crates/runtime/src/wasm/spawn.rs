@@ -1,0 +1,292 @@
+//! Starting guests: from outside, from native processes, from guests, and by supervisors.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::bindings::rusm::runtime::process::SpawnOptions;
+use super::bindings::rusm::runtime::types;
+use super::body::{Permit, Start, run};
+use super::capability::{Grant, SANDBOXED, UnknownWord};
+use super::ground::{Beginning, NotBegun};
+use super::host::{beginning, name_refused};
+use super::module::{self, Module, ModuleError};
+use super::state::State;
+use super::vitals::Vitals;
+use super::{Inner, Wasm, room};
+use crate::supervisor::ChildSpec;
+use crate::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
+
+/// Arguments that a guest may give to one that it starts.
+pub(super) const ARGS_MAX: usize = 1024;
+
+/// How a guest is to run.
+///
+/// ```
+/// use rusm_runtime::wasm::Guest;
+///
+/// let guest = Guest::default().args(["--port", "80"]).profile("network").name("web").memory_max_bytes(1 << 20);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Guest {
+    args: Vec<String>,
+    profile: Arc<str>,
+    memory_max_bytes: Option<u64>,
+    beginning: Beginning,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self { args: Vec::new(), profile: SANDBOXED.into(), memory_max_bytes: None, beginning: Beginning::default() }
+    }
+}
+
+impl Guest {
+    /// What its `run` gets. Default: nothing.
+    pub fn args<S: Into<String>>(self, args: impl IntoIterator<Item = S>) -> Self {
+        Self { args: args.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The profile that says what it may do. Default: `sandboxed`.
+    pub fn profile(self, profile: impl Into<Arc<str>>) -> Self {
+        Self { profile: profile.into(), ..self }
+    }
+
+    /// The most linear memory that it may have, in bytes. Default, and at most, what the node allows.
+    pub fn memory_max_bytes(self, bytes: u64) -> Self {
+        Self { memory_max_bytes: Some(bytes), ..self }
+    }
+
+    /// A name that is registered for it before its first instruction.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.beginning.name = Some(name.into());
+        self
+    }
+
+    /// What observers show beside its pid.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.beginning.label = Some(label.into());
+        self
+    }
+
+    /// Has only the scheduler of this number run it; see [`Context::spawn_pinned`].
+    pub fn pinned(mut self, scheduler: usize) -> Self {
+        self.beginning.scheduler = Some(scheduler);
+        self
+    }
+
+    /// Links it to the process that starts it, before its first instruction. From outside there is nobody to link it to.
+    pub fn linked(mut self) -> Self {
+        self.beginning.link = true;
+        self
+    }
+
+    /// Has the process that starts it monitor it, from before its first instruction.
+    pub fn monitored(mut self) -> Self {
+        self.beginning.monitor = true;
+        self
+    }
+}
+
+/// Why a guest was not started.
+#[derive(Debug, Error)]
+pub enum GuestError {
+    /// The runtime takes no more processes.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// Wait until some have ended, or start the node with a higher capacity.
+    #[error("all {capacity} wasm instances are in use: raise the capacity of the wasm engine")]
+    Capacity {
+        /// Instances that may live at once.
+        capacity: u32,
+    },
+    /// There is no such profile.
+    #[error(transparent)]
+    Profile(#[from] UnknownWord),
+    /// The name is taken, or no name.
+    #[error(transparent)]
+    Name(#[from] RegisterError),
+    /// No module is known by this name; it is no path that may be used either.
+    #[error("no module is called {name:?}")]
+    NoModule {
+        /// The name asked for.
+        name: String,
+    },
+    /// The file that the name stands for cannot become processes.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+}
+
+impl From<NotBegun> for GuestError {
+    fn from(error: NotBegun) -> Self {
+        match error {
+            NotBegun::Spawn(error) => Self::Spawn(error),
+            NotBegun::Name(error) => Self::Name(error),
+        }
+    }
+}
+
+impl GuestError {
+    /// As a guest is told.
+    pub(super) fn to_guest(&self) -> types::Error {
+        match self {
+            Self::Spawn(_) | Self::Capacity { .. } => types::Error::Limit(self.to_string()),
+            Self::Profile(_) | Self::NoModule { .. } => types::Error::NoSuch(self.to_string()),
+            Self::Name(error) => name_refused(error.clone()),
+            Self::Module(_) => types::Error::Invalid(self.to_string()),
+        }
+    }
+}
+
+impl Wasm {
+    /// Starts a guest.
+    ///
+    /// # Errors
+    /// [`GuestError`] for an unknown profile, a name that is taken, and when as many guests or processes live as may. What
+    /// goes wrong later is the exit reason of the process.
+    pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &Guest) -> Result<Pid, GuestError> {
+        self.0.is_used_in(&runtime.shared);
+        let grant = self.0.config.profiles.grant(&guest.profile)?;
+        let start = self.0.start(module, guest, grant)?;
+        let vitals = start.permit.vitals();
+        Ok(runtime.spawn_begun(&guest.beginning, vitals, |ctx| run(ctx, start))?)
+    }
+
+    /// Starts a guest from a native process, which becomes its parent.
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn).
+    pub fn spawn_from(
+        &self,
+        ctx: &Context,
+        module: &Module,
+        guest: &Guest,
+    ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
+        let grant = self.0.config.profiles.grant(&guest.profile)?;
+        self.0.spawn_by(ctx, module, guest, grant)
+    }
+
+    /// A guest as the child of a supervisor: permanent, with five seconds to stop, unless the specification is changed.
+    ///
+    /// Its label is the id of the child, if it has no other.
+    pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: Guest) -> ChildSpec {
+        let grant = self.0.config.profiles.grant(&guest.profile);
+        child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant)
+    }
+}
+
+/// A guest as the child of a supervisor.
+pub(super) fn child(
+    id: Arc<str>,
+    node: Arc<Inner>,
+    module: Module,
+    mut guest: Guest,
+    grant: Result<Grant, UnknownWord>,
+) -> ChildSpec {
+    guest.beginning.link = true;
+    guest.beginning.label.get_or_insert_with(|| Arc::clone(&id));
+    ChildSpec::started_by(id, move |ctx| {
+        let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
+        node.spawn_by(ctx, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
+    })
+}
+
+impl Inner {
+    /// Starts a guest as a child of the process that runs.
+    fn spawn_by(
+        self: &Arc<Self>,
+        ctx: &Context,
+        module: &Module,
+        guest: &Guest,
+        grant: Grant,
+    ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
+        self.is_used_in(&ctx.running().local.shared);
+        let start = self.start(module, guest, grant)?;
+        let vitals = start.permit.vitals();
+        Ok(ctx.spawn_begun(&guest.beginning, vitals, |ctx| run(ctx, start))?)
+    }
+
+    fn start(self: &Arc<Self>, module: &Module, guest: &Guest, grant: Grant) -> Result<Start, GuestError> {
+        if !self.take() {
+            return Err(GuestError::Capacity { capacity: self.config.capacity });
+        }
+        module.0.tally.begin();
+        let most = room::memory_bytes(&self.config);
+        let memory_max_bytes = guest.memory_max_bytes.map_or(most, |bytes| bytes.min(most));
+        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, memory_max_bytes);
+        Ok(Start { args: guest.args.clone(), permit: Permit(Arc::new(vitals)) })
+    }
+}
+
+impl State {
+    /// Starts what this guest asked for, with no more than it has itself.
+    pub(super) async fn spawn_guest(
+        &mut self,
+        module: &str,
+        options: SpawnOptions,
+    ) -> Result<(Pid, Option<MonitorRef>), types::Error> {
+        self.may_have(&options.args)?;
+        let module = self.module_called(module).await.map_err(|error| error.to_guest())?;
+        let (guest, grant) = self.guest(options)?;
+        let monitors = guest.beginning.monitor;
+        if monitors && !self.has_room_for_monitor() {
+            return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
+        }
+        let spawned = self.vitals.node.spawn_by(&self.ctx, &module, &guest, grant);
+        if monitors && spawned.is_err() {
+            self.monitor_is_over();
+        }
+        spawned.map_err(|error| error.to_guest())
+    }
+
+    /// Checks arguments that this guest gives to another, which the node holds for it.
+    pub(super) fn may_have(&self, args: &[String]) -> Result<(), types::Error> {
+        let bytes: usize = args.iter().map(String::len).sum();
+        let bytes_max = self.vitals.node.config.message_max_bytes as usize;
+        if args.len() <= ARGS_MAX && bytes <= bytes_max {
+            return Ok(());
+        }
+        let words =
+            format!("{} arguments of {bytes} bytes: at most {ARGS_MAX}, and {bytes_max} bytes together", args.len());
+        Err(types::Error::Limit(words))
+    }
+
+    /// What the options of this guest for another come to.
+    pub(super) fn guest(&self, options: SpawnOptions) -> Result<(Guest, Grant), types::Error> {
+        let grant = match &options.profile {
+            None => self.vitals.grant.clone(),
+            Some(profile) => {
+                let grant = self.vitals.node.config.profiles.grant(profile);
+                grant.map_err(|error| types::Error::NoSuch(error.to_string()))?.narrowed_to(&self.vitals.grant)
+            }
+        };
+        let own = self.vitals.memory_max_bytes;
+        let guest = Guest {
+            memory_max_bytes: Some(options.memory_max_bytes.map_or(own, |bytes| bytes.min(own))),
+            beginning: beginning(&options),
+            profile: Arc::clone(grant.profile()),
+            args: options.args,
+        };
+        Ok((guest, grant))
+    }
+
+    /// The module that this guest means.
+    pub(super) async fn module_called(&mut self, name: &str) -> Result<Module, GuestError> {
+        if name.is_empty() {
+            return Ok(Module(Arc::clone(&self.vitals.module)));
+        }
+        if let Some(module) = self.vitals.node.module(name) {
+            return Ok(module);
+        }
+        if !self.vitals.node.config.spawn_by_path {
+            return Err(GuestError::NoModule { name: name.to_owned() });
+        }
+        let (node, name): (_, Arc<str>) = (Arc::clone(&self.vitals.node), name.into());
+        let load = move || {
+            let module = module::load_file(&node, Arc::clone(&name), name.as_ref().as_ref())?;
+            node.add(&module);
+            Ok(module)
+        };
+        self.ctx.spawn_blocking(load).await.map_err(GuestError::Module)
+    }
+}

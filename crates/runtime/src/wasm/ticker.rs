@@ -1,0 +1,169 @@
+//! The clock that takes guests off their scheduler: one thread that counts epochs while guests run, and sleeps while none do.
+//!
+//! ```text
+//!   scheduler: a guest gets its turn, or an epoch of its ends ─▶ flag of this scheduler up ─ asleep? wake it
+//!   ticker: every tick, epoch + 1, all flags down ─ no flag was up for a while: sleep
+//! ```
+//!
+//! A flag that is up already costs its scheduler no more than a look. Should the ticker take it down at that very moment, then
+//! many ticks pass before it sleeps, and the first of them ends the guest's epoch, which raises the flag again. A scheduler
+//! raises its flag before it looks whether the ticker sleeps, and the ticker says that it sleeps before it looks at the flags;
+//! both are sequentially consistent, so one of them sees the other. *Never: a guest that runs without a tick.*
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::parking::SCHEDULERS_MAX;
+use crate::realtime::Stand;
+
+/// Ticks without a guest after which the ticker sleeps.
+const IDLE_TICKS: u32 = 50;
+
+/// Counts epochs while guests run.
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    /// Ticks so far.
+    ticks: AtomicU64,
+    /// One for each scheduler, of all runtimes that share the engine: a guest ran there since the last tick.
+    ran: Box<[CachePadded<AtomicBool>]>,
+    asleep: AtomicBool,
+    stopped: Mutex<bool>,
+    alarm: Condvar,
+}
+
+impl Ticker {
+    /// Starts the thread, asleep; `advance` is called at each tick.
+    pub(crate) fn start(tick: Duration, advance: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            ticks: AtomicU64::new(0),
+            ran: (0..SCHEDULERS_MAX).map(|_| CachePadded::default()).collect(),
+            asleep: AtomicBool::new(false),
+            stopped: Mutex::new(false),
+            alarm: Condvar::new(),
+        });
+        let own = Arc::clone(&shared);
+        let thread = Builder::new().name("rusm-epochs".to_owned()).spawn(move || {
+            Stand::Ahead.take();
+            own.run(tick, advance);
+        })?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ticks so far.
+    #[inline]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.shared.ticks.load(Ordering::Relaxed)
+    }
+
+    /// A guest begins to run on this scheduler, or still runs there at the end of an epoch.
+    #[inline]
+    pub(crate) fn runs(&self, scheduler: usize) {
+        let ran = &self.shared.ran[scheduler];
+        if !ran.load(Ordering::Relaxed) {
+            self.shared.raise(ran);
+        }
+    }
+
+    /// Whether no guest has run for a while.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.shared.asleep.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.alarm.notify_all();
+        if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            // A ticker that panicked has nothing left to say.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn has_anybody_run(&self) -> bool {
+        self.ran.iter().any(|ran| ran.load(Ordering::SeqCst))
+    }
+
+    #[cold]
+    fn raise(&self, ran: &AtomicBool) {
+        ran.store(true, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Takes all flags down; whether one was up.
+    fn lower(&self) -> bool {
+        let lower = |ran: &AtomicBool| ran.load(Ordering::Relaxed) && ran.swap(false, Ordering::SeqCst);
+        self.ran.iter().filter(|ran| lower(ran)).count() != 0
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let _stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.store(false, Ordering::SeqCst);
+        self.alarm.notify_all();
+    }
+
+    fn run(&self, tick: Duration, advance: impl Fn()) {
+        let mut idle_ticks = 0;
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*stopped {
+            if idle_ticks >= IDLE_TICKS {
+                self.asleep.store(true, Ordering::SeqCst);
+                if self.has_anybody_run() {
+                    self.asleep.store(false, Ordering::SeqCst);
+                } else {
+                    let asleep = |stopped: &mut bool| !*stopped && self.asleep.load(Ordering::SeqCst);
+                    stopped = self.alarm.wait_while(stopped, asleep).unwrap_or_else(PoisonError::into_inner);
+                }
+                idle_ticks = 0;
+                continue;
+            }
+            stopped = self.alarm.wait_timeout(stopped, tick).unwrap_or_else(PoisonError::into_inner).0;
+            self.ticks.fetch_add(1, Ordering::Relaxed);
+            advance();
+            idle_ticks = if self.lower() { 0 } else { idle_ticks + 1 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn it_ticks_while_a_guest_runs_and_sleeps_when_none_does() {
+        let (tell, told) = mpsc::channel();
+        let ticker = Ticker::start(Duration::from_millis(1), move || {
+            tell.send(()).ok();
+        })
+        .unwrap();
+
+        for _ in 0..2 * IDLE_TICKS {
+            ticker.runs(3);
+            told.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        // Ends when the ticks do.
+        while !ticker.is_asleep() {
+            std::thread::yield_now();
+        }
+        let before = ticker.ticks();
+        ticker.runs(0);
+
+        while ticker.ticks() == before {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Topics for core modules: functions of module `rusm`, with places in memory and statuses as all the others.
+//!
+//! | Function | Gives | |
+//! |---|---|---|
+//! | `topic_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | waits for room; a key of fewer than 0 bytes is none |
+//! | `topic_try_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | -8 when the topic is full |
+//! | `topic_subscribe(topic_p, topic_n, p, n)` | `i64` | this process's share in a subscription of this name, or a status |
+//! | `topic_next(share, timeout_ms)` | `i32` | 1 and a message is the item, 0 if none came, or a status; waits for ever with a timeout below 0. `item_tag()` is its lease, `item_ref()` its attempt, `item_reply()` its position |
+//! | `topic_key(p, n)` | `i32` | copies at most `n` bytes of the key of what came last; how many it has, or a status |
+//! | `topic_ack(share, lease)`, `topic_nack(share, lease)` | `i32` | 1 if it was done, 0 if the lease had ended before, and the words about it say how, or a status |
+//! | `topic_unsubscribe(share)` | `i32` | 1 where there was one |
+
+#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+
+use wasmtime::{Caller, Linker};
+
+use crate::topic::{AckStatus, Consumer, Lease, Message};
+use crate::wasm::bindings::rusm::runtime::types::Error;
+use crate::wasm::raw::{MODULE, status, with_bytes, with_text, write_bytes};
+use crate::wasm::state::State;
+use crate::wasm::vitals::HostCall;
+
+type Guest<'a> = Caller<'a, State>;
+type Place = (i32, i32);
+
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Six = (i32, i32, i32, i32, i32, i32);
+    linker.func_wrap_async(MODULE, "topic_publish", |mut guest: Guest<'_>, (tp, tn, kp, kn, p, n): Six| {
+        Box::new(async move {
+            match message(&mut guest, (tp, tn), (kp, kn), (p, n)) {
+                Ok((topic, message)) => {
+                    let published = guest.data_mut().publish_to(&topic, message).await;
+                    or_status(guest.data_mut(), published.map(|()| 0))
+                }
+                Err(status) => status,
+            }
+        })
+    })?;
+    linker.func_wrap(
+        MODULE,
+        "topic_try_publish",
+        |mut guest: Guest<'_>, tp: i32, tn: i32, kp: i32, kn: i32, p: i32, n: i32| match message(
+            &mut guest,
+            (tp, tn),
+            (kp, kn),
+            (p, n),
+        ) {
+            Ok((topic, message)) => {
+                let published = guest.data().try_publish_to(&topic, message);
+                or_status(guest.data_mut(), published.map(|()| 0))
+            }
+            Err(status) => status,
+        },
+    )?;
+    linker.func_wrap(MODULE, "topic_subscribe", |mut guest: Guest<'_>, tp: i32, tn: i32, p: i32, n: i32| {
+        let names = with_text(&mut guest, (tp, tn)).and_then(|topic| Ok((topic, with_text(&mut guest, (p, n))?)));
+        let (topic, subscription) = match names {
+            Ok(names) => names,
+            Err(status) => return i64::from(status),
+        };
+        let share = guest.data_mut().subscribe_to(&topic, &subscription);
+        share.map_or_else(|error| i64::from(status(guest.data_mut(), error)), |share| share as i64)
+    })?;
+    linker.func_wrap_async(MODULE, "topic_next", |mut guest: Guest<'_>, (share, timeout_ms): (i64, i64)| {
+        Box::new(async move {
+            let state = guest.data_mut();
+            let next = state.next_of(share as u64, u64::try_from(timeout_ms).ok()).await;
+            let held = next.map(|lease| lease.map_or(0, |lease| hold(state, lease)));
+            or_status(state, held)
+        })
+    })?;
+    linker.func_wrap(MODULE, "topic_key", |mut guest: Guest<'_>, p: i32, n: i32| {
+        let key = guest.data().shares.as_ref().map(|shares| shares.key.clone()).unwrap_or_default();
+        let most = key.len().min(n.max(0) as usize);
+        let written = write_bytes(&mut guest, (p, most as i32), &key.as_bytes()[..most]);
+        written.map_or_else(|error| status(guest.data_mut(), error), |()| key.len() as i32)
+    })?;
+    linker.func_wrap(MODULE, "topic_ack", |mut guest: Guest<'_>, share: i64, lease: i64| {
+        settle(guest.data_mut(), HostCall::TopicAck, (share, lease), Consumer::ack)
+    })?;
+    linker.func_wrap(MODULE, "topic_nack", |mut guest: Guest<'_>, share: i64, lease: i64| {
+        settle(guest.data_mut(), HostCall::TopicNack, (share, lease), Consumer::nack)
+    })?;
+    linker.func_wrap(MODULE, "topic_unsubscribe", |mut guest: Guest<'_>, share: i64| {
+        i32::from(guest.data_mut().unsubscribe_from(share as u64))
+    })?;
+    Ok(())
+}
+
+fn message(guest: &mut Guest<'_>, topic: Place, key: Place, payload: Place) -> Result<(String, Message), i32> {
+    let topic = with_text(guest, topic)?;
+    let key = if key.1 < 0 { None } else { Some(with_text(guest, key)?) };
+    let message = Message::new(with_bytes(guest, payload)?);
+    Ok((
+        topic,
+        match key {
+            Some(key) => message.with_key(key),
+            None => message,
+        },
+    ))
+}
+
+fn hold(state: &mut State, lease: Lease) -> i32 {
+    let key = lease.message.key().unwrap_or_default().to_owned();
+    state.shares.get_or_insert_default().key = key;
+    state.item.hold_lease(lease);
+    1
+}
+
+fn settle(
+    state: &mut State,
+    call: HostCall,
+    (share, lease): (i64, i64),
+    settle: impl FnOnce(&Consumer, crate::topic::AckId) -> AckStatus,
+) -> i32 {
+    let how = match state.settle(call, share as u64, lease as u64, settle) {
+        Ok(AckStatus::Done) => return 1,
+        Ok(AckStatus::AlreadyAcked) => "it was acknowledged before",
+        Ok(AckStatus::AlreadyNacked) => "it was given back before",
+        Ok(AckStatus::Expired) => "its time is over",
+        Ok(AckStatus::Revoked) => "it was taken away",
+        Ok(AckStatus::Unknown) => "there is no such lease",
+        Err(error) => return status(state, error),
+    };
+    state.item.fail(how.to_owned());
+    0
+}
+
+fn or_status(state: &mut State, result: Result<i32, Error>) -> i32 {
+    result.unwrap_or_else(|error| status(state, error))
+}

@@ -1,0 +1,122 @@
+//! From the way a guest ended to an exit reason.
+
+use thiserror::Error;
+use wasmtime::WasmBacktrace;
+
+use super::module::one_line;
+use crate::{Detail, ExitReason};
+
+/// A trap, found in the [`Detail`] of an exit reason such as `trap: unreachable`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// What happened, in words that do not change: `unreachable`, `stack overflow`, `memory out of bounds`.
+    pub code: &'static str,
+    /// The functions that were running, innermost first, as far as the module names them.
+    pub backtrace: Vec<String>,
+}
+
+/// Linear memory was to grow beyond what the process may have: the exit reason `memory_limit(bytes)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("memory_limit({memory_max_bytes})")]
+pub struct MemoryLimit {
+    /// What it may have, in bytes.
+    pub memory_max_bytes: u64,
+    /// What it would have had.
+    pub wanted_bytes: u64,
+}
+
+/// The word that a memory beyond its limit is counted by.
+const MEMORY_LIMIT: &str = "memory limit";
+
+/// Words for all traps and for [`MemoryLimit`], which are also the labels of their counters.
+pub(crate) const CODES: [&str; 15] = [
+    "unreachable",
+    "stack overflow",
+    "memory out of bounds",
+    "table out of bounds",
+    "indirect call to null",
+    "bad signature",
+    "integer overflow",
+    "integer division by zero",
+    "bad conversion to integer",
+    "misaligned access",
+    "interrupt",
+    "null reference",
+    "cast failure",
+    MEMORY_LIMIT,
+    "other",
+];
+
+fn code(trap: wasmtime::Trap) -> &'static str {
+    use wasmtime::Trap as T;
+    match trap {
+        T::UnreachableCodeReached => "unreachable",
+        T::StackOverflow => "stack overflow",
+        T::MemoryOutOfBounds => "memory out of bounds",
+        T::TableOutOfBounds => "table out of bounds",
+        T::IndirectCallToNull => "indirect call to null",
+        T::BadSignature => "bad signature",
+        T::IntegerOverflow => "integer overflow",
+        T::IntegerDivisionByZero => "integer division by zero",
+        T::BadConversionToInteger => "bad conversion to integer",
+        T::HeapMisaligned => "misaligned access",
+        T::Interrupt => "interrupt",
+        T::NullReference => "null reference",
+        T::CastFailure => "cast failure",
+        _ => "other",
+    }
+}
+
+/// Frames of a backtrace that are kept.
+const FRAMES_MAX: usize = 32;
+
+pub(super) fn frames(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        // Without the hash of its crate, which tells a person nothing.
+        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        None => format!("function {}", frame.func_index()),
+    };
+    backtrace.frames().iter().take(FRAMES_MAX).map(name).collect()
+}
+
+/// What an error comes from: a heap that the engine could not grow because the node refused more memory says only that it
+/// is full.
+pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> wasmtime::Error {
+    match refused {
+        Some(limit) if error.is::<wasmtime::GcHeapOutOfMemory<()>>() => limit.into(),
+        _ => error,
+    }
+}
+
+/// The exit reason for an error that ended a guest; a trap and a limit also give the word that they are counted by.
+pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'static str>) {
+    if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
+        return (ExitReason::Other(Detail::with(limit, *limit)), Some(MEMORY_LIMIT));
+    }
+    if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
+        let code = code(*trap);
+        let trap = Trap { code, backtrace: frames(error) };
+        let words = if code == "other" { format!("trap: {error}") } else { format!("trap: {code}") };
+        return (ExitReason::Other(Detail::with(words, trap)), Some(code));
+    }
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return (
+            if exit.0 == 0 { ExitReason::Normal } else { ExitReason::other(format_args!("exit({})", exit.0)) },
+            None,
+        );
+    }
+    if let Some(full) = error.downcast_ref::<wasmtime::PoolConcurrencyLimitError>() {
+        return (
+            ExitReason::other(format_args!("no room for the instance ({full}): raise capacity or parts_max")),
+            None,
+        );
+    }
+    if error.downcast_ref::<WasmBacktrace>().is_some() {
+        // What a component passes is checked outside of its code, but it is a trap like any other.
+        let trap = Trap { code: "other", backtrace: frames(error) };
+        let words = format!("trap: {}", one_line(error.root_cause()));
+        return (ExitReason::Other(Detail::with(words, trap)), Some("other"));
+    }
+    (ExitReason::other(one_line(error)), None)
+}

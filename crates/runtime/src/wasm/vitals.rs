@@ -1,0 +1,140 @@
+//! What a guest is, and what observers see of it: written by its scheduler, read by anybody.
+//!
+//! All parts of a guest share this, so that a start counts references to what all guests share only once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use super::Inner;
+use super::capability::Grant;
+use super::module::Loaded;
+use crate::cell::bump;
+use crate::observe::{Extra, Fact};
+
+/// The calls into the node that observers name.
+macro_rules! host_calls {
+    ($($call:ident $word:literal),* $(,)?) => {
+        /// What a guest asked the node for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "there is no store"))]
+        #[repr(u8)]
+        pub(crate) enum HostCall { $($call),* }
+
+        const HOST_CALLS: &[&str] = &[$($word),*];
+    };
+}
+
+host_calls! {
+    Nothing "", Self_ "self", Parent "parent", Label "label", Spawn "spawn", Send "send", TrySend "try-send",
+    Receive "receive", ReceiveTagged "receive-tagged", Call "call", Reply "reply", Link "link", Unlink "unlink",
+    Monitor "monitor", Demonitor "demonitor", TrapExits "trap-exits", Exit "exit", Sleep "sleep", Yield "yield",
+    Register "register", Unregister "unregister", Whereis "whereis", Join "join", Leave "leave", Members "members",
+    MonitorGroup "monitor-group", DemonitorGroup "demonitor-group", SendAfter "send-after", SendEvery "send-every",
+    Cancel "cancel", Supervise "supervise", NowNs "now-ns", UnixMs "unix-ms", Log "log", Random "random",
+    Digest "digest", Hmac "hmac", StreamOpen "stream-open", StreamAccept "stream-accept", StreamWrite "stream-write",
+    StreamRead "stream-read", StreamClose "stream-close", KvGet "kv-get", KvPut "kv-put", KvDelete "kv-delete",
+    KvCompareAndSet "kv-compare-and-set", KvScan "kv-scan", TopicPublish "topic-publish", TopicSubscribe "topic-subscribe",
+    TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicUnsubscribe "topic-unsubscribe",
+}
+
+/// One guest; its counters are written by the thread that runs it.
+pub(crate) struct Vitals {
+    pub(crate) node: Arc<Inner>,
+    pub(crate) module: Arc<Loaded>,
+    pub(crate) grant: Grant,
+    pub(crate) memory_max_bytes: u64,
+    pub(crate) memory_bytes: AtomicU64,
+    pub(crate) table_elements: AtomicU64,
+    host_calls: AtomicU64,
+    slices: AtomicU64,
+    /// The tick at which the guest got its scheduler.
+    slice_began: AtomicU64,
+    refusals: AtomicU32,
+    last_call: AtomicU8,
+}
+
+impl Vitals {
+    pub(crate) fn new(node: Arc<Inner>, module: Arc<Loaded>, grant: Grant, memory_max_bytes: u64) -> Self {
+        Self {
+            node,
+            module,
+            grant,
+            memory_max_bytes,
+            memory_bytes: AtomicU64::new(0),
+            table_elements: AtomicU64::new(0),
+            host_calls: AtomicU64::new(0),
+            slices: AtomicU64::new(0),
+            slice_began: AtomicU64::new(0),
+            refusals: AtomicU32::new(0),
+            last_call: AtomicU8::new(HostCall::Nothing as u8),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn asks(&self, call: HostCall) {
+        bump(&self.host_calls, 1);
+        self.last_call.store(call as u8, Ordering::Relaxed);
+    }
+
+    /// The guest gets its scheduler at this tick.
+    #[inline]
+    pub(crate) fn begin_slice(&self, tick: u64) {
+        self.slice_began.store(tick, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn slice_began(&self) -> u64 {
+        self.slice_began.load(Ordering::Relaxed)
+    }
+
+    /// The guest was taken off its scheduler because its time was up.
+    pub(crate) fn count_slice(&self) {
+        bump(&self.slices, 1);
+    }
+
+    pub(crate) fn count_refusal(&self) {
+        self.refusals.store(self.refusals.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+    }
+}
+
+impl Extra for Vitals {
+    fn kind(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn source(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.module.name))
+    }
+
+    fn facts(&self) -> Vec<(&'static str, Fact)> {
+        FACTS.iter().filter_map(|name| Some((*name, self.fact(name)?))).collect()
+    }
+
+    fn fact(&self, name: &str) -> Option<Fact> {
+        let count = |counter: &AtomicU64| Fact::Count(counter.load(Ordering::Relaxed));
+        Some(match name {
+            "form" => Fact::Text(self.module.code.kind().into()),
+            "profile" => Fact::Text(Arc::clone(self.grant.profile())),
+            "linear_memory_bytes" => Fact::Bytes(self.memory_bytes.load(Ordering::Relaxed)),
+            "linear_memory_max_bytes" => Fact::Bytes(self.memory_max_bytes),
+            "table_elements" => count(&self.table_elements),
+            "epoch_slices_total" => count(&self.slices),
+            "host_calls_total" => count(&self.host_calls),
+            "last_host_call" => Fact::Text(HOST_CALLS[usize::from(self.last_call.load(Ordering::Relaxed))].into()),
+            "refusals_total" => Fact::Count(self.refusals.load(Ordering::Relaxed).into()),
+            _ => return None,
+        })
+    }
+}
+
+const FACTS: [&str; 9] = [
+    "form",
+    "profile",
+    "linear_memory_bytes",
+    "linear_memory_max_bytes",
+    "table_elements",
+    "epoch_slices_total",
+    "host_calls_total",
+    "last_host_call",
+    "refusals_total",
+];

@@ -1,0 +1,36 @@
+//! Processes that a test waits for.
+
+use std::sync::Arc;
+
+use rusm_runtime::{Context, Runtime};
+
+/// Runs so many processes, and waits until all have ended well.
+pub(crate) fn crew<F>(runtime: &Runtime, count: usize, body: impl Fn(usize, Context) -> F + Clone + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (tell, told) = std::sync::mpsc::channel();
+    for worker in 0..count {
+        let (tell, body) = (tell.clone(), body.clone());
+        let body = move |ctx| async move {
+            body(worker, ctx).await;
+            tell.send(()).expect("it is waited for");
+        };
+        runtime.spawn(body).expect("there is room");
+    }
+    drop(tell);
+    assert_eq!(told.iter().count(), count, "all end well");
+}
+
+/// Runs a process, and waits until it has ended well.
+pub(crate) fn run<F>(runtime: &Runtime, body: impl FnOnce(Context) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let body = std::sync::Mutex::new(Some(body));
+    let body = Arc::new(body);
+    crew(runtime, 1, move |_, ctx| {
+        let body = body.lock().expect("nobody panics with it").take().expect("there is one process");
+        body(ctx)
+    });
+}

@@ -1,0 +1,126 @@
+//! The end of a runtime while others still use it, and the order in which it has processes end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use rusm_runtime::{Config, Pid, Runtime, SpawnError};
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn runtime() -> Runtime {
+    Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
+}
+
+#[test]
+fn many_processes_started_from_outside_are_all_asked_to_end_before_any_is_killed() {
+    let runtime = runtime();
+    for _ in 0..40_000 {
+        runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).expect("there is room");
+    }
+
+    assert_eq!(runtime.shutdown(LONG).killed, 0);
+}
+
+#[test]
+fn a_deadline_that_never_comes_is_one() {
+    let runtime = runtime();
+    let (give, take) = mpsc::channel();
+    let body = move |ctx: rusm_runtime::Context| async move {
+        ctx.trap_exits(true);
+        give.send("begun").expect("the test waits");
+        drop(ctx.receive().await);
+        give.send("asked").expect("the test waits");
+    };
+    runtime.spawn(body).expect("there is room");
+    assert_eq!(take.recv(), Ok("begun"));
+
+    assert_eq!(runtime.shutdown(Duration::MAX).killed, 0);
+    assert_eq!(take.try_recv(), Ok("asked"));
+}
+
+#[test]
+fn a_process_that_is_being_made_outside_is_there_before_the_runtime_ends_or_never() {
+    for _ in 0..20 {
+        let runtime = runtime();
+        let (handle, (give, take)) = (runtime.clone(), mpsc::channel());
+        let maker = std::thread::spawn(move || {
+            let dropped = Arc::new(());
+            let held = Arc::clone(&dropped);
+            let made = handle.spawn(|_| {
+                give.send(()).expect("the test waits");
+                for _ in 0..100 {
+                    std::thread::yield_now();
+                }
+                async move {
+                    std::future::pending::<()>().await;
+                    drop(held);
+                }
+            });
+            // Its end is heard of, and what it held is dropped.
+            if let Ok(pid) = made {
+                handle.wait(pid);
+            }
+            dropped
+        });
+        take.recv().expect("the closure runs");
+        drop(runtime);
+
+        let dropped = maker.join().expect("no panic");
+        assert_eq!(Arc::strong_count(&dropped), 1);
+    }
+}
+
+#[test]
+fn handles_of_a_runtime_that_has_ended_find_nobody() {
+    let runtime = runtime();
+    let handle = runtime.clone();
+    let pids: Vec<Pid> =
+        (0..2_000).map(|_| handle.spawn(|_| std::future::pending::<()>()).expect("there is room")).collect();
+    let stop = Arc::new(AtomicU64::new(0));
+    let users: Vec<_> = (0..2)
+        .map(|_| {
+            let (handle, pids, stop) = (handle.clone(), pids.clone(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    for pid in &pids {
+                        drop(handle.try_send(*pid, 1_u64));
+                        if let Some(seen) = rusm_runtime::observe::glimpse(&handle, pid.slot()) {
+                            assert_ne!(seen.memory_bytes(), 0);
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(runtime);
+    stop.store(1, Ordering::Relaxed);
+    for user in users {
+        user.join().expect("no panic");
+    }
+
+    assert!(pids.iter().all(|pid| handle.try_send(*pid, 1_u64).is_err()));
+    assert_eq!(handle.spawn(|_| async {}), Err(SpawnError::ShuttingDown));
+}
+
+#[test]
+fn a_pid_that_was_told_before_its_process_began_becomes_nobody_elses() {
+    let runtime = runtime();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..3 {
+        let told = Arc::clone(&told);
+        let unborn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.spawn(move |ctx| {
+                told.lock().expect("nobody panics here").push(ctx.pid());
+                assert_eq!(ctx.pid(), Pid::NONE, "before there is a future");
+                std::future::pending::<()>()
+            })
+        }));
+        assert!(unborn.is_err());
+    }
+    let born = runtime.spawn(|_| std::future::pending::<()>()).expect("there is room");
+
+    let told = told.lock().expect("nobody panicked there");
+    assert_eq!(told.len(), 3);
+    assert!(!told.contains(&born) && told[0] != told[1], "{told:?} {born}");
+}

@@ -1,0 +1,216 @@
+//! Nothing is left of the dead: heap, table, names and timers are after many crashes as they were before (sentence 13).
+//!
+//! `RUSM_CYCLES=1000000` makes the runs long; by default they are as long as a debug build bears.
+
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+use rusm_runtime::{Caller, Config, Context, Down, Exit, ExitReason, Request, Runtime, observe};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// One test at a time: the count is of the whole program.
+static ALONE: Mutex<()> = Mutex::new(());
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What may come and go: pools that fill, buffers of the test harness.
+const SLACK_BYTES: usize = 512 * 1024;
+
+/// Parts of the process table, of which the stocks of free slots of two schedulers may differ from time to time; a slot that
+/// is lost in each cycle takes more than that even of the shortest run.
+const SLACK_PARTS: usize = 2;
+
+fn cycles() -> u64 {
+    std::env::var("RUSM_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
+}
+
+type Cycle = for<'a> fn(&'a Context, u64) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// The name of a process in a cycle.
+fn name_of(number: u64) -> String {
+    format!("name {number}")
+}
+
+/// Runs `cycle` often, and holds what is left after it to what was left after the first tenth.
+fn is_flat(cycle: Cycle) {
+    leaves_nothing(|times| {
+        Box::new(move |ctx| {
+            Box::pin(async move {
+                ctx.trap_exits(true);
+                for number in 0..times {
+                    cycle(&ctx, number).await;
+                }
+            })
+        })
+    });
+}
+
+type Body = Box<dyn FnOnce(Context) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// The same for a process that runs a number of cycles.
+fn leaves_nothing(cycles_of: impl Fn(u64) -> Body) {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start");
+    let run = |times: u64| {
+        let conductor = runtime.spawn(cycles_of(times)).expect("there is room");
+        runtime.wait(conductor);
+        let until = Instant::now() + Duration::from_mins(2);
+        while runtime.process_count() > 0 {
+            assert!(Instant::now() < until, "all processes end");
+            std::thread::yield_now();
+        }
+        assert_eq!(observe::timers(&runtime).pending, 0);
+        assert_eq!((0..times).find(|number| runtime.whereis(&name_of(*number)).is_some()), None);
+    };
+    run(cycles() / 10);
+    let (before, parts) = (LIVE_BYTES.load(Ordering::Relaxed), observe::table_parts(&runtime));
+    run(cycles());
+    let parts = observe::table_parts(&runtime) - parts;
+    assert!(parts <= SLACK_PARTS, "{parts} parts of the table more");
+    let grown = LIVE_BYTES.load(Ordering::Relaxed).saturating_sub(before);
+    assert!(grown < SLACK_BYTES, "{grown} bytes more after {} cycles", cycles());
+}
+
+/// The reasons by which processes end in turn.
+fn end(number: u64) -> ExitReason {
+    match number % 3 {
+        0 => panic!("a panic in turn"),
+        1 => ExitReason::other(number),
+        _ => ExitReason::Normal,
+    }
+}
+
+#[test]
+fn spawning_linking_and_exiting_leaves_nothing() {
+    is_flat(|ctx, number| {
+        Box::pin(async move {
+            let child = ctx.spawn_link(move |_| async move { end(number) }).unwrap();
+            assert_eq!(ctx.receive_of::<Exit>().await.from, child);
+        })
+    });
+}
+
+#[test]
+fn monitors_names_and_labels_of_the_dead_leave_nothing() {
+    is_flat(|ctx, number| {
+        Box::pin(async move {
+            let name = name_of(number);
+            let own = name.clone();
+            let body = move |ctx: Context| async move {
+                ctx.register(&own).unwrap();
+                ctx.set_label(own.as_str());
+                ctx.send_after(ctx.pid(), Duration::from_hours(1), [0_u8; 100]);
+                ctx.monitor(ctx.pid());
+                ctx.receive().await;
+                end(number)
+            };
+            let (child, reference) = ctx.spawn_monitor(body).unwrap();
+            ctx.send(child, vec![0_u8; 100]).await;
+            ctx.send(child, "left in the mailbox").await;
+            assert_eq!(ctx.receive_of::<Down>().await.reference, reference);
+            assert_eq!(ctx.whereis(&name), None);
+        })
+    });
+}
+
+#[test]
+fn processes_killed_in_the_middle_of_things_leave_nothing() {
+    is_flat(|ctx, number| {
+        Box::pin(async move {
+            let (me, held) = (ctx.pid(), vec![number; 16]);
+            let body = move |ctx: Context| async move {
+                ctx.link(me);
+                ctx.send(me, ()).await;
+                pending::<()>().await;
+                drop(held);
+            };
+            let child = ctx.spawn(body);
+            ctx.receive_of::<()>().await;
+            ctx.exit(child, ExitReason::Killed);
+            assert_eq!(ctx.receive_of::<Exit>().await, Exit { from: child, reason: ExitReason::Killed });
+        })
+    });
+}
+
+#[test]
+fn crashes_and_restarts_under_a_supervisor_leave_nothing() {
+    leaves_nothing(|times| {
+        Box::new(move |ctx| {
+            Box::pin(async move {
+                let (conductor, starts) = (ctx.pid(), Arc::new(AtomicU64::new(0)));
+                let body = move |ctx: Context| {
+                    let starts = Arc::clone(&starts);
+                    async move {
+                        let number = starts.fetch_add(1, Ordering::Relaxed);
+                        if number == times {
+                            ctx.send(conductor, ()).await;
+                            return pending().await;
+                        }
+                        ctx.register(&name_of(number)).unwrap();
+                        ctx.send_after(ctx.pid(), Duration::from_hours(1), [0_u8; 100]);
+                        ctx.monitor(conductor);
+                        end(number)
+                    }
+                };
+                // So many in so short a time that it never gives up.
+                let supervisor = Supervisor::new(Strategy::OneForOne).intensity(100_000, Duration::from_millis(1));
+                supervisor.child(ChildSpec::new("child", body)).start_link(&ctx).await.unwrap();
+                ctx.receive_of::<()>().await;
+            })
+        })
+    });
+}
+
+#[test]
+fn requests_from_outside_leave_nothing_with_whom_they_ask() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start");
+    let server = runtime
+        .spawn(|ctx| async move {
+            loop {
+                let Request { request, reply } = ctx.receive_of::<Request<u64, u64>>().await;
+                reply.send(&ctx, request);
+            }
+        })
+        .expect("there is room");
+    let reactor = tokio::runtime::Builder::new_current_thread().build().expect("a reactor");
+    let ask = |times: u64| {
+        reactor.block_on(async {
+            for number in 0..times {
+                assert_eq!(runtime.request(server, number).await, Ok(number));
+            }
+        });
+    };
+    ask(cycles() / 10);
+    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    ask(cycles());
+    let grown = LIVE_BYTES.load(Ordering::Relaxed).saturating_sub(before);
+    // The nodes of their messages are kept for others, up to 16 MiB; what told of an end would take twice as much more.
+    let nodes = 64 * cycles() as usize;
+    assert!(grown < nodes + SLACK_BYTES, "{grown} bytes more after {} requests", cycles());
+}

@@ -1,0 +1,482 @@
+//! What processes hold and tell each other while they end, under every interleaving that loom can make of it: links,
+//! monitors, names and watchers, exit signals, and slots that get a next tenant.
+//!
+//! ```text
+//!   src/{signal,holdings,post,mailbox,cell,gate}.rs    the real files, over loom's atomics and locks (models/weak.rs)
+//!   models/world.rs                                    table, schedulers and spawns, as small as may be
+//! ```
+//!
+//! Each model is also run with one ordering, lock or step taken out, and must find that: `finds`. Up to three threads, and
+//! as many preemptions as stand at each model.
+
+#![allow(dead_code, unreachable_pub, reason = "the files under test have more than the models use")]
+#![allow(unfulfilled_lint_expectations, reason = "some of theirs are about what a library shows")]
+#![expect(clippy::unwrap_used, reason = "a model fails where it stands")]
+
+#[path = "../src/cell.rs"]
+mod cell;
+#[path = "../src/exit.rs"]
+mod exit;
+#[path = "../src/gate.rs"]
+mod gate;
+#[path = "../src/holdings.rs"]
+mod holdings;
+#[path = "../src/mailbox.rs"]
+mod mailbox;
+#[path = "../src/message.rs"]
+mod message;
+#[path = "../src/panics.rs"]
+mod panics;
+#[path = "../src/pid.rs"]
+mod pid;
+#[path = "../src/post.rs"]
+mod post;
+#[path = "../src/signal.rs"]
+mod signal;
+#[path = "../src/small_map.rs"]
+mod small_map;
+#[path = "../src/stock.rs"]
+mod stock;
+#[path = "models/weak.rs"]
+mod sync;
+#[path = "../src/tagged.rs"]
+mod tagged;
+#[path = "models/world.rs"]
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::thread;
+
+use exit::ExitReason;
+use holdings::Holdings;
+use pid::Pid;
+use post::{Posted, letter, post};
+use signal::{Down, Exit};
+use std::sync::Arc;
+use sync::{Plant, plant};
+use world::{Heard, Shared, Slot, call, extra, groups, runtime, scheduler, slab};
+
+type Model = fn();
+
+fn explore(preemptions: usize, model: Model) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Whether the model sees what is wrong once `fault` is planted.
+fn finds(fault: Plant, preemptions: usize, model: Model) {
+    plant(Some(fault));
+    let found = catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err();
+    plant(None);
+    assert!(found, "{fault:?} passes unseen");
+}
+
+fn crash() -> ExitReason {
+    ExitReason::other("crash")
+}
+
+/// Lets a process end on a thread of its own.
+fn ending(shared: &Arc<Shared>, slot: Slot) -> thread::JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        let _shared = shared;
+        slot.run_to_end(&crash());
+    })
+}
+
+fn exits(shared: &Shared, pid: Pid) -> Vec<ExitReason> {
+    let exits = |heard| match heard {
+        Heard::Exit(Exit { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    shared.heard(pid).into_iter().filter_map(exits).collect()
+}
+
+fn downs(shared: &Shared, pid: Pid) -> Vec<ExitReason> {
+    let downs = |heard| match heard {
+        Heard::Down(Down { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    shared.heard(pid).into_iter().filter_map(downs).collect()
+}
+
+fn links(shared: &Shared, pid: Pid) -> Vec<Pid> {
+    Holdings::bonds(shared.slot_of(pid), pid, 9).map(|bonds| bonds.links).unwrap_or_default()
+}
+
+fn monitored_while_it_ends() {
+    let shared = Shared::with_slots(2);
+    let (watcher, target) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, other) = (watcher.admit(), target.admit());
+    let end = ending(&shared, target);
+
+    watcher.run_with(|slot| shared.monitor(slot, own, other));
+    end.join().unwrap();
+
+    let downs = downs(&shared, own);
+    assert!(downs == [crash()] || downs == [ExitReason::NoProcess], "{downs:?}");
+}
+
+#[test]
+fn s12_a_monitor_of_one_who_ends_yields_one_down() {
+    explore(3, monitored_while_it_ends);
+}
+
+#[test]
+fn the_model_of_monitors_bites() {
+    finds(Plant::NoTotalOrder, 3, monitored_while_it_ends);
+    finds(Plant::LooksTooEarly, 3, monitored_while_it_ends);
+    finds(Plant::NoLock, 3, monitored_while_it_ends);
+}
+
+fn linked_while_it_ends(trap: bool) {
+    let shared = Shared::with_slots(2);
+    let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, other) = (linker.admit(), target.admit());
+    Shared::trap_exits(linker, own, trap);
+    let end = ending(&shared, target);
+
+    linker.run_with(|slot| shared.link(slot, own, other));
+    end.join().unwrap();
+
+    let told = if trap { exits(&shared, own) } else { shared.ends(own) };
+    assert!(told == [crash()] || told == [ExitReason::NoProcess], "{told:?}");
+    assert_eq!(links(&shared, own), []);
+}
+
+#[test]
+fn s11_a_link_to_one_who_ends_yields_one_exit_signal() {
+    explore(3, || linked_while_it_ends(true));
+    explore(3, || linked_while_it_ends(false));
+}
+
+#[test]
+fn the_model_of_links_bites() {
+    finds(Plant::NoTotalOrder, 3, || linked_while_it_ends(true));
+    finds(Plant::LooksTooEarly, 3, || linked_while_it_ends(false));
+    finds(Plant::NoLock, 3, || linked_while_it_ends(false));
+}
+
+fn linked_from_both_sides() {
+    let shared = Shared::with_slots(2);
+    let (one, other) = (shared.free_slot(0), shared.free_slot(1));
+    let (pid, peer) = (one.admit(), other.admit());
+    Shared::trap_exits(one, pid, true);
+    let thread = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            other.run_with(|slot| shared.link(slot, peer, pid));
+            shared.end_of(peer, &crash())
+        })
+    };
+    one.run_with(|slot| shared.link(slot, pid, peer));
+    if !thread.join().unwrap() {
+        shared.end_of(peer, &crash());
+    }
+
+    let told = exits(&shared, pid);
+    // Linked again after the end, it is told of that as well.
+    assert!(told.contains(&crash()), "{told:?}");
+    assert!(told.len() == 1 || told == [crash(), ExitReason::NoProcess], "{told:?}");
+    assert_eq!(links(&shared, pid), []);
+}
+
+#[test]
+fn s07_two_who_link_each_other_at_once_have_one_link() {
+    explore(2, linked_from_both_sides);
+}
+
+fn linked_as_the_other_unlinks(linked_before: bool) {
+    let shared = Shared::with_slots(2);
+    let (one, other) = (shared.free_slot(0), shared.free_slot(1));
+    let (pid, peer) = (one.admit(), other.admit());
+    if linked_before {
+        shared.link(one, pid, peer);
+    }
+    let thread = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || other.run_with(|slot| shared.unlink(slot, peer, pid)))
+    };
+    one.run_with(|slot| shared.link(slot, pid, peer));
+    thread.join().unwrap();
+
+    let sides = (links(&shared, pid) == [peer], links(&shared, peer) == [pid]);
+    assert_eq!(sides.0, sides.1, "both sides say the same");
+}
+
+#[test]
+fn s07_a_link_stands_on_both_sides_or_on_none_as_one_links_and_the_other_unlinks() {
+    explore(3, || linked_as_the_other_unlinks(false));
+    explore(3, || linked_as_the_other_unlinks(true));
+}
+
+fn linked_again_as_it_ends() {
+    let shared = Shared::with_slots(2);
+    let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, other) = (linker.admit(), target.admit());
+    Shared::trap_exits(linker, own, true);
+    shared.link(linker, own, other);
+    let end = ending(&shared, target);
+
+    linker.run_with(|slot| shared.link(slot, own, other));
+    end.join().unwrap();
+
+    let told = exits(&shared, own);
+    assert_eq!(told.first(), Some(&crash()), "of what it was linked to it hears the true reason: {told:?}");
+    assert!(told.len() == 1 || told == [crash(), ExitReason::NoProcess], "{told:?}");
+}
+
+#[test]
+fn s07_who_links_again_as_the_other_ends_still_hears_why_it_ended() {
+    explore(3, linked_again_as_it_ends);
+}
+
+fn unlinked_while_it_ends() {
+    let shared = Shared::with_slots(2);
+    let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, other) = (linker.admit(), target.admit());
+    Shared::trap_exits(linker, own, true);
+    shared.link(linker, own, other);
+    let end = ending(&shared, target);
+
+    let before = linker.run_with(|slot| {
+        shared.unlink(slot, own, other);
+        // What has come by now is in the mailbox.
+        slot.take_all();
+        exits(&shared, own).len()
+    });
+    end.join().unwrap();
+
+    assert_eq!(Some(exits(&shared, own).len()), before, "nothing comes after an unlink");
+    assert_eq!(links(&shared, own), []);
+}
+
+#[test]
+fn s07_after_an_unlink_no_exit_signal_of_that_link_arrives() {
+    explore(3, unlinked_while_it_ends);
+}
+
+#[test]
+fn the_model_of_unlinks_bites() {
+    finds(Plant::NoLock, 3, unlinked_while_it_ends);
+}
+
+fn named_and_watched_while_it_ends() {
+    let shared = Shared::with_slots(1);
+    let slot = shared.free_slot(0);
+    let pid = slot.admit();
+    let end = ending(&shared, slot);
+
+    let registered = shared.holdings.register(slot, pid, "name");
+    let (tell, mut told) = tokio::sync::oneshot::channel();
+    let watches = Holdings::watch(slot, pid, tell);
+    end.join().unwrap();
+
+    assert_eq!(shared.holdings.whereis("name"), None, "{registered:?}");
+    assert_eq!(told.try_recv().is_ok(), watches, "told if it was noted, and only then");
+}
+
+#[test]
+fn s15_a_name_given_to_one_who_ends_is_free_afterwards_and_a_watcher_is_told_or_refused() {
+    explore(3, named_and_watched_while_it_ends);
+}
+
+#[test]
+fn the_model_of_names_bites() {
+    finds(Plant::NoTotalOrder, 3, named_and_watched_while_it_ends);
+    finds(Plant::LooksTooEarly, 3, named_and_watched_while_it_ends);
+}
+
+/// What others do with the pid of somebody whose slot gets its next tenant meanwhile.
+fn a_slot_is_used_again(deed: fn(&Shared, Pid)) -> Arc<Shared> {
+    a_slot_is_used_again_by(Slot::admit, deed)
+}
+
+fn a_slot_is_used_again_by(admit: fn(Slot) -> Pid, deed: fn(&Shared, Pid)) -> Arc<Shared> {
+    let shared = Shared::with_slots(2);
+    let slot = shared.free_slot(1);
+    let old = slot.admit();
+    let thread = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || deed(&shared, old))
+    };
+    slot.run_to_end(&crash());
+    let new = admit(slot);
+    slot.run();
+    thread.join().unwrap();
+
+    assert_ne!(old, new, "a pid never comes twice");
+    assert_eq!(shared.heard(new), [], "what was meant for the one before");
+    assert_eq!(shared.ends(new), [], "a signal for the one before");
+    let bonds = Holdings::bonds(slot, new, 9).unwrap();
+    assert_eq!((bonds.link_count, bonds.monitored_by_count), (0, 0));
+    shared
+}
+
+fn sends_late(shared: &Shared, old: Pid) {
+    drop(post(shared, None, old, letter(shared, None, old, 7_u32)));
+}
+
+fn signals_late(shared: &Shared, old: Pid) {
+    shared.exit(None, old, crash());
+    shared.exit(None, old, ExitReason::Killed);
+}
+
+fn wakes_late(shared: &Shared, old: Pid) {
+    let slot = shared.slot_of(old);
+    for _ in 0..2 {
+        if slot.cell().gate.wake() {
+            slot.run();
+        }
+    }
+}
+
+fn binds_late(shared: &Shared, old: Pid) {
+    let slot = shared.free_slot(0);
+    let own = slot.admit();
+    slot.run_with(|slot| {
+        Shared::trap_exits(slot, own, true);
+        shared.link(slot, own, old);
+        shared.monitor(slot, own, old);
+    });
+}
+
+fn bound_late() {
+    let shared = a_slot_is_used_again(binds_late);
+    let own = shared.free_slot(0).pid();
+    assert_eq!((exits(&shared, own).len(), downs(&shared, own).len()), (1, 1));
+}
+
+#[test]
+fn no_message_reaches_the_next_tenant_of_a_slot() {
+    explore(3, || drop(a_slot_is_used_again(sends_late)));
+}
+
+#[test]
+fn no_signal_reaches_the_next_tenant_of_a_slot() {
+    explore(3, || drop(a_slot_is_used_again(signals_late)));
+}
+
+#[test]
+fn a_stale_waker_costs_the_next_tenant_at_most_a_turn() {
+    explore(3, || drop(a_slot_is_used_again(wakes_late)));
+}
+
+#[test]
+fn no_link_reaches_the_next_tenant_of_a_slot() {
+    explore(2, bound_late);
+}
+
+#[test]
+fn no_signal_reaches_the_next_tenant_of_a_slot_that_holds_something_at_once() {
+    explore(3, || drop(a_slot_is_used_again_by(Slot::admit_bound, signals_late)));
+}
+
+#[test]
+fn no_link_reaches_the_next_tenant_of_a_slot_that_holds_something_at_once() {
+    explore(2, || drop(a_slot_is_used_again_by(Slot::admit_bound, binds_late)));
+}
+
+#[test]
+fn the_models_of_slots_that_are_used_again_bite() {
+    finds(Plant::StrangersAreLetIn, 3, || drop(a_slot_is_used_again(sends_late)));
+    finds(Plant::NoGenerations, 3, || drop(a_slot_is_used_again(sends_late)));
+    finds(Plant::NoTotalOrder, 3, || drop(a_slot_is_used_again(signals_late)));
+    finds(Plant::NoLock, 3, || drop(a_slot_is_used_again(signals_late)));
+    finds(Plant::NoGenerations, 2, bound_late);
+}
+
+/// The pid of a process is known to others before it is there: its closure may give it away.
+fn bound_before_it_is_there() {
+    let shared = Shared::with_slots(2);
+    let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
+    let own = watcher.admit();
+    // A tenant before it left its flags behind.
+    let before = slot.admit();
+    shared.link(slot, before, own);
+    shared.unlink(slot, before, own);
+    slot.run_to_end(&ExitReason::Normal);
+    let pid = slot.pid();
+    let thread = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            slot.admit();
+            slot.run_to_end(&crash());
+            drop(shared);
+        })
+    };
+    watcher.run_with(|watcher| shared.monitor(watcher, own, pid));
+    thread.join().unwrap();
+
+    let downs = downs(&shared, own);
+    assert!(downs == [crash()] || downs == [ExitReason::NoProcess], "{downs:?}");
+}
+
+#[test]
+fn s12_one_that_is_monitored_as_it_comes_into_being_yields_one_down() {
+    explore(3, bound_before_it_is_there);
+}
+
+#[test]
+fn the_model_of_beginnings_bites() {
+    finds(Plant::OpensTooEarly, 3, bound_before_it_is_there);
+}
+
+/// Somebody returns, is told to end, and is killed, all at once.
+fn ends_for_many_reasons() {
+    let shared = Shared::with_slots(2);
+    let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, pid) = (watcher.admit(), slot.admit());
+    watcher.run_with(|watcher| shared.monitor(watcher, own, pid));
+    let killer = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            shared.exit(None, pid, crash());
+            shared.exit(None, pid, ExitReason::Killed);
+        })
+    };
+    slot.run_to_end(&ExitReason::Shutdown);
+    killer.join().unwrap();
+
+    let ends = shared.ends(pid);
+    assert!(matches!(ends[..], [ExitReason::Shutdown | ExitReason::Killed | ExitReason::Other(_)]), "{ends:?}");
+    assert_eq!(downs(&shared, own), ends, "everybody is told the same");
+}
+
+/// Somebody who waits is killed, while a message and an exit signal come.
+fn killed_as_it_waits() {
+    let shared = Shared::with_slots(2);
+    let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
+    let (own, pid) = (watcher.admit(), slot.admit());
+    watcher.run_with(|watcher| shared.monitor(watcher, own, pid));
+    slot.run();
+    let killer = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || shared.exit(None, pid, ExitReason::Killed))
+    };
+    let posted = post(&shared, None, pid, letter(&shared, None, pid, 7_u32));
+    killer.join().unwrap();
+
+    assert_eq!(shared.ends(pid), [ExitReason::Killed]);
+    assert_eq!(downs(&shared, own), [ExitReason::Killed]);
+    let heard = shared.heard(pid).len() + shared.left_over();
+    assert_eq!(heard, usize::from(matches!(posted, Posted::Sent)), "received, left over or handed back");
+}
+
+#[test]
+fn s09_whoever_returns_and_is_killed_ends_once_and_everybody_is_told_the_same_reason() {
+    explore(3, ends_for_many_reasons);
+}
+
+#[test]
+fn s05_a_kill_is_never_lost_and_a_message_is_received_left_over_or_handed_back() {
+    explore(3, killed_as_it_waits);
+}
+
+#[test]
+fn the_models_of_kills_bite() {
+    finds(Plant::NoLock, 3, ends_for_many_reasons);
+    finds(Plant::SignalsAreForgotten, 3, killed_as_it_waits);
+}

@@ -1,0 +1,120 @@
+//! The stripes of a counter, and commits of what they hold, under every interleaving that loom can make of them.
+//!
+//! The file under test is compiled here over loom's atomics. What is granted beyond the budget, or lost or counted twice on
+//! its way to a store, is a failure.
+
+#![expect(dead_code, reason = "the file under test has more than the models use")]
+
+mod sync {
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    }
+    pub(crate) use loom::sync::Mutex;
+}
+#[path = "../src/counter/stripes.rs"]
+mod stripes;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use stripes::{Lane, Stripes};
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn two_schedulers_never_spend_more_than_there_is_and_all_of_it_if_they_want() {
+    explore(3, || {
+        let stripes = Arc::new(Stripes::new(2, 3));
+        let other = {
+            let stripes = Arc::clone(&stripes);
+            thread::spawn(move || (0..2).filter(|_| stripes.spend(Lane::Own(1), 1)).count())
+        };
+
+        let granted = (0..2).filter(|_| stripes.spend(Lane::Own(0), 1)).count();
+        let granted = granted + other.join().expect("loom reports a panic itself");
+
+        assert_eq!(granted, 3);
+        assert_eq!(stripes.taken(), 3);
+    });
+}
+
+#[test]
+fn what_is_given_back_is_there_for_others_and_counted_once() {
+    explore(3, || {
+        let stripes = Arc::new(Stripes::new(2, 1));
+        let other = {
+            let stripes = Arc::clone(&stripes);
+            thread::spawn(move || {
+                if stripes.spend(Lane::Own(1), 1) {
+                    assert_eq!(stripes.refund(Lane::Own(1), 1), 1);
+                }
+            })
+        };
+
+        let granted = stripes.spend(Lane::Own(0), 1);
+        // One more than was spent here: what the other has spent may be given back in its place.
+        let back = if granted { stripes.refund(Lane::Own(0), 1) } else { 0 };
+        other.join().expect("loom reports a panic itself");
+
+        assert_eq!(back, u64::from(granted));
+        assert_eq!(stripes.taken(), 0);
+        assert!(stripes.spend(Lane::Shared, 1) && !stripes.spend(Lane::Shared, 1));
+    });
+}
+
+#[test]
+fn a_reading_never_shows_less_taken_than_was() {
+    explore(3, || {
+        let stripes = Arc::new(Stripes::new(2, 2));
+        assert!(stripes.spend(Lane::Own(0), 2));
+        let other = {
+            let stripes = Arc::clone(&stripes);
+            // Moves what the first has spent out of its purse, and gives one of the two back.
+            thread::spawn(move || assert_eq!(stripes.refund(Lane::Own(1), 1), 1))
+        };
+
+        assert!(stripes.taken() >= 1);
+        let (_, settled) = stripes.settled();
+        assert!((1..=2).contains(&settled));
+        other.join().expect("loom reports a panic itself");
+
+        assert_eq!(stripes.taken(), 1);
+    });
+}
+
+#[test]
+fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
+    explore(3, || {
+        let stripes = Arc::new(Stripes::new(2, 0));
+        let writers = [3, -5].into_iter().enumerate().map(|(number, units)| {
+            let stripes = Arc::clone(&stripes);
+            thread::spawn(move || {
+                stripes.update(Lane::Own(number), units);
+                stripes.update(Lane::Own(number), 1);
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+
+        // The keeper's part: what is stored is what was taken, less what was stored before.
+        let (mut committed, mut stored) = (0, 0);
+        let mut commit = || {
+            let (operations, taken) = stripes.settled();
+            stored += taken - committed;
+            committed = taken;
+            (operations, taken)
+        };
+        let (operations, taken) = commit();
+        // Units may be seen before their operation is counted, and never after.
+        assert!(operations < 4 || taken == 0, "{operations} {taken}");
+        for writer in writers {
+            writer.join().expect("loom reports a panic itself");
+        }
+
+        assert_eq!(commit(), (4, 0));
+        assert_eq!(stored, 0);
+    });
+}

@@ -1,0 +1,408 @@
+//! The cursors of a ring under every interleaving that loom can make of it.
+//!
+//! The files under test are compiled here over loom's atomics. Items are loom cells: a reader that sees an item too early,
+//! or a writer that overwrites one too soon, is a failure by itself, and a wake-up that is lost is a deadlock. Each of the
+//! fences is taken out once, and loom must find out.
+
+#![expect(unsafe_code, reason = "reads loom cells, which check every access")]
+#![expect(dead_code, reason = "the files under test have more than the models use")]
+
+mod sync {
+    use std::cell::Cell;
+
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    }
+    pub(crate) use loom::sync::Mutex;
+
+    /// As in the product.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Dekker {
+        Wake,
+        Sleep,
+        Move,
+        Park,
+        Join,
+        Look,
+    }
+
+    thread_local! {
+        // Loom runs the threads of a model on one thread of the system, so this belongs to one test.
+        static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
+    }
+
+    pub(crate) fn leave_out(side: Option<Dekker>) {
+        LEFT_OUT.set(side);
+    }
+
+    pub(crate) fn store_load(side: Dekker) {
+        if LEFT_OUT.get() != Some(side) {
+            atomic::fence(atomic::Ordering::SeqCst);
+        }
+    }
+}
+#[path = "../src/ring/cursors.rs"]
+mod cursors;
+#[path = "../src/ring/read_cursor.rs"]
+mod read_cursor;
+#[path = "../src/ring/seats.rs"]
+mod seats;
+#[path = "../src/ring/write_cursor.rs"]
+mod write_cursor;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use cursors::{Cursors, Ended, Found, Guard};
+use read_cursor::ReaderCursor;
+use seats::Seats;
+use sync::Dekker;
+use write_cursor::WriterCursor;
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// A thread that sleeps until it is woken.
+#[derive(Default)]
+struct Sleeper {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: std::sync::Arc<Self>) {
+        *self.woken.lock().expect("nobody panics with it") = true;
+        self.changed.notify_one();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let sleeper = std::sync::Arc::new(Sleeper::default());
+    let waker = Waker::from(std::sync::Arc::clone(&sleeper));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => {
+                let mut woken = sleeper.woken.lock().expect("nobody panics with it");
+                while !std::mem::take(&mut *woken) {
+                    woken = sleeper.changed.wait(woken).expect("nobody panics with it");
+                }
+            }
+        }
+    }
+}
+
+/// A ring of numbers that loom watches.
+struct Ring {
+    cursors: Cursors,
+    items: Vec<UnsafeCell<u64>>,
+}
+
+impl Ring {
+    fn new(capacity: usize, seats: usize, guard: Guard) -> Arc<Self> {
+        Arc::new(Self {
+            cursors: Cursors::new(capacity as u64, Seats::new(seats, 0), guard),
+            items: (0..capacity).map(|_| UnsafeCell::new(0)).collect(),
+        })
+    }
+
+    fn item(&self, position: u64) -> &UnsafeCell<u64> {
+        &self.items[position as usize % self.items.len()]
+    }
+
+    /// Writes the number of the position into it.
+    fn write(&self, writer: &mut WriterCursor) {
+        self.write_quietly(writer);
+        if writer.is_wake_due() {
+            writer.wake(&self.cursors);
+        }
+    }
+
+    /// The same, and wakes nobody.
+    fn write_quietly(&self, writer: &mut WriterCursor) {
+        block_on(poll_fn(|cx| writer.poll_room(&self.cursors, cx, 1)));
+        self.put(writer);
+    }
+
+    fn put(&self, writer: &mut WriterCursor) {
+        let position = writer.head();
+        // SAFETY: the cursors say that nobody reads it; loom checks it.
+        self.item(position).with_mut(|item| unsafe { *item = position + 1 });
+        writer.publish(&self.cursors, 1);
+    }
+
+    /// Reads one item, and adds to `missed` what was missed before it; false at the end.
+    fn read(&self, reader: &mut ReaderCursor, missed: &mut u64) -> bool {
+        loop {
+            match block_on(poll_fn(|cx| reader.poll_found(&self.cursors, cx))) {
+                Found::End(_) | Found::Evicted => return false,
+                Found::Items(_) => {}
+            }
+            let Some(gap) = reader.begin(&self.cursors) else { return false };
+            *missed += gap;
+            if reader.available(&self.cursors, 1) > 0 {
+                self.take(reader);
+                return true;
+            }
+            self.release(reader, 0);
+        }
+    }
+
+    fn take(&self, reader: &mut ReaderCursor) {
+        let position = reader.tail();
+        // SAFETY: the cursors say that it is written and stays; loom checks it.
+        let item = self.item(position).with(|item| unsafe { *item });
+        assert_eq!(item, position + 1);
+        self.release(reader, 1);
+    }
+
+    fn release(&self, reader: &mut ReaderCursor, count: u64) {
+        reader.advance(count);
+        reader.give_back(&self.cursors, count, false);
+    }
+
+    fn read_all(&self, mut reader: ReaderCursor) -> u64 {
+        let (mut count, mut missed) = (0, 0);
+        while self.read(&mut reader, &mut missed) {
+            count += 1;
+        }
+        assert_eq!(missed, 0);
+        self.cursors.leave(&reader);
+        count
+    }
+}
+
+/// A writer of `count` items and as many readers from the first item on.
+fn streams(capacity: usize, readers: usize, count: u64) {
+    let ring = Ring::new(capacity, readers, Guard::Unguarded);
+    let threads: Vec<_> = (0..readers)
+        .map(|_| {
+            let reader = ring.cursors.join().expect("there is a seat");
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || assert_eq!(ring.read_all(reader), count))
+        })
+        .collect();
+    let mut writer = WriterCursor::new(&ring.cursors);
+    for _ in 0..count {
+        ring.write(&mut writer);
+    }
+    ring.cursors.end(Ended::Finished);
+    for thread in threads {
+        thread.join().expect("loom reports a panic itself");
+    }
+}
+
+#[test]
+fn one_reader_gets_everything_in_order_and_nobody_sleeps_for_ever() {
+    explore(2, || streams(2, 1, 3));
+}
+
+#[test]
+fn two_readers_get_everything_in_order_and_nobody_sleeps_for_ever() {
+    explore(1, || streams(1, 2, 2));
+}
+
+/// One that is only just falling asleep when it is woken must not take another's place among those who sleep.
+#[test]
+fn of_two_readers_that_sleep_time_and_again_none_is_forgotten() {
+    explore(3, || {
+        let ring = Ring::new(2, 2, Guard::Unguarded);
+        let threads = [(); 2].map(|()| {
+            let mut reader = ring.cursors.join().expect("there is a seat");
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut count = 0;
+                while count < 2 {
+                    block_on(poll_fn(|cx| reader.poll_found(&ring.cursors, cx)));
+                    ring.take(&mut reader);
+                    count += 1;
+                }
+            })
+        });
+        let mut writer = WriterCursor::new(&ring.cursors);
+        for _ in 0..2 {
+            ring.put(&mut writer);
+            writer.wake(&ring.cursors);
+        }
+        for thread in threads {
+            thread.join().expect("loom reports a panic itself");
+        }
+    });
+}
+
+/// Readers that read so many items, each by itself, and then wait for something else; the writer wants as many places.
+fn readers_rest(readers: usize, reads: u64) {
+    let ring = Ring::new(4, readers, Guard::Unguarded);
+    let joined: Vec<_> = (0..readers).map(|_| ring.cursors.join().expect("there is a seat")).collect();
+    let mut writer = WriterCursor::new(&ring.cursors);
+    for _ in 0..4 {
+        ring.put(&mut writer);
+    }
+    let rests = |mut reader: ReaderCursor| {
+        let ring = Arc::clone(&ring);
+        thread::spawn(move || {
+            for _ in 0..reads {
+                assert!(reader.available(&ring.cursors, 1) > 0);
+                ring.take(&mut reader);
+                reader.rest(&ring.cursors);
+            }
+        })
+    };
+    let threads: Vec<_> = joined.into_iter().map(rests).collect();
+    for _ in 0..reads {
+        block_on(poll_fn(|cx| writer.poll_room(&ring.cursors, cx, 1)));
+        ring.put(&mut writer);
+    }
+    for thread in threads {
+        thread.join().expect("loom reports a panic itself");
+    }
+}
+
+#[test]
+fn a_writer_that_falls_asleep_while_a_reader_comes_to_rest_hears_of_the_room() {
+    explore(3, || readers_rest(1, 1));
+}
+
+#[test]
+fn a_writer_waits_for_no_reader_that_rests_and_is_not_in_its_way() {
+    explore(3, || readers_rest(2, 1));
+    explore(2, || readers_rest(2, 2));
+}
+
+/// A reader joins while the writer writes, reads what it gets, and leaves.
+fn one_comes_and_goes() {
+    let ring = Ring::new(1, 1, Guard::Unguarded);
+    let guest = {
+        let ring = Arc::clone(&ring);
+        thread::spawn(move || {
+            let mut reader = ring.cursors.join().expect("there is a seat");
+            if reader.available(&ring.cursors, 1) > 0 {
+                ring.take(&mut reader);
+            }
+            if reader.available(&ring.cursors, 1) > 0 {
+                ring.take(&mut reader);
+            }
+            ring.cursors.leave(&reader);
+        })
+    };
+    let mut writer = WriterCursor::new(&ring.cursors);
+    for _ in 0..3 {
+        ring.write_quietly(&mut writer);
+    }
+    guest.join().expect("loom reports a panic itself");
+}
+
+#[test]
+fn who_joins_sees_only_what_stays_and_who_leaves_stops_nobody() {
+    leave_out_asked_for();
+    explore(3, one_comes_and_goes);
+}
+
+#[test]
+fn a_writer_that_skips_never_touches_what_is_read_and_loses_count_of_nothing() {
+    explore(3, || {
+        let ring = Ring::new(1, 1, Guard::Skips);
+        let mut reader = ring.cursors.join().expect("there is a seat");
+        let thread = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let (mut read, mut missed) = (0, 0);
+                while ring.read(&mut reader, &mut missed) {
+                    read += 1;
+                }
+                assert_eq!(read + missed, 2);
+                ring.cursors.leave(&reader);
+            })
+        };
+        let mut writer = WriterCursor::new(&ring.cursors);
+        for _ in 0..2 {
+            ring.write(&mut writer);
+        }
+        ring.cursors.end(Ended::Finished);
+        thread.join().expect("loom reports a panic itself");
+    });
+}
+
+#[test]
+fn an_evicted_reader_keeps_what_it_reads_and_gets_nothing_more() {
+    explore(3, || {
+        let ring = Ring::new(1, 1, Guard::Evicts);
+        let mut reader = ring.cursors.join().expect("there is a seat");
+        let thread = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                while ring.read(&mut reader, &mut 0) {}
+                ring.cursors.leave(&reader);
+            })
+        };
+        let mut writer = WriterCursor::new(&ring.cursors);
+        for _ in 0..2 {
+            block_on(poll_fn(|cx| {
+                let polled = writer.poll_room(&ring.cursors, cx, 1);
+                if polled.is_pending() {
+                    writer.evict(&ring.cursors, 1);
+                }
+                // Evicted at once, or marked and then gone by itself: either way there will be room.
+                if writer.room(&ring.cursors, 1) >= 1 { Poll::Ready(1) } else { polled }
+            }));
+            ring.put(&mut writer);
+            writer.wake(&ring.cursors);
+        }
+        ring.cursors.end(Ended::Finished);
+        thread.join().expect("loom reports a panic itself");
+    });
+}
+
+/// The fence that a run of this program by itself leaves out.
+const LEFT_OUT_VARIABLE: &str = "RUSM_LEFT_OUT";
+
+/// Runs a test of this program once more with a fence left out, and gives what loom says before it aborts.
+fn says_without(side: Dekker, test: &str) -> String {
+    let program = std::env::current_exe().expect("a test is a program");
+    let run = std::process::Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .env(LEFT_OUT_VARIABLE, format!("{side:?}"))
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("what runs now can be run again");
+    assert!(!run.status.success(), "loom has missed that {side:?} was left out");
+    String::from_utf8_lossy(&run.stderr).into_owned()
+}
+
+/// Leaves out the fence that [`says_without`] asks for.
+fn leave_out_asked_for() {
+    let asked = std::env::var(LEFT_OUT_VARIABLE).unwrap_or_default();
+    let sides = [Dekker::Wake, Dekker::Sleep, Dekker::Move, Dekker::Park, Dekker::Join, Dekker::Look];
+    sync::leave_out(sides.into_iter().find(|side| format!("{side:?}") == asked));
+}
+
+#[test]
+fn one_item_fits_and_nobody_sleeps_for_ever() {
+    leave_out_asked_for();
+    explore(3, || streams(1, 1, 2));
+}
+
+#[test]
+fn without_a_fence_of_the_writer_or_the_readers_somebody_sleeps_for_ever() {
+    for side in [Dekker::Wake, Dekker::Sleep, Dekker::Move, Dekker::Park] {
+        let said = says_without(side, "one_item_fits_and_nobody_sleeps_for_ever");
+        assert!(said.contains("deadlock"), "{side:?}: {said}");
+    }
+}
+
+#[test]
+fn without_a_fence_when_one_joins_it_reads_what_is_being_overwritten() {
+    for side in [Dekker::Join, Dekker::Look] {
+        let said = says_without(side, "who_joins_sees_only_what_stays_and_who_leaves_stops_nobody");
+        assert!(said.contains("Causality violation") || said.contains("left == right"), "{side:?}: {said}");
+    }
+}

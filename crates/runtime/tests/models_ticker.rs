@@ -1,0 +1,231 @@
+//! The driver of tickers and those who add, wait for and drop them, under every interleaving that loom can make of it.
+//!
+//! The files under test are compiled here over loom's atomics and locks. A driver that sleeps past a ticker that was added,
+//! or a process that no tick wakes, is a deadlock. Each of the fences is taken out once, and loom must find out.
+
+#![expect(dead_code, reason = "the files under test have more than the models use")]
+
+mod sync {
+    use std::cell::Cell;
+
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    }
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    /// As in the product.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Dekker {
+        Arm,
+        Doze,
+    }
+
+    thread_local! {
+        // Loom runs the threads of a model on one thread of the system, so this belongs to one test.
+        static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
+    }
+
+    pub(crate) fn leave_out(side: Option<Dekker>) {
+        LEFT_OUT.set(side);
+    }
+
+    pub(crate) fn store_load(side: Dekker) {
+        if LEFT_OUT.get() != Some(side) {
+            atomic::fence(atomic::Ordering::SeqCst);
+        }
+    }
+}
+#[path = "../src/ticker/alarm.rs"]
+mod alarm;
+#[path = "../src/ticker/pulse.rs"]
+mod pulse;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Wake, Waker};
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use alarm::Alarm;
+use pulse::Pulse;
+use sync::Dekker;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// A futex: whoever waits looks at the word once more, and misses no wake-up after that.
+#[derive(Default)]
+struct Futex {
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Futex {
+    fn wait(&self, word: &AtomicU32, seen: u32) {
+        let held = self.lock.lock().expect("nobody panics with it");
+        if word.load(Ordering::Relaxed) == seen {
+            drop(self.changed.wait(held).expect("nobody panics with it"));
+        }
+    }
+
+    fn wake(&self) {
+        drop(self.lock.lock().expect("nobody panics with it"));
+        self.changed.notify_one();
+    }
+}
+
+/// What the driver's `Tickers` come down to.
+#[derive(Default)]
+struct Tickers {
+    inbox: Mutex<Vec<u64>>,
+    alarm: Alarm,
+    futex: Futex,
+}
+
+impl Tickers {
+    fn add(&self, at_ns: u64) {
+        self.inbox.lock().expect("nobody panics with it").push(at_ns);
+        if self.alarm.change(at_ns) {
+            self.futex.wake();
+        }
+    }
+
+    /// Takes in until there are so many, asleep without end in between.
+    fn take_in(&self, wanted: usize) {
+        let mut taken = 0;
+        loop {
+            let word = self.alarm.look();
+            taken += std::mem::take(&mut *self.inbox.lock().expect("nobody panics with it")).len();
+            if taken == wanted {
+                return;
+            }
+            self.alarm.doze(u64::MAX, |on| self.futex.wait(on, word));
+        }
+    }
+}
+
+fn one_adds_while_the_driver_goes_to_sleep() {
+    let tickers = Arc::new(Tickers::default());
+    let added = Arc::clone(&tickers);
+    let adds = thread::spawn(move || added.add(7));
+
+    tickers.take_in(1);
+
+    adds.join().expect("it adds");
+}
+
+#[test]
+fn a_driver_never_sleeps_past_a_ticker_that_was_added() {
+    explore(one_adds_while_the_driver_goes_to_sleep);
+}
+
+#[test]
+fn two_that_add_at_once_are_both_taken_in() {
+    explore(|| {
+        let tickers = Arc::new(Tickers::default());
+        let adds: Vec<_> = [3, 5]
+            .into_iter()
+            .map(|at_ns| {
+                let tickers = Arc::clone(&tickers);
+                thread::spawn(move || tickers.add(at_ns))
+            })
+            .collect();
+
+        tickers.take_in(2);
+
+        for one in adds {
+            one.join().expect("it adds");
+        }
+    });
+}
+
+#[test]
+fn without_either_fence_the_model_fails() {
+    for side in [Dekker::Arm, Dekker::Doze] {
+        let model = move || {
+            sync::leave_out(Some(side));
+            one_adds_while_the_driver_goes_to_sleep();
+        };
+
+        let found = catch_unwind(AssertUnwindSafe(|| explore(model)));
+
+        sync::leave_out(None);
+        assert!(found.is_err(), "nothing is lost without {side:?}");
+    }
+}
+
+/// A process that sleeps until it is woken.
+#[derive(Default)]
+struct Sleeper {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Sleeper {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock().expect("nobody panics with it");
+        while !std::mem::take(&mut *woken) {
+            woken = self.changed.wait(woken).expect("nobody panics with it");
+        }
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: std::sync::Arc<Self>) {
+        *self.woken.lock().expect("nobody panics with it") = true;
+        self.changed.notify_one();
+    }
+}
+
+#[test]
+fn every_tick_wakes_the_process_that_waits_for_it() {
+    explore(|| {
+        let pulse = Arc::new(Pulse::default());
+        let fired = Arc::clone(&pulse);
+        let driver = thread::spawn(move || {
+            fired.lock().fire(1);
+            fired.lock().fire(2);
+        });
+
+        let sleeper = std::sync::Arc::new(Sleeper::default());
+        let waker = Waker::from(std::sync::Arc::clone(&sleeper));
+        let mut seen = 0;
+        while seen < 2 {
+            let mut beat = pulse.lock();
+            if beat.due > seen {
+                seen = beat.due;
+                continue;
+            }
+            beat.wait(&waker);
+            drop(beat);
+            sleeper.sleep();
+        }
+
+        driver.join().expect("it fires");
+    });
+}
+
+#[test]
+fn a_ticker_that_is_let_go_of_while_it_fires_keeps_no_waker() {
+    explore(|| {
+        let pulse = Arc::new(Pulse::default());
+        let fired = Arc::clone(&pulse);
+        let driver = thread::spawn(move || {
+            let mut beat = fired.lock();
+            if !beat.is_over() {
+                beat.fire(1);
+            }
+        });
+
+        let sleeper = std::sync::Arc::new(Sleeper::default());
+        pulse.lock().wait(&Waker::from(std::sync::Arc::clone(&sleeper)));
+        pulse.lock().end();
+
+        driver.join().expect("it fires, or finds that it is over");
+        assert_eq!(std::sync::Arc::strong_count(&sleeper), 1);
+    });
+}

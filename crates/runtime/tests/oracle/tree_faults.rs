@@ -1,0 +1,69 @@
+//! What befalls a tree at a bad moment: supervisors that get exit signals, and deaths while a supervisor is busy with another.
+
+use rusm_runtime::{Context, ExitReason, Watch};
+use tokio::sync::oneshot;
+
+use super::{Gardener, Held, Request, TreeBug, below, look_at, reason};
+use crate::tree_script::{Deed, Id, Supervisor, Why};
+
+impl Gardener {
+    /// Sends a supervisor an exit signal. The ends of all supervisors that a kill brings about are awaited: by then all whom
+    /// they concern have been told.
+    pub(super) async fn exit_supervisor(&self, ctx: &Context, own: Supervisor, why: Why) -> &'static str {
+        let Some(supervisor) = self.supervisor(ctx, own).await else { return "nobody" };
+        if why != Why::Kill || self.garden.has(TreeBug::SupervisorsSurviveKills) {
+            ctx.exit(supervisor.pid(), reason(why));
+            return "ok";
+        }
+        let Ok(below) = below(ctx, supervisor).await else { return "gone" };
+        let dying = std::iter::once(supervisor).chain(below.into_iter().map(|(_, supervisor)| supervisor));
+        let ends: Vec<Watch> = dying.map(|supervisor| ctx.runtime().watch(supervisor.pid())).collect();
+        ctx.exit(supervisor.pid(), ExitReason::Killed);
+        for end in ends {
+            end.await;
+        }
+        "ok"
+    }
+
+    /// Ends a child; if that has it started again, others are dealt with before that start is over.
+    pub(super) async fn during(&mut self, ctx: &Context, id: Id, why: Why, deeds: &[Deed]) -> &'static str {
+        let Some(pid) = self.child(ctx, id) else { return "nobody" };
+        let (tell, told) = oneshot::channel();
+        self.garden.diary.lock().unwrap().hold = Some((id, tell));
+        ctx.send(pid, Request::End(why)).await;
+        let held = tokio::select! {
+            biased;
+            held = told => held.ok(),
+            _ = self.settle(ctx) => None,
+        };
+        self.garden.diary.lock().unwrap().hold = None;
+        let Some(held) = held else { return "free" };
+        for deed in deeds {
+            self.meanwhile(ctx, &held, deed).await;
+        }
+        // It may have been ended meanwhile.
+        held.release.send(()).unwrap_or_default();
+        "held"
+    }
+
+    async fn meanwhile(&self, ctx: &Context, held: &Held, deed: &Deed) {
+        let (Deed::End(id, why) | Deed::Exit(id, why)) = deed else { return };
+        let Some(pid) = self.child(ctx, *id) else { return };
+        let signal = if *why == Why::Kill { ExitReason::Killed } else { reason(*why) };
+        if pid == held.pid {
+            // It neither receives nor traps exits yet.
+            if matches!(deed, Deed::Exit(..)) && *why != Why::Normal && !self.garden.has(TreeBug::WhoStartsIsDeaf) {
+                let end = ctx.runtime().watch(pid);
+                ctx.exit(pid, signal);
+                end.await;
+            }
+            return;
+        }
+        match deed {
+            Deed::Exit(..) => ctx.exit(pid, signal),
+            _ if self.garden.has(TreeBug::DeathsDuringARestartAreMissed) => ctx.send(pid, Request::Slip(*why)).await,
+            _ => ctx.send(pid, Request::End(*why)).await,
+        }
+        look_at(ctx, pid).await;
+    }
+}

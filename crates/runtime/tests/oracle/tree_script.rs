@@ -1,0 +1,330 @@
+//! Scripts about supervisors: a tree, and what is done to it, made from a seed and written on one line.
+//!
+//! ```text
+//!   root/rest_for_one/2/never s/0/permanent/brutal/plain/- s/1/..;end 0 normal;terminate s 1;..
+//!   └ strategy, intensity and auto_shutdown of the root     └ first deed
+//!                             └ child: its supervisor, id, restart, shutdown, kind, whether it is significant
+//! ```
+
+use std::fmt::{self, Display};
+
+use crate::chance::Chance;
+
+/// Deeds of a script.
+const DEEDS: usize = 16;
+/// Levels of supervisors below the root.
+const DEPTH: usize = 2;
+/// What a supervisor is called: `s` for the root, or its id.
+pub(crate) type Supervisor = Option<Id>;
+/// A child's name, unlike that of any other in its script.
+pub(crate) type Id = u8;
+
+/// Words of Erlang that both sides understand.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($variant),+
+        }
+
+        impl Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$variant => $word),+
+                })
+            }
+        }
+
+        impl $name {
+            #[allow(dead_code, reason = "not every kind of word is picked from all")]
+            const ALL: &[Self] = &[$(Self::$variant),+];
+        }
+    };
+}
+
+words!(Strategy { OneForOne => "one_for_one", OneForAll => "one_for_all", RestForOne => "rest_for_one", Simple => "simple_one_for_one" });
+words!(Auto { Never => "never", Any => "any_significant", All => "all_significant" });
+words!(Restart { Permanent => "permanent", Transient => "transient", Temporary => "temporary" });
+words!(Shutdown { Brutal => "brutal_kill", Soon => "5", Infinity => "infinity" });
+words!(
+    /// Why a child is told to end, or is signalled.
+    Why { Normal => "normal", Shutdown => "shutdown", Kill => "kill", Bad => "bad" }
+);
+
+/// What a child is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// Traps exits and tells of the signal that ends it.
+    Traps,
+    /// Traps exits and does not care.
+    Stubborn,
+    /// Does not start at the start of this number.
+    Fails(u8),
+    Supervisor(Root),
+}
+
+/// A supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) strategy: Strategy,
+    pub(crate) intensity: u8,
+    pub(crate) auto: Auto,
+    /// The template, if the strategy is simple.
+    pub(crate) children: Vec<Child>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Child {
+    pub(crate) id: Id,
+    pub(crate) restart: Restart,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) kind: Kind,
+    pub(crate) significant: bool,
+}
+
+/// What is done to a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    End(Id, Why),
+    Exit(Id, Why),
+    Start(Supervisor, Child),
+    /// One more child of a dynamic supervisor, by what it is to be called.
+    StartOne(Supervisor, Id),
+    Terminate(Supervisor, Id),
+    TerminateOne(Supervisor, Id),
+    Restart(Supervisor, Id),
+    Delete(Supervisor, Id),
+    /// A supervisor gets an exit signal, from its parent if it is the root.
+    ExitSupervisor(Supervisor, Why),
+    /// A child ends, and while it is held in its next start, others do what is to be done.
+    During(Id, Why, Vec<Self>),
+    /// The parent of the root wants an end.
+    Stop,
+}
+
+fn called(supervisor: Supervisor) -> String {
+    supervisor.map_or_else(|| "s".to_owned(), |id| id.to_string())
+}
+
+impl Root {
+    fn line(&self) -> String {
+        format!("{}/{}/{}", self.strategy, self.intensity, self.auto)
+    }
+
+    fn children(&self, own: Supervisor, lines: &mut Vec<String>) {
+        for child in &self.children {
+            lines.push(child.line(own));
+            if let Kind::Supervisor(root) = &child.kind {
+                root.children(Some(child.id), lines);
+            }
+        }
+    }
+}
+
+impl Child {
+    fn line(&self, supervisor: Supervisor) -> String {
+        let kind = match &self.kind {
+            Kind::Plain => "plain".to_owned(),
+            Kind::Traps => "traps".to_owned(),
+            Kind::Stubborn => "stubborn".to_owned(),
+            Kind::Fails(start) => format!("fails:{start}"),
+            Kind::Supervisor(root) => format!("sup:{}", root.line().replace('/', ":")),
+        };
+        let significant = if self.significant { "significant" } else { "-" };
+        let Self { id, restart, shutdown, .. } = self;
+        format!("{}/{id}/{restart}/{shutdown}/{kind}/{significant}", called(supervisor))
+    }
+}
+
+impl Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::End(id, why) => write!(f, "end {id} {why}"),
+            Self::Exit(id, why) => write!(f, "exit {id} {why}"),
+            Self::Start(supervisor, child) => write!(f, "start {}", child.line(*supervisor)),
+            Self::StartOne(supervisor, id) => write!(f, "start_one {} {id}", called(*supervisor)),
+            Self::Terminate(supervisor, id) => write!(f, "terminate {} {id}", called(*supervisor)),
+            Self::TerminateOne(supervisor, id) => write!(f, "terminate_one {} {id}", called(*supervisor)),
+            Self::Restart(supervisor, id) => write!(f, "restart {} {id}", called(*supervisor)),
+            Self::Delete(supervisor, id) => write!(f, "delete {} {id}", called(*supervisor)),
+            Self::ExitSupervisor(supervisor, why) => write!(f, "exit_supervisor {} {why}", called(*supervisor)),
+            Self::During(id, why, deeds) => {
+                write!(f, "during {id} {why}")?;
+                deeds.iter().try_for_each(|deed| write!(f, "+{deed}"))
+            }
+            Self::Stop => f.write_str("stop"),
+        }
+    }
+}
+
+/// A tree and what is done to it, one deed after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TreeScript {
+    pub(crate) seed: u64,
+    pub(crate) root: Root,
+    pub(crate) deeds: Vec<Deed>,
+}
+
+impl Display for TreeScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = vec![format!("root/{}", self.root.line())];
+        self.root.children(None, &mut lines);
+        f.write_str(&lines.join(" "))?;
+        self.deeds.iter().try_for_each(|deed| write!(f, ";{deed}"))
+    }
+}
+
+impl TreeScript {
+    /// Whether a child is one of a dynamic supervisor's.
+    fn is_dynamic(&self, id: &str) -> bool {
+        self.deeds.iter().any(|deed| matches!(deed, Deed::StartOne(_, own) if own.to_string() == id))
+    }
+
+    /// A trace with the stops of dynamic children in a row sorted: such a supervisor stops them together. When a supervisor
+    /// is killed nobody waits for the ends of those below it, which go on while others start again: of such a step, stops
+    /// are sorted behind the starts.
+    pub(crate) fn essence(&self, trace: &str) -> String {
+        let step = |(index, step): (usize, &str)| {
+            let (rest, events) = step.rsplit_once(' ').unwrap_or((step, ""));
+            let mut events: Vec<&str> = events.split(',').collect();
+            // The first step is the start of the root.
+            let deed = index.checked_sub(1).and_then(|index| self.deeds.get(index));
+            if matches!(deed, Some(Deed::ExitSupervisor(_, Why::Kill))) {
+                events.sort_by_key(|event| event.strip_prefix('-'));
+            }
+            let is_stop = |event: &str| {
+                let id = event.strip_prefix('-').and_then(|stop| stop.split('.').next());
+                id.is_some_and(|id| self.is_dynamic(id))
+            };
+            events.chunk_by_mut(|one, other| is_stop(one) && is_stop(other)).for_each(<[&str]>::sort);
+            format!("{rest} {}", events.join(","))
+        };
+        trace.split(';').enumerate().map(step).collect::<Vec<_>>().join(";")
+    }
+
+    pub(crate) fn write(seed: u64) -> Self {
+        let mut author = Author { chance: Chance(seed), next: 0, children: Vec::new(), supervisors: Vec::new() };
+        let root = author.root(None, 0);
+        let mut deeds: Vec<Deed> = (0..DEEDS).map(|_| author.deed()).collect();
+        deeds.push(Deed::Stop);
+        Self { seed, root, deeds }
+    }
+}
+
+struct Author {
+    chance: Chance,
+    /// The next id.
+    next: Id,
+    /// Whose child is who, of those that may run.
+    children: Vec<(Supervisor, Id)>,
+    supervisors: Vec<(Supervisor, Strategy, Auto)>,
+}
+
+impl Author {
+    fn below(&mut self, bound: usize) -> usize {
+        self.chance.below(bound)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    fn root(&mut self, own: Supervisor, depth: usize) -> Root {
+        let strategy = if self.below(6) == 0 { Strategy::Simple } else { self.pick(&Strategy::ALL[..3]) };
+        let dynamic = strategy == Strategy::Simple;
+        let auto = if self.below(3) == 0 && !dynamic { self.pick(Auto::ALL) } else { Auto::Never };
+        self.supervisors.push((own, strategy, auto));
+        let children = if dynamic { 1 } else { 1 + self.below(4) };
+        let children = (0..children).map(|_| self.child(own, auto, (!dynamic).then_some(depth))).collect();
+        if dynamic {
+            self.children.retain(|(supervisor, _)| *supervisor != own);
+        }
+        Root { strategy, intensity: self.below(5) as u8, auto, children }
+    }
+
+    /// A child, which may be a supervisor below one of this `depth`.
+    fn child(&mut self, own: Supervisor, auto: Auto, depth: Option<usize>) -> Child {
+        let id = self.next;
+        self.next += 1;
+        self.children.push((own, id));
+        let restart = match self.below(5) {
+            0..3 => Restart::Permanent,
+            3 => Restart::Transient,
+            _ => Restart::Temporary,
+        };
+        let significant = auto != Auto::Never && restart != Restart::Permanent && self.below(3) != 0;
+        let (kind, shutdown) = match self.below(12) {
+            0..5 => (Kind::Plain, self.pick(Shutdown::ALL)),
+            5..8 => (Kind::Traps, Shutdown::Infinity),
+            8 => (Kind::Stubborn, self.pick(&Shutdown::ALL[..2])),
+            9 => (Kind::Fails(1 + self.below(3) as u8), Shutdown::Brutal),
+            _ if depth.is_some_and(|depth| depth < DEPTH) => {
+                let root = self.root(Some(id), depth.map_or(0, |depth| depth + 1));
+                (Kind::Supervisor(root), Shutdown::Infinity)
+            }
+            _ => (Kind::Traps, Shutdown::Infinity),
+        };
+        Child { id, restart, shutdown, kind, significant }
+    }
+
+    fn deed(&mut self) -> Deed {
+        let supervisors = self.supervisors.clone();
+        let (supervisor, strategy, auto) = self.pick(&supervisors);
+        let (own, id) = if self.children.is_empty() || self.below(16) == 0 {
+            (supervisor, self.next.saturating_sub(1))
+        } else {
+            let children = self.children.clone();
+            self.pick(&children)
+        };
+        let dynamic = |author: &Self, own| {
+            author.supervisors.iter().any(|(name, strategy, _)| *name == own && *strategy == Strategy::Simple)
+        };
+        match self.below(25) {
+            0..6 => Deed::End(id, self.pick(Why::ALL)),
+            6..9 => Deed::Exit(id, self.pick(Why::ALL)),
+            9..12 if strategy == Strategy::Simple => {
+                let id = self.next;
+                self.next += 1;
+                self.children.push((supervisor, id));
+                Deed::StartOne(supervisor, id)
+            }
+            9..11 => Deed::Start(supervisor, self.child(supervisor, auto, None)),
+            11 => {
+                let mut child = self.child(own, Auto::Never, None);
+                self.children.pop();
+                child.id = id;
+                if dynamic(self, own) { Deed::StartOne(own, self.next) } else { Deed::Start(own, child) }
+            }
+            12..15 if dynamic(self, own) => Deed::TerminateOne(own, id),
+            12..15 => Deed::Terminate(own, id),
+            15..18 => Deed::Restart(own, id),
+            18..20 => Deed::Delete(own, id),
+            20..22 => Deed::ExitSupervisor(supervisor, self.pick(&[Why::Kill, Why::Kill, Why::Bad, Why::Normal])),
+            _ => {
+                let why = if self.below(4) == 0 { self.pick(Why::ALL) } else { Why::Bad };
+                Deed::During(id, why, self.siblings(own, id))
+            }
+        }
+    }
+
+    /// What happens to the children of one supervisor while it is busy with the start of `held`.
+    fn siblings(&mut self, own: Supervisor, held: Id) -> Vec<Deed> {
+        let all: Vec<Id> = self.children.iter().filter(|child| child.0 == own).map(|child| child.1).collect();
+        // Others than its own supervisor would not be busy.
+        if !all.contains(&held) {
+            return Vec::new();
+        }
+        let deed = |author: &mut Self| {
+            let (id, why) = (author.pick(&all), author.pick(Why::ALL));
+            if author.below(2) == 0 { Deed::End(id, why) } else { Deed::Exit(id, why) }
+        };
+        let mut deeds: Vec<Deed> = (0..=self.below(3)).map(|_| deed(self)).collect();
+        // Once that start is over the supervisor goes on.
+        let ends_it = |deed: &Deed| matches!(deed, Deed::Exit(id, why) if *id == held && *why != Why::Normal);
+        let last = deeds.iter().position(ends_it).map_or(deeds.len(), |last| last + 1);
+        deeds.truncate(last);
+        deeds
+    }
+}

@@ -1,0 +1,493 @@
+//! Our side of the oracle about supervisors: a process of rusm that starts a tree, does deeds to it, and tells after each
+//! how the tree is.
+//!
+//! ```text
+//!   ok s[0+,1-,2+]2.1.2 2[3+]1.0.1 -1.shutdown,+0.2
+//!   │  │ └ children in order, running  │  └ what children did: end by a signal, start for the second time
+//!   │  │            └ count_children   └ the same of a supervisor that is a child
+//!   └ what the deed gave
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use rusm_runtime::supervisor::{
+    AutoShutdown, ChildInfo, ChildSpec, ChildState, ChildType, OrderError, Restart, Shutdown, StartChildError,
+    Strategy, Supervisor, SupervisorRef,
+};
+use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, Starting, Watch};
+use tokio::sync::oneshot;
+
+use crate::tree_script::{self as written, Auto, Child, Deed, Id, Kind, Root, TreeScript, Why};
+
+#[path = "tree_faults.rs"]
+mod faults;
+
+/// How long all scripts together may take.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// No restart is forgotten while a script lasts.
+const PERIOD: Duration = Duration::from_hours(1);
+/// What is said of a tree that cannot be looked at, and is not at its end.
+const MOVING: &str = "moving";
+/// Pictures alike in a row that mean that nothing moves.
+const ALIKE: usize = 3;
+
+/// Acts scripts and gives their traces in the same order.
+pub(crate) fn act_all(scripts: &[TreeScript], bug: Option<TreeBug>) -> Vec<String> {
+    let runtime = Runtime::start(Config { schedulers: 3, ..Config::default() }).unwrap();
+    let (give, take) = mpsc::sync_channel(scripts.len());
+    for (index, script) in scripts.iter().cloned().enumerate() {
+        let give = give.clone();
+        let act = move |ctx: Context| async move {
+            let trace = Gardener::new(bug).act(&ctx, &script).await;
+            give.send((index, trace)).unwrap();
+        };
+        runtime.spawn(act).unwrap();
+    }
+    let until = Instant::now() + DEADLINE;
+    let mut traces = BTreeMap::new();
+    while traces.len() < scripts.len() {
+        let Ok((index, trace)) = take.recv_timeout(until.saturating_duration_since(Instant::now())) else {
+            let unfinished = (0..).zip(scripts).find(|(index, _)| !traces.contains_key(index)).unwrap().1;
+            panic!("seed {} does not come to an end: {unfinished}", unfinished.seed);
+        };
+        traces.insert(index, trace);
+    }
+    traces.into_values().collect()
+}
+
+/// A bug planted into this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TreeBug {
+    /// `rest_for_one` is taken for `one_for_all`.
+    RestIsAll,
+    /// One restart more than allowed is forgiven.
+    OneRestartTooMany,
+    /// A normal end of a transient child counts as abnormal.
+    TransientIsPermanent,
+    /// A temporary child is restarted when it crashes.
+    TemporaryIsTransient,
+    /// Every child is killed instead of being asked to stop.
+    StopIsBrutal,
+    /// Nobody is significant.
+    NobodyIsSignificant,
+    /// A child that is told to end lives on.
+    TheDeadAreMissed,
+    /// A supervisor takes a kill for any other exit signal.
+    SupervisorsSurviveKills,
+    /// Nobody hears of who ends while the supervisor is busy with another.
+    DeathsDuringARestartAreMissed,
+    /// Children who do not care for exit signals care for the death of their supervisor.
+    OrphansDie,
+    /// A child cannot be ended while it starts.
+    WhoStartsIsDeaf,
+}
+
+impl TreeBug {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::RestIsAll,
+        Self::OneRestartTooMany,
+        Self::TransientIsPermanent,
+        Self::TemporaryIsTransient,
+        Self::StopIsBrutal,
+        Self::NobodyIsSignificant,
+        Self::TheDeadAreMissed,
+        Self::SupervisorsSurviveKills,
+        Self::DeathsDuringARestartAreMissed,
+        Self::OrphansDie,
+        Self::WhoStartsIsDeaf,
+    ];
+}
+
+/// What a child is sent.
+enum Request {
+    End(Why),
+    /// Ends as well, and nobody hears of it.
+    Slip(Why),
+    Look(oneshot::Sender<()>),
+}
+
+/// What children tell.
+#[derive(Default)]
+struct Diary {
+    starts: BTreeMap<Id, u8>,
+    pids: BTreeMap<Id, Pid>,
+    names: BTreeMap<Pid, Id>,
+    /// Whoever starts next by this id is held, and who is to be told.
+    hold: Option<(Id, oneshot::Sender<Held>)>,
+    events: Vec<String>,
+}
+
+/// A child that is held in its start, and how to let it go on.
+pub(crate) struct Held {
+    pub(crate) pid: Pid,
+    release: oneshot::Sender<()>,
+}
+
+/// What the processes of one script know in common.
+#[derive(Clone)]
+struct Garden {
+    bug: Option<TreeBug>,
+    diary: Arc<Mutex<Diary>>,
+}
+
+impl Garden {
+    fn has(&self, bug: TreeBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    fn supervisor(&self, root: &Root) -> Supervisor {
+        let intensity = u32::from(root.intensity) + u32::from(self.has(TreeBug::OneRestartTooMany));
+        let strategy = match root.strategy {
+            written::Strategy::OneForOne => Strategy::OneForOne,
+            written::Strategy::OneForAll => Strategy::OneForAll,
+            written::Strategy::RestForOne if self.has(TreeBug::RestIsAll) => Strategy::OneForAll,
+            written::Strategy::RestForOne => Strategy::RestForOne,
+            written::Strategy::Simple => {
+                return Supervisor::simple_one_for_one(self.template(&root.children[0])).intensity(intensity, PERIOD);
+            }
+        };
+        let auto = match root.auto {
+            Auto::Never => AutoShutdown::Never,
+            Auto::Any => AutoShutdown::AnySignificant,
+            Auto::All => AutoShutdown::AllSignificant,
+        };
+        let supervisor = Supervisor::new(strategy).intensity(intensity, PERIOD).auto_shutdown(auto);
+        root.children.iter().fold(supervisor, |supervisor, child| supervisor.child(self.child(child)))
+    }
+
+    fn child(&self, child: &Child) -> ChildSpec {
+        let (garden, id, kind) = (self.clone(), child.id, child.kind.clone());
+        let spec = if let Kind::Supervisor(root) = &child.kind {
+            ChildSpec::supervisor(id.to_string(), self.supervisor(root))
+        } else {
+            let body = move |ctx, starting| garden.clone().live(ctx, starting, id, kind.clone());
+            ChildSpec::acknowledged(id.to_string(), body)
+        };
+        self.like(spec, child)
+    }
+
+    fn template(&self, child: &Child) -> ChildSpec {
+        let (garden, kind) = (self.clone(), child.kind.clone());
+        let body = move |ctx, starting, id: Id| garden.clone().live(ctx, starting, id, kind.clone());
+        self.like(ChildSpec::acknowledged_template("template", body), child)
+    }
+
+    fn like(&self, spec: ChildSpec, child: &Child) -> ChildSpec {
+        let restart = match child.restart {
+            written::Restart::Transient if self.has(TreeBug::TransientIsPermanent) && !child.significant => {
+                Restart::Permanent
+            }
+            written::Restart::Temporary if self.has(TreeBug::TemporaryIsTransient) => Restart::Transient,
+            written::Restart::Permanent => Restart::Permanent,
+            written::Restart::Transient => Restart::Transient,
+            written::Restart::Temporary => Restart::Temporary,
+        };
+        let shutdown = match child.shutdown {
+            _ if self.has(TreeBug::StopIsBrutal) => Shutdown::BrutalKill,
+            written::Shutdown::Brutal => Shutdown::BrutalKill,
+            written::Shutdown::Soon => Shutdown::Timeout(Duration::from_millis(5)),
+            written::Shutdown::Infinity => Shutdown::Infinity,
+        };
+        let significant = child.significant && !self.has(TreeBug::NobodyIsSignificant);
+        spec.restart(restart).shutdown(shutdown).significant(significant)
+    }
+
+    /// The body of a child.
+    async fn live(self, ctx: Context, starting: Starting, id: Id, kind: Kind) -> ExitReason {
+        if !self.starts(&ctx, id, &kind) {
+            return starting.refuse(&ctx, ExitReason::other("failed"));
+        }
+        if let Some(go_on) = self.held(&ctx, id) {
+            // Whoever holds it may have gone.
+            drop(go_on.await);
+        }
+        ctx.trap_exits(matches!(kind, Kind::Traps | Kind::Stubborn));
+        starting.acknowledge();
+        loop {
+            match ctx.receive().await.downcast() {
+                Ok(Request::End(_)) if self.has(TreeBug::TheDeadAreMissed) => {}
+                Ok(Request::End(why)) => return reason(why),
+                Ok(Request::Slip(why)) => {
+                    ctx.parent().into_iter().for_each(|parent| ctx.unlink(parent));
+                    return reason(why);
+                }
+                Ok(Request::Look(give)) => drop(give.send(())),
+                Err(message) => {
+                    let Ok(Exit { reason, .. }) = message.downcast() else { continue };
+                    if self.has(TreeBug::OrphansDie) && reason == ExitReason::Killed {
+                        return reason;
+                    }
+                    if kind == Kind::Traps {
+                        self.diary.lock().unwrap().events.push(format!("-{id}.{reason}"));
+                        return reason;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a child waits for before it goes on, if it is to be held.
+    fn held(&self, ctx: &Context, id: Id) -> Option<oneshot::Receiver<()>> {
+        let mut diary = self.diary.lock().unwrap();
+        let (_, tell) = diary.hold.take_if(|hold| hold.0 == id)?;
+        diary.events.push(format!("={id}"));
+        let (release, go_on) = oneshot::channel();
+        tell.send(Held { pid: ctx.pid(), release }).ok()?;
+        Some(go_on)
+    }
+
+    /// Notes a start; false if it is one that fails.
+    fn starts(&self, ctx: &Context, id: Id, kind: &Kind) -> bool {
+        let mut diary = self.diary.lock().unwrap();
+        let start = diary.starts.entry(id).or_default();
+        *start += 1;
+        let start = *start;
+        if *kind == Kind::Fails(start) {
+            diary.events.push(format!("?{id}.{start}"));
+            return false;
+        }
+        diary.events.push(format!("+{id}.{start}"));
+        diary.pids.insert(id, ctx.pid());
+        diary.names.insert(ctx.pid(), id);
+        true
+    }
+}
+
+fn reason(why: Why) -> ExitReason {
+    match why {
+        Why::Normal => ExitReason::Normal,
+        Why::Shutdown => ExitReason::Shutdown,
+        Why::Kill | Why::Bad => ExitReason::other(why),
+    }
+}
+
+/// Starts a tree and does what the script says to it.
+pub(crate) struct Gardener {
+    garden: Garden,
+    root: Option<SupervisorRef>,
+    end: Option<Watch>,
+    /// Why the root has ended.
+    ended: Option<ExitReason>,
+    /// Events that were told.
+    told: usize,
+}
+
+impl Gardener {
+    fn new(bug: Option<TreeBug>) -> Self {
+        let garden = Garden { bug, diary: Arc::default() };
+        Self { garden, root: None, end: None, ended: None, told: 0 }
+    }
+
+    async fn act(&mut self, ctx: &Context, script: &TreeScript) -> String {
+        ctx.trap_exits(true);
+        let started = self.garden.supervisor(&script.root).start_link(ctx).await;
+        self.root = started.ok();
+        self.end = self.root.map(|root| ctx.runtime().watch(root.pid()));
+        let mut steps = vec![self.state(ctx, if self.root.is_some() { "ok" } else { "failed" }).await];
+        for deed in &script.deeds {
+            let result = self.execute(ctx, deed).await;
+            steps.push(self.state(ctx, result).await);
+        }
+        if let Some(root) = self.root {
+            ctx.exit(root.pid(), ExitReason::Killed);
+        }
+        for pid in self.pids() {
+            ctx.exit(pid, ExitReason::Killed);
+        }
+        steps.join(";")
+    }
+
+    fn pids(&self) -> Vec<Pid> {
+        self.garden.diary.lock().unwrap().names.keys().copied().collect()
+    }
+
+    fn child(&self, ctx: &Context, id: Id) -> Option<Pid> {
+        let pid = self.garden.diary.lock().unwrap().pids.get(&id).copied();
+        pid.filter(|pid| ctx.runtime().is_alive(*pid))
+    }
+
+    async fn supervisor(&self, ctx: &Context, own: written::Supervisor) -> Option<SupervisorRef> {
+        let root = self.root.filter(|root| ctx.runtime().is_alive(root.pid()))?;
+        let Some(id) = own else { return Some(root) };
+        let below = below(ctx, root).await.ok()?;
+        below.into_iter().find(|(name, _)| **name == id.to_string()).map(|(_, supervisor)| supervisor)
+    }
+
+    async fn execute(&mut self, ctx: &Context, deed: &Deed) -> &'static str {
+        let own = match deed {
+            Deed::ExitSupervisor(own, why) => return self.exit_supervisor(ctx, *own, *why).await,
+            Deed::During(id, why, deeds) => return self.during(ctx, *id, *why, deeds).await,
+            Deed::End(id, _) | Deed::Exit(id, _) => {
+                let Some(pid) = self.child(ctx, *id) else { return "nobody" };
+                match deed {
+                    Deed::Exit(_, Why::Kill) => ctx.exit(pid, ExitReason::Killed),
+                    Deed::Exit(_, why) => ctx.exit(pid, reason(*why)),
+                    Deed::End(_, why) => ctx.send(pid, Request::End(*why)).await,
+                    _ => unreachable!("it is one of both"),
+                }
+                return "ok";
+            }
+            Deed::Stop => {
+                let Some(root) = self.root else { return "nobody" };
+                ctx.exit(root.pid(), ExitReason::Shutdown);
+                return "ok";
+            }
+            Deed::TerminateOne(_, id) if self.child(ctx, *id).is_none() => return "nobody",
+            Deed::Start(own, _)
+            | Deed::StartOne(own, _)
+            | Deed::Terminate(own, _)
+            | Deed::TerminateOne(own, _)
+            | Deed::Restart(own, _)
+            | Deed::Delete(own, _) => *own,
+        };
+        let Some(supervisor) = self.supervisor(ctx, own).await else { return "nobody" };
+        self.ask(ctx, supervisor, deed).await
+    }
+
+    async fn ask(&self, ctx: &Context, supervisor: SupervisorRef, deed: &Deed) -> &'static str {
+        match deed {
+            Deed::Start(_, child) => started(&supervisor.start_child(ctx, self.garden.child(child)).await),
+            Deed::StartOne(_, id) => started(&supervisor.start_one(ctx, *id).await),
+            Deed::Terminate(_, id) => done(&supervisor.terminate_child(ctx, &*id.to_string()).await),
+            Deed::TerminateOne(_, id) => match self.child(ctx, *id) {
+                Some(pid) => done(&supervisor.terminate_child(ctx, pid).await),
+                None => "nobody",
+            },
+            Deed::Restart(_, id) => done(&supervisor.restart_child(ctx, &*id.to_string()).await),
+            Deed::Delete(_, id) => done(&supervisor.delete_child(ctx, &*id.to_string()).await),
+            Deed::End(..) | Deed::Exit(..) | Deed::ExitSupervisor(..) | Deed::During(..) | Deed::Stop => {
+                unreachable!("no supervisor is asked")
+            }
+        }
+    }
+
+    /// How the tree is once nothing moves any more.
+    async fn state(&mut self, ctx: &Context, result: &str) -> String {
+        let picture = self.settle(ctx).await;
+        let diary = self.garden.diary.lock().unwrap();
+        let events = diary.events[self.told..].join(",");
+        self.told = diary.events.len();
+        format!("{result} {picture} {events}")
+    }
+
+    /// Looks until nothing moves any more.
+    async fn settle(&mut self, ctx: &Context) -> String {
+        let mut before = (String::new(), 0);
+        let mut alike = 0;
+        // A supervisor that is about to end may be seen so many times before a slow machine comes to its end.
+        while alike < if before.0 == MOVING { ALIKE * 1_000 } else { ALIKE } {
+            for pid in self.pids() {
+                look_at(ctx, pid).await;
+            }
+            let now = (self.picture(ctx).await, self.garden.diary.lock().unwrap().events.len());
+            alike = if now == before { alike + 1 } else { 0 };
+            before = now;
+        }
+        before.0
+    }
+
+    async fn picture(&mut self, ctx: &Context) -> String {
+        let Some(root) = self.root else { return "-".to_owned() };
+        match self.look(ctx, root).await {
+            Ok(picture) => picture,
+            Err(_) if ctx.runtime().is_alive(root.pid()) => MOVING.to_owned(),
+            Err(_) => {
+                if let Some(end) = self.end.take() {
+                    self.ended = Some(end.await);
+                }
+                format!("!{}", self.ended.as_ref().unwrap())
+            }
+        }
+    }
+
+    async fn look(&self, ctx: &Context, root: SupervisorRef) -> Result<String, CallError> {
+        let children = root.which_children(ctx).await?;
+        let mut picture = vec![format!("s{}", self.family(ctx, root, &children).await?)];
+        for (id, supervisor) in below(ctx, root).await? {
+            let own = supervisor.which_children(ctx).await?;
+            picture.push(format!("{id}{}", self.family(ctx, supervisor, &own).await?));
+        }
+        Ok(picture.join(" "))
+    }
+
+    async fn family(
+        &self,
+        ctx: &Context,
+        supervisor: SupervisorRef,
+        children: &[ChildInfo],
+    ) -> Result<String, CallError> {
+        let counts = supervisor.count_children(ctx).await?;
+        let dynamic = children.iter().all(|child| &*child.id == "template");
+        let mut names: Vec<String> = children.iter().map(|child| self.name(child)).collect();
+        if dynamic {
+            names.sort();
+        }
+        let numbers = [counts.active, counts.supervisors, counts.workers];
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        Ok(format!("[{}]{}", names.join(","), numbers.join(".")))
+    }
+
+    fn name(&self, child: &ChildInfo) -> String {
+        match (&*child.id, &child.state) {
+            ("template", ChildState::Running(pid)) => format!("{}+", self.garden.diary.lock().unwrap().names[pid]),
+            ("template", _) => "~".to_owned(),
+            (id, ChildState::Running(_)) => format!("{id}+"),
+            (id, ChildState::Ended) => format!("{id}-"),
+            (id, ChildState::Restarting { .. }) => format!("{id}~"),
+        }
+    }
+}
+
+/// Waits until a child has done what it was told before, or has ended.
+async fn look_at(ctx: &Context, pid: Pid) {
+    let (give, take) = oneshot::channel();
+    let end = ctx.runtime().watch(pid);
+    ctx.send(pid, Request::Look(give)).await;
+    if take.await.is_err() {
+        end.await;
+    }
+}
+
+/// The supervisors below one, each before those below itself.
+async fn below(ctx: &Context, root: SupervisorRef) -> Result<Vec<(Arc<str>, SupervisorRef)>, CallError> {
+    let mut all = Vec::new();
+    let mut next = vec![(Arc::from("s"), root)];
+    while let Some((id, above)) = next.pop() {
+        let children = above.which_children(ctx).await?;
+        all.push((id, above));
+        next.extend(children.iter().rev().filter_map(|child| Some((Arc::clone(&child.id), supervisor(child)?))));
+    }
+    all.remove(0);
+    Ok(all)
+}
+
+fn supervisor(child: &ChildInfo) -> Option<SupervisorRef> {
+    match (child.child_type, child.state) {
+        (ChildType::Supervisor, ChildState::Running(pid)) => Some(SupervisorRef::of(pid)),
+        _ => None,
+    }
+}
+
+fn started(started: &Result<Pid, StartChildError>) -> &'static str {
+    match started {
+        Ok(_) => "ok",
+        Err(StartChildError::AlreadyStarted(_)) => "already_started",
+        Err(StartChildError::AlreadyPresent) => "already_present",
+        Err(StartChildError::Call(_)) => "gone",
+        Err(_) => "failed",
+    }
+}
+
+fn done<T>(done: &Result<T, OrderError>) -> &'static str {
+    match done {
+        Ok(_) => "ok",
+        Err(OrderError::NotFound) => "not_found",
+        Err(OrderError::Running) => "running",
+        Err(OrderError::Restarting) => "restarting",
+        Err(OrderError::Dynamic) => "simple_one_for_one",
+        Err(OrderError::Init(_)) => "failed",
+        Err(OrderError::Call(_)) => "gone",
+    }
+}

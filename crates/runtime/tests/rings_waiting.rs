@@ -1,0 +1,99 @@
+//! A writer that waits hears of the room that it needs, whatever else readers do or leave.
+
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use rusm_runtime::ring::{Builder, Flush, Policy, Writer};
+use rusm_runtime::{Config, Handle, Runtime};
+
+const LONG: Duration = Duration::from_mins(2);
+const CAPACITY: usize = 8;
+
+fn runtime() -> Runtime {
+    Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("the schedulers start")
+}
+
+/// A process that writes one item more than fit, and who hears when it has.
+fn writes_one_more(runtime: &Handle, mut writer: Writer<u64>) -> Receiver<()> {
+    let (tell, told) = mpsc::channel();
+    let body = move |_| async move {
+        writer.push(CAPACITY as u64).await;
+        tell.send(())
+    };
+    runtime.spawn(body).expect("there is room");
+    told
+}
+
+#[test]
+fn one_that_rests_and_is_not_in_the_way_is_not_waited_for() {
+    let runtime = runtime();
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let (mut rests, mut reads) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
+    assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
+    let (tell, told) = mpsc::channel();
+    let body = move |ctx: rusm_runtime::Context| async move {
+        rests.read(&mut [0]).await.expect("there are items");
+        tell.send(()).expect("the test waits");
+        // It holds its seat, and waits for something else.
+        ctx.receive().await;
+        drop(rests);
+    };
+    runtime.spawn(body).expect("there is room");
+    told.recv_timeout(LONG).expect("it reads");
+
+    let written = writes_one_more(&runtime, writer);
+    let body = move |_| async move { while reads.read(&mut [0; CAPACITY]).await.is_ok() {} };
+    runtime.spawn(body).expect("there is room");
+
+    assert_eq!(written.recv_timeout(LONG), Ok(()));
+}
+
+#[test]
+fn a_reader_that_waits_for_something_else_after_one_item_has_given_it_back() {
+    for flush in [Flush::Turn, Flush::Eager] {
+        let runtime = runtime();
+        let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+        let mut reader = subscriber.join().expect("a seat");
+        assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
+        reader.set_flush(flush);
+
+        let written = writes_one_more(&runtime, writer);
+        let body = move |ctx: rusm_runtime::Context| async move {
+            reader.read(&mut [0]).await.expect("there are items");
+            ctx.receive().await;
+            drop(reader);
+        };
+        runtime.spawn(body).expect("there is room");
+
+        assert_eq!(written.recv_timeout(LONG), Ok(()), "{flush:?}");
+    }
+}
+
+#[test]
+fn outside_of_processes_each_read_is_heard_of_at_once() {
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let mut reader = subscriber.join().expect("a seat");
+    assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
+
+    let thread = std::thread::spawn(move || {
+        writer.blocking_write(&[CAPACITY as u64]);
+        writer
+    });
+    assert_eq!(reader.try_read(&mut [0]), Ok(1));
+
+    drop(thread.join().expect("there is room for it"));
+}
+
+#[test]
+fn a_look_that_is_never_given_back_leaves_the_reader_where_it_was() {
+    let (mut writer, subscriber) =
+        Builder::new(CAPACITY).policy(Policy::Lossy).build::<u64>().expect("the numbers are right");
+    let mut reader = subscriber.join().expect("a seat");
+    assert_eq!(writer.try_write(&[1, 2, 3]), 3);
+
+    std::mem::forget(reader.try_peek().expect("there are items"));
+
+    assert_eq!((reader.try_next(), reader.try_next()), (Ok(1), Ok(2)));
+    assert_eq!(reader.try_peek().map(|peek| peek.len()), Ok(1));
+    assert_eq!(reader.stats().missed, 0);
+}

@@ -1,0 +1,239 @@
+//! What is left after a crash: of the node, by `kill -9`, and of the whole machine, by a power cut.
+//!
+//! A killed process leaves the page cache, so it shows whether commits are whole; a disk that forgets what was not synced
+//! shows whether acknowledgements came too early.
+
+#![cfg(feature = "store")]
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+
+#[path = "store/disk.rs"]
+mod disk;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use disk::Disk;
+use rusm_runtime::store::{Bucket, Durability, Store, StoreConfig, StoreError};
+
+/// Where the child writes, which is no child without it.
+const CHILD_PATH: &str = "RUSM_STORE_CHILD_PATH";
+/// How often the child is killed; 30 times by default.
+const KILLS: &str = "RUSM_STORE_KILLS";
+/// How often the power is cut; 60 times by default.
+const CUTS: &str = "RUSM_STORE_CUTS";
+
+/// Every tenth write of the eventual writer is durable at once.
+const PERIOD: u64 = 10;
+
+fn times(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// The next of a sequence that looks like chance and is the same every time.
+fn chance(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// What a writer does with its next number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A key, durable.
+    Put,
+    /// The same key in two buckets, in one transaction, durable.
+    Pair,
+    /// A key, durable in time; every tenth at once.
+    Eventual,
+}
+
+const KINDS: [Kind; 3] = [Kind::Put, Kind::Pair, Kind::Eventual];
+
+impl Kind {
+    fn buckets(self, store: &Store) -> (Bucket, Bucket) {
+        let names = match self {
+            Self::Put => ("put", "put"),
+            Self::Pair => ("left", "right"),
+            Self::Eventual => ("eventual", "eventual"),
+        };
+        (store.bucket(names.0).unwrap(), store.bucket(names.1).unwrap())
+    }
+
+    fn write(self, store: &Store, number: u64) -> Result<(), StoreError> {
+        let (left, right) = self.buckets(store);
+        let (key, value) = (number.to_be_bytes(), vec![number as u8; 100 + number as usize % 400]);
+        match self {
+            Self::Put => left.put(key, value).wait(),
+            Self::Pair => store
+                .transaction(move |tx| {
+                    tx.put(&left, key, value.clone())?;
+                    tx.put(&right, key, value)
+                })
+                .wait(),
+            Self::Eventual => {
+                let is_durable = number % PERIOD == PERIOD - 1;
+                let durability = if is_durable { Durability::Immediate } else { Durability::Eventual };
+                left.put(key, value).durability(durability).wait()
+            }
+        }
+    }
+
+    /// Of so many acknowledged writes, how many must be there.
+    const fn safe(self, acknowledged: u64) -> u64 {
+        match self {
+            Self::Put | Self::Pair => acknowledged,
+            Self::Eventual => acknowledged / PERIOD * PERIOD,
+        }
+    }
+}
+
+/// The numbers in a bucket, which are those from 0 on without a hole.
+fn count(bucket: &Bucket) -> u64 {
+    let (mut next, mut after) = (0_u64, bytes::Bytes::new());
+    loop {
+        let page = bucket.scan("", &after, 1000).wait().unwrap();
+        for row in page.rows {
+            assert_eq!(row.key, next.to_be_bytes()[..], "{}: a hole", bucket.name());
+            assert_eq!(row.value.len(), 100 + next as usize % 400);
+            assert!(row.value.iter().all(|byte| *byte == next as u8), "{}: {next} is torn", bucket.name());
+            next += 1;
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return next,
+        }
+    }
+}
+
+/// What is there of each kind, after a crash before which so much was acknowledged.
+fn check(store: &Store, acknowledged: &BTreeMap<Kind, u64>, when: &str) -> BTreeMap<Kind, u64> {
+    let found = |kind: Kind| {
+        let (left, right) = kind.buckets(store);
+        let found = count(&left);
+        assert_eq!(found, count(&right), "{when}: half a transaction");
+        let acknowledged = acknowledged.get(&kind).copied().unwrap_or(0);
+        assert!(found >= kind.safe(acknowledged), "{when}: {kind:?} has {found} of {acknowledged} acknowledged");
+        (kind, found)
+    };
+    let found = KINDS.map(found).into();
+    for bucket in store.report().buckets {
+        assert_eq!(bucket.keys, count(&store.bucket(&bucket.name).unwrap()), "{when}: keys of {}", bucket.name);
+    }
+    found
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_kill_9() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("killed.redb");
+    let (mut seed, mut acknowledged) = (9, BTreeMap::new());
+
+    for round in 0..times(KILLS, 30) {
+        let child = kill_after(&path, 1 + chance(&mut seed) % 200);
+        for (kind, count) in child {
+            acknowledged.insert(kind, count);
+        }
+        let store = Store::open(&path, StoreConfig::default()).unwrap();
+        let found = check(&store, &acknowledged, &format!("after kill {round}"));
+        acknowledged = found;
+    }
+
+    assert!(acknowledged.values().all(|count| *count > 0), "{acknowledged:?}");
+}
+
+/// Lets a child write until it has acknowledged so many, and kills it; how many of each kind there are for all it said.
+fn kill_after(path: &Path, lines: u64) -> BTreeMap<Kind, u64> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_child_writes_until_it_is_killed", "--nocapture"])
+        .env(CHILD_PATH, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut acknowledged, mut heard) = (BTreeMap::new(), 0);
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        // The last line may be cut off.
+        let line = line.unwrap();
+        let mut words = line.split(' ');
+        let (Some("ack"), Some(kind), Some(number), Some(".")) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let kind = KINDS[kind.parse::<usize>().unwrap()];
+        acknowledged.insert(kind, number.parse::<u64>().unwrap() + 1);
+        heard += 1;
+        if heard == lines {
+            // SIGKILL; what is in the pipe already still counts.
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(heard >= lines, "the child ended by itself after {heard} lines");
+    acknowledged
+}
+
+#[test]
+fn a_child_writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD_PATH) else { return };
+    let store = Store::open(path, StoreConfig::default()).unwrap();
+    std::thread::scope(|scope| {
+        for (place, kind) in KINDS.into_iter().enumerate() {
+            let store = &store;
+            scope.spawn(move || {
+                for number in count(&kind.buckets(store).0).. {
+                    kind.write(store, number).unwrap();
+                    let line = format!("ack {place} {number} .\n");
+                    // In one piece, and not through the harness's buffer.
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_power_cut() {
+    for round in 0..times(CUTS, 60) {
+        let mut seed = round;
+        let disk = Disk::default();
+        let mut acknowledged = BTreeMap::new();
+        let (mut disk, cuts) = (disk, 1 + chance(&mut seed) % 3);
+        for cut in 0..cuts {
+            let again = disk.clone();
+            let store = Store::open_on("a disk in memory", move || Ok(again.clone()), StoreConfig::default()).unwrap();
+            let when = format!("round {round}, after cut {cut}");
+            acknowledged = check(&store, &acknowledged, &when);
+            disk.die_after(chance(&mut seed) % 2000);
+            write_until_it_fails(&store, &mut acknowledged);
+            store.close();
+            // From all that was not synced to nothing of it, and everything between.
+            let share = [0, 10, 50, 90, 100][(chance(&mut seed) % 5) as usize];
+            disk = disk.cut(|| chance(&mut seed) % 100 < share);
+        }
+
+        let store = Store::open_on("the same disk", move || Ok(disk.clone()), StoreConfig::default()).unwrap();
+        let found = check(&store, &acknowledged, &format!("round {round}, at the end"));
+        for (kind, count) in found {
+            kind.write(&store, count).unwrap();
+        }
+    }
+}
+
+/// Writes of every kind side by side.
+fn write_until_it_fails(store: &Store, acknowledged: &mut BTreeMap<Kind, u64>) {
+    let counts = Mutex::new(acknowledged);
+    std::thread::scope(|scope| {
+        for kind in KINDS {
+            let counts = &counts;
+            scope.spawn(move || {
+                let first = counts.lock().unwrap().get(&kind).copied().unwrap_or(0);
+                let failed = (first..u64::MAX).find(|number| kind.write(store, *number).is_err());
+                counts.lock().unwrap().insert(kind, failed.unwrap());
+            });
+        }
+    });
+}

@@ -1,0 +1,11 @@
+//! Supervisors: sentences 17 to 23 of `docs/semantics.md`, by their numbers, what hostile children do to them, and
+//! the tree that observers see.
+
+mod hostile;
+mod losses;
+mod requests;
+mod restarts;
+mod starts;
+mod stops;
+mod tree;
+mod world;

@@ -1,0 +1,79 @@
+//! Timers leave no memory behind, and no thread comes before the first; alone in its file, because the allocator and the
+//! kernel count for all of a program's tests.
+
+#![expect(unsafe_code, reason = "an allocator that counts hands every call on to the system's")]
+
+#[path = "common/eventually.rs"]
+mod eventually;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use eventually::eventually;
+use rusm_runtime::{Config, ExitReason, Runtime, observe};
+
+struct Counting;
+
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size().cast_signed() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size().cast_signed() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Far less than one byte for each of the timers.
+const SLACK_BYTES: i64 = 256 * 1024;
+
+/// Threads that fire timers.
+fn timer_threads() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "rusm-timers").count()
+}
+
+#[test]
+fn a_million_timers_set_and_cancelled_leave_memory_flat() {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    assert_eq!(timer_threads(), 0, "nothing runs for timers before there is one");
+    let process = runtime
+        .spawn(|ctx| async move {
+            let mut flat = None;
+            for round in 0..5 {
+                let far = Duration::from_hours(1);
+                let timers: Vec<_> = (0..200_000_u64)
+                    .map(|number| {
+                        ctx.send_after(ctx.pid(), far + Duration::from_micros(number * 7919 % 1_000_000), round)
+                    })
+                    .collect();
+                for timer in timers {
+                    assert!(ctx.cancel(timer).is_some());
+                }
+                let live = LIVE.load(Ordering::Relaxed);
+                let before = *flat.get_or_insert(live);
+                assert!(live < before + SLACK_BYTES, "round {round}: {before} -> {live} bytes");
+            }
+        })
+        .unwrap();
+
+    assert_eq!(runtime.watch(process).wait(), ExitReason::Normal);
+    assert_eq!(observe::timers(&runtime).pending, 0);
+    if cfg!(target_os = "linux") {
+        assert_eq!(timer_threads(), 1);
+        drop(runtime);
+        eventually("its thread is gone", || timer_threads() == 0);
+    }
+}

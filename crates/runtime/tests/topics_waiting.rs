@@ -1,0 +1,189 @@
+//! Threads that wait at a topic hear of room as soon as there is some, and of the end of the runtime.
+
+#[path = "common/eventually.rs"]
+mod eventually;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use eventually::eventually;
+use rusm_runtime::topic::{
+    AckStatus, Message, Overflow, PublishError, PublisherConfig, SubscriptionConfig, Topic, TopicConfig, Unread,
+};
+use rusm_runtime::{Config, Handle, Runtime};
+
+const MESSAGES: u64 = 16;
+
+/// A runtime with a topic of 16 messages, in segments of two.
+fn small_topic() -> (Runtime, Topic) {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::Forget };
+    let topic = runtime.topics().create_with("small", config).expect("a new name");
+    (runtime, topic)
+}
+
+fn fill(topic: &Topic) {
+    while topic.try_publish(Message::new("x")).is_ok() {}
+    assert_eq!(topic.published(), MESSAGES);
+}
+
+#[test]
+fn who_waits_for_room_comes_in_when_some_is_free_though_half_of_the_topic_never_is() {
+    let (_runtime, topic) = small_topic();
+    let mut reader = topic.subscribe(Overflow::Block);
+    fill(&topic);
+    let waits = || {
+        let topic = topic.clone();
+        std::thread::spawn(move || topic.blocking_publish(Message::new("waits")))
+    };
+    let waiting = [waits(), waits()];
+    eventually("both wait", || topic.view(0).publishers_waiting == 2);
+
+    // The reader leaves a segment for each of them.
+    for (came_in, read) in [(1, 3), (2, 2)] {
+        for _ in 0..read {
+            reader.blocking_next().expect("there is more");
+        }
+        eventually("one comes in", || topic.published() >= MESSAGES + came_in);
+    }
+
+    for thread in waiting {
+        assert_eq!(thread.join().expect("no panic"), Ok(()));
+    }
+}
+
+#[test]
+fn threads_that_wait_at_a_topic_hear_that_the_runtime_has_ended() {
+    let (runtime, full) = small_topic();
+    let _reader = full.subscribe(Overflow::Block);
+    fill(&full);
+    let empty = runtime.topics().create("empty").expect("a new name");
+    let mut subscriber = empty.subscribe(Overflow::Block);
+    let subscription = empty.create_subscription("workers", SubscriptionConfig::default()).expect("a new name");
+    let mut consumer = subscription.consumer();
+
+    let publishes = {
+        let full = full.clone();
+        std::thread::spawn(move || full.blocking_publish(Message::new("waits")))
+    };
+    let reads = std::thread::spawn(move || subscriber.blocking_next().is_err());
+    let works = std::thread::spawn(move || consumer.blocking_next().is_err());
+    eventually("the publisher waits", || full.view(0).publishers_waiting == 1);
+    drop(subscription);
+    drop(runtime);
+
+    let error = publishes.join().expect("no panic").expect_err("nobody will read it");
+    assert!(matches!(error, PublishError::Closed { .. }), "{error}");
+    assert!(reads.join().expect("no panic"), "nothing will come");
+    assert!(works.join().expect("no panic"), "nothing will come");
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Woken {
+    /// Polls once; whether it waits now.
+    fn waits<F: Future + Unpin>(self: &Arc<Self>, future: &mut F) -> bool {
+        let waker = Waker::from(Arc::clone(self));
+        Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending()
+    }
+
+    fn times(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_consumer_waits_on_when_another_takes_what_came() {
+    let (_runtime, topic) = small_topic();
+    let config = SubscriptionConfig { outstanding_max: 1, ..SubscriptionConfig::default() };
+    let subscription = topic.create_subscription("orders", config).expect("a new name");
+    let (mut one, mut other) = (subscription.consumer(), subscription.consumer());
+    topic.try_publish(Message::new("0")).expect("there is room");
+    let first = one.try_next().expect("it is open").expect("it is there");
+    let woken = Arc::new(Woken::default());
+    let mut next = Box::pin(one.next());
+    assert!(woken.waits(&mut next), "it has a message already");
+
+    topic.try_publish(Message::new("1")).expect("there is room");
+    let second = other.try_next().expect("it is open").expect("it is there");
+    assert_eq!((subscription.ack(second.id), subscription.ack(first.id)), (AckStatus::Done, AckStatus::Done));
+    drop(other);
+    topic.try_publish(Message::new("2")).expect("there is room");
+
+    eventually("it hears of the next", || woken.times() > 0);
+}
+
+#[test]
+fn room_is_not_lost_with_a_publisher_that_gives_up() {
+    let (_runtime, topic) = small_topic();
+    let mut reader = topic.subscribe(Overflow::Block);
+    fill(&topic);
+    let wakers = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+    let mut first = Box::pin(topic.publish(Message::new("first")));
+    let mut second = Box::pin(topic.publish(Message::new("second")));
+    assert!(wakers[0].waits(&mut first) && wakers[1].waits(&mut second));
+    for _ in 0..3 {
+        reader.blocking_next().expect("there is more");
+    }
+    assert_eq!((wakers[0].times(), wakers[1].times()), (1, 0));
+
+    drop(first);
+
+    assert_eq!(wakers[1].times(), 1);
+}
+
+#[test]
+fn who_waits_for_the_first_subscriber_comes_in_if_that_one_may_miss_messages() {
+    let (runtime, _topic) = small_topic();
+    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::KeepAll };
+    let topic = runtime.topics().create_with("all", config).expect("a new name");
+    fill(&topic);
+    let woken = Arc::new(Woken::default());
+    let mut waits = Box::pin(topic.publish(Message::new("waits")));
+    assert!(woken.waits(&mut waits));
+
+    let reader = topic.subscribe_oldest(Overflow::DropOldest { capacity: 100 });
+
+    assert_eq!(woken.times(), 1);
+    drop(reader);
+}
+
+#[test]
+fn the_end_of_the_runtime_is_heard_of_while_somebody_has_a_handle() {
+    let (runtime, topic) = small_topic();
+    let handle = Handle::clone(&runtime);
+    let mut reader = topic.subscribe(Overflow::Block);
+    let reads = std::thread::spawn(move || {
+        let ended = reader.blocking_next().is_err();
+        drop(handle);
+        ended
+    });
+
+    drop(runtime);
+
+    assert!(reads.join().expect("no panic"));
+}
+
+#[test]
+fn a_publisher_that_waits_for_room_hears_of_the_end_of_the_runtime() {
+    let (runtime, topic) = small_topic();
+    let _reader = topic.subscribe(Overflow::Block);
+    fill(&topic);
+    let publisher = topic.publisher(PublisherConfig::default()).expect("the numbers are right");
+    publisher.blocking_publish(Message::new("waits")).expect("it is gathered");
+    let flushes = std::thread::spawn(move || publisher.blocking_flush().is_err());
+    eventually("it waits", || topic.view(0).publishers_waiting == 1);
+
+    drop(runtime);
+
+    assert!(flushes.join().expect("no panic"));
+}

@@ -1,0 +1,151 @@
+//! Messages and calls between native processes and guests.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::wasm::Guest;
+use rusm_runtime::{CallError, TaggedBytes};
+
+use crate::guests::{Node, echo, number, raw};
+
+const LONG: Duration = Duration::from_mins(1);
+
+#[test]
+fn bytes_come_back_whole_and_with_their_tag() {
+    let node = Node::small();
+    let echo = node.load("echo", &echo());
+    let echo = node.spawn(&echo, &Guest::default());
+
+    let answers = node.inside(move |_, ctx| async move {
+        let mut long = number(ctx.pid()).to_le_bytes().to_vec();
+        long.resize(40_000, 7);
+        let short = Bytes::from(long[..8].to_vec());
+        ctx.send(echo, short.clone()).await;
+        ctx.send(echo, TaggedBytes { tag: u64::MAX, body: Bytes::from(long.clone()) }).await;
+        let first = ctx.receive_of::<Bytes>().await;
+        let second = ctx.receive_of::<TaggedBytes>().await;
+        (first == short, second.tag, second.body == long)
+    });
+
+    assert_eq!(answers, (true, u64::MAX, true));
+}
+
+#[test]
+fn a_native_process_calls_a_guest_and_hears_of_its_end() {
+    let node = Node::small();
+    let echo = node.load("echo", &echo());
+    let once = node.load("once", &raw("", "(drop (call $receive (i64.const -1)))"));
+    let (echo, once) = (node.spawn(&echo, &Guest::default()), node.spawn(&once, &Guest::default()));
+
+    let (answer, ended, gone) = node.inside(move |_, ctx| async move {
+        let answer: Result<Bytes, _> = ctx.call(echo, Bytes::from_static(b"as it was"), LONG).await;
+        let ended: Result<Bytes, _> = ctx.call(once, TaggedBytes::default(), LONG).await;
+        let gone: Result<Bytes, _> = ctx.call(once, Bytes::new(), LONG).await;
+        (answer, ended, gone)
+    });
+
+    assert_eq!(answer, Ok(Bytes::from_static(b"as it was")));
+    assert!(matches!(ended, Err(CallError::Ended { .. })), "{ended:?}");
+    assert!(matches!(gone, Err(CallError::NoProcess { .. })), "{gone:?}");
+}
+
+#[test]
+fn a_guest_calls_a_native_process_and_another_guest() {
+    let node = Node::small();
+    // The first message says whom to call; the reply, with the status before it, goes to whom the second one says.
+    let caller = raw(
+        "",
+        r"(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 16) (i32.const 0)))
+        (i32.store (i32.const 100) (call $call (i64.load (i32.const 0)) (i64.const 5) (i32.const 8) (i32.const 8) (i64.const 60000)))
+        (local.set $n (call $item_read (i32.const 104) (i32.const 100) (i32.const 0)))
+        (drop (call $send (i64.load (i32.const 8)) (i64.const 0) (i32.const 100) (i32.add (i32.const 4) (local.get $n))))",
+    );
+    let (caller, echo) = (node.load("caller", &caller), node.load("echo", &echo()));
+    let echo = node.spawn(&echo, &Guest::default());
+
+    let (by_guest, by_native) = node.inside(move |wasm, ctx| async move {
+        let own = number(ctx.pid());
+        let message = |callee: i64| Bytes::from([callee.to_le_bytes(), own.to_le_bytes()].concat());
+        let (first, _) = wasm.spawn_from(&ctx, &caller, &Guest::default()).unwrap();
+        ctx.send(first, message(number(echo))).await;
+        let by_guest = ctx.receive_of::<Bytes>().await;
+        let (second, _) = wasm.spawn_from(&ctx, &caller, &Guest::default()).unwrap();
+        ctx.send(second, message(own)).await;
+        let request = ctx.receive_of::<rusm_runtime::Request<TaggedBytes, Bytes>>().await;
+        assert_eq!((request.request.tag, &request.request.body[..]), (5, &own.to_le_bytes()[..]));
+        assert!(request.reply.send(&ctx, Bytes::from_static(b"native")).is_none());
+        (by_guest, ctx.receive_of::<Bytes>().await)
+    });
+
+    assert_eq!((by_guest.len(), &by_guest[..4]), (12, &[0; 4][..]));
+    assert_eq!(&by_native[..], b"\0\0\0\0native");
+}
+
+#[test]
+fn a_guest_selects_by_tag_and_the_others_keep_their_order() {
+    let node = Node::small();
+    // Takes 9 first, then all in their order; tells the tags to whom the message with tag 9 says.
+    let picky = raw(
+        "(local $i i32)",
+        r"(drop (call $receive_tagged (i64.const 9) (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (local.set $i (i32.const 8))
+        (loop $again
+            (if (call $receive (i64.const 0)) (then
+                (i32.store8 (local.get $i) (i32.wrap_i64 (call $item_tag)))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br $again))))
+        (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 8) (i32.sub (local.get $i) (i32.const 8))))",
+    );
+    let picky = node.load("picky", &picky);
+    let picky = node.spawn(&picky, &Guest::default());
+
+    let order = node.inside(move |_, ctx| async move {
+        for tag in [1, 2, 9, 3] {
+            let body = Bytes::copy_from_slice(&number(ctx.pid()).to_le_bytes());
+            ctx.send(picky, TaggedBytes { tag, body }).await;
+        }
+        ctx.receive_of::<Bytes>().await
+    });
+
+    assert_eq!(&order[..2], &[1, 2]);
+    assert!(order[2..].is_empty() || order[2..] == [3], "{order:?}");
+}
+
+#[test]
+fn what_is_no_bytes_is_named_and_not_lost() {
+    let node = Node::small();
+    let curious = raw(
+        "",
+        r"(if (i32.ne (call $receive (i64.const -1)) (i32.const 6)) (then unreachable))
+        (drop (call $item_read (i32.const 0) (i32.const 100) (i32.const 0)))
+        (drop (call $exit (call $self) (i32.const 4) (i32.const 0) (call $item_len)))",
+    );
+    let curious = node.load("curious", &curious);
+    let pid = node.spawn(&curious, &Guest::default());
+    let watch = node.runtime.watch(pid);
+
+    node.runtime.try_send(pid, 42_u16).unwrap();
+
+    assert_eq!(watch.wait().to_string(), "u16");
+}
+
+#[test]
+fn arguments_arrive_and_a_label_is_shown() {
+    let node = Node::small();
+    let named = raw(
+        "",
+        r"(if (i32.ne (call $arg_count) (i32.const 2)) (then unreachable))
+        (drop (call $arg_read (i32.const 1) (i32.const 0) (i32.const 100)))
+        (call $label (i32.const 0) (call $arg_len (i32.const 1)))
+        (drop (call $receive (i64.const -1)))",
+    );
+    let named = node.load("named", &named);
+
+    let pid = node.spawn(&named, &Guest::default().args(["one", "zwei"]));
+
+    node.until("the label is there", |node| {
+        rusm_runtime::observe::process(&node.runtime, pid).is_some_and(|seen| seen.label.as_deref() == Some("zwei"))
+    });
+}

@@ -1,0 +1,24 @@
+//! The way to a node: finding it, opening the WebSocket, keeping it open, and trusting nothing that comes out of it.
+//!
+//! ```text
+//!   target ──▶ endpoint ──▶ dial ──▶ serve ──▶ sanitise ──▶ inbox ──▶ Msg
+//!                            ▲         │ lost
+//!                            └─ back-off, 0.25 s doubling to 1 s, over a network to 4 s
+//! ```
+
+mod dial;
+mod discover;
+mod inbox;
+mod keeper;
+pub(crate) mod sanitise;
+mod target;
+
+pub use discover::Discovery;
+pub use target::{Target, TargetError};
+
+pub(crate) use dial::{Dialer, Socket};
+pub(crate) use inbox::Inbox;
+pub(crate) use keeper::{Outgoing, keep};
+
+#[cfg(test)]
+mod tests;

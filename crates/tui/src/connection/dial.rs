@@ -1,0 +1,166 @@
+//! Opening the WebSocket, with every limit set and every refusal explained.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, SUBPROTOCOL};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Error as WsError;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+use super::discover::Endpoint;
+use crate::connection::{Discovery, Target, sanitise};
+use crate::exit::Error as ExitError;
+
+/// Bytes that may wait to be written; commands are small.
+const WRITE_BUFFER_MAX: usize = 256 * 1024;
+
+/// The longest token file.
+const TOKEN_MAX: usize = 4096;
+
+/// A byte stream of either kind.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// An open connection.
+pub(crate) type Socket = WebSocketStream<Box<dyn Duplex>>;
+
+/// Why no connection came about.
+#[derive(Debug, Error)]
+pub(crate) enum DialError {
+    /// The target could not be found or understood, or the token not read.
+    #[error("{0}")]
+    Target(#[from] ExitError),
+    /// Nobody answers.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The node answered, and refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<DialError> for ExitError {
+    fn from(error: DialError) -> Self {
+        match error {
+            DialError::Target(error) => error,
+            DialError::Unreachable(line) => Self::Connect(line),
+            DialError::Refused(line) => Self::Refused(line),
+        }
+    }
+}
+
+/// Opens connections to one target, again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    pub(crate) target: Target,
+    pub(crate) discovery: Discovery,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) timeout: Duration,
+}
+
+impl Dialer {
+    /// Opens a connection.
+    pub(crate) async fn dial(&self) -> Result<Socket, DialError> {
+        let endpoint = self.discovery.resolve(&self.target).await?;
+        let attempt = self.open(&endpoint);
+        tokio::time::timeout(self.timeout, attempt).await.unwrap_or_else(|_elapsed| {
+            let seconds = self.timeout.as_secs_f64();
+            Err(DialError::Unreachable(format!("{endpoint} does not answer within {seconds} s")))
+        })
+    }
+
+    async fn open(&self, endpoint: &Endpoint) -> Result<Socket, DialError> {
+        let not_connected = |error: io::Error| explain(&error, endpoint);
+        let (stream, request, token_file): (Box<dyn Duplex>, Request, Option<PathBuf>) = match endpoint {
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(not_connected)?;
+                (Box::new(stream), request("ws://localhost/")?, None)
+            }
+            Endpoint::Tcp { host, port } => {
+                let token_file = self.token_file.clone().unwrap_or_else(|| self.discovery.token_file(host, *port));
+                let token = self.token(&token_file)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(not_connected)?;
+                stream.set_nodelay(true).map_err(not_connected)?;
+                let mut request = request(&format!("{endpoint}/"))?;
+                if let Some(token) = token {
+                    request.headers_mut().insert(header::AUTHORIZATION, token);
+                }
+                (Box::new(stream), request, Some(token_file))
+            }
+        };
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(SERVER_MESSAGE_MAX_BYTES))
+            .max_frame_size(Some(SERVER_MESSAGE_MAX_BYTES))
+            .write_buffer_size(0)
+            .max_write_buffer_size(WRITE_BUFFER_MAX);
+        let shaken = tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
+        shaken.map(|(socket, _)| socket).map_err(|error| refusal(&error, endpoint, token_file.as_deref()))
+    }
+
+    /// The token, if there is one; a file that was named must be there.
+    fn token(&self, path: &Path) -> Result<Option<HeaderValue>, DialError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(_) if self.token_file.is_none() => return Ok(None),
+            Err(source) => return Err(ExitError::TokenFile { path: path.to_owned(), source }.into()),
+        };
+        let token = text.trim();
+        let header = HeaderValue::from_str(&format!("Bearer {token}"));
+        match header {
+            Ok(mut header) if !token.is_empty() && token.len() <= TOKEN_MAX => {
+                header.set_sensitive(true);
+                Ok(Some(header))
+            }
+            _ => Err(ExitError::Usage(format!("{} holds no token", path.display())).into()),
+        }
+    }
+}
+
+fn explain(error: &io::Error, endpoint: &Endpoint) -> DialError {
+    use DialError::{Refused, Unreachable};
+    match error.kind() {
+        io::ErrorKind::NotFound => Unreachable(format!("there is no socket at {endpoint}: is the node running?")),
+        io::ErrorKind::ConnectionRefused => Unreachable(format!("nobody listens at {endpoint}: is the node running?")),
+        io::ErrorKind::PermissionDenied => {
+            Refused(format!("no permission to open {endpoint}: it belongs to another user"))
+        }
+        _ => Unreachable(format!("cannot connect to {endpoint}: {error}")),
+    }
+}
+
+fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> DialError {
+    let WsError::Http(response) = error else {
+        return match error {
+            WsError::Io(error) => DialError::Unreachable(format!("{target} broke the handshake off: {error}")),
+            error => DialError::Refused(format!("{target} is no rusm node: {error}")),
+        };
+    };
+    let status = response.status();
+    let said = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    let said = sanitise::line(said.lines().next().unwrap_or_default());
+    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    match (status.as_u16(), token_file) {
+        (401 | 403, Some(file)) => DialError::Refused(format!(
+            "{target} refused the token ({status}{said}): the token of {} is wrong or missing, try --token-file",
+            file.display()
+        )),
+        (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{said})")),
+        (503, _) => DialError::Unreachable(format!("{target} takes no more observers ({status}{said})")),
+        _ => DialError::Refused(format!("{target} is no rusm node ({status}{said})")),
+    }
+}
+
+/// A request for a WebSocket that speaks our protocol.
+fn request(url: &str) -> Result<Request, DialError> {
+    let request = url.into_client_request();
+    let mut request = request.map_err(|error| DialError::Refused(format!("{url} is no address: {error}")))?;
+    request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    Ok(request)
+}

@@ -1,0 +1,165 @@
+//! Where nodes leave their sockets, and which of them live.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use crate::connection::Target;
+use crate::exit::Error;
+
+/// How long a socket may take to show that somebody listens.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The folder in which the nodes of this user leave their sockets and tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    folder: PathBuf,
+}
+
+/// What a target turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Unix(PathBuf),
+    Tcp { host: String, port: u16 },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp { host, port } => Target::Tcp { host: host.clone(), port: *port }.fmt(f),
+        }
+    }
+}
+
+impl Discovery {
+    /// `$XDG_RUNTIME_DIR/rusm`, else `/tmp/rusm-<uid>`.
+    pub fn from_env() -> Self {
+        let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()).map_or_else(
+            || PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
+            |dir| PathBuf::from(dir).join("rusm"),
+        );
+        Self { folder }
+    }
+
+    /// A folder of one's own.
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The token file of a node that listens on that port here; nodes of both families of addresses may.
+    pub(crate) fn token_file(&self, host: &str, port: u16) -> PathBuf {
+        let [first, second] = if host.contains(':') { ["tcp6", "tcp"] } else { ["tcp", "tcp6"] };
+        let file = |family: &str| self.folder.join(format!("{family}-{port}.token"));
+        if file(first).exists() || !file(second).exists() { file(first) } else { file(second) }
+    }
+
+    /// Finds out where a target is.
+    pub(crate) async fn resolve(&self, target: &Target) -> Result<Endpoint, Error> {
+        match target {
+            Target::Unix(path) => Ok(Endpoint::Unix(path.clone())),
+            Target::Tcp { host, port } => Ok(Endpoint::Tcp { host: host.clone(), port: *port }),
+            Target::Named(name) => self.named(name).await,
+            Target::Discover => self.only_one().await,
+        }
+    }
+
+    async fn named(&self, name: &str) -> Result<Endpoint, Error> {
+        let known = self.sockets()?;
+        if let Some((_, path)) = known.iter().find(|(known, _)| known == name) {
+            return Ok(Endpoint::Unix(path.clone()));
+        }
+        let live = self.live(known).await;
+        let others = match names(&live) {
+            names if names.is_empty() => "no node is running here".to_owned(),
+            names => format!("running here: {names}"),
+        };
+        let folder = self.folder.display();
+        Err(Error::Connect(format!("no node named {name:?} in {folder}; {others}")))
+    }
+
+    async fn only_one(&self) -> Result<Endpoint, Error> {
+        let known = self.sockets()?;
+        // With one socket the connection itself shows whether it lives.
+        let live = if known.len() == 1 { known } else { self.live(known).await };
+        match &live[..] {
+            [(_, path)] => Ok(Endpoint::Unix(path.clone())),
+            [] => Err(Error::Connect(format!(
+                "no node is running here (looked in {}): start one with `rusm node`, name a target, or try --demo",
+                self.folder.display()
+            ))),
+            several => Err(Error::Connect(format!(
+                "several nodes are running here: {}; name one, as in `rusm-top {}`",
+                names(several),
+                several[0].0
+            ))),
+        }
+    }
+
+    /// Names and sockets in the folder, by name.
+    fn sockets(&self) -> Result<Vec<(String, PathBuf)>, Error> {
+        let unreadable = |error: io::Error| Error::Connect(format!("cannot read {}: {error}", self.folder.display()));
+        match fs::symlink_metadata(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(error)),
+            Ok(meta) => self.check_private(&meta)?,
+        }
+        let mut found: Vec<_> = fs::read_dir(&self.folder)
+            .map_err(unreadable)?
+            .filter_map(Result::ok)
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                Some((name.strip_suffix(".sock")?.to_owned(), entry.path()))
+            })
+            .collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// A folder that others can write to could hold anybody's socket.
+    fn check_private(&self, meta: &fs::Metadata) -> Result<(), Error> {
+        let folder = self.folder.display();
+        let ours = rustix::process::getuid().as_raw();
+        if !meta.is_dir() {
+            return Err(Error::Connect(format!("{folder} is no folder: remove it, or name a socket")));
+        }
+        if meta.uid() != ours {
+            return Err(Error::Connect(format!(
+                "{folder} belongs to user {}, not to {ours}: name a socket if you trust it",
+                meta.uid()
+            )));
+        }
+        if meta.mode() & 0o077 != 0 {
+            let mode = meta.mode() & 0o777;
+            return Err(Error::Connect(format!("{folder} is open to others (mode {mode:o}): chmod 700 it")));
+        }
+        Ok(())
+    }
+
+    /// Those behind which somebody listens.
+    async fn live(&self, sockets: Vec<(String, PathBuf)>) -> Vec<(String, PathBuf)> {
+        let mut live = Vec::new();
+        for (name, path) in sockets {
+            let probe = tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(&path)).await;
+            if matches!(probe, Ok(Ok(_))) {
+                live.push((name, path));
+            }
+        }
+        live
+    }
+}
+
+fn names(nodes: &[(String, PathBuf)]) -> String {
+    let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,254 @@
+//! Keeps a connection: serves it while it lasts, and when it is lost opens the next after a pause that grows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use rusm_protocol::{ClientMessage, DecodeError, decode_server, encode};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_tungstenite::tungstenite::error::{Error as WsError, ProtocolError};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::connection::{Dialer, Inbox, Socket, Target, sanitise};
+use crate::exit::Error as ExitError;
+use crate::model::message::{Fault, LinkEvent, Msg};
+
+/// The pause before the first attempt after a loss, doubled up to the last: an attempt on a socket of this machine costs
+/// next to nothing, one over a network should not add to what broke it.
+const BACK_OFF_MIN: Duration = Duration::from_millis(250);
+const BACK_OFF_MAX_LOCAL: Duration = Duration::from_secs(1);
+const BACK_OFF_MAX_NETWORK: Duration = Duration::from_secs(4);
+
+/// How often to ask whether the node is there, when it is silent for so long it is not.
+const PING_EVERY: Duration = Duration::from_secs(15);
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+
+/// Messages in a row that may be nonsense before the connection is given up.
+const NONSENSE_MAX: u32 = 8;
+
+/// How long a command may take to leave.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The shell's end of a connection.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// Commands to the node.
+    pub(crate) commands: mpsc::Sender<ClientMessage>,
+    /// Ends the pause before the next attempt.
+    pub(crate) retry: Arc<Notify>,
+    /// Bytes received so far.
+    pub(crate) received_bytes: Arc<AtomicU64>,
+}
+
+/// Starts the task that keeps `socket`, and all that follow it, until `inbox`'s owner drops its end.
+pub(crate) fn keep(socket: Socket, dialer: Dialer, inbox: Inbox) -> Outgoing {
+    let (sender, commands) = mpsc::channel(64);
+    let retry = Arc::new(Notify::new());
+    let received_bytes = Arc::new(AtomicU64::new(0));
+    let keeper =
+        Keeper { dialer, inbox, commands, retry: Arc::clone(&retry), received_bytes: Arc::clone(&received_bytes) };
+    tokio::spawn(keeper.run(socket));
+    Outgoing { commands: sender, retry, received_bytes }
+}
+
+/// Why a connection ended, or did not come about.
+#[derive(Debug)]
+struct Loss {
+    reason: String,
+    fault: Fault,
+}
+
+impl Loss {
+    fn connection(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), fault: Fault::Connection }
+    }
+
+    fn protocol(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), fault: Fault::Protocol }
+    }
+}
+
+impl From<WsError> for Loss {
+    fn from(error: WsError) -> Self {
+        let fault = match error {
+            WsError::Io(_)
+            | WsError::ConnectionClosed
+            | WsError::AlreadyClosed
+            | WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Fault::Connection,
+            _ => Fault::Protocol,
+        };
+        Self { reason: format!("the connection broke: {error}"), fault }
+    }
+}
+
+struct Keeper {
+    dialer: Dialer,
+    inbox: Inbox,
+    commands: mpsc::Receiver<ClientMessage>,
+    retry: Arc<Notify>,
+    received_bytes: Arc<AtomicU64>,
+}
+
+impl Keeper {
+    async fn run(mut self, socket: Socket) {
+        let mut next = Some(socket);
+        let mut attempt = 0;
+        while !self.commands.is_closed() {
+            let loss = if let Some(socket) = next.take() {
+                attempt = 0;
+                self.post(LinkEvent::Connected).await;
+                let Err(loss) = self.serve(socket).await else { return };
+                loss
+            } else {
+                self.post(LinkEvent::Connecting).await;
+                match self.dialer.dial().await {
+                    Ok(socket) => {
+                        self.forget_commands();
+                        next = Some(socket);
+                        continue;
+                    }
+                    Err(error) => {
+                        attempt += 1;
+                        let reason = sanitise::line(&error.to_string());
+                        let refused = ExitError::from(error).code() == ExitError::REFUSED;
+                        Loss { reason, fault: if refused { Fault::Protocol } else { Fault::Connection } }
+                    }
+                }
+            };
+            tracing::info!(loss.reason, attempt, "connection lost");
+            self.pause(loss, attempt).await;
+        }
+    }
+
+    async fn post(&self, event: LinkEvent) {
+        self.inbox.post(Msg::Link(event)).await;
+    }
+
+    /// What was asked for while nobody answered was meant for the node before; the one that answers now may be another, in
+    /// which a pid is another process.
+    fn forget_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            tracing::debug!(?command, "dropped: meant for the node before");
+        }
+    }
+
+    /// Waits before the next attempt; commands to a node that is gone are dropped meanwhile.
+    async fn pause(&mut self, loss: Loss, attempt: u32) {
+        let retry_in = back_off(&self.dialer.target, attempt);
+        self.post(LinkEvent::Lost { reason: loss.reason, fault: loss.fault, attempt, retry_in }).await;
+        let pause = sleep(retry_in);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => return,
+                () = self.retry.notified() => return,
+                command = self.commands.recv() => if command.is_none() { return },
+            }
+        }
+    }
+
+    /// Carries messages both ways until one side ends it: `Ok` when it was ours.
+    async fn serve(&mut self, mut socket: Socket) -> Result<(), Loss> {
+        let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+        let mut heard = Instant::now();
+        let mut nonsense = 0;
+        loop {
+            tokio::select! {
+                command = self.commands.recv() => {
+                    let Some(command) = command else {
+                        let bye = timeout(WRITE_TIMEOUT, socket.close(None)).await;
+                        tracing::debug!(?bye, "left");
+                        return Ok(());
+                    };
+                    write(&mut socket, Message::text(encode(&command))).await?;
+                }
+                message = socket.next() => {
+                    heard = Instant::now();
+                    match message {
+                        Some(Ok(message)) => self.hear(message, &mut nonsense).await?,
+                        Some(Err(error)) => return Err(error.into()),
+                        None => return Err(Loss::connection("the node closed the connection")),
+                    }
+                }
+                _ = pings.tick() => {
+                    if heard.elapsed() > SILENCE_MAX {
+                        return Err(Loss::connection(format!("the node was silent for {} s", SILENCE_MAX.as_secs())));
+                    }
+                    write(&mut socket, Message::Ping(Bytes::new())).await?;
+                }
+            }
+        }
+    }
+
+    /// One message; a few that make no sense are said and skipped, since each stands for itself.
+    async fn hear(&self, message: Message, nonsense: &mut u32) -> Result<(), Loss> {
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Close(Some(close)) => {
+                let reason = sanitise::line(&close.reason);
+                let reason = format!("closed by the node ({}): {reason}", u16::from(close.code));
+                let fault = if blames_us(close.code) { Fault::Protocol } else { Fault::Connection };
+                return Err(Loss { reason, fault });
+            }
+            Message::Close(None) => return Err(Loss::connection("closed by the node")),
+            Message::Binary(_) => return Err(Loss::protocol("the node sent a binary message")),
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(()),
+        };
+        self.received_bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+        match decode_server(&text) {
+            Ok(message) => {
+                *nonsense = 0;
+                self.inbox.post(Msg::Server(sanitise::message(message))).await;
+            }
+            Err(DecodeError::Unknown { name, .. }) => tracing::debug!(name, "skipped a message of a newer version"),
+            Err(error) => {
+                *nonsense += 1;
+                let message = sanitise::line(&format!("the node sent nonsense: {error}"));
+                tracing::warn!(message);
+                if *nonsense > NONSENSE_MAX {
+                    return Err(Loss::protocol(message));
+                }
+                self.inbox.post(Msg::Nonsense(message)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write(socket: &mut Socket, message: Message) -> Result<(), Loss> {
+    match timeout(WRITE_TIMEOUT, socket.send(message)).await {
+        Ok(sent) => sent.map_err(Loss::from),
+        Err(_) => Err(Loss::connection(format!("the node took nothing for {} s", WRITE_TIMEOUT.as_secs()))),
+    }
+}
+
+/// Whether a node that closes so refuses what we do, and does not merely leave.
+const fn blames_us(code: CloseCode) -> bool {
+    use CloseCode::{Invalid, Policy, Protocol, Size, Unsupported};
+    matches!(code, Invalid | Policy | Protocol | Size | Unsupported)
+}
+
+/// The pause before the attempt that follows so many that failed.
+fn back_off(target: &Target, attempt: u32) -> Duration {
+    let max = match target {
+        Target::Discover | Target::Named(_) | Target::Unix(_) => BACK_OFF_MAX_LOCAL,
+        Target::Tcp { .. } => BACK_OFF_MAX_NETWORK,
+    };
+    BACK_OFF_MIN.saturating_mul(1 << attempt.min(10)).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_grows_to_a_second_on_this_machine_and_to_four_over_a_network() {
+        let pauses = |target: &Target| [0, 1, 2, 3, 4, 99].map(|attempt| back_off(target, attempt).as_millis());
+
+        assert_eq!(pauses(&Target::Named("kv".to_owned())), [250, 500, 1000, 1000, 1000, 1000]);
+        assert_eq!(pauses(&"ws://[::1]:4000".parse().unwrap()), [250, 500, 1000, 2000, 4000, 4000]);
+    }
+}

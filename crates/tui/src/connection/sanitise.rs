@@ -1,0 +1,312 @@
+//! A node is not trusted: nothing that it says may command the terminal or forge what stands beside it.
+//!
+//! Control characters, and those invisible ones that turn the direction of text round, become a replacement sign before
+//! the model sees them; over-long texts are cut.
+
+use rusm_protocol::{
+    Cell, Engines, EventInfo, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores, Time,
+    TreeRow, TreeRows,
+};
+
+/// The longest text that is kept, in characters.
+const TEXT_MAX: usize = 2048;
+
+/// A text on one line without anything that a terminal obeys.
+pub(crate) fn line(text: &str) -> String {
+    text.chars().take(TEXT_MAX).map(|c| if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+/// A message whose every text is safe to draw.
+pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
+    match &mut message {
+        ServerMessage::Hello(hello) => self::hello(hello),
+        ServerMessage::Tick { frame } => self::frame(frame),
+        ServerMessage::Rows(rows) => self::rows(rows),
+        ServerMessage::Process { process, pid } => {
+            clean(pid);
+            if let Some(process) = process {
+                self::process(process);
+            }
+        }
+        ServerMessage::Events(events) => events.events.iter_mut().for_each(self::event),
+        ServerMessage::Tree(rows) => tree(rows),
+        ServerMessage::Engines(engines) => self::engines(engines),
+        ServerMessage::Time(time) => self::time(time),
+        ServerMessage::Stores(stores) => self::stores(stores),
+        ServerMessage::Topics(topics) => {
+            for topic in &mut topics.topics {
+                clean(&mut topic.name);
+                for receiver in &mut topic.receivers {
+                    clean(&mut receiver.policy);
+                    clean_all([&mut receiver.name, &mut receiver.slowest].into_iter().flatten());
+                }
+            }
+        }
+        ServerMessage::Error { message, .. } => clean(message),
+        ServerMessage::Ack { .. } => {}
+    }
+    message
+}
+
+fn is_safe(c: char) -> bool {
+    let turns_text =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    !c.is_control() && !turns_text
+}
+
+fn clean(text: &mut String) {
+    if text.len() > TEXT_MAX || !text.chars().all(is_safe) {
+        *text = line(text);
+    }
+}
+
+fn clean_all<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    texts.into_iter().for_each(clean);
+}
+
+fn tree(rows: &mut TreeRows) {
+    clean_all(&mut rows.degraded);
+    rows.rows.iter_mut().for_each(tree_row);
+    if let Some(detail) = &mut rows.selected {
+        tree_row(&mut detail.row);
+        clean_all([&mut detail.shutdown, &mut detail.parent].into_iter().flatten());
+        for end in &mut detail.ends {
+            clean(&mut end.reason);
+            clean_all(&mut end.pid);
+        }
+    }
+}
+
+fn engines(engines: &mut Engines) {
+    for engine in &mut engines.engines {
+        clean_all([&mut engine.kind, &mut engine.room]);
+        clean_all(engine.slots.iter_mut().map(|slots| &mut slots.name));
+        clean_all(engine.faults_total.iter_mut().chain(&mut engine.refusals_total).map(|count| &mut count.name));
+    }
+    for module in &mut engines.modules {
+        clean_all([&mut module.name, &mut module.kind]);
+    }
+    engines.faults.iter_mut().for_each(fault);
+    if let Some(detail) = &mut engines.fault {
+        fault(&mut detail.fault);
+        clean_all(&mut detail.backtrace);
+    }
+}
+
+fn time(time: &mut Time) {
+    clean_all(&mut time.realtime);
+    for ticker in &mut time.tickers {
+        clean_all([&mut ticker.pid, &mut ticker.overrun]);
+        clean_all(&mut ticker.name);
+    }
+    for stream in &mut time.streams {
+        clean(&mut stream.policy);
+        clean_all([&mut stream.label, &mut stream.writer].into_iter().flatten());
+        if let Some(reader) = &mut stream.waits_for {
+            clean_all([&mut reader.pid, &mut reader.name].into_iter().flatten());
+        }
+    }
+}
+
+fn stores(stores: &mut Stores) {
+    for store in &mut stores.stores {
+        clean_all([&mut store.path, &mut store.durability]);
+        clean_all(&mut store.last_error);
+    }
+    clean_all(stores.buckets.iter_mut().map(|bucket| &mut bucket.name));
+    if let Some(page) = &mut stores.keys {
+        clean(&mut page.bucket);
+        clean_all([&mut page.next, &mut page.refusal].into_iter().flatten());
+        clean_all(page.keys.iter_mut().flat_map(|key| [&mut key.key, &mut key.value]));
+    }
+}
+
+fn fault(fault: &mut FaultInfo) {
+    clean_all([&mut fault.pid, &mut fault.module, &mut fault.code]);
+    clean_all(&mut fault.function);
+}
+
+fn tree_row(row: &mut TreeRow) {
+    clean_all([&mut row.path, &mut row.name, &mut row.state]);
+    clean_all([&mut row.pid, &mut row.restart, &mut row.reason].into_iter().flatten());
+    if let Some(branch) = &mut row.branch {
+        clean(&mut branch.strategy);
+    }
+}
+
+fn event(event: &mut EventInfo) {
+    clean_all([&mut event.kind, &mut event.pid]);
+    clean_all([&mut event.name, &mut event.old, &mut event.new, &mut event.reason].into_iter().flatten());
+}
+
+fn hello(hello: &mut Hello) {
+    let node = &mut hello.node;
+    clean_all([&mut node.name, &mut node.version, &mut node.build]);
+    clean_all(&mut node.features);
+    for profile in &mut hello.profiles {
+        clean_all([&mut profile.id, &mut profile.label, &mut profile.description]);
+    }
+    for scenario in &mut hello.scenarios {
+        clean_all([&mut scenario.id, &mut scenario.label, &mut scenario.description]);
+        clean_all([&mut scenario.ops_label, &mut scenario.family]);
+        clean_all(&mut scenario.details);
+        clean_all(&mut scenario.latency_label);
+        clean_all(&mut scenario.lacks);
+        clean_all(&mut scenario.source_file);
+        scenario.source = None;
+        for parameter in &mut scenario.parameters {
+            clean_all([&mut parameter.name, &mut parameter.description]);
+            clean_all([&mut parameter.default, &mut parameter.range]);
+        }
+    }
+}
+
+fn frame(frame: &mut Frame) {
+    clean(&mut frame.profile);
+    clean_all(&mut frame.scenario);
+    clean_all(&mut frame.run_error);
+    clean_all(&mut frame.observer.stuck);
+    frame.observer.lints.truncate(LINTS_SHOWN);
+    for lint in &mut frame.observer.lints {
+        clean_all([&mut lint.id, &mut lint.pid, &mut lint.text]);
+        clean_all(&mut lint.name);
+    }
+    // The ancestor's rows: this observer asks for pages instead.
+    frame.observer.processes.clear();
+}
+
+fn rows(rows: &mut Rows) {
+    clean_all(&mut rows.degraded);
+    for cell in rows.rows.iter_mut().flatten() {
+        if let Cell::Text(text) = cell {
+            clean(text);
+        }
+    }
+}
+
+fn process(process: &mut ProcessDetail) {
+    clean_all([&mut process.pid, &mut process.state, &mut process.kind, &mut process.future_type]);
+    clean_all(&mut process.name);
+    clean_all(&mut process.label);
+    clean_all(&mut process.parent);
+    clean_all(&mut process.module);
+    for fact in &mut process.facts {
+        clean(&mut fact.name);
+        if let Cell::Text(text) = &mut fact.value {
+            clean(text);
+        }
+    }
+    for bonds in [&mut process.links, &mut process.monitors, &mut process.monitored_by] {
+        clean_all(&mut bonds.pids);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rusm_protocol::{Column, EnginesView, FactInfo, StoresView, TreeBranch, TreeDetail, TreeEnd, encode};
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_replaced() {
+        assert_eq!(line("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}e");
+    }
+
+    /// Whatever string a message holds, wherever it stands: found through its JSON, so that a new field is not forgotten.
+    fn has_control(message: &ServerMessage) -> bool {
+        encode(message).contains("\\u001b")
+    }
+
+    #[test]
+    fn no_message_keeps_an_escape_in_any_field() {
+        let demo = crate::demo::Demo::new(1);
+        let evil = |text: &str| encode(&text.to_owned()).replacen('"', "\"\\u001b]0;", 1);
+        let tree_row = TreeRow {
+            pid: Some("p".to_owned()),
+            restart: Some("r".to_owned()),
+            reason: Some("w".to_owned()),
+            branch: Some(TreeBranch::default()),
+            ..TreeRow::default()
+        };
+        let texts = [
+            encode(&demo.hello()),
+            encode(&ServerMessage::Process {
+                process: Some(Box::new(ProcessDetail {
+                    name: Some("n".to_owned()),
+                    label: Some("l".to_owned()),
+                    parent: Some("p".to_owned()),
+                    future_type: "f".to_owned(),
+                    module: Some("m".to_owned()),
+                    facts: vec![FactInfo { name: "f".to_owned(), value: Cell::Text("x".to_owned()) }],
+                    ..ProcessDetail::default()
+                })),
+                pid: "p".to_owned(),
+            }),
+            encode(&demo.clone().poll(std::time::Duration::from_mins(1)).remove(0)),
+            encode(&ServerMessage::Tree(TreeRows {
+                degraded: Some("d".to_owned()),
+                selected: Some(Box::new(TreeDetail {
+                    row: tree_row.clone(),
+                    shutdown: Some("s".to_owned()),
+                    parent: Some("p".to_owned()),
+                    ends: vec![TreeEnd { pid: Some("p".to_owned()), ..TreeEnd::default() }],
+                    ..TreeDetail::default()
+                })),
+                rows: vec![tree_row],
+                ..TreeRows::default()
+            })),
+            encode(&ServerMessage::Stores(crate::demo::stores::stores(&StoresView::default(), 1, 60_000))),
+            encode(&ServerMessage::Engines(crate::demo::guests::engines(&EnginesView::default(), 1, 60_000))),
+            encode(&ServerMessage::Time(rusm_protocol::Time {
+                realtime: Some("r".to_owned()),
+                ..crate::demo::time::time(&rusm_protocol::TimeView::default(), 1, 60_000)
+            })),
+            encode(&ServerMessage::Topics(crate::demo::topics::topics(
+                &rusm_protocol::TopicsView::default(),
+                1,
+                60_000,
+            ))),
+            encode(&ServerMessage::Rows(Rows {
+                columns: vec![Column::Name],
+                rows: vec![vec![Cell::Text("x".to_owned())]],
+                degraded: Some("d".to_owned()),
+                ..Rows::default()
+            })),
+        ];
+        for text in texts {
+            let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            poison(&mut value, &evil);
+            let message: ServerMessage = serde_json::from_value(value).unwrap();
+
+            assert!(has_control(&message));
+            assert!(!has_control(&super::message(message)));
+        }
+    }
+
+    /// Puts an escape sequence before every text that is free, that is, not a word of the protocol.
+    fn poison(value: &mut serde_json::Value, evil: &impl Fn(&str) -> String) {
+        match value {
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| poison(item, evil)),
+            serde_json::Value::Object(fields) => {
+                for (key, item) in fields {
+                    if !matches!(key.as_str(), "type" | "role" | "unit" | "columns" | "code") {
+                        poison(item, evil);
+                    }
+                }
+            }
+            serde_json::Value::String(text) => *text = serde_json::from_str(&evil(text)).unwrap(),
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_never_longer_and_never_obeyed(text in ".{0,3000}") {
+            let line = line(&text);
+
+            prop_assert!(line.chars().count() <= TEXT_MAX);
+            prop_assert!(line.chars().all(is_safe));
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! A node that does not exist, for trying the observer and for its tests: **everything in this file is made up**, and it
+//! and its folder are the only place of which that is true.
+//!
+//! Deterministic: the same seed, the same commands at the same times, the same messages.
+
+mod cards;
+mod events;
+pub(crate) mod guests;
+mod processes;
+pub(crate) mod stores;
+pub(crate) mod time;
+pub(crate) mod topics;
+mod tree;
+
+use std::time::Duration;
+
+use rusm_protocol::{
+    ClientMessage, EnginesView, ErrorCode, Frame, Hello, LatencySnapshot, Lint, LintInfo, MemorySnapshot, NodeInfo,
+    ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView,
+    THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+};
+
+use crate::demo::cards::{profiles, scenarios};
+use crate::demo::processes::{PROCESSES, Processes, pid};
+use crate::nearest::suggestion;
+
+/// Schedulers of the node.
+const SCHEDULERS: u64 = 4;
+
+/// A run starts with a warm-up of so long.
+const WARM_UP_MS: u64 = 2000;
+
+/// The made-up node.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    seed: u64,
+    frame_every_ms: u64,
+    next_frame_ms: u64,
+    next_rows_ms: u64,
+    next_detail_ms: u64,
+    frame_seq: u64,
+    rows_seq: u64,
+    run: Option<Run>,
+    run_ids: u64,
+    ended: Option<Run>,
+    profile: usize,
+    view: Option<View>,
+    detail: Option<String>,
+    /// When the next events are told; `None` while nobody asks.
+    next_events_ms: Option<u64>,
+    tree: Option<TreeView>,
+    next_tree_ms: u64,
+    engines: Option<EnginesView>,
+    stores: Option<StoresView>,
+    next_stores_ms: u64,
+    next_engines_ms: u64,
+    time: Option<TimeView>,
+    next_time_ms: u64,
+    topics: Option<TopicsView>,
+    next_topics_ms: u64,
+    processes: Processes,
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    id: u64,
+    scenario: usize,
+    started_ms: u64,
+    ended_ms: Option<u64>,
+}
+
+impl Demo {
+    /// A node in the middle of a spawn storm.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            frame_every_ms: 100,
+            next_frame_ms: 0,
+            next_rows_ms: 0,
+            next_detail_ms: 0,
+            frame_seq: 0,
+            rows_seq: 0,
+            run: Some(Run { id: 1, scenario: 0, started_ms: 0, ended_ms: None }),
+            run_ids: 1,
+            ended: None,
+            profile: 1,
+            view: None,
+            detail: None,
+            next_events_ms: None,
+            tree: None,
+            next_tree_ms: 0,
+            engines: None,
+            stores: None,
+            next_stores_ms: 0,
+            next_engines_ms: 0,
+            time: None,
+            next_time_ms: 0,
+            topics: None,
+            next_topics_ms: 0,
+            processes: Processes::new(seed),
+        }
+    }
+
+    /// Answers a command.
+    pub fn hear(&mut self, message: ClientMessage, now: Duration) -> Vec<ServerMessage> {
+        let now_ms = now.as_millis() as u64;
+        match message {
+            ClientMessage::Run { scenario, id, .. } => {
+                let Some(at) = scenarios().iter().position(|known| known.id == scenario) else {
+                    let known = scenarios();
+                    let hint = suggestion(&scenario, known.iter().map(|known| known.id.as_str()));
+                    return refuse(format!("unknown scenario {scenario:?}: {hint}"), id);
+                };
+                self.stop(now_ms);
+                self.run_ids += 1;
+                self.run = Some(Run { id: self.run_ids, scenario: at, started_ms: now_ms, ended_ms: None });
+                acknowledge(id)
+            }
+            ClientMessage::Stop { id } => {
+                self.stop(now_ms);
+                acknowledge(id)
+            }
+            ClientMessage::SetResourceProfile { profile, id } => {
+                let Some(at) = profiles().iter().position(|known| known.id == profile) else {
+                    let known = profiles();
+                    let hint = suggestion(&profile, known.iter().map(|known| known.id.as_str()));
+                    return refuse(format!("unknown profile {profile:?}: {hint}"), id);
+                };
+                self.profile = at;
+                acknowledge(id)
+            }
+            ClientMessage::SetObserverDetail { enabled } => {
+                if !enabled {
+                    self.view = None;
+                }
+                Vec::new()
+            }
+            ClientMessage::Watch { frame_hz } => {
+                self.frame_every_ms = (1000.0 / frame_hz.clamp(1.0, 60.0)) as u64;
+                Vec::new()
+            }
+            ClientMessage::View(view) => {
+                if let Some(term) =
+                    view.filter.split(" and ").map(str::trim).find(|term| !processes::is_understood(term))
+                {
+                    return refuse(format!("{term:?}: the demo knows name=, module=, state=, mailq> and pids"), None);
+                }
+                self.view = Some(view);
+                self.next_rows_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Detail { pid } => {
+                self.detail = pid;
+                self.next_detail_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Tree { view } => {
+                self.tree = view;
+                self.next_tree_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Stores { view } => {
+                self.stores = view;
+                self.next_stores_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Engines { view } => {
+                self.engines = view;
+                self.next_engines_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Time { view } => {
+                self.time = view;
+                self.next_time_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Topics { view } => {
+                self.topics = view;
+                self.next_topics_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Events { enabled } => {
+                self.next_events_ms = enabled.then_some(now_ms);
+                Vec::new()
+            }
+            ClientMessage::Kill { pid, id, .. } => {
+                self.processes.kill(pid);
+                acknowledge(id)
+            }
+        }
+    }
+
+    /// What the node says by itself up to now.
+    pub fn poll(&mut self, now: Duration) -> Vec<ServerMessage> {
+        let now_ms = now.as_millis() as u64;
+        let mut out = Vec::new();
+        if now_ms >= self.next_frame_ms {
+            self.next_frame_ms = now_ms + self.frame_every_ms;
+            out.push(ServerMessage::Tick { frame: Box::new(self.frame(now_ms)) });
+        }
+        if let Some(view) = self.view.clone().filter(|_| now_ms >= self.next_rows_ms) {
+            self.next_rows_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Rows(self.processes.rows(&view, self.rows_seq, now_ms)));
+        }
+        if let Some(pid) = self.detail.clone().filter(|_| now_ms >= self.next_detail_ms) {
+            self.next_detail_ms = now_ms + 250;
+            let process = self.processes.detail(&pid, now_ms).map(Box::new);
+            out.push(ServerMessage::Process { process, pid });
+        }
+        if let Some(view) = self.tree.as_ref().filter(|_| now_ms >= self.next_tree_ms) {
+            self.next_tree_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Tree(tree::rows(view, self.rows_seq, now_ms)));
+        }
+        if let Some(view) = self.engines.as_ref().filter(|_| now_ms >= self.next_engines_ms) {
+            self.next_engines_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Engines(guests::engines(view, self.rows_seq, now_ms)));
+        }
+        if let Some(view) = self.time.as_ref().filter(|_| now_ms >= self.next_time_ms) {
+            self.next_time_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Time(time::time(view, self.rows_seq, now_ms)));
+        }
+        if let Some(view) = self.stores.as_ref().filter(|_| now_ms >= self.next_stores_ms) {
+            self.next_stores_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Stores(stores::stores(view, self.rows_seq, now_ms)));
+        }
+        if let Some(view) = self.topics.as_ref().filter(|_| now_ms >= self.next_topics_ms) {
+            self.next_topics_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Topics(topics::topics(view, self.rows_seq, now_ms)));
+        }
+        if self.next_events_ms.is_some_and(|due| now_ms >= due) {
+            self.next_events_ms = Some(now_ms + events::EVERY_MS);
+            out.push(ServerMessage::Events(events::recent(self.seed, now_ms)));
+        }
+        out
+    }
+
+    /// When [`Self::poll`] has something to say next.
+    pub fn due(&self) -> Duration {
+        let rows = self.view.as_ref().map(|_| self.next_rows_ms);
+        let detail = self.detail.as_ref().map(|_| self.next_detail_ms);
+        let tree = self.tree.as_ref().map(|_| self.next_tree_ms);
+        let engines = self.engines.as_ref().map(|_| self.next_engines_ms);
+        let time = self.time.as_ref().map(|_| self.next_time_ms);
+        let stores = self.stores.as_ref().map(|_| self.next_stores_ms);
+        let topics = self.topics.as_ref().map(|_| self.next_topics_ms);
+        let due = [Some(self.next_frame_ms), rows, detail, tree, engines, time, stores, topics, self.next_events_ms]
+            .into_iter()
+            .flatten()
+            .min();
+        Duration::from_millis(due.unwrap_or(self.next_frame_ms))
+    }
+
+    /// Who the node is.
+    pub fn hello(&self) -> ServerMessage {
+        ServerMessage::Hello(Box::new(Hello {
+            scenarios: scenarios(),
+            profiles: profiles(),
+            instance_capacity: 0,
+            protocol_version: PROTOCOL_VERSION,
+            role: Role::Control,
+            node: NodeInfo {
+                name: "demo".to_owned(),
+                version: "0.1.0".to_owned(),
+                os_pid: 4242,
+                started_unix_ms: 1_700_000_000_000,
+                cores: SCHEDULERS as u32,
+                schedulers: SCHEDULERS as u32,
+                process_limit: 2 * PROCESSES,
+                features: vec!["console".to_owned()],
+                build: "release".to_owned(),
+            },
+        }))
+    }
+
+    fn stop(&mut self, now_ms: u64) {
+        if let Some(run) = self.run.take() {
+            self.ended = Some(Run { ended_ms: Some(now_ms), ..run });
+        }
+    }
+
+    fn chance(&self, salt: u64, n: u64) -> f64 {
+        chance(self.seed, salt, n)
+    }
+
+    /// A curve that wanders between -1 and 1 over seconds, with a little noise.
+    fn wander(&self, salt: u64, ms: u64) -> f64 {
+        let t = ms as f64 / 1000.0;
+        let phase = self.chance(salt, 0) * 6.0;
+        let slow = (t / 7.3 + phase).sin() * 0.5 + (t / 2.9 + phase * 2.0).sin() * 0.3;
+        slow + (self.chance(salt, ms / 100) - 0.5) * 0.4
+    }
+
+    fn rate(&self, run: &Run, ms: u64) -> f64 {
+        let full = [19_400_000.0, 12_100_000.0, 18_300_000.0][run.scenario % 3] * [0.62, 1.0, 1.18][self.profile % 3];
+        let warm = (ms.saturating_sub(run.started_ms) as f64 / 1500.0).min(1.0);
+        full * warm.sqrt() * (1.0 + 0.06 * self.wander(run.id, ms))
+    }
+
+    fn frame(&mut self, ms: u64) -> Frame {
+        self.frame_seq += 1;
+        let rate = self.run.as_ref().map_or(0.0, |run| self.rate(run, ms));
+        let shown = self.run.as_ref().or(self.ended.as_ref());
+        let run_ms = shown.map_or(0, |run| run.ended_ms.unwrap_or(ms).saturating_sub(run.started_ms));
+        let running = self.run.is_some();
+        let points = (0..THROUGHPUT_POINTS as u64).rev().map(|back| match (&self.run, ms.checked_sub(back * 50)) {
+            (Some(run), Some(at)) if at >= run.started_ms => self.rate(run, at),
+            _ => 0.0,
+        });
+        let measured_s = run_ms.saturating_sub(WARM_UP_MS) as f64 / 1000.0;
+        let mean = shown.map_or(0.0, |run| self.rate(&Run { started_ms: 0, ..run.clone() }, run.started_ms + 9_000));
+        Frame {
+            scenario: shown.map(|run| scenarios()[run.scenario].id.clone()),
+            running,
+            uptime_ms: ms,
+            ops_per_sec: rate,
+            peak_concurrent: PROCESSES + 4096,
+            profile: profiles()[self.profile].id.clone(),
+            latency: self.latency(7, 0, (mean * measured_s) as u64),
+            throughput: TimeSeriesSnapshot { points: points.collect(), capacity: THROUGHPUT_POINTS },
+            observer: self.observer(ms, rate),
+            seq: self.frame_seq,
+            captured_at_ns: ms * 1_000_000,
+            run_id: shown.map_or(0, |run| run.id),
+            run_ms,
+            warming_up: running && run_ms < WARM_UP_MS,
+            ops_total: (mean * measured_s) as u64,
+            cpu_ns_per_op: if running { 96.0 * (1.0 + 0.02 * self.wander(3, ms)) } else { 0.0 },
+            latency_window: self.latency(11, ms / 1000, rate as u64),
+            latency_sampling: 16,
+            cost: SnapshotCost {
+                snapshot_us: 41.0 + 6.0 * self.wander(5, ms),
+                duty_pct: 0.24 + 0.05 * self.wander(6, ms / 500 * 500),
+                target_hz: 20.0,
+                actual_hz: 20.0,
+            },
+            ..Frame::default()
+        }
+    }
+
+    fn latency(&self, salt: u64, n: u64, count: u64) -> LatencySnapshot {
+        if count == 0 {
+            return LatencySnapshot::default();
+        }
+        let scale = 1.0 + 0.1 * (self.chance(salt, n) - 0.5);
+        let ns = |value: f64| (value * scale) as u64;
+        LatencySnapshot {
+            count,
+            min_ns: ns(180.0),
+            max_ns: ns(2_140_000.0),
+            mean_ns: 1_420.0 * scale,
+            p50_ns: ns(910.0),
+            p90_ns: ns(2_300.0),
+            p95_ns: ns(3_900.0),
+            p99_ns: ns(18_700.0),
+            p999_ns: ns(121_000.0),
+        }
+    }
+
+    fn observer(&self, ms: u64, rate: f64) -> ObserverSnapshot {
+        let busy = if self.run.is_some() { [0.55, 0.82, 0.97][self.profile % 3] } else { 0.04 };
+        let load = |s: u64| (busy * (1.0 + 0.12 * self.wander(20 + s, ms))).clamp(0.0, 1.0);
+        let schedulers = (0..SCHEDULERS).map(|s| SchedulerSnapshot {
+            utilisation: load(s) as f32,
+            run_queue: (load(s) * 64.0 * self.chance(30 + s, ms / 200)) as u64,
+            polls_per_sec: rate / SCHEDULERS as f64,
+            steals_per_sec: load(s) * 640.0 * (1.2 + self.wander(40 + s, ms)),
+            parks_per_sec: (1.0 - load(s)) * 900.0,
+            wakes_per_sec: (1.0 - load(s)) * 870.0,
+        });
+        let control_block_bytes = PROCESSES * 192;
+        let (future_bytes, mailbox_bytes) = (38 << 20, (9 << 20) + (4e6 * (1.0 + self.wander(8, ms))) as u64);
+        let total = control_block_bytes + future_bytes + mailbox_bytes;
+        let running = (SCHEDULERS as f64 * busy).round() as u64 + (busy * 90.0) as u64;
+        ObserverSnapshot {
+            uptime_ms: ms,
+            process_count: PROCESSES,
+            running,
+            waiting: PROCESSES - running,
+            scheduler_load: (0..SCHEDULERS).map(|s| load(s) as f32).collect(),
+            total_memory_bytes: total,
+            spawned_total: PROCESSES + (rate * ms as f64 / 1000.0) as u64,
+            finished_total: (rate * ms as f64 / 1000.0) as u64,
+            messages_total: 1_210 * ms,
+            crashed_total: ms / 40_000,
+            spawned_per_sec: rate,
+            finished_per_sec: rate * 0.999,
+            messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.wander(9, ms)),
+            schedulers: schedulers.collect(),
+            memory: MemorySnapshot {
+                rss_bytes: total + (21 << 20),
+                limit_bytes: 8 << 30,
+                control_block_bytes,
+                future_bytes,
+                mailbox_bytes,
+            },
+            cpu_pct: (0..SCHEDULERS).map(load).sum::<f64>() * 100.0,
+            clients: 1,
+            restarts_total: ms / 40_000,
+            lints_total: 1,
+            lints: vec![self.lint(ms)],
+            ..ObserverSnapshot::default()
+        }
+    }
+
+    /// The longest mailbox is one that grows.
+    fn lint(&self, ms: u64) -> LintInfo {
+        let (i, len) = self.processes.longest_mailbox();
+        LintInfo {
+            id: Lint::MailboxGrowing.id().to_owned(),
+            pid: pid(i),
+            name: self.processes.name_of(i),
+            value: len as f64,
+            text: format!("{len} messages wait, {} more than 1.0 s ago", 80 + (40.0 * self.wander(70, ms)) as i64),
+            since_ms: 12_400,
+        }
+    }
+}
+
+/// A number from 0 to 1 that depends on the seed, a place and nothing else.
+fn chance(seed: u64, salt: u64, n: u64) -> f64 {
+    let mut x = seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn acknowledge(id: Option<u64>) -> Vec<ServerMessage> {
+    id.map(|id| ServerMessage::Ack { id }).into_iter().collect()
+}
+
+fn refuse(message: String, id: Option<u64>) -> Vec<ServerMessage> {
+    vec![ServerMessage::Error { message, code: ErrorCode::Unknown, id }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_says_the_same() {
+        let say = || {
+            let mut demo = Demo::new(7);
+            demo.hear(ClientMessage::View(View::default()), Duration::ZERO);
+            (0..20).map(|n| demo.poll(Duration::from_millis(n * 100))).collect::<Vec<_>>()
+        };
+
+        assert_eq!(say(), say());
+    }
+}

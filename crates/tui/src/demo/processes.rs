@@ -1,0 +1,333 @@
+//! The made-up processes of the demo. A million of them need no memory, since every value of process `i` in a column is a
+//! rising function of a permutation of the indices, so that the process at any rank of any order is computed and not
+//! looked up:
+//! ```text
+//!   rank(i, column) = (a·i + b + drift) mod N        a has no factor in common with N, so this can be undone
+//! ```
+
+use std::collections::VecDeque;
+
+use rusm_protocol::{Cell, Column, ProcessDetail, Rows, View};
+
+use super::{chance, guests};
+
+/// Processes of the node.
+pub(super) const PROCESSES: u64 = 1_000_000;
+
+/// How long the order of rows stands.
+const ORDER_MS: u64 = 1500;
+
+/// Processes change places with their neighbours among so many; their number divides that of all.
+const BLOCK: u64 = 20;
+
+/// Names, with the share of processes that bear each in parts of 32.
+const NAMES: [(&str, u64); 9] = [
+    ("kv_writer", 1),
+    ("acceptor", 1),
+    ("echo_session", 6),
+    ("counter", 4),
+    ("pubsub_topic", 3),
+    ("http_request", 5),
+    ("sse_stream", 4),
+    ("timer_wheel", 1),
+    ("", 7),
+];
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Processes {
+    seed: u64,
+    killed: VecDeque<String>,
+    orders: [Order; Column::ALL.len()],
+    /// What the last filter let through.
+    matched: Option<Matched>,
+}
+
+/// An order of all processes: `rank(i) = (a·i + b) mod N`.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    a: u64,
+    b: u64,
+    inverse: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Matched {
+    filter: String,
+    order: Option<(Column, u64)>,
+    all: Vec<u64>,
+}
+
+impl Processes {
+    pub(super) fn new(seed: u64) -> Self {
+        let orders = Column::ALL.map(|column| order(seed, column));
+        Self { seed, killed: VecDeque::new(), orders, matched: None }
+    }
+
+    /// Ends a process; a few of the last are remembered.
+    pub(super) fn kill(&mut self, pid: String) {
+        self.killed.push_back(pid);
+        if self.killed.len() > 64 {
+            self.killed.pop_front();
+        }
+    }
+
+    /// The process with the longest mailbox, and how long that is.
+    pub(super) fn longest_mailbox(&self) -> (u64, u64) {
+        let i = self.at_rank(PROCESSES - 1, Column::MailboxLen, 0);
+        (i, self.mailbox(i))
+    }
+
+    /// The name of a process, if it has one.
+    pub(super) fn name_of(&self, i: u64) -> Option<String> {
+        Some(self.name(i).to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// The place of process `i` in the order of a column, from the smallest.
+    fn rank(&self, i: u64, column: Column, ms: u64) -> u64 {
+        let order = self.orders[column as usize];
+        let rank = (order.a * i + order.b) % PROCESSES;
+        rank - rank % BLOCK + (rank + turns(column, ms)) % BLOCK
+    }
+
+    /// The process at a place.
+    fn at_rank(&self, rank: u64, column: Column, ms: u64) -> u64 {
+        let order = self.orders[column as usize];
+        let rank = rank - rank % BLOCK + (rank + BLOCK - turns(column, ms)) % BLOCK;
+        order.inverse * ((rank + PROCESSES - order.b) % PROCESSES) % PROCESSES
+    }
+
+    /// A share from 0 to 1, in the order of a column.
+    fn share(&self, i: u64, column: Column, ms: u64) -> f64 {
+        self.rank(i, column, ms / ORDER_MS * ORDER_MS) as f64 / PROCESSES as f64
+    }
+
+    /// The rows of a view.
+    pub(super) fn rows(&mut self, view: &View, seq: u64, ms: u64) -> Rows {
+        let order_ms = ms / ORDER_MS * ORDER_MS;
+        let columns = if view.columns.is_empty() { Column::ALL.to_vec() } else { view.columns.clone() };
+        let (key, desc, window) = (view.sort.key, view.sort.desc, view.window);
+        let matched = self.matching(&view.filter, key, order_ms).map(<[u64]>::to_vec);
+        let total = matched.as_ref().map_or(PROCESSES, |all| all.len() as u64);
+        let end = window.offset.saturating_add(window.len.into()).min(total);
+        let places = window.offset.min(end)..end;
+        let at = |place: u64| {
+            let rank = if desc { total - 1 - place } else { place };
+            matched.as_ref().map_or_else(|| self.at_rank(rank, key, order_ms), |all| all[rank as usize])
+        };
+        let indices: Vec<u64> = places.clone().map(at).collect();
+        let rows = indices.iter().map(|&i| columns.iter().map(|&column| self.cell(i, column, ms)).collect());
+        Rows {
+            id: view.id,
+            seq,
+            epoch: ms / ORDER_MS,
+            total: PROCESSES,
+            matched: total,
+            offset: places.start,
+            order_age_ms: ms - order_ms,
+            degraded: None,
+            cost_us: 2_700.0,
+            rows: rows.collect(),
+            columns,
+        }
+    }
+
+    /// The processes that a filter lets through, smallest first; `None` for all of them.
+    fn matching(&mut self, filter: &str, key: Column, order_ms: u64) -> Option<&[u64]> {
+        if filter.is_empty() {
+            return None;
+        }
+        let mut matched = self.matched.take().filter(|matched| matched.filter == filter).unwrap_or_else(|| {
+            let terms: Vec<&str> = filter.split(" and ").map(str::trim).collect();
+            let all = (0..PROCESSES).filter(|&i| terms.iter().all(|term| self.passes(i, term))).collect();
+            Matched { filter: filter.to_owned(), order: None, all }
+        });
+        if matched.order != Some((key, order_ms)) {
+            matched.all.sort_by_cached_key(|&i| self.rank(i, key, order_ms));
+            matched.order = Some((key, order_ms));
+        }
+        Some(&self.matched.insert(matched).all)
+    }
+
+    fn passes(&self, i: u64, term: &str) -> bool {
+        let (word, wanted) = match term.split_once('=') {
+            Some(("name", wanted)) => (self.name(i), wanted),
+            Some(("module", wanted)) => (guests::module_of(self.name(i)).map_or("", |(module, _)| module), wanted),
+            Some(("state", wanted)) => (self.state(i), wanted),
+            _ if term.starts_with("mailq>") => {
+                let more = term[6..].trim().parse().unwrap_or(0);
+                return self.mailbox(i) > more;
+            }
+            _ if term.starts_with('<') => return pid(i) == term,
+            _ => return self.name(i).contains(term),
+        };
+        wanted.strip_suffix('*').map_or(word == wanted, |start| word.starts_with(start))
+    }
+
+    fn name(&self, i: u64) -> &'static str {
+        let mut part = self.rank(i, Column::Name, 0) * 32 / PROCESSES;
+        for (name, share) in NAMES.iter().rev() {
+            if part < *share {
+                return name;
+            }
+            part -= share;
+        }
+        ""
+    }
+
+    fn state(&self, i: u64) -> &'static str {
+        let is_busy = self.share(i, Column::Reds, 0) > 0.99995;
+        match (chance(self.seed, 50, i) * 100.0) as u64 {
+            0..40 if is_busy => "running",
+            40..80 if is_busy => "runnable",
+            0..20 => "sleeping",
+            20..30 => "io",
+            _ => "waiting",
+        }
+    }
+
+    fn mailbox(&self, i: u64) -> u64 {
+        (self.share(i, Column::MailboxLen, 0).powi(4_000) * 14_000.0) as u64
+    }
+
+    fn cell(&self, i: u64, column: Column, ms: u64) -> Cell {
+        let share = self.share(i, column, ms);
+        let steep = |top: f64| top * share.powi(9_000) + share.powi(3) * 40.0;
+        let noise = 1.0 + 0.03 * (chance(self.seed, 60 + column as u64, i ^ (ms / 250 * 7919)) - 0.5);
+        if self.killed.contains(&pid(i)) && column == Column::State {
+            return Cell::Text("exited".to_owned());
+        }
+        match column {
+            Column::Pid => Cell::Text(pid(i)),
+            Column::Name if self.name(i).is_empty() => Cell::Empty(()),
+            Column::Name => Cell::Text(self.name(i).to_owned()),
+            Column::State => Cell::Text(self.state(i).to_owned()),
+            Column::RedsPerSec => Cell::Rate((steep(912_000.0) * noise).floor()),
+            Column::Reds => Cell::Count(steep(9.0e9) as u64 + ms),
+            Column::BusyPct => Cell::Rate((share.powi(9_000) * 41.0 * noise * 10.0).round() / 10.0),
+            Column::MemoryBytes => Cell::Count(192 + (share.powi(600) * 262_144.0) as u64),
+            Column::MailboxLen => Cell::Count(self.mailbox(i)),
+            Column::MsgsPerSec => Cell::Rate((steep(88_000.0) * noise).floor()),
+            Column::Messages => Cell::Count(steep(4.0e8) as u64 + ms / 10),
+            Column::AgeMs => Cell::Count(ms + share.mul_add(8.0e6, 1_000.0) as u64),
+            Column::Parent => Cell::Text(pid(i % 13)),
+            column => guests::cell(self.name(i), column, i, ms),
+        }
+    }
+
+    /// All of one process, as long as it lives.
+    pub(super) fn detail(&self, of: &str, ms: u64) -> Option<ProcessDetail> {
+        let i = index(of).filter(|i| *i < PROCESSES && !self.killed.iter().any(|pid| pid == of))?;
+        let count = |column| match self.cell(i, column, ms) {
+            Cell::Count(count) => count,
+            _ => 0,
+        };
+        let rate = |column| match self.cell(i, column, ms) {
+            Cell::Rate(rate) => rate,
+            _ => 0.0,
+        };
+        let memory_bytes = count(Column::MemoryBytes);
+        Some(ProcessDetail {
+            pid: of.to_owned(),
+            name: self.name_of(i),
+            state: self.state(i).to_owned(),
+            kind: if guests::module_of(self.name(i)).is_some() { "wasm" } else { "native" }.to_owned(),
+            module: guests::module_of(self.name(i)).map(|(module, _)| module.to_owned()),
+            facts: guests::facts(self.name(i), i, ms),
+            parent: Some(pid(i % 13)),
+            age_ms: count(Column::AgeMs),
+            reductions: count(Column::Reds),
+            reds_per_sec: Some(rate(Column::RedsPerSec)),
+            busy_ns: (count(Column::AgeMs) as f64 * rate(Column::BusyPct) * 1e4) as u64,
+            busy_pct: Some(rate(Column::BusyPct)),
+            mailbox_len: count(Column::MailboxLen),
+            mailbox_capacity: 16_384,
+            messages: count(Column::Messages),
+            msgs_per_sec: Some(rate(Column::MsgsPerSec)),
+            memory_bytes,
+            control_block_bytes: 192,
+            future_bytes: (memory_bytes - 192) / 2,
+            mailbox_bytes: (memory_bytes - 192).div_ceil(2),
+            future_type: "demo::session::run::{{closure}}".to_owned(),
+            ..ProcessDetail::default()
+        })
+    }
+}
+
+fn order(seed: u64, column: Column) -> Order {
+    // What a process does shows in several columns at once.
+    let column = match column {
+        Column::Reds | Column::BusyPct | Column::MsgsPerSec | Column::Messages => Column::RedsPerSec,
+        other => other,
+    };
+    let salt = column as u64 + 100;
+    let (a, b) = match column {
+        Column::Pid => (1, 0),
+        Column::AgeMs => (PROCESSES - 1, PROCESSES - 1),
+        _ => {
+            let a = 10 * (chance(seed, salt, 1) * 90_000.0) as u64 + 7;
+            (a, (chance(seed, salt, 2) * PROCESSES as f64) as u64)
+        }
+    };
+    Order { a, b, inverse: inverse(a) }
+}
+
+/// How far neighbours have changed places.
+fn turns(column: Column, ms: u64) -> u64 {
+    if column.is_rate() { ms / ORDER_MS * 7 % BLOCK } else { 0 }
+}
+
+pub(super) fn pid(i: u64) -> String {
+    format!("<0.{}.{}>", i + 1, i % 3)
+}
+
+fn index(pid: &str) -> Option<u64> {
+    let slot: u64 = pid.split('.').nth(1)?.parse().ok()?;
+    slot.checked_sub(1)
+}
+
+/// The number that undoes a multiplication by `a` modulo the number of processes.
+fn inverse(a: u64) -> u64 {
+    let (mut old, mut new) = ((i128::from(a), 1i128), (i128::from(PROCESSES), 0i128));
+    while new.0 != 0 {
+        let quotient = old.0 / new.0;
+        (old, new) = (new, (old.0 - quotient * new.0, old.1 - quotient * new.1));
+    }
+    old.1.rem_euclid(i128::from(PROCESSES)) as u64
+}
+
+/// Whether a condition of a filter is one that the demo can decide.
+pub(super) fn is_understood(term: &str) -> bool {
+    let known = ["name=", "module=", "state=", "mailq>", "<"].iter().find_map(|start| term.strip_prefix(start));
+    match known {
+        Some(value) => !value.contains(['<', '=', '!']),
+        None => !term.contains(['<', '>', '=', '!']),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_leads_to_its_process_and_back() {
+        let processes = Processes::new(1);
+        for column in Column::ALL {
+            for i in [0, 1, 499_999, PROCESSES - 1] {
+                assert_eq!(processes.at_rank(processes.rank(i, column, 4_500), column, 4_500), i, "{column:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_come_in_the_order_asked_for() {
+        let mut processes = Processes::new(1);
+        let view = View { columns: vec![Column::MailboxLen], ..View::default() };
+        let view = View { sort: rusm_protocol::SortKey { key: Column::MailboxLen, desc: true }, ..view };
+
+        let rows = processes.rows(&view, 1, 0).rows;
+
+        let counts: Vec<u64> = rows.iter().map(|row| if let Cell::Count(n) = row[0] { n } else { 0 }).collect();
+        assert!(counts.is_sorted_by(|a, b| a >= b) && counts[0] > 10_000, "{counts:?}");
+    }
+}

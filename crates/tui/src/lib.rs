@@ -1,0 +1,33 @@
+//! `rusm-top`, the terminal observer of a rusm node, as a library with a pure core.
+//!
+//! ```text
+//!   socket task ──▶ inbox (newest frame, newest rows, 64 answers) ─┐
+//!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now) ─▶ Vec<Effect>
+//!   ticks, signals ────────────────────────────────────────────────┘              │                            │
+//!                                                                                 ▼                            ▼
+//!                                              view::draw(&Model) ─▶ one write a frame          send, copy, suspend, quit
+//! ```
+//!
+//! [`model`] knows everything and draws nothing; [`view`] draws it and changes nothing; `connection` and [`terminal`] do
+//! the talking; [`run`] puts them together. Model files name no terminal library, view files never change a model: a
+//! test reads the sources and says so.
+
+pub mod cli;
+pub mod connection;
+pub mod demo;
+pub mod environment;
+mod exit;
+pub mod model;
+mod nearest;
+mod once;
+mod options;
+pub mod picture;
+pub mod replay;
+mod run;
+mod signals;
+pub mod terminal;
+pub mod view;
+
+pub use exit::{Error, Exit};
+pub use options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
+pub use run::run;

@@ -1,0 +1,254 @@
+//! How the columns of the process table look: headings, widths, and which of them fit.
+
+use rusm_protocol::{Column, SortKey};
+
+/// A column on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnSlot {
+    /// The column.
+    pub(crate) column: Column,
+    /// Cells from the table's left edge.
+    pub(crate) x: u16,
+    /// Cells.
+    pub(crate) width: u16,
+}
+
+/// Which columns are given a place first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ColumnSet {
+    /// Those that all processes have.
+    #[default]
+    Usual,
+    /// Those of guests.
+    Guests,
+}
+
+impl ColumnSet {
+    /// The columns in the order in which they are given a place.
+    const fn priority(self) -> &'static [Column; 19] {
+        match self {
+            Self::Usual => &[
+                Column::Pid,
+                Column::Name,
+                Column::State,
+                Column::RedsPerSec,
+                Column::BusyPct,
+                Column::MemoryBytes,
+                Column::MailboxLen,
+                Column::MsgsPerSec,
+                Column::AgeMs,
+                Column::Reds,
+                Column::Messages,
+                Column::Parent,
+                Column::Kind,
+                Column::Module,
+                Column::LinearMemoryBytes,
+                Column::EpochSlices,
+                Column::LastHostCall,
+                Column::TableElements,
+                Column::Profile,
+            ],
+            Self::Guests => &[
+                Column::Pid,
+                Column::Module,
+                Column::State,
+                Column::BusyPct,
+                Column::LinearMemoryBytes,
+                Column::EpochSlices,
+                Column::LastHostCall,
+                Column::Name,
+                Column::MailboxLen,
+                Column::Profile,
+                Column::TableElements,
+                Column::Kind,
+                Column::RedsPerSec,
+                Column::AgeMs,
+                Column::MsgsPerSec,
+                Column::MemoryBytes,
+                Column::Reds,
+                Column::Messages,
+                Column::Parent,
+            ],
+        }
+    }
+}
+
+/// How wide a column is at least.
+const fn width_of(column: Column) -> u16 {
+    match column {
+        Column::Pid | Column::Parent => 16,
+        Column::LastHostCall => 14,
+        Column::Name | Column::Module => 12,
+        Column::Profile => 10,
+        Column::State | Column::RedsPerSec => 8,
+        Column::MsgsPerSec | Column::Reds | Column::Messages | Column::LinearMemoryBytes | Column::EpochSlices => 7,
+        Column::BusyPct
+        | Column::MemoryBytes
+        | Column::MailboxLen
+        | Column::AgeMs
+        | Column::Kind
+        | Column::TableElements => 6,
+    }
+}
+
+/// The order on the screen.
+const ORDER: [Column; 19] = [
+    Column::Pid,
+    Column::Name,
+    Column::Module,
+    Column::State,
+    Column::RedsPerSec,
+    Column::Reds,
+    Column::BusyPct,
+    Column::MemoryBytes,
+    Column::LinearMemoryBytes,
+    Column::TableElements,
+    Column::EpochSlices,
+    Column::LastHostCall,
+    Column::MailboxLen,
+    Column::MsgsPerSec,
+    Column::Messages,
+    Column::AgeMs,
+    Column::Profile,
+    Column::Kind,
+    Column::Parent,
+];
+
+/// How much a pid's column grows first: a slot that was used a million times has a long generation.
+const PID_GROWTH: u16 = 4;
+
+/// The widest that a name may grow.
+const NAME_WIDTH_MAX: u16 = 34;
+
+/// The heading of a column.
+pub(crate) const fn heading(column: Column) -> &'static str {
+    match column {
+        Column::Pid => "PID",
+        Column::Name => "NAME",
+        Column::State => "STATE",
+        Column::RedsPerSec => "REDS/s",
+        Column::Reds => "REDS",
+        Column::BusyPct => "BUSY%",
+        Column::MemoryBytes => "MEM",
+        Column::MailboxLen => "MAILQ",
+        Column::MsgsPerSec => "MSGS/s",
+        Column::Messages => "MSGS",
+        Column::AgeMs => "AGE",
+        Column::Parent => "PARENT",
+        Column::Kind => "KIND",
+        Column::Module => "MODULE",
+        Column::Profile => "PROFILE",
+        Column::LinearMemoryBytes => "LINEAR",
+        Column::TableElements => "TABLE",
+        Column::EpochSlices => "SLICES",
+        Column::LastHostCall => "HOST CALL",
+    }
+}
+
+/// A column's name in a sentence.
+pub(crate) const fn label(column: Column) -> &'static str {
+    match column {
+        Column::Pid => "pid",
+        Column::Name => "name",
+        Column::State => "state",
+        Column::RedsPerSec => "reductions/s",
+        Column::Reds => "reductions",
+        Column::BusyPct => "busy share",
+        Column::MemoryBytes => "memory",
+        Column::MailboxLen => "mailbox length",
+        Column::MsgsPerSec => "messages/s",
+        Column::Messages => "messages",
+        Column::AgeMs => "age",
+        Column::Parent => "parent",
+        Column::Kind => "kind",
+        Column::Module => "module",
+        Column::Profile => "profile",
+        Column::LinearMemoryBytes => "linear memory",
+        Column::TableElements => "table elements",
+        Column::EpochSlices => "epoch slices",
+        Column::LastHostCall => "last host call",
+    }
+}
+
+/// Whether values stand at the left edge.
+pub(crate) const fn is_text(column: Column) -> bool {
+    matches!(
+        column,
+        Column::Pid
+            | Column::Name
+            | Column::State
+            | Column::Parent
+            | Column::Kind
+            | Column::Module
+            | Column::Profile
+            | Column::LastHostCall
+    )
+}
+
+/// Whether a column is read from the largest down.
+pub(crate) const fn falls(column: Column) -> bool {
+    !is_text(column)
+}
+
+/// The columns that fit into `width` cells; the one that sorts is always among them.
+pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> {
+    let mut chosen: Vec<(Column, u16)> = Vec::new();
+    let mut used = 0;
+    let sort_width = width_of(sort.key) + 1;
+    for &column in set.priority() {
+        let w = width_of(column);
+        let has_sort = column == sort.key || chosen.iter().any(|(c, _)| *c == sort.key);
+        let reserve = if has_sort { 0 } else { sort_width };
+        if used + w + 1 + reserve <= width + 1 || chosen.is_empty() || column == sort.key {
+            chosen.push((column, w));
+            used += w + 1;
+        }
+    }
+    let spare = (width + 1).saturating_sub(used);
+    let mut x = 0;
+    ORDER
+        .iter()
+        .filter_map(|column| chosen.iter().find(|(c, _)| c == column))
+        .map(|&(column, w)| {
+            let for_pid = spare.min(PID_GROWTH);
+            let grown = match column {
+                Column::Pid => w + for_pid,
+                Column::Name if set == ColumnSet::Usual => (w + spare - for_pid).min(NAME_WIDTH_MAX),
+                Column::Module if set == ColumnSet::Guests => (w + spare - for_pid).min(NAME_WIDTH_MAX),
+                _ => w,
+            };
+            let slot = ColumnSlot { column, x, width: grown };
+            x += grown + 1;
+            slot
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_never_overlap_and_stay_inside_where_there_is_room() {
+        for width in 40..200 {
+            for key in Column::ALL {
+                for set in [ColumnSet::Usual, ColumnSet::Guests] {
+                    let slots = fit(width, SortKey { key, desc: true }, set);
+
+                    assert!(slots.iter().any(|slot| slot.column == key), "{key:?} at {width}");
+                    assert!(slots.windows(2).all(|pair| pair[0].x + pair[0].width < pair[1].x + 1));
+                    let last = slots.last().unwrap();
+                    assert!(last.x + last.width <= width, "{key:?} at {width}: {slots:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn eighty_columns_show_the_eight_that_matter() {
+        let shown: Vec<_> =
+            fit(77, SortKey::default(), ColumnSet::Usual).iter().map(|slot| heading(slot.column)).collect();
+
+        assert_eq!(shown, ["PID", "NAME", "STATE", "REDS/s", "BUSY%", "MEM", "MAILQ", "MSGS/s"]);
+    }
+}

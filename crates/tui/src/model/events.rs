@@ -1,0 +1,90 @@
+//! What happened on the node lately: asked for only while it is shown.
+
+use rusm_protocol::{ClientMessage, Events};
+
+/// The newest events, and how far they are scrolled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct EventsPane {
+    /// The node was asked for them.
+    asked: bool,
+    pub(crate) newest: Option<Events>,
+    /// Events above the first that is shown, the newest first.
+    pub(crate) top: usize,
+}
+
+impl EventsPane {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        self.asked = false;
+    }
+
+    /// Another node: its events are numbered anew.
+    pub(crate) fn forget(&mut self) {
+        (self.newest, self.top) = (None, 0);
+    }
+
+    /// What to say to the node so that it sends events while they are shown, and none otherwise.
+    pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
+        (self.asked != shown).then(|| {
+            self.asked = shown;
+            ClientMessage::Events { enabled: shown }
+        })
+    }
+
+    /// Keeps what the node says; a list that is scrolled stays at the event that it shows.
+    pub(crate) fn take(&mut self, events: Events) {
+        let last_seq = |events: &Events| events.events.last().map_or(0, |event| event.seq);
+        let newer = last_seq(&events).saturating_sub(self.newest.as_ref().map_or(0, last_seq));
+        if self.top > 0 {
+            self.top = self.top.saturating_add(usize::try_from(newer).unwrap_or(usize::MAX));
+        }
+        self.top = self.top.min(events.events.len().saturating_sub(1));
+        self.newest = Some(events);
+    }
+
+    pub(crate) fn scroll(&mut self, lines: i64) {
+        let last = self.newest.as_ref().map_or(0, |events| events.events.len().saturating_sub(1));
+        let lines = lines.clamp(-100_000, 100_000) as isize;
+        self.top = self.top.saturating_add_signed(lines).min(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::EventInfo;
+
+    use super::*;
+
+    fn events(seqs: std::ops::RangeInclusive<u64>) -> Events {
+        let event = |seq| EventInfo { seq, ..EventInfo::default() };
+        Events { noted: *seqs.end(), events: seqs.map(event).collect(), dropped: 0 }
+    }
+
+    #[test]
+    fn the_node_is_told_once_what_is_wanted() {
+        let mut pane = EventsPane::default();
+
+        assert_eq!(pane.steer(false), None);
+        assert_eq!(pane.steer(true), Some(ClientMessage::Events { enabled: true }));
+        assert_eq!(pane.steer(true), None);
+        pane.reset();
+        assert_eq!(pane.steer(true), Some(ClientMessage::Events { enabled: true }));
+        assert_eq!(pane.steer(false), Some(ClientMessage::Events { enabled: false }));
+    }
+
+    #[test]
+    fn a_scrolled_list_stays_where_it_is_when_new_events_come() {
+        let mut pane = EventsPane::default();
+        pane.take(events(1..=10));
+        pane.take(events(3..=12));
+        assert_eq!(pane.top, 0);
+
+        pane.scroll(4);
+        pane.take(events(5..=14));
+        assert_eq!(pane.top, 6);
+        pane.scroll(-100);
+        assert_eq!(pane.top, 0);
+        pane.scroll(100);
+        assert_eq!(pane.top, 9);
+    }
+}

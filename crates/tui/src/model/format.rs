@@ -1,0 +1,185 @@
+//! Numbers as people read them: three or four significant digits, units at the end, never a control character.
+//!
+//! Few digits are also cheap: a cell that does not change is not sent to the terminal.
+
+/// A count with thousands separators: `1,000,000`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count or a rate in at most five characters: `912`, `1.21M`.
+pub(crate) fn short(value: f64) -> String {
+    if !value.is_finite() || value < 0.0 {
+        return "-".to_owned();
+    }
+    if value < 9.95 && value.fract() > 0.05 {
+        return format!("{value:.1}");
+    }
+    scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+/// A count that is written out while it fits into `width` columns.
+pub(crate) fn count_within(n: u64, width: usize) -> String {
+    let full = count(n);
+    if full.len() <= width { full } else { short(n as f64) }
+}
+
+/// A size for a narrow column: `64K`, `1.21G`.
+pub(crate) fn bytes_short(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
+}
+
+/// A size with its unit: `64.0 KiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
+}
+
+/// Bytes a second: `4.2 KiB/s`.
+pub(crate) fn bytes_per_sec(rate: f64) -> String {
+    format!("{}/s", bytes(rate.max(0.0) as u64))
+}
+
+/// `micro` is the sign for a millionth that the terminal can show.
+pub(crate) fn nanos(ns: u64, micro: &str) -> String {
+    let value = ns as f64;
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (value / 1e3, format!("{micro}s")),
+        1_000_000..1_000_000_000 => (value / 1e6, "ms".to_owned()),
+        _ => (value / 1e9, "s".to_owned()),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A share of 100: `87 %`, `0.31 %`.
+pub(crate) fn percent(value: f64) -> String {
+    // The sum of nothing is minus zero.
+    let value = value + 0.0;
+    if !value.is_finite() {
+        "- %".to_owned()
+    } else if value == 0.0 {
+        "0 %".to_owned()
+    } else if value >= 9.95 {
+        format!("{value:.0} %")
+    } else if value >= 0.995 {
+        format!("{value:.1} %")
+    } else if value > 0.0 && value < 0.005 {
+        "<0.01 %".to_owned()
+    } else {
+        format!("{value:.2} %")
+    }
+}
+
+/// How long something runs: `00:34`, `1:22:07`, `3d 04:12`.
+pub(crate) fn clock(ms: u64) -> String {
+    let s = ms / 1000;
+    let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes:02}:{seconds:02}"),
+        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}d {hours:02}:{minutes:02}"),
+    }
+}
+
+/// An age for a narrow column: `120ms`, `4s`, `4m12`, `2h05`, `3d04`.
+pub(crate) fn age(ms: u64) -> String {
+    let s = ms / 1000;
+    match s {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}", s / 60, s % 60),
+        3600..86_400 => format!("{}h{:02}", s / 3600, s / 60 % 60),
+        _ => format!("{}d{:02}", s / 86_400, s / 3600 % 24),
+    }
+}
+
+/// A round value at or above `value`: the top of a chart's axis.
+pub(crate) fn axis_top(value: f64) -> f64 {
+    if !value.is_finite() || value <= 1.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|&top| top >= value)
+        .unwrap_or(10.0 * power)
+}
+
+fn scaled(value: f64, base: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut unit = 0;
+    while value >= base * 0.9995 && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value:.0}{}", units[0]) } else { format!("{}{}", three_digits(value), units[unit]) }
+}
+
+fn three_digits(value: f64) -> String {
+    if value >= 99.95 {
+        format!("{value:.0}")
+    } else if value >= 9.995 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators() {
+        let texts = [0, 999, 1000, 1_000_000].map(count);
+
+        assert_eq!(texts, ["0", "999", "1,000", "1,000,000"]);
+    }
+
+    #[test]
+    fn short_numbers_keep_three_digits_and_fit_five_columns() {
+        let texts = [0.0, 3.21, 42.0, 999.0, 999.6, 12_345.0, 2_412_077.0, 1e9].map(short);
+
+        assert_eq!(texts, ["0", "3.2", "42", "999", "1.00k", "12.3k", "2.41M", "1.00G"]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_dash() {
+        assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(short), ["-", "-", "-"]);
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!(bytes(64 * 1024), "64.0 KiB");
+        assert_eq!(bytes_short(1_300_000_000), "1.21G");
+        assert_eq!(bytes_short(512), "512B");
+    }
+
+    #[test]
+    fn durations_pick_their_unit() {
+        let texts = [84, 12_300, 1_200_000, 3_400_000_000].map(|ns| nanos(ns, "µ"));
+
+        assert_eq!(texts, ["84 ns", "12.3 µs", "1.20 ms", "3.40 s"]);
+    }
+
+    #[test]
+    fn clocks_grow_with_their_time() {
+        let texts = [34_000, 4_927_000, 274_320_000].map(clock);
+
+        assert_eq!(texts, ["00:34", "1:22:07", "3d 04:12"]);
+    }
+
+    #[test]
+    fn an_axis_ends_at_a_round_number_above_the_value() {
+        assert_eq!([0.0, 2.41e6, 1e6, 1.01e6].map(axis_top).map(short), ["1", "2.50M", "1.00M", "1.20M"]);
+    }
+}

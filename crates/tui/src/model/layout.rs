@@ -1,0 +1,338 @@
+//! Where things stand on a screen of a given size.
+//!
+//! The model needs it to know how many rows it may ask the node for and what a click hits; the views draw by the same
+//! numbers, so that what is asked for, what is drawn and what is clicked always agree.
+
+use crate::model::key::Size;
+use crate::model::tab::Tab;
+
+/// The smallest screen that is drawn.
+pub(crate) const SIZE_MIN: Size = Size::new(60, 15);
+
+/// From this width on, panels stand side by side.
+pub(crate) const WIDE: u16 = 110;
+
+/// Rows above the body: tabs and vitals.
+const HEAD: u16 = 2;
+
+/// Rows below the body: the footer.
+const FOOT: u16 = 1;
+
+/// The width of the detail pane where it stands beside the table.
+const DETAIL_WIDTH: u16 = 46;
+
+/// The size of the selected child's pane: its width where it stands beside the tree, its height where below.
+const TREE_DETAIL_WIDTH: u16 = 48;
+const TREE_DETAIL_HEIGHT: u16 = 8;
+
+/// The least height of the card that tells about the selected scenario.
+const CARD: u16 = 11;
+
+/// A rectangle of cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cells {
+    pub(crate) x: u16,
+    pub(crate) y: u16,
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+}
+
+impl Cells {
+    const fn new(x: u16, y: u16, width: u16, height: u16) -> Self {
+        Self { x, y, width, height }
+    }
+
+    pub(crate) const fn contains(self, x: u16, y: u16) -> bool {
+        x >= self.x && x < self.x + self.width && y >= self.y && y < self.y + self.height
+    }
+
+    /// The first `height` rows, and the rest.
+    pub(crate) fn split_top(self, height: u16) -> (Self, Self) {
+        let height = height.min(self.height);
+        (Self { height, ..self }, Self { y: self.y + height, height: self.height - height, ..self })
+    }
+
+    /// The first `width` columns, and the rest.
+    pub(crate) fn split_left(self, width: u16) -> (Self, Self) {
+        let width = width.min(self.width);
+        (Self { width, ..self }, Self { x: self.x + width, width: self.width - width, ..self })
+    }
+
+    /// What a border leaves.
+    pub(crate) fn inner(self) -> Self {
+        Self {
+            x: self.x + 1,
+            y: self.y + 1,
+            width: self.width.saturating_sub(2),
+            height: self.height.saturating_sub(2),
+        }
+    }
+}
+
+/// Whether the screen is too small to be of use.
+pub(crate) const fn too_small(size: Size) -> bool {
+    size.width < SIZE_MIN.width || size.height < SIZE_MIN.height
+}
+
+/// What lies between the head and the footer.
+pub(crate) fn body(size: Size) -> Cells {
+    Cells::new(0, HEAD, size.width, size.height.saturating_sub(HEAD + FOOT))
+}
+
+/// Cells of the first row that are left for the name of the node, what one may do there, and the connection.
+const STATE_WIDTH: u16 = 30;
+/// What is left where words are cut for it.
+const STATE_WIDTH_MIN: u16 = 9;
+
+/// The word of each tab in the first row, `1 Node`, and its cells, with a blank on each side.
+///
+/// On a narrow screen blanks give way first, then the name of the program, then the ends of words.
+pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
+    type Form = (u16, u16, u16, u16, fn(Tab) -> &'static str);
+    const FORMS: [Form; 8] = [
+        (STATE_WIDTH, 10, 1, 1, Tab::title),
+        (STATE_WIDTH, 10, 0, 1, Tab::title),
+        (STATE_WIDTH, 10, 0, 0, Tab::title),
+        (STATE_WIDTH_MIN, 0, 0, 1, Tab::title),
+        (STATE_WIDTH_MIN, 0, 0, 0, Tab::title),
+        (STATE_WIDTH_MIN, 0, 0, 0, Tab::short),
+        (STATE_WIDTH_MIN, 0, 0, 0, |tab| &tab.title()[..4]),
+        (0, 0, 0, 0, |tab| &tab.title()[..2]),
+    ];
+    let width = |tab: Tab, blank: u16, word: fn(Tab) -> &'static str| word(tab).len() as u16 + 3 + blank;
+    let fits = |(state, brand, gap, blank, word): &Form| {
+        let words: u16 = Tab::ALL.iter().map(|&tab| width(tab, *blank, *word) + gap).sum();
+        brand + words + state <= size.width
+    };
+    let (_, brand, gap, blank, word) = FORMS.into_iter().find(fits).unwrap_or(FORMS[FORMS.len() - 1]);
+    Tab::ALL.iter().scan(brand, move |x, &tab| {
+        let cells = Cells::new(*x, 0, width(tab, blank, word), 1);
+        *x += cells.width + gap;
+        Some((tab, word(tab), cells))
+    })
+}
+
+/// The Node view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeLayout {
+    pub(crate) chart: Cells,
+    pub(crate) schedulers: Cells,
+    pub(crate) latency: Cells,
+    /// Empty on a narrow screen.
+    pub(crate) memory: Cells,
+    /// Empty on a low screen.
+    pub(crate) table: Cells,
+    /// Empty on a narrow screen.
+    pub(crate) figures: Cells,
+}
+
+/// Places the panels of the Node view.
+pub(crate) fn node(size: Size) -> NodeLayout {
+    let body = body(size);
+    let (chart, middle) = match body.height {
+        30.. => (body.height * 28 / 100, 13),
+        18.. => (body.height - 15, 9),
+        _ => (5, body.height.saturating_sub(5)),
+    };
+    let (chart, rest) = body.split_top(chart);
+    let (middle, bottom) = rest.split_top(middle);
+    let mut layout = NodeLayout { chart, table: bottom, ..NodeLayout::default() };
+    if size.width >= WIDE {
+        let third = size.width / 3;
+        let (schedulers, others) = middle.split_left(size.width - 2 * third);
+        (layout.latency, layout.memory) = others.split_left(third);
+        layout.schedulers = schedulers;
+        (layout.table, layout.figures) = bottom.split_left(size.width - third);
+    } else {
+        (layout.schedulers, layout.latency) = middle.split_left(size.width / 2);
+    }
+    layout
+}
+
+/// The Bench view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BenchLayout {
+    pub(crate) menu: Cells,
+    /// What the selected scenario is; empty on a low screen.
+    pub(crate) card: Cells,
+    pub(crate) headline: Cells,
+    pub(crate) chart: Cells,
+    pub(crate) latency: Cells,
+    /// Empty on a narrow screen.
+    pub(crate) figures: Cells,
+    /// The runs so far; empty on a low screen.
+    pub(crate) runs: Cells,
+}
+
+/// Places the panels of the Bench view.
+pub(crate) fn bench(size: Size, menu_rows: usize) -> BenchLayout {
+    let body = body(size);
+    let menu_width = match size.width {
+        WIDE.. => 40,
+        80.. => 26,
+        _ => 20,
+    };
+    let (left, right) = body.split_left(menu_width);
+    let menu_height = (menu_rows.min(100) as u16 + 2).max(6).min(left.height.saturating_sub(CARD));
+    let (menu, card) = if left.height >= CARD + 6 { left.split_top(menu_height) } else { (left, Cells::default()) };
+    let (headline, rest) = right.split_top(if body.height >= 18 { 5 } else { 3 });
+    let (chart, rest) = rest.split_top(match body.height {
+        30.. => 13,
+        18.. => rest.height - 9,
+        _ => 0,
+    });
+    let (middle, runs) = rest.split_top(if body.height >= 30 { 11 } else { rest.height });
+    let both = middle.width >= 50;
+    let (latency, figures) = middle.split_left(if both { middle.width / 2 + 1 } else { middle.width });
+    BenchLayout { menu, card, headline, chart, latency, figures, runs }
+}
+
+/// The Processes view, and the Tree view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcessesLayout {
+    /// With its border; the first row inside is the heading.
+    pub(crate) table: Cells,
+    /// Empty when nothing is looked into.
+    pub(crate) detail: Cells,
+}
+
+/// Places the panels of the Processes view.
+pub(crate) fn processes(size: Size, detail: bool) -> ProcessesLayout {
+    let body = body(size);
+    let (table, detail) = if !detail {
+        (body, Cells::default())
+    } else if size.width >= WIDE {
+        body.split_left(size.width - DETAIL_WIDTH)
+    } else {
+        body.split_top(body.height.saturating_sub(11).max(body.height / 2))
+    };
+    ProcessesLayout { table, detail }
+}
+
+/// Places the panels of the Tree view.
+pub(crate) fn tree(size: Size, in_full: bool) -> ProcessesLayout {
+    let body = body(size);
+    let (table, detail) = match (in_full, size.width) {
+        (true, WIDE..) => body.split_left(size.width - TREE_DETAIL_WIDTH),
+        (true, _) if body.height >= 18 => body.split_top(body.height - TREE_DETAIL_HEIGHT),
+        _ => (body, Cells::default()),
+    };
+    ProcessesLayout { table, detail }
+}
+
+/// The Wasm view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WasmLayout {
+    pub(crate) engine: Cells,
+    /// Traps and refusals by their kind.
+    pub(crate) counts: Cells,
+    /// With its border; the first row inside is the heading.
+    pub(crate) modules: Cells,
+    /// The last traps.
+    pub(crate) traps: Cells,
+}
+
+/// Places the panels of the Wasm view.
+pub(crate) fn wasm(size: Size) -> WasmLayout {
+    let body = body(size);
+    let (top, rest) = body.split_top(7.min(body.height));
+    let (engine, counts) = top.split_left(size.width - size.width * 3 / 8);
+    let (modules, traps) = rest.split_top(rest.height.div_ceil(2));
+    WasmLayout { engine, counts, modules, traps }
+}
+
+/// The view of time and streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimeLayout {
+    pub(crate) tickers: Cells,
+    pub(crate) streams: Cells,
+}
+
+/// Places the panels of the view of time and streams.
+pub(crate) fn time(size: Size) -> TimeLayout {
+    let body = body(size);
+    let (tickers, streams) = body.split_top(body.height.div_ceil(2));
+    TimeLayout { tickers, streams }
+}
+
+/// The Store view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StoreLayout {
+    pub(crate) store: Cells,
+    /// What went wrong.
+    pub(crate) faults: Cells,
+    /// With its border; the first row inside is the heading.
+    pub(crate) buckets: Cells,
+    /// The keys of one of them, likewise.
+    pub(crate) keys: Cells,
+}
+
+/// Places the panels of the Store view.
+pub(crate) fn store(size: Size) -> StoreLayout {
+    let body = body(size);
+    let (top, rest) = body.split_top(7.min(body.height));
+    let (store, faults) = top.split_left(size.width - size.width * 3 / 8);
+    let (buckets, keys) = rest.split_top(rest.height.div_ceil(2));
+    StoreLayout { store, faults, buckets, keys }
+}
+
+/// The Topics view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TopicsLayout {
+    /// With its border; the first row inside is the heading.
+    pub(crate) topics: Cells,
+    /// Whoever receives from the topic under the cursor.
+    pub(crate) receivers: Cells,
+}
+
+/// Places the panels of the Topics view.
+pub(crate) fn topics(size: Size) -> TopicsLayout {
+    let body = body(size);
+    let (topics, receivers) = body.split_top(body.height * 2 / 5);
+    TopicsLayout { topics, receivers }
+}
+
+impl ProcessesLayout {
+    /// Rows that are seen.
+    pub(crate) fn visible(self) -> u16 {
+        self.table.inner().height.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_panel_leaves_the_screen_at_any_size() {
+        for width in 0..200 {
+            for height in 0..100 {
+                let size = Size::new(width, height);
+                let (n, b) = (node(size), bench(size, usize::from(height)));
+                let (p, t) = ([processes(size, false), processes(size, true)], tree(size, true));
+
+                let all = [n.chart, n.schedulers, n.latency, n.memory, n.table, n.figures, b.menu, b.card, b.headline];
+                let more =
+                    [b.chart, b.latency, b.figures, b.runs, p[0].table, p[1].table, p[1].detail, t.table, t.detail];
+                let (guests, stores) = (wasm(size), store(size));
+                let time = time(size);
+                let guests = [guests.engine, guests.counts, guests.modules, guests.traps];
+                let more = more.into_iter().chain(guests).chain([time.tickers, time.streams]);
+                let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys]);
+                let more = more.chain([topics(size).topics, topics(size).receivers]);
+                for cells in all.into_iter().chain(more).filter(|cells| cells.height > 0 && cells.width > 0) {
+                    assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");
+                    assert!(cells.y + cells.height <= height, "{cells:?} at {size:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_smallest_usual_terminal_shows_three_processes_under_the_bars() {
+        let layout = node(Size::new(80, 24));
+
+        assert_eq!(layout.table.inner().height, 4);
+        assert_eq!(layout.schedulers.inner().height, 7);
+    }
+}

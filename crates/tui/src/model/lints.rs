@@ -1,0 +1,103 @@
+//! The node's warnings: which one is selected, and which kinds of them this observer does not want to see.
+
+use std::collections::BTreeSet;
+
+use rusm_protocol::{Frame, LintInfo};
+
+use crate::model::around;
+
+/// See the module. A selection is a warning and never a place: others come and go above it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LintsPane {
+    /// The id and the pid; when they are not there any more, the first is selected.
+    selected: Option<(String, String)>,
+    hidden: BTreeSet<String>,
+}
+
+impl LintsPane {
+    /// The warnings that are shown, the most urgent first.
+    pub(crate) fn shown<'a>(&self, frame: Option<&'a Frame>) -> Vec<&'a LintInfo> {
+        let all = frame.map_or(&[][..], |frame| &frame.observer.lints);
+        all.iter().filter(|lint| !self.hidden.contains(&lint.id)).collect()
+    }
+
+    /// How many stand that are not hidden, listed or not.
+    pub(crate) fn count(&self, frame: &Frame) -> u64 {
+        let hidden = frame.observer.lints.iter().filter(|lint| self.hidden.contains(&lint.id)).count();
+        frame.observer.lints_total.saturating_sub(hidden as u64)
+    }
+
+    /// The place of the selected one among those that are shown.
+    pub(crate) fn cursor(&self, shown: &[&LintInfo]) -> usize {
+        let is_selected =
+            |lint: &&LintInfo| self.selected.as_ref().is_some_and(|(id, pid)| (id, pid) == (&lint.id, &lint.pid));
+        shown.iter().position(is_selected).unwrap_or(0)
+    }
+
+    /// Selects the one so many places further.
+    pub(crate) fn step(&mut self, frame: Option<&Frame>, steps: isize) {
+        let shown = self.shown(frame);
+        let at = around(self.cursor(&shown), steps, shown.len());
+        self.selected = shown.get(at).map(|lint| (lint.id.clone(), lint.pid.clone()));
+    }
+
+    /// Hides all warnings of the selected one's kind; its id.
+    pub(crate) fn hide(&mut self, frame: Option<&Frame>) -> Option<String> {
+        let shown = self.shown(frame);
+        let id = shown.get(self.cursor(&shown))?.id.clone();
+        self.hidden.insert(id.clone());
+        Some(id)
+    }
+
+    /// Shows what was hidden.
+    pub(crate) fn show_all(&mut self) {
+        self.hidden.clear();
+    }
+
+    /// The kinds that are hidden.
+    pub(crate) fn hidden(&self) -> Vec<&str> {
+        self.hidden.iter().map(String::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(lints: &[(&str, &str)]) -> Frame {
+        let mut frame = Frame::default();
+        let info =
+            |(id, pid): &(&str, &str)| LintInfo { id: (*id).to_owned(), pid: (*pid).to_owned(), ..LintInfo::default() };
+        frame.observer.lints = lints.iter().map(info).collect();
+        frame.observer.lints_total = lints.len() as u64;
+        frame
+    }
+
+    #[test]
+    fn the_selected_warning_stays_selected_when_others_come_and_go() {
+        let mut pane = LintsPane::default();
+        let before = frame(&[("stuck", "a"), ("mailbox_growing", "b"), ("mailbox_growing", "c")]);
+        pane.step(Some(&before), 1);
+
+        let after = frame(&[("mailbox_growing", "b"), ("mailbox_growing", "c")]);
+
+        assert_eq!((pane.cursor(&pane.shown(Some(&before))), pane.cursor(&pane.shown(Some(&after)))), (1, 0));
+        pane.step(Some(&after), -1);
+        assert_eq!(pane.cursor(&pane.shown(Some(&after))), 1);
+        assert_eq!(pane.cursor(&pane.shown(Some(&frame(&[("stuck", "z")])))), 0);
+    }
+
+    #[test]
+    fn a_kind_is_hidden_and_shown_again() {
+        let mut pane = LintsPane::default();
+        let frame = frame(&[("stuck", "a"), ("mailbox_growing", "b"), ("mailbox_growing", "c")]);
+        pane.step(Some(&frame), 1);
+
+        assert_eq!(pane.hide(Some(&frame)).as_deref(), Some("mailbox_growing"));
+        assert_eq!((pane.shown(Some(&frame)).len(), pane.count(&frame)), (1, 1));
+        assert_eq!(pane.hidden(), ["mailbox_growing"]);
+        pane.show_all();
+        assert_eq!(pane.count(&frame), 3);
+        assert_eq!(LintsPane::default().hide(None), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! The menu of scenarios: a heading for each family, its scenarios below.
+
+use rusm_protocol::ScenarioMeta;
+
+use crate::model::bench_scroll;
+
+/// Rows that are shown below the selected one, where there are so many.
+const MARGIN: u16 = 2;
+
+/// A row of the menu.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MenuRow<'a> {
+    /// The heading of a family.
+    Family(&'a str),
+    /// A scenario, with its place among all.
+    Scenario(usize, &'a ScenarioMeta),
+}
+
+/// All rows; without headings if there is but one family.
+pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
+    let has_families = scenarios.windows(2).any(|pair| pair[0].family != pair[1].family);
+    let mut rows = Vec::with_capacity(scenarios.len() + 8);
+    let mut family = None;
+    for (at, scenario) in scenarios.iter().enumerate() {
+        if has_families && family != Some(&scenario.family) {
+            family = Some(&scenario.family);
+            rows.push(MenuRow::Family(&scenario.family));
+        }
+        rows.push(MenuRow::Scenario(at, scenario));
+    }
+    rows
+}
+
+/// Those rows that a menu of so many lines shows, so that the selected scenario is among them.
+pub(crate) fn visible(scenarios: &[ScenarioMeta], selected: usize, height: u16) -> Vec<MenuRow<'_>> {
+    let rows = rows(scenarios);
+    let place = rows.iter().position(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected));
+    let margin = MARGIN.min(height / 4);
+    let last = (place.unwrap_or(0) + usize::from(margin)).min(rows.len().saturating_sub(1));
+    let first = bench_scroll(last, height);
+    rows.into_iter().skip(first).take(height.into()).collect()
+}
+
+/// The first scenario of the next family, or of this one and then of the one before.
+pub(crate) fn family_from(scenarios: &[ScenarioMeta], selected: usize, is_forward: bool) -> usize {
+    let begins = |at: &usize| *at == 0 || scenarios[*at - 1].family != scenarios[*at].family;
+    let found = if is_forward {
+        (selected + 1..scenarios.len()).find(begins)
+    } else {
+        (0..selected.min(scenarios.len())).rev().find(begins)
+    };
+    found.unwrap_or(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenarios(families: &[&str]) -> Vec<ScenarioMeta> {
+        let scenario = |family: &&str| ScenarioMeta { family: (*family).to_owned(), ..ScenarioMeta::default() };
+        families.iter().map(scenario).collect()
+    }
+
+    #[test]
+    fn each_family_has_its_heading_unless_there_is_but_one() {
+        let two = scenarios(&["a", "a", "b"]);
+        let headings = |row: &MenuRow<'_>| matches!(row, MenuRow::Family(_));
+
+        assert_eq!(rows(&two).iter().map(headings).collect::<Vec<_>>(), [true, false, false, true, false]);
+        assert_eq!(rows(&scenarios(&["a", "a"])).len(), 2);
+        assert_eq!(rows(&[]), []);
+    }
+
+    #[test]
+    fn the_selected_scenario_is_always_to_be_seen() {
+        let many = scenarios(&["a", "a", "b", "b", "c"]);
+        for selected in 0..many.len() {
+            for height in 1..=8 {
+                let seen = visible(&many, selected, height);
+                assert!(seen.iter().any(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected)));
+            }
+        }
+    }
+
+    #[test]
+    fn families_are_gone_through_by_their_first_scenario() {
+        let many = scenarios(&["a", "a", "b", "b", "c"]);
+        let from = |selected, is_forward| family_from(&many, selected, is_forward);
+
+        assert_eq!([from(0, true), from(2, true), from(4, true)], [2, 4, 4]);
+        assert_eq!([from(4, false), from(3, false), from(2, false), from(0, false)], [2, 2, 0, 0]);
+        assert_eq!(family_from(&[], 0, true), 0);
+    }
+}

@@ -1,0 +1,379 @@
+//! Durable stores: how they do, their buckets, and the keys of one, asked for only while they are shown.
+//!
+//! Two lists, of which one has the keys of the keyboard. The selection is a bucket and never a place. Rates are of the last
+//! seconds, from counters that only go up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rusm_protocol::{BucketInfo, ClientMessage, KeysInfo, KeysView, StoreInfo, Stores, StoresView, ViewWindow};
+
+/// The shortest time between two requests: a node takes 20 commands a second.
+const PACE: Duration = Duration::from_millis(80);
+/// Answers that rates are made from: two seconds of them.
+const KEPT: usize = 5;
+
+/// Which list has the keyboard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Focus {
+    /// The buckets.
+    #[default]
+    Buckets,
+    /// The keys of the bucket that is open.
+    Keys,
+}
+
+/// The bucket that is looked into, and the page of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Open {
+    store: u32,
+    bucket: String,
+    /// Where the pages up to this one begin.
+    pages: Vec<String>,
+}
+
+/// The view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StorePane {
+    sent: Option<StoresView>,
+    sent_at: Duration,
+    ids: u32,
+    /// The last answers, the newest last.
+    seen: VecDeque<Stores>,
+    /// It was not shown since the newest of them: a rate from there on would be the mean of that time.
+    was_hidden: bool,
+    /// The store that is shown, around the end.
+    pub(crate) store: usize,
+    pub(crate) focus: Focus,
+    /// Buckets above the first that is seen, and the one under the cursor.
+    pub(crate) top: u64,
+    pub(crate) bucket: u64,
+    selected: Option<(u32, String)>,
+    open: Option<Open>,
+    pub(crate) key: usize,
+}
+
+/// What changes in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    pub(crate) operations: f64,
+    pub(crate) commits: f64,
+    pub(crate) syncs: f64,
+    pub(crate) reads: f64,
+    /// Operations for each commit and each sync, and how long a sync takes; of the whole time when nothing happened lately.
+    pub(crate) per_commit: Option<f64>,
+    pub(crate) per_sync: Option<f64>,
+    pub(crate) sync_ns: Option<f64>,
+}
+
+impl StorePane {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        self.sent = None;
+        self.was_hidden = true;
+    }
+
+    /// Another node: nothing of the one before.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { ids: self.ids, ..Self::default() };
+    }
+
+    /// What to say to the node so that it sends what is seen, with so many buckets and keys, or nothing.
+    pub(crate) fn steer(&mut self, visible: Option<(u16, u16)>, now: Duration) -> Option<ClientMessage> {
+        let Some((buckets, keys)) = visible else {
+            self.was_hidden = true;
+            return self.sent.take().map(|_| ClientMessage::Stores { view: None });
+        };
+        let around = u64::from(buckets.max(1));
+        let window = ViewWindow { offset: self.top.saturating_sub(around), len: (buckets.max(1) * 3).min(200).into() };
+        let keys = self.open.as_ref().map(|open| KeysView {
+            store: open.store,
+            bucket: open.bucket.clone(),
+            after: open.pages.last().cloned().unwrap_or_default(),
+            len: keys.clamp(1, 100).into(),
+        });
+        let wish = StoresView { id: self.ids, window, keys, ..StoresView::default() };
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        if waits || self.sent.as_ref() == Some(&wish) {
+            return None;
+        }
+        self.ids = self.ids.wrapping_add(1);
+        let view = StoresView { id: self.ids, ..wish };
+        self.sent = Some(view.clone());
+        self.sent_at = now;
+        Some(ClientMessage::Stores { view: Some(view) })
+    }
+
+    /// Keeps what the node says, unless it answers an earlier request; the selection moves along.
+    pub(crate) fn take(&mut self, stores: Stores, visible: u16) -> bool {
+        if self.sent.as_ref().is_none_or(|sent| sent.id != stores.id) {
+            return false;
+        }
+        let is_same = |known: &BucketInfo| self.selected.as_ref().is_some_and(|of| *of == id(known));
+        if let Some(at) = stores.buckets.iter().position(is_same) {
+            self.bucket = stores.offset + at as u64;
+        }
+        // Counters that went back are of another store.
+        let goes_on = self.newest().is_none_or(|before| before.at_ms < stores.at_ms);
+        if std::mem::take(&mut self.was_hidden) {
+            self.seen.clear();
+        }
+        if !goes_on || self.seen.len() == KEPT {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(stores);
+        self.clamp(visible);
+        true
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Stores> {
+        self.seen.back()
+    }
+
+    /// Keeps both cursors inside what there is, and the buckets' in what is seen.
+    pub(crate) fn clamp(&mut self, visible: u16) {
+        let keys = self.page().map_or(0, |page| page.keys.len());
+        self.key = self.key.min(keys.saturating_sub(1));
+        let Some(total) = self.newest().map(|newest| newest.total) else { return };
+        self.bucket = self.bucket.min(total.saturating_sub(1));
+        let visible = u64::from(visible.max(1));
+        self.top = self.top.min(total.saturating_sub(visible));
+        self.top = self.top.clamp((self.bucket + 1).saturating_sub(visible), self.bucket);
+    }
+
+    /// Moves the cursor of the list that has the keyboard.
+    pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
+        let at = match self.focus {
+            Focus::Buckets => self.bucket,
+            Focus::Keys => self.key as u64,
+        };
+        self.go_to(at.saturating_add_signed(lines), visible);
+    }
+
+    /// Moves it to a place.
+    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
+        match self.focus {
+            Focus::Buckets => self.bucket = place,
+            Focus::Keys => self.key = usize::try_from(place).unwrap_or(usize::MAX),
+        }
+        self.clamp(visible);
+        self.selected = self.bucket_at(self.bucket).map(id);
+    }
+
+    /// The bucket at a place, if the node has sent it.
+    pub(crate) fn bucket_at(&self, place: u64) -> Option<&BucketInfo> {
+        let newest = self.newest()?;
+        newest.buckets.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
+    }
+
+    /// Looks into the bucket under the cursor; whether there is one.
+    pub(crate) fn look_into(&mut self) -> bool {
+        let Some((store, bucket)) = self.bucket_at(self.bucket).map(id) else { return false };
+        self.open = Some(Open { store, bucket, pages: Vec::new() });
+        (self.focus, self.key) = (Focus::Keys, 0);
+        true
+    }
+
+    /// Looks into none; whether it looked into one.
+    pub(crate) fn look_away(&mut self) -> bool {
+        self.focus = Focus::Buckets;
+        self.open.take().is_some()
+    }
+
+    /// Turns to the next page of keys, or the one before.
+    pub(crate) fn turn(&mut self, forward: bool) {
+        let is_answered = self.is_answered();
+        let next = self.page().and_then(|page| page.next.clone());
+        let Some(open) = &mut self.open else { return };
+        match (forward, next) {
+            (true, Some(next)) if is_answered => open.pages.push(next),
+            // The page that is here is not the one that was turned to.
+            (true, _) => return,
+            (false, _) => _ = open.pages.pop(),
+        }
+        self.key = 0;
+    }
+
+    /// Whether the newest page answers what is looked at now: not before it was asked for, and not before it came.
+    fn is_answered(&self) -> bool {
+        let Some((sent, open)) = self.sent.as_ref().zip(self.open.as_ref()) else { return false };
+        let after = open.pages.last().map_or("", String::as_str);
+        let is_asked = sent
+            .keys
+            .as_ref()
+            .is_some_and(|keys| (keys.store, &keys.bucket, keys.after.as_str()) == (open.store, &open.bucket, after));
+        is_asked && self.newest().is_some_and(|newest| newest.id == sent.id)
+    }
+
+    /// The name of the bucket that is looked into, and the number of the page.
+    pub(crate) fn opened(&self) -> Option<(&str, usize)> {
+        self.open.as_ref().map(|open| (open.bucket.as_str(), open.pages.len() + 1))
+    }
+
+    /// The page of keys, once the node has sent it.
+    pub(crate) fn page(&self) -> Option<&KeysInfo> {
+        let (page, open) = (self.newest()?.keys.as_deref()?, self.open.as_ref()?);
+        (page.store == open.store && page.bucket == open.bucket).then_some(page)
+    }
+
+    /// The store that is shown.
+    pub(crate) fn shown(&self) -> Option<(usize, &StoreInfo)> {
+        let stores = &self.newest()?.stores;
+        let at = self.store % stores.len().max(1);
+        stores.get(at).map(|store| (at, store))
+    }
+
+    /// What the store at a place does in a second.
+    pub(crate) fn rates(&self, place: usize) -> Option<Rates> {
+        let (first, last) = (self.seen.front()?, self.seen.back()?);
+        let (before, now) = (first.stores.get(place)?, last.stores.get(place)?);
+        let per_sec = |count: fn(&StoreInfo) -> u64| rate(count(now).saturating_sub(count(before)), first, last);
+        let share = |part: fn(&StoreInfo) -> u64, of: fn(&StoreInfo) -> u64| {
+            let lately = (part(now).saturating_sub(part(before)), of(now).saturating_sub(of(before)));
+            let (part, of) = if lately.1 > 0 { lately } else { (part(now), of(now)) };
+            (of > 0).then(|| part as f64 / of as f64)
+        };
+        Some(Rates {
+            operations: per_sec(|store| store.operations_total),
+            commits: per_sec(|store| store.commits_total),
+            syncs: per_sec(|store| store.syncs_total),
+            reads: per_sec(|store| store.reads_total),
+            per_commit: share(|store| store.operations_total, |store| store.commits_total),
+            per_sync: share(|store| store.operations_total, |store| store.syncs_total),
+            sync_ns: share(|store| store.sync_us_total, |store| store.syncs_total).map(|us| us * 1e3),
+        })
+    }
+
+    /// Reads and writes of a bucket in a second.
+    pub(crate) fn bucket_rates(&self, bucket: &BucketInfo) -> Option<(f64, f64)> {
+        let (first, last) = (self.seen.front()?, self.seen.back()?);
+        let before = first.buckets.iter().find(|known| id(known) == id(bucket))?;
+        let reads = bucket.reads_total.saturating_sub(before.reads_total);
+        let writes = bucket.writes_total.saturating_sub(before.writes_total);
+        Some((rate(reads, first, last), rate(writes, first, last)))
+    }
+}
+
+fn rate(count: u64, first: &Stores, last: &Stores) -> f64 {
+    let seconds = last.at_ms.saturating_sub(first.at_ms) as f64 / 1e3;
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+fn id(bucket: &BucketInfo) -> (u32, String) {
+    (bucket.store, bucket.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stores(id: u32, at_ms: u64, names: &[&str], operations_total: u64) -> Stores {
+        let bucket = |name: &&str| BucketInfo { name: (*name).to_owned(), ..BucketInfo::default() };
+        let store = StoreInfo { operations_total, syncs_total: operations_total / 64, ..StoreInfo::default() };
+        let buckets = names.iter().map(bucket).collect();
+        Stores { id, at_ms, stores: vec![store], total: names.len() as u64, buckets, ..Stores::default() }
+    }
+
+    fn asked(pane: &mut StorePane, now_ms: u64) -> Option<StoresView> {
+        match pane.steer(Some((4, 10)), Duration::from_millis(now_ms)) {
+            Some(ClientMessage::Stores { view }) => view,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_node_is_asked_while_it_is_shown_and_told_when_it_is_not() {
+        let mut pane = StorePane::default();
+
+        assert_eq!(pane.steer(None, Duration::ZERO), None);
+        assert_eq!(asked(&mut pane, 0).map(|view| (view.id, view.window.len, view.keys)), Some((1, 12, None)));
+        assert_eq!(asked(&mut pane, 1000), None);
+        assert_eq!(pane.steer(None, Duration::from_secs(2)), Some(ClientMessage::Stores { view: None }));
+    }
+
+    #[test]
+    fn rates_are_of_the_last_seconds() {
+        let mut pane = StorePane::default();
+        asked(&mut pane, 0);
+        pane.take(stores(1, 1_000, &["a"], 6_400), 4);
+        pane.take(stores(1, 2_000, &["a"], 12_800), 4);
+
+        let rates = pane.rates(0).unwrap();
+        assert_eq!((rates.operations, rates.syncs, rates.per_sync), (6_400.0, 100.0, Some(64.0)));
+    }
+
+    #[test]
+    fn rates_have_nothing_of_the_time_in_which_nobody_looked() {
+        let mut pane = StorePane::default();
+        asked(&mut pane, 0);
+        pane.take(stores(1, 1_000, &["a"], 6_400), 4);
+
+        pane.steer(None, Duration::from_secs(1));
+        assert!(pane.newest().is_some(), "what was seen is shown until there is newer");
+        let id = asked(&mut pane, 100_000).unwrap().id;
+        pane.take(stores(id, 100_000, &["a"], 12_800), 4);
+        pane.take(stores(id, 101_000, &["a"], 12_900), 4);
+
+        assert!((pane.rates(0).unwrap().operations - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn pages_of_keys_are_turned_forth_and_back() {
+        let mut pane = StorePane::default();
+        asked(&mut pane, 0);
+        pane.take(stores(1, 1_000, &["a", "b"], 0), 4);
+        pane.move_by(1, 4);
+        assert!(pane.look_into());
+        let first = asked(&mut pane, 1_000).unwrap();
+        assert_eq!(
+            first.keys.map(|keys| (keys.bucket, keys.after, keys.len)),
+            Some(("b".to_owned(), String::new(), 10))
+        );
+
+        let keys = KeysInfo { bucket: "b".to_owned(), next: Some("6b".to_owned()), ..KeysInfo::default() };
+        pane.take(Stores { keys: Some(Box::new(keys)), ..stores(first.id, 1_100, &["a", "b"], 0) }, 4);
+        pane.turn(true);
+        assert_eq!(asked(&mut pane, 2_000).unwrap().keys.unwrap().after, "6b");
+        pane.turn(false);
+        assert_eq!(asked(&mut pane, 3_000).unwrap().keys.unwrap().after, "");
+        assert!(pane.look_away() && asked(&mut pane, 4_000).unwrap().keys.is_none());
+    }
+
+    #[test]
+    fn a_page_is_turned_once_until_the_next_has_come() {
+        let mut shown = StorePane::default();
+        asked(&mut shown, 0);
+        shown.take(stores(1, 1_000, &["a"], 0), 4);
+        assert!(shown.look_into());
+        let page = |id, next: &str| {
+            let keys = KeysInfo { bucket: "a".to_owned(), next: Some(next.to_owned()), ..KeysInfo::default() };
+            Stores { keys: Some(Box::new(keys)), ..stores(id, u64::from(id) * 1_000, &["a"], 0) }
+        };
+        let id = asked(&mut shown, 1_000).unwrap().id;
+        shown.take(page(id, "11"), 4);
+
+        shown.turn(true);
+        shown.turn(true);
+        assert_eq!(shown.opened(), Some(("a", 2)), "before it was asked for");
+        let view = asked(&mut shown, 2_000).unwrap();
+        shown.turn(true);
+        assert_eq!((shown.opened(), view.keys.unwrap().after.as_str()), (Some(("a", 2)), "11"), "before it has come");
+        shown.take(page(view.id, "22"), 4);
+        shown.turn(true);
+
+        assert_eq!(asked(&mut shown, 3_000).unwrap().keys.unwrap().after, "22");
+    }
+
+    #[test]
+    fn what_is_selected_stays_so_when_buckets_come_before_it() {
+        let mut shown = StorePane::default();
+        asked(&mut shown, 0);
+        assert!(!shown.take(stores(0, 1, &["z"], 0), 4), "an answer to nothing");
+        shown.take(stores(1, 1, &["b", "c"], 0), 4);
+
+        shown.move_by(1, 4);
+        shown.take(stores(1, 2, &["a", "b", "c"], 0), 4);
+
+        assert_eq!(shown.bucket_at(shown.bucket).map(|bucket| bucket.name.as_str()), Some("c"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Which rows the node streams to us: the newest wish only, one request in flight, never faster than the node allows.
+//!
+//! ```text
+//!   wish = None      ──▶ set_observer_detail{false}      nothing visible, nothing computed
+//!   wish = Some(view) ──▶ set_observer_detail{true}, view
+//! ```
+
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, Rows, View};
+
+/// The shortest time between two requests: a node takes 20 commands a second.
+const PACE: Duration = Duration::from_millis(80);
+
+/// A request that was not answered for so long is taken for lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The row stream of one connection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Subscription {
+    /// What the node was last told; `None` while its stream is off.
+    sent: Option<View>,
+    sent_at: Option<Duration>,
+    unanswered: bool,
+    ids: u32,
+}
+
+impl Subscription {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { ids: self.ids, ..Self::default() };
+    }
+
+    /// What the node was last asked for.
+    pub(crate) fn sent(&self) -> Option<&View> {
+        self.sent.as_ref()
+    }
+
+    /// What to say to the node so that it streams `wish`.
+    pub(crate) fn steer(&mut self, wish: Option<View>, now: Duration) -> Vec<ClientMessage> {
+        match (wish, &self.sent) {
+            (None, None) => Vec::new(),
+            (None, Some(_)) => {
+                self.sent = None;
+                self.unanswered = false;
+                vec![ClientMessage::SetObserverDetail { enabled: false }]
+            }
+            (Some(wish), sent) => {
+                if self.must_wait(now) || sent.as_ref().is_some_and(|sent| same(sent, &wish)) {
+                    return Vec::new();
+                }
+                let mut out = Vec::new();
+                if sent.is_none() {
+                    out.push(ClientMessage::SetObserverDetail { enabled: true });
+                }
+                self.ids = self.ids.wrapping_add(1);
+                let view = View { id: self.ids, ..wish };
+                out.push(ClientMessage::View(view.clone()));
+                self.sent = Some(view);
+                self.sent_at = Some(now);
+                self.unanswered = true;
+                out
+            }
+        }
+    }
+
+    /// Whether a page answers the newest request; older ones are to be dropped.
+    pub(crate) fn answers(&mut self, rows: &Rows) -> bool {
+        let newest = self.sent.as_ref().is_some_and(|view| view.id == rows.id);
+        if newest {
+            self.unanswered = false;
+        }
+        newest
+    }
+
+    /// The node refused something; a request that was in flight is not waited for, and returned.
+    pub(crate) fn refused(&mut self) -> Option<&View> {
+        let was_unanswered = std::mem::take(&mut self.unanswered);
+        self.sent.as_ref().filter(|_| was_unanswered)
+    }
+
+    fn must_wait(&self, now: Duration) -> bool {
+        let Some(sent_at) = self.sent_at.filter(|_| self.sent.is_some()) else {
+            return false;
+        };
+        let waited = now.saturating_sub(sent_at);
+        waited < PACE || (self.unanswered && waited < PATIENCE)
+    }
+}
+
+/// Whether two requests ask for the same; `reorder` always asks for something.
+fn same(sent: &View, wish: &View) -> bool {
+    !wish.reorder
+        && sent.columns == wish.columns
+        && sent.sort == wish.sort
+        && sent.filter == wish.filter
+        && sent.window == wish.window
+        && (sent.hz - wish.hz).abs() < f64::EPSILON
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::ViewWindow;
+
+    use super::*;
+
+    fn view(offset: u64) -> View {
+        View { window: ViewWindow { offset, len: 60 }, ..View::default() }
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_first_wish_turns_the_stream_on_and_none_turns_it_off() {
+        let mut subscription = Subscription::default();
+
+        let on = subscription.steer(Some(view(0)), ms(0));
+        let off = subscription.steer(None, ms(1));
+
+        assert!(matches!(on[..], [ClientMessage::SetObserverDetail { enabled: true }, ClientMessage::View(_)]));
+        assert_eq!(off, [ClientMessage::SetObserverDetail { enabled: false }]);
+        assert!(subscription.steer(None, ms(2)).is_empty());
+    }
+
+    #[test]
+    fn a_wheel_that_turns_faster_than_the_node_answers_sends_the_newest_wish_only() {
+        let mut subscription = Subscription::default();
+        subscription.steer(Some(view(0)), ms(0));
+
+        let early: usize = (1..100).map(|n| subscription.steer(Some(view(n)), ms(n)).len()).sum();
+        assert!(subscription.answers(&Rows { id: 1, ..Rows::default() }));
+        let next = subscription.steer(Some(view(100)), ms(101));
+
+        assert_eq!(early, 0);
+        assert!(matches!(&next[..], [ClientMessage::View(view)] if view.window.offset == 100 && view.id == 2));
+        assert!(!subscription.answers(&Rows { id: 1, ..Rows::default() }));
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_does_not_stop_us() {
+        let mut subscription = Subscription::default();
+        subscription.steer(Some(view(0)), ms(0));
+
+        assert!(subscription.steer(Some(view(1)), ms(1_900)).is_empty());
+        assert_eq!(subscription.steer(Some(view(1)), ms(2_000)).len(), 1);
+    }
+}

@@ -1,0 +1,88 @@
+//! Tickers and streams: asked for only while they are shown.
+
+use rusm_protocol::{ClientMessage, Time, TimeView};
+
+/// The view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TimePane {
+    /// The view that the node was asked for last.
+    sent: Option<u32>,
+    ids: u32,
+    pub(crate) newest: Option<Time>,
+    /// Rows of both lists above the first that is seen.
+    pub(crate) top: usize,
+}
+
+impl TimePane {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        self.sent = None;
+    }
+
+    /// What to say to the node so that it sends what is seen, or nothing.
+    pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
+        if !shown {
+            return self.sent.take().map(|_| ClientMessage::Time { view: None });
+        }
+        if self.sent.is_some() {
+            return None;
+        }
+        self.ids = self.ids.wrapping_add(1);
+        self.sent = Some(self.ids);
+        Some(ClientMessage::Time { view: Some(TimeView { id: self.ids, ..TimeView::default() }) })
+    }
+
+    /// Keeps what the node says, unless it answers an earlier request.
+    pub(crate) fn take(&mut self, time: Time) -> bool {
+        if self.sent != Some(time.id) {
+            return false;
+        }
+        self.newest = Some(time);
+        self.scroll(0);
+        true
+    }
+
+    /// Moves both lists.
+    pub(crate) fn scroll(&mut self, lines: i64) {
+        let rows = self.newest.as_ref().map_or(0, |time| time.tickers.len().max(time.streams.len()));
+        let top = (self.top as u64).saturating_add_signed(lines);
+        self.top = usize::try_from(top).unwrap_or(usize::MAX).min(rows.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::TickerInfo;
+
+    use super::*;
+
+    #[test]
+    fn it_asks_once_while_it_is_shown_and_takes_only_what_it_asked_for() {
+        let mut pane = TimePane::default();
+        let asked = pane.steer(true);
+        let Some(ClientMessage::Time { view: Some(view) }) = asked else { panic!("{asked:?}") };
+
+        assert_eq!(pane.steer(true), None);
+        assert!(!pane.take(Time { id: view.id + 1, ..Time::default() }));
+        assert!(pane.take(Time { id: view.id, ..Time::default() }));
+        assert_eq!(pane.steer(false), Some(ClientMessage::Time { view: None }));
+        assert_eq!(pane.steer(false), None);
+        assert!(!pane.take(Time { id: view.id, ..Time::default() }));
+        assert!(matches!(pane.steer(true), Some(ClientMessage::Time { view: Some(again) }) if again.id != view.id));
+    }
+
+    #[test]
+    fn it_scrolls_within_the_longer_list() {
+        let mut pane = TimePane::default();
+        pane.steer(true);
+        let tickers = vec![TickerInfo::default(); 5];
+        pane.take(Time { id: 1, tickers, ..Time::default() });
+
+        pane.scroll(99);
+        assert_eq!(pane.top, 4);
+        pane.take(Time { id: 1, tickers: vec![TickerInfo::default()], ..Time::default() });
+        assert_eq!(pane.top, 0);
+        pane.scroll(-1);
+        assert_eq!(pane.top, 0);
+    }
+}

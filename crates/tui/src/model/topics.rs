@@ -1,0 +1,188 @@
+//! Topics and whoever receives from them, asked for only while they are shown.
+//!
+//! The selection is a topic and never a place: when others come and go, it moves along. Rates are of the two newest answers.
+
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, Topics, TopicsView, ViewWindow};
+
+/// The shortest time between two requests: a node takes 20 commands a second.
+const PACE: Duration = Duration::from_millis(80);
+
+/// The view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TopicsPane {
+    /// What the node was asked for last.
+    sent: Option<TopicsView>,
+    sent_at: Duration,
+    ids: u32,
+    pub(crate) newest: Option<Topics>,
+    /// The answer before the newest, for rates.
+    before: Option<Topics>,
+    /// Topics above the first that is seen, and the one under the cursor.
+    pub(crate) top: u64,
+    pub(crate) at: u64,
+    selected: Option<String>,
+}
+
+impl TopicsPane {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        self.sent = None;
+    }
+
+    /// Another node: nothing of what is known is true.
+    pub(crate) fn forget(&mut self) {
+        (self.newest, self.before) = (None, None);
+    }
+
+    /// What to say to the node so that it sends what is seen, with so many topics, or nothing.
+    pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
+        let Some(visible) = visible else {
+            self.before = None;
+            return self.sent.take().map(|_| ClientMessage::Topics { view: None });
+        };
+        // Some more on either side, so that scrolling does not wait.
+        let around = u64::from(visible.max(1));
+        let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
+        let wish = TopicsView { id: self.ids, window, ..TopicsView::default() };
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        if waits || self.sent.as_ref() == Some(&wish) {
+            return None;
+        }
+        self.ids = self.ids.wrapping_add(1);
+        let view = TopicsView { id: self.ids, ..wish };
+        self.sent = Some(view.clone());
+        self.sent_at = now;
+        Some(ClientMessage::Topics { view: Some(view) })
+    }
+
+    /// Keeps what the node says, unless it answers an earlier request; the selection moves along.
+    pub(crate) fn take(&mut self, topics: Topics, visible: u16) -> bool {
+        if self.sent.as_ref().is_none_or(|sent| sent.id != topics.id) {
+            return false;
+        }
+        if let Some(at) = topics.topics.iter().position(|topic| Some(&topic.name) == self.selected.as_ref()) {
+            self.at = topics.offset + at as u64;
+        }
+        if self.newest.as_ref().is_none_or(|newest| newest.at_ms < topics.at_ms) {
+            self.before = self.newest.take();
+        }
+        self.newest = Some(topics);
+        self.clamp(visible);
+        true
+    }
+
+    /// Keeps the cursor inside what there is, and in what is seen.
+    pub(crate) fn clamp(&mut self, visible: u16) {
+        let Some(newest) = &self.newest else { return };
+        self.at = self.at.min(newest.total.saturating_sub(1));
+        let visible = u64::from(visible.max(1));
+        self.top = self.top.min(newest.total.saturating_sub(visible));
+        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
+    }
+
+    /// Moves the cursor.
+    pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
+        self.go_to(self.at.saturating_add_signed(lines), visible);
+    }
+
+    /// Moves it to a place.
+    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
+        self.at = place;
+        self.clamp(visible);
+        self.selected = self.shown().map(|topic| topic.name.clone());
+    }
+
+    /// The topic at a place, if the node has sent it.
+    pub(crate) fn topic_at(&self, place: u64) -> Option<&TopicInfo> {
+        let newest = self.newest.as_ref()?;
+        newest.topics.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
+    }
+
+    /// The topic under the cursor.
+    pub(crate) fn shown(&self) -> Option<&TopicInfo> {
+        self.topic_at(self.at)
+    }
+
+    /// Messages a second that are published to a topic; `None` before there are two answers.
+    pub(crate) fn published_per_sec(&self, topic: &TopicInfo) -> Option<f64> {
+        self.per_sec(topic, topic.published_total, |before| Some(before.published_total))
+    }
+
+    /// Messages a second that a receiver is given, or acknowledges if it does.
+    pub(crate) fn received_per_sec(&self, topic: &TopicInfo, receiver: &ReceiverInfo) -> Option<f64> {
+        // Subscribers have no names; the one that is behind has the process that it was.
+        let is_same = |other: &&ReceiverInfo| match &receiver.name {
+            Some(_) => other.name == receiver.name,
+            None => other.name.is_none() && other.slowest.is_some() && other.slowest == receiver.slowest,
+        };
+        let of = |topic: &TopicInfo| topic.receivers.iter().find(is_same).map(|before| before.delivered_total);
+        self.per_sec(topic, receiver.delivered_total, of)
+    }
+
+    fn per_sec(&self, topic: &TopicInfo, now: u64, of: impl Fn(&TopicInfo) -> Option<u64>) -> Option<f64> {
+        let (newest, before) = (self.newest.as_ref()?, self.before.as_ref()?);
+        let then = of(before.topics.iter().find(|other| other.name == topic.name)?)?;
+        let seconds = newest.at_ms.saturating_sub(before.at_ms) as f64 / 1e3;
+        // One that is new under the old name begins anew.
+        (seconds > 0.0 && now >= then).then(|| (now - then) as f64 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topics(id: u32, at_ms: u64, names: &[&str]) -> Topics {
+        let topic =
+            |name: &&str| TopicInfo { name: (*name).to_owned(), published_total: at_ms * 3, ..TopicInfo::default() };
+        Topics { id, at_ms, total: names.len() as u64, topics: names.iter().map(topic).collect(), ..Topics::default() }
+    }
+
+    fn asked(pane: &mut TopicsPane) -> u32 {
+        match pane.steer(Some(4), Duration::ZERO) {
+            Some(ClientMessage::Topics { view: Some(view) }) => view.id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_node_is_asked_while_it_is_shown_and_told_when_it_is_not() {
+        let mut pane = TopicsPane::default();
+
+        assert_eq!(pane.steer(None, Duration::ZERO), None);
+        assert_eq!(asked(&mut pane), 1);
+        assert_eq!(pane.steer(Some(4), Duration::from_secs(1)), None);
+        assert_eq!(pane.steer(None, Duration::from_secs(2)), Some(ClientMessage::Topics { view: None }));
+        assert_eq!(pane.steer(None, Duration::from_secs(2)), None);
+    }
+
+    #[test]
+    fn what_is_selected_stays_so_when_others_come() {
+        let mut pane = TopicsPane::default();
+        let id = asked(&mut pane);
+        assert!(!pane.take(topics(id + 1, 0, &["z"]), 4), "an answer to nothing");
+        assert!(pane.take(topics(id, 1000, &["a", "c"]), 4));
+
+        pane.move_by(1, 4);
+        pane.take(topics(id, 2000, &["a", "b", "c"]), 4);
+
+        assert_eq!((pane.at, pane.shown().map(|topic| topic.name.as_str())), (2, Some("c")));
+        pane.go_to(u64::MAX, 2);
+        assert_eq!((pane.at, pane.top), (2, 1));
+    }
+
+    #[test]
+    fn a_rate_is_of_the_two_newest_answers() {
+        let mut pane = TopicsPane::default();
+        let id = asked(&mut pane);
+        pane.take(topics(id, 1000, &["a"]), 4);
+        assert_eq!(pane.published_per_sec(&topics(id, 1000, &["a"]).topics[0]), None);
+
+        pane.take(topics(id, 1500, &["a"]), 4);
+        let rate = pane.shown().and_then(|topic| pane.published_per_sec(topic));
+
+        assert_eq!(rate, Some(3000.0));
+    }
+}

@@ -1,0 +1,370 @@
+//! The tree of supervisors as this observer sees it: a window of rows that the node lays out, some supervisors open, and a
+//! selection that is a path and never a place.
+//!
+//! Asked for only while it is shown: the newest wish, one request in flight. A small supervisor opens by itself when it is
+//! seen for the first time; what was closed by hand stays closed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, TREE_OPEN_MAX, TreeDetail, TreeRow, TreeRows, TreeView, VIEW_ROWS_MAX, ViewWindow};
+
+/// The shortest time between two requests: a node takes 20 commands a second.
+const PACE: Duration = Duration::from_millis(80);
+/// A request that was not answered for so long is taken for lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A supervisor with more children than this does not open by itself, and no more than so many others do.
+const OPENS_ITSELF: u64 = 40;
+const OPEN_BY_THEMSELVES: usize = 64;
+/// Supervisors that are remembered as seen.
+const SEEN_MAX: usize = 4096;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TreePane {
+    pub(crate) rows: Option<TreeRows>,
+    pub(crate) rows_at: Duration,
+    /// Rows above the first visible one.
+    pub(crate) top: u64,
+    /// The row that the keys move.
+    pub(crate) cursor: u64,
+    /// The path of what is selected; `None` until the node has sent what stands under the cursor, which then is.
+    pub(crate) selected: Option<String>,
+    /// The selected row is shown in full.
+    pub(crate) in_full: bool,
+    open: BTreeSet<String>,
+    seen: BTreeSet<String>,
+    /// What the node was last told; `None` while nothing is asked for.
+    sent: Option<TreeView>,
+    sent_at: Duration,
+    unanswered: bool,
+    ids: u32,
+}
+
+impl Default for TreePane {
+    fn default() -> Self {
+        Self {
+            rows: None,
+            rows_at: Duration::ZERO,
+            top: 0,
+            cursor: 0,
+            selected: None,
+            in_full: true,
+            open: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            sent: None,
+            sent_at: Duration::ZERO,
+            unanswered: false,
+            ids: 0,
+        }
+    }
+}
+
+impl TreePane {
+    /// A new connection: the node knows nothing of us.
+    pub(crate) fn reset(&mut self) {
+        self.sent = None;
+        self.unanswered = false;
+    }
+
+    /// Another node: nothing of the old one is there.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { in_full: self.in_full, ids: self.ids, ..Self::default() };
+    }
+
+    /// What to say to the node so that it sends what is visible, and nothing while nothing is.
+    pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
+        let Some(visible) = visible else {
+            return self.sent.take().map(|_| ClientMessage::Tree { view: None });
+        };
+        let waited = now.saturating_sub(self.sent_at);
+        let must_wait = waited < PACE || (self.unanswered && waited < PATIENCE);
+        let wish = self.wish(visible);
+        if self.sent.as_ref().is_some_and(|sent| must_wait || *sent == TreeView { id: sent.id, ..wish.clone() }) {
+            return None;
+        }
+        self.ids = self.ids.wrapping_add(1);
+        let view = TreeView { id: self.ids, ..wish };
+        self.sent = Some(view.clone());
+        self.sent_at = now;
+        self.unanswered = true;
+        Some(ClientMessage::Tree { view: Some(view) })
+    }
+
+    fn wish(&self, visible: u16) -> TreeView {
+        let len = (u32::from(visible) * 3).clamp(3, VIEW_ROWS_MAX);
+        let mut window = ViewWindow { offset: self.top.saturating_sub(visible.into()), len };
+        if let Some(sent) = self.sent.as_ref().filter(|sent| self.is_covered(sent.window, len, visible)) {
+            window = sent.window;
+        }
+        let open = self.open.iter().take(TREE_OPEN_MAX).cloned().collect();
+        let selected = self.selected.clone().filter(|_| self.in_full);
+        TreeView { open, window, selected, ..TreeView::default() }
+    }
+
+    /// Whether the window that the node has still leaves half a page on either side of what is visible.
+    fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
+        let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
+        let margin = visible / 2;
+        let above = window.offset == 0 || self.top >= window.offset + margin;
+        let below = end >= self.total().max(1) || self.top + visible + margin <= end;
+        window.len == len && above && below && self.top >= window.offset
+    }
+
+    /// Takes what answers the newest request; the selection follows its path. False if it is an answer to an older one.
+    pub(crate) fn take(&mut self, mut rows: TreeRows, visible: u16, now: Duration) -> bool {
+        if self.sent.as_ref().is_none_or(|sent| sent.id != rows.id) {
+            return false;
+        }
+        self.unanswered = false;
+        rows.rows.truncate(VIEW_ROWS_MAX as usize);
+        self.open_new(&rows);
+        self.rows = Some(rows);
+        self.rows_at = now;
+        let place = self.selected.as_ref().and_then(|path| self.place_of(path));
+        match place {
+            Some(place) => {
+                let moved = place.abs_diff(self.cursor) > 0 && self.is_visible(self.cursor, visible);
+                self.cursor = place;
+                if moved {
+                    self.reveal(visible);
+                }
+            }
+            None if self.selected.is_none() => self.selected = self.path_at(self.cursor),
+            // It is gone, or far away: what looks selected is always what was selected.
+            None => {}
+        }
+        self.clamp(visible);
+        true
+    }
+
+    /// Opens small supervisors that were never seen, and forgets those that are gone.
+    fn open_new(&mut self, rows: &TreeRows) {
+        let is_whole = rows.offset == 0 && rows.rows.len() as u64 == rows.total;
+        if is_whole {
+            let there: BTreeSet<&str> = rows.rows.iter().map(|row| row.path.as_str()).collect();
+            self.open.retain(|path| there.contains(path.as_str()));
+            self.seen.retain(|path| there.contains(path.as_str()));
+        }
+        for row in &rows.rows {
+            let Some(branch) = &row.branch else { continue };
+            if self.seen.len() < SEEN_MAX && self.seen.insert(row.path.clone()) {
+                let children = branch.running + branch.waiting + branch.ended;
+                if children <= OPENS_ITSELF && self.open.len() < OPEN_BY_THEMSELVES {
+                    self.open.insert(row.path.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether what is shown is what was asked for.
+    pub(crate) fn is_settled(&self) -> bool {
+        let asked = self.sent.as_ref().is_some_and(|sent| sent.open.iter().eq(&self.open));
+        self.rows.is_some() && asked && !self.unanswered
+    }
+
+    /// Rows of the whole tree.
+    pub(crate) fn total(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |rows| rows.total)
+    }
+
+    /// The row at a place, if the node has sent it.
+    pub(crate) fn row(&self, place: u64) -> Option<&TreeRow> {
+        let rows = self.rows.as_ref()?;
+        rows.rows.get(usize::try_from(place.checked_sub(rows.offset)?).ok()?)
+    }
+
+    /// The selected row, if it stands under the cursor.
+    pub(crate) fn selected_row(&self) -> Option<&TreeRow> {
+        self.row(self.cursor).filter(|row| self.selected.as_ref() == Some(&row.path))
+    }
+
+    /// The selected row in full, as far as the node has said.
+    pub(crate) fn detail(&self) -> Option<&TreeDetail> {
+        let detail = self.rows.as_ref()?.selected.as_deref()?;
+        (self.selected.as_ref() == Some(&detail.row.path)).then_some(detail)
+    }
+
+    fn path_at(&self, place: u64) -> Option<String> {
+        self.row(place).map(|row| row.path.clone())
+    }
+
+    fn place_of(&self, path: &str) -> Option<u64> {
+        let rows = self.rows.as_ref()?;
+        rows.rows.iter().position(|row| row.path == path).map(|at| rows.offset + at as u64)
+    }
+
+    fn is_visible(&self, place: u64, visible: u16) -> bool {
+        (self.top..self.top + u64::from(visible)).contains(&place)
+    }
+
+    /// Keeps cursor and window inside the tree.
+    pub(crate) fn clamp(&mut self, visible: u16) {
+        if self.rows.is_some() {
+            self.cursor = self.cursor.min(self.total().saturating_sub(1));
+            self.top = self.top.min(self.total().saturating_sub(visible.into()));
+        }
+    }
+
+    fn reveal(&mut self, visible: u16) {
+        let last = u64::from(visible).saturating_sub(1);
+        self.top = self.top.clamp(self.cursor.saturating_sub(last), self.cursor);
+    }
+
+    /// Moves the cursor and selects what stands there.
+    pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
+        self.go_to(self.cursor.saturating_add_signed(lines), visible);
+    }
+
+    /// Puts the cursor on a place and selects what stands there.
+    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
+        self.cursor = place.min(self.total().saturating_sub(1));
+        self.selected = self.path_at(self.cursor);
+        self.reveal(visible);
+        self.clamp(visible);
+    }
+
+    /// Scrolls without moving the cursor.
+    pub(crate) fn scroll(&mut self, lines: i64, visible: u16) {
+        self.top = self.top.saturating_add_signed(lines);
+        self.clamp(visible);
+    }
+
+    /// Opens the selected supervisor, or goes to its first child.
+    pub(crate) fn unfold(&mut self, visible: u16) {
+        match self.selected_branch() {
+            Some((path, _)) if !self.open.contains(&path) => self.open(path),
+            Some((_, children)) if children > 0 => self.move_by(1, visible),
+            _ => {}
+        }
+    }
+
+    /// Closes the selected supervisor, or goes to the one above.
+    pub(crate) fn fold(&mut self, visible: u16) {
+        if let Some((path, _)) = self.selected_branch()
+            && self.open.remove(&path)
+        {
+            return;
+        }
+        if let Some(above) = self.selected_row().and_then(|row| row.above) {
+            self.go_to(above, visible);
+        }
+    }
+
+    /// Opens or closes the selected supervisor; false if the row is no supervisor.
+    pub(crate) fn toggle(&mut self) -> bool {
+        let Some((path, _)) = self.selected_branch() else { return false };
+        if !self.open.remove(&path) {
+            self.open(path);
+        }
+        true
+    }
+
+    fn open(&mut self, path: String) {
+        if self.open.len() >= TREE_OPEN_MAX {
+            self.open.pop_first();
+        }
+        self.open.insert(path);
+    }
+
+    /// Closes everything.
+    pub(crate) fn fold_all(&mut self, visible: u16) {
+        self.open.clear();
+        self.selected = None;
+        self.go_to(0, visible);
+    }
+
+    /// The path of the selected supervisor, and how many children it has.
+    fn selected_branch(&self) -> Option<(String, u64)> {
+        let row = self.selected_row()?;
+        row.branch.as_ref().map(|branch| (row.path.clone(), branch.running + branch.waiting + branch.ended))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::TreeBranch;
+
+    use super::*;
+
+    const VISIBLE: u16 = 10;
+
+    fn row(path: &str, branch: Option<u64>, above: Option<u64>) -> TreeRow {
+        let branch = branch.map(|running| TreeBranch { running, ..TreeBranch::default() });
+        TreeRow { path: path.to_owned(), above, branch, ..TreeRow::default() }
+    }
+
+    /// A pane that has asked and heard.
+    fn heard(pane: &mut TreePane, rows: Vec<TreeRow>, at_ms: u64) {
+        pane.steer(Some(VISIBLE), Duration::from_millis(at_ms));
+        let total = rows.len() as u64;
+        let id = pane.ids;
+        assert!(pane.take(TreeRows { id, total, rows, ..TreeRows::default() }, VISIBLE, Duration::from_millis(at_ms)));
+    }
+
+    fn opened(pane: &mut TreePane, at_ms: u64) -> Option<Vec<String>> {
+        match pane.steer(Some(VISIBLE), Duration::from_millis(at_ms)) {
+            Some(ClientMessage::Tree { view: Some(view) }) => Some(view.open),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_node_is_asked_while_the_tree_is_shown_and_told_when_it_is_not() {
+        let mut pane = TreePane::default();
+
+        assert_eq!(pane.steer(None, Duration::ZERO), None);
+        assert!(matches!(pane.steer(Some(VISIBLE), Duration::ZERO), Some(ClientMessage::Tree { view: Some(_) })));
+        assert_eq!(pane.steer(Some(VISIBLE), Duration::from_secs(9)), None, "it asks for nothing else");
+        assert_eq!(pane.steer(None, Duration::from_secs(9)), Some(ClientMessage::Tree { view: None }));
+        assert!(!pane.take(TreeRows { id: 1, ..TreeRows::default() }, VISIBLE, Duration::ZERO), "nobody asks any more");
+    }
+
+    #[test]
+    fn small_supervisors_open_once_by_themselves_and_large_ones_do_not() {
+        let mut pane = TreePane::default();
+        let rows = || vec![row("<0.1.1>", Some(3), None), row("<0.2.1>", Some(100_000), None)];
+
+        heard(&mut pane, rows(), 0);
+        assert_eq!(opened(&mut pane, 100), Some(vec!["<0.1.1>".to_owned()]));
+        heard(&mut pane, rows(), 200);
+        pane.go_to(0, VISIBLE);
+        pane.fold(VISIBLE);
+        heard(&mut pane, rows(), 300);
+        assert_eq!(opened(&mut pane, 3_000), None, "what was closed stays closed");
+        assert_eq!(pane.sent.as_ref().map(|view| view.open.len()), Some(0));
+    }
+
+    #[test]
+    fn the_selection_follows_its_path() {
+        let mut pane = TreePane::default();
+        let (a, b) = (|| row("<0.1.1>", Some(90), None), || row("<0.2.1>", Some(90), None));
+        heard(&mut pane, vec![a(), b()], 0);
+        pane.go_to(1, VISIBLE);
+
+        heard(&mut pane, vec![a(), row("<0.1.1>/0", None, Some(0)), b()], 100);
+        assert_eq!((pane.cursor, pane.selected.as_deref()), (2, Some("<0.2.1>")));
+        heard(&mut pane, vec![a()], 200);
+
+        assert_eq!(
+            (pane.cursor, pane.selected_row()),
+            (0, None),
+            "it has ended, and nothing else is selected by accident"
+        );
+    }
+
+    #[test]
+    fn left_leads_to_the_supervisor_above_and_right_into_it() {
+        let mut pane = TreePane::default();
+        heard(&mut pane, vec![row("<0.1.1>", Some(1), None), row("<0.1.1>/4", None, Some(0))], 0);
+        pane.go_to(1, VISIBLE);
+
+        pane.fold(VISIBLE);
+        assert_eq!(pane.cursor, 0);
+        pane.unfold(VISIBLE);
+        assert_eq!(pane.selected.as_deref(), Some("<0.1.1>/4"));
+        pane.unfold(VISIBLE);
+        assert!(!pane.toggle(), "it is no supervisor");
+        assert_eq!(pane.cursor, 1);
+    }
+}

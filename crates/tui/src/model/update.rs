@@ -1,0 +1,321 @@
+//! What every message does to the model.
+//!
+//! Total and pure: any message in any state gives a valid model and a list of effects; nothing here blocks, reads a clock
+//! or fails. What the keys do lies in `act` and `process`, what the node says in `hear`.
+
+mod act;
+mod hear;
+mod point;
+mod process;
+
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
+
+use crate::model::columns;
+use crate::model::key::{Key, KeyCode};
+use crate::model::keys;
+use crate::model::layout;
+use crate::model::message::{Effect, LinkEvent, Msg};
+use crate::model::overlay::Overlay;
+use crate::model::tab::Tab;
+use crate::model::{Link, Model, Status};
+
+/// How long a notice stands, and one that somebody has to understand.
+const NOTICE_FOR: Duration = Duration::from_secs(5);
+const ERROR_FOR: Duration = Duration::from_secs(10);
+
+/// Commands that may wait for their answer.
+const COMMANDS_MAX: usize = 32;
+
+/// Brings the model up to date with what happened at `now`, the time since the program started.
+pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
+    let second_before = model.now.as_millis() / 250;
+    model.now = model.now.max(now);
+    let mut effects = Vec::new();
+    match msg {
+        Msg::Tick => {
+            let expired = model.status.as_ref().is_some_and(|status| status.until <= model.now);
+            if expired {
+                model.status = None;
+            }
+            let counts =
+                (model.link != Link::Live || model.silence().is_some()) && model.now.as_millis() / 250 != second_before;
+            model.dirty |= expired || counts;
+        }
+        Msg::Key(key) => {
+            press(model, key, &mut effects);
+            model.dirty = true;
+        }
+        Msg::Mouse(mouse) => {
+            point::mouse(model, mouse, &mut effects);
+            model.dirty = true;
+        }
+        Msg::Paste(text) => {
+            paste(model, &text);
+            model.dirty = true;
+        }
+        Msg::Resize(size) => {
+            model.size = size;
+            let visible = model.visible_rows();
+            model.table.clamp(visible);
+            let visible = model.visible_tree();
+            model.tree.clamp(visible);
+            let visible = model.visible_modules();
+            model.wasm.clamp(visible);
+            let visible = model.visible_buckets();
+            model.store.clamp(visible);
+            let visible = model.visible_topics();
+            model.topics.clamp(visible);
+            model.dirty = true;
+            effects.push(Effect::Repaint);
+        }
+        Msg::Server(message) => hear::server(model, message, &mut effects),
+        Msg::Nonsense(what) => model.say(what, true),
+        Msg::Link(event) => link(model, event, &mut effects),
+        Msg::OwnCost(own) => model.own = own,
+    }
+    steer(model, &mut effects);
+    withhold(model, &mut effects);
+    effects
+}
+
+/// Lets nothing leave while no node is connected, and no command before the node has said who it is: it may be another
+/// than the one whose state is on the screen, and a pid another process there.
+fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
+    let (is_live, is_known) = (model.link == Link::Live, model.greeted);
+    let mut withheld = Vec::new();
+    effects.retain(|effect| {
+        let Effect::Send(message) = effect else { return true };
+        let command = command_id(message);
+        let leaves = is_live && (is_known || command.is_none());
+        if !leaves {
+            withheld.extend(command);
+        }
+        leaves
+    });
+    for id in withheld {
+        model.bench.asked.take_if(|asked| asked.id == id);
+        if let Some(about) = model.answered(id) {
+            model.say(format!("not connected, so not sent: {about}"), true);
+        }
+    }
+}
+
+/// The id of a message that changes something on the node.
+fn command_id(message: &ClientMessage) -> Option<u64> {
+    match message {
+        ClientMessage::Run { id, .. }
+        | ClientMessage::Stop { id }
+        | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::Kill { id, .. } => *id,
+        _ => None,
+    }
+}
+
+/// A key goes to what is innermost; text fields get what no binding takes.
+fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
+    if layout::too_small(model.size) {
+        let quits = [Key::char('q'), Key::ctrl('c')].contains(&key);
+        if quits {
+            effects.push(Effect::Quit(crate::model::message::Ending::Asked));
+        }
+        return;
+    }
+    if let Some(action) = keys::action(&model.contexts(), key) {
+        act::act(model, action, effects);
+        return;
+    }
+    match (&mut model.overlay, &mut model.table.field) {
+        (Some(Overlay::Run(dialog)), _) => {
+            let at = dialog.at;
+            if let Some((_, edit)) = dialog.fields.get_mut(at) {
+                edit.press(key);
+            }
+        }
+        (None, Some(field)) => {
+            let leaves = key.code == KeyCode::Backspace && field.edit.text().is_empty();
+            if leaves {
+                close_filter(model, true);
+            } else if field.edit.press(key) {
+                model.table.filter_typed();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Closes the filter's field; a filter that the node would not take is not kept.
+fn close_filter(model: &mut Model, keep: bool) {
+    if let Some(said) = model.table.close_filter(keep) {
+        model.say(said, true);
+    }
+}
+
+fn paste(model: &mut Model, text: &str) {
+    match (&mut model.overlay, &mut model.table.field) {
+        (Some(Overlay::Run(dialog)), _) => {
+            let at = dialog.at;
+            if let Some((_, edit)) = dialog.fields.get_mut(at) {
+                edit.insert(text);
+            }
+        }
+        (None, Some(field)) => {
+            field.edit.insert(text);
+            model.table.filter_typed();
+        }
+        _ => {}
+    }
+}
+
+fn link(model: &mut Model, event: LinkEvent, effects: &mut Vec<Effect>) {
+    model.dirty = true;
+    let last_heard = match model.link {
+        Link::Live => model.now,
+        Link::Connecting { since } | Link::Lost { since, .. } => since,
+    };
+    match event {
+        // The overlay of a loss stays until the node answers: it would flicker with every attempt.
+        LinkEvent::Connecting => {
+            if let Link::Lost { retry_at, .. } = &mut model.link {
+                *retry_at = model.now;
+            }
+        }
+        LinkEvent::Connected => {
+            model.link = Link::Live;
+            model.greeted = false;
+            model.hushed_until = None;
+            model.commands.clear();
+            model.bench.asked = None;
+            effects.push(Effect::Send(ClientMessage::Watch { frame_hz: model.frame_hz }));
+            ask_anew(model, effects);
+        }
+        LinkEvent::Lost { reason, attempt, retry_in, .. } => {
+            model.link = Link::Lost { since: last_heard, reason, attempt, retry_at: model.now + retry_in };
+        }
+    }
+}
+
+/// Takes nothing for asked any more: the node may know nothing of what we want.
+fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
+    model.subscription.reset();
+    model.events.reset();
+    model.tree.reset();
+    model.wasm.reset();
+    model.time.reset();
+    model.store.reset();
+    model.topics.reset();
+    ask_detail(model, effects);
+}
+
+/// Asks for the process that is looked into.
+fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
+    if let Some(detail) = &model.detail {
+        let pid = Some(detail.pid.clone());
+        effects.push(Effect::Send(ClientMessage::Detail { pid }));
+    }
+}
+
+/// Whether nothing may be asked yet. Once it may, the node is told to send nothing, and then asked for all anew: it said
+/// not which of our messages it has dropped, those that ask or those that ask for no more.
+fn is_hushed(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
+    let Some(until) = model.hushed_until else { return false };
+    if model.now < until {
+        return true;
+    }
+    model.hushed_until = None;
+    let none = [
+        ClientMessage::SetObserverDetail { enabled: false },
+        ClientMessage::Events { enabled: false },
+        ClientMessage::Tree { view: None },
+        ClientMessage::Engines { view: None },
+        ClientMessage::Time { view: None },
+        ClientMessage::Stores { view: None },
+        ClientMessage::Topics { view: None },
+        ClientMessage::Detail { pid: None },
+    ];
+    effects.extend(none.map(Effect::Send));
+    ask_anew(model, effects);
+    false
+}
+
+/// Tells the node which rows are visible now.
+fn steer(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.link != Link::Live || model.hello.is_none() || model.paused || is_hushed(model, effects) {
+        return;
+    }
+    let wish = wish(model);
+    let asks = wish.is_some();
+    let messages = model.subscription.steer(wish, model.now);
+    if asks && !messages.is_empty() {
+        model.table.asked();
+    }
+    effects.extend(messages.into_iter().map(Effect::Send));
+    effects.extend(model.events.steer(model.tab == Tab::Events).map(Effect::Send));
+    let visible = (model.tab == Tab::Tree && !layout::too_small(model.size)).then(|| model.visible_tree());
+    effects.extend(model.tree.steer(visible, model.now).map(Effect::Send));
+    if !matches!(model.overlay, Some(Overlay::Trap { .. })) {
+        model.wasm.reads = None;
+    }
+    let visible = (model.tab == Tab::Wasm && !layout::too_small(model.size)).then(|| model.visible_modules());
+    effects.extend(model.wasm.steer(visible, model.now).map(Effect::Send));
+    let shown = model.tab == Tab::Time && !layout::too_small(model.size);
+    effects.extend(model.time.steer(shown).map(Effect::Send));
+    let is_shown = model.tab == Tab::Store && !layout::too_small(model.size);
+    let visible = is_shown.then(|| (model.visible_buckets(), model.visible_keys()));
+    effects.extend(model.store.steer(visible, model.now).map(Effect::Send));
+    let visible = (model.tab == Tab::Topics && !layout::too_small(model.size)).then(|| model.visible_topics());
+    effects.extend(model.topics.steer(visible, model.now).map(Effect::Send));
+}
+
+fn wish(model: &Model) -> Option<View> {
+    if !model.rows_wanted || layout::too_small(model.size) {
+        return None;
+    }
+    match model.tab {
+        Tab::Processes => {
+            let (visible, width) = (model.visible_rows(), model.table_width());
+            (visible > 0).then(|| model.table.wish(model.subscription.sent(), visible, width))
+        }
+        Tab::Node => {
+            let table = layout::node(model.size).table.inner();
+            let rows = u32::from(table.height.saturating_sub(1));
+            let slots = columns::fit(table.width, SortKey::default(), columns::ColumnSet::Usual);
+            (rows > 0).then(|| View {
+                columns: slots.iter().map(|slot| slot.column).collect(),
+                window: ViewWindow { offset: 0, len: rows },
+                hz: 2.0,
+                ..View::default()
+            })
+        }
+        Tab::Bench | Tab::Tree | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics => None,
+    }
+}
+
+impl Model {
+    /// Shows a notice above the footer for some seconds.
+    pub(crate) fn say(&mut self, text: impl Into<String>, is_error: bool) {
+        let stands = if is_error { ERROR_FOR } else { NOTICE_FOR };
+        self.status = Some(Status { text: text.into(), is_error, until: self.now + stands });
+        self.dirty = true;
+    }
+
+    /// A command's id, by which its answer finds back to what it was about.
+    pub(crate) fn command(&mut self, about: String) -> u64 {
+        self.command_ids += 1;
+        if self.commands.len() == COMMANDS_MAX {
+            self.commands.pop_front();
+        }
+        self.commands.push_back((self.command_ids, about));
+        self.command_ids
+    }
+
+    /// What a command was about, once it is answered.
+    pub(crate) fn answered(&mut self, id: u64) -> Option<String> {
+        let at = self.commands.iter().position(|(other, _)| *other == id)?;
+        self.commands.remove(at).map(|(_, about)| about)
+    }
+}
+
+#[cfg(test)]
+mod tests;

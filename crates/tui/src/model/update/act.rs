@@ -1,0 +1,320 @@
+//! What the keys do.
+
+use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
+
+use super::process;
+use crate::model::bench::{AskedRun, RunDialog};
+use crate::model::columns::ColumnSet;
+use crate::model::keys::Action;
+use crate::model::layout;
+use crate::model::menu;
+use crate::model::message::{Effect, Ending};
+use crate::model::overlay::Overlay;
+use crate::model::store::Focus as StoreFocus;
+use crate::model::tab::Tab;
+use crate::model::table::Selection;
+use crate::model::wasm::Focus;
+use crate::model::{Model, around};
+
+pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
+    match action {
+        Action::Quit => effects.push(Effect::Quit(Ending::Asked)),
+        Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Action::Show(tab) => show(model, tab),
+        Action::Step(steps) => show(model, model.tab.step(steps)),
+        Action::Back => back(model, effects),
+        Action::Pause => pause(model, effects),
+        Action::Repaint => effects.push(Effect::Repaint),
+        Action::Suspend => effects.push(Effect::Suspend),
+        Action::Copy => process::copy(model, effects),
+        Action::Retry => effects.push(Effect::Retry),
+        Action::Lines(lines) => lines_by(model, lines),
+        Action::HalfPages(halves) => lines_by(model, halves * i64::from(page(model) / 2).max(1)),
+        Action::Family(is_forward) => to_family(model, is_forward),
+        Action::First => to_place(model, 0),
+        Action::Last => to_place(model, u64::MAX),
+        Action::Run => run_selected(model, effects),
+        Action::Stop => {
+            let id = Some(model.command("stop".to_owned()));
+            effects.push(Effect::Send(ClientMessage::Stop { id }));
+        }
+        Action::Profile => next_profile(model, effects),
+        Action::Parameters => parameters(model),
+        Action::About if scenario(model).is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
+        Action::About => model.say("this node brings no scenarios", true),
+        Action::Filter => model.table.edit_filter(),
+        Action::SortMenu => {
+            let at = Column::ALL.iter().position(|&column| column == model.table.sort.key);
+            model.overlay = Some(Overlay::SortMenu { at: at.unwrap_or(0) });
+        }
+        Action::SortStep(steps) => model.table.sort_step(steps, model.table_width()),
+        Action::SortBy(column) => model.table.sort_by(column),
+        Action::Invert => model.table.invert(),
+        Action::Follow => {
+            model.table.follow = !model.table.follow;
+            if model.table.follow && model.table.selected().is_some() {
+                model.table.reveal(model.visible_rows());
+            }
+        }
+        Action::Reorder => model.table.reorder(),
+        Action::Detail if model.tab == Tab::Tree => model.tree.in_full = !model.tree.in_full,
+        Action::Unfold => model.tree.unfold(model.visible_tree()),
+        Action::Fold => model.tree.fold(model.visible_tree()),
+        Action::FoldAll => model.tree.fold_all(model.visible_tree()),
+        Action::Panel(steps) => model.wasm.focus = if steps > 0 { Focus::Traps } else { Focus::Modules },
+        Action::NextEngine if model.tab == Tab::Store => model.store.store = model.store.store.wrapping_add(1),
+        Action::Page(forward) => model.store.turn(forward),
+        Action::NextEngine => model.wasm.engine = model.wasm.engine.wrapping_add(1),
+        Action::GuestColumns => {
+            model.table.columns = match model.table.columns {
+                ColumnSet::Usual => ColumnSet::Guests,
+                ColumnSet::Guests => ColumnSet::Usual,
+            };
+        }
+        Action::Process => process::look_into_child(model, effects),
+        Action::Detail => model.rows_wanted = !model.rows_wanted,
+        Action::Open => open(model, effects),
+        Action::Kill => process::ask_to_kill(model),
+        Action::Lint(steps) => model.lints.step(model.frame.as_deref(), steps),
+        Action::HideLints => hide_lints(model),
+        Action::ShowLints => model.lints.show_all(),
+        Action::NextChoice => choose(model, 1),
+        Action::PreviousChoice => choose(model, -1),
+    }
+}
+
+pub(super) fn show(model: &mut Model, tab: Tab) {
+    if tab != model.tab {
+        super::close_filter(model, true);
+        model.tab_before = Some(model.tab);
+        model.tab = tab;
+    }
+}
+
+/// Freezes the screen, or lets it go on: with what was said once in the meantime, and is not said again by itself.
+fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
+    model.paused = !model.paused;
+    if model.paused {
+        return;
+    }
+    if model.tab == Tab::Events {
+        model.events.reset();
+    }
+    super::ask_detail(model, effects);
+}
+
+/// The scenario under the cursor of the Bench view.
+fn scenario(model: &Model) -> Option<&ScenarioMeta> {
+    model.scenarios().get(model.bench.selected)
+}
+
+/// Closes the innermost thing that is open.
+fn back(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.overlay.take().is_some() {
+        return;
+    }
+    if model.table.field.is_some() {
+        return super::close_filter(model, false);
+    }
+    if model.tab == Tab::Store && model.store.look_away() {
+        return;
+    }
+    if model.tab == Tab::Processes {
+        if model.detail.take().is_some() {
+            return effects.push(Effect::Send(ClientMessage::Detail { pid: None }));
+        }
+        if !model.table.filter.is_empty() {
+            return model.table.clear_filter();
+        }
+        if model.table.selection != Selection::None {
+            model.table.selection = Selection::None;
+            return;
+        }
+    }
+    if let Some(tab) = model.tab_before.take() {
+        model.tab = tab;
+    }
+}
+
+/// Rows that a page moves by.
+fn page(model: &Model) -> u16 {
+    match (model.tab, &model.overlay) {
+        (_, Some(_)) => model.size.height.saturating_sub(6),
+        (Tab::Processes, _) => model.visible_rows(),
+        (Tab::Tree, _) => model.visible_tree(),
+        (Tab::Wasm, _) => model.visible_modules(),
+        (Tab::Time, _) => layout::time(model.size).tickers.inner().height.saturating_sub(1),
+        (Tab::Store, _) => model.visible_buckets(),
+        (Tab::Topics, _) => model.visible_topics(),
+        (Tab::Events, _) => layout::body(model.size).height.saturating_sub(3),
+        _ => layout::bench(model.size, model.menu_len()).menu.inner().height,
+    }
+}
+
+pub(super) fn lines_by(model: &mut Model, lines: i64) {
+    match &mut model.overlay {
+        Some(Overlay::Help { scroll } | Overlay::About { scroll } | Overlay::Trap { scroll }) => {
+            *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
+        }
+        Some(Overlay::SortMenu { at }) => {
+            *at = around(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
+        }
+        Some(_) => {}
+        None if model.table.field.is_some() => model.table.recall(lines),
+        None if model.tab == Tab::Processes => model.table.move_by(lines, model.visible_rows()),
+        None if model.tab == Tab::Tree => model.tree.move_by(lines, model.visible_tree()),
+        None if model.tab == Tab::Events => model.events.scroll(lines),
+        None if model.tab == Tab::Wasm => model.wasm.move_by(lines, model.visible_modules()),
+        None if model.tab == Tab::Time => model.time.scroll(lines),
+        None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
+        None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
+        None => to_scenario(model, (model.bench.selected as u64).saturating_add_signed(lines)),
+    }
+}
+
+fn to_place(model: &mut Model, place: u64) {
+    match model.tab {
+        Tab::Processes => model.table.go_to(place, model.visible_rows()),
+        Tab::Tree => model.tree.go_to(place, model.visible_tree()),
+        Tab::Wasm => model.wasm.go_to(place, model.visible_modules()),
+        Tab::Time => {
+            model.time.top = 0;
+            model.time.scroll(i64::try_from(place).unwrap_or(i64::MAX));
+        }
+        Tab::Store => model.store.go_to(place, model.visible_buckets()),
+        Tab::Topics => model.topics.go_to(place, model.visible_topics()),
+        Tab::Events => {
+            model.events.top = 0;
+            model.events.scroll(i64::try_from(place).unwrap_or(i64::MAX));
+        }
+        _ => to_scenario(model, place),
+    }
+}
+
+fn to_family(model: &mut Model, is_forward: bool) {
+    model.bench.selected = menu::family_from(model.scenarios(), model.bench.selected, is_forward);
+}
+
+pub(super) fn to_scenario(model: &mut Model, place: u64) {
+    let last = model.scenarios().len().saturating_sub(1);
+    model.bench.selected = usize::try_from(place).unwrap_or(usize::MAX).min(last);
+}
+
+fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(scenario) = scenario(model).map(|scenario| scenario.id.clone()) else {
+        return model.say("this node brings no scenarios", true);
+    };
+    run(model, scenario, effects);
+}
+
+fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
+    let id = Some(model.command(format!("run {scenario}")));
+    let params = model.bench.chosen(&scenario);
+    effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
+}
+
+/// Asks for a run with the parameters of the dialog, which stays until the node has taken them.
+fn run_with(model: &mut Model, mut dialog: RunDialog, effects: &mut Vec<Effect>) {
+    let scenario = dialog.scenario.clone();
+    let id = model.command(format!("run {scenario}"));
+    let asked = AskedRun { id, scenario: scenario.clone(), params: dialog.values() };
+    effects.push(Effect::Send(ClientMessage::Run { scenario, params: asked.params.clone(), id: Some(id) }));
+    model.bench.asked = Some(asked);
+    dialog.refused = None;
+    model.overlay = Some(Overlay::Run(dialog));
+}
+
+fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(hello) = model.hello.as_ref().filter(|hello| !hello.profiles.is_empty()) else {
+        return model.say("this node has no resource profiles", true);
+    };
+    let current = model.frame.as_ref().map_or("", |frame| frame.profile.as_str());
+    let at = hello.profiles.iter().position(|profile| profile.id == current);
+    let next = at.map_or(0, |at| (at + 1) % hello.profiles.len());
+    let profile = hello.profiles[next].id.clone();
+    let id = Some(model.command(format!("profile {profile}")));
+    effects.push(Effect::Send(ClientMessage::SetResourceProfile { profile, id }));
+}
+
+fn parameters(model: &mut Model) {
+    let Some(scenario) = scenario(model) else {
+        return model.say("this node brings no scenarios", true);
+    };
+    if scenario.parameters.is_empty() {
+        let text = format!("{} has no parameters", scenario.id);
+        return model.say(text, false);
+    }
+    let dialog = RunDialog::new(scenario, &model.bench.chosen(&scenario.id));
+    model.overlay = Some(Overlay::Run(dialog));
+}
+
+/// Enter.
+pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
+    match model.overlay.take() {
+        Some(Overlay::Kill { pid, reason, .. }) => {
+            let word = if reason == KillReason::Kill { "killed" } else { "asked to shut down" };
+            let id = Some(model.command(format!("{pid} {word}")));
+            effects.push(Effect::Send(ClientMessage::Kill { pid, reason, id }));
+        }
+        Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
+        Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
+        None if model.table.field.is_some() => super::close_filter(model, true),
+        None if model.tab == Tab::Processes => process::look_into(model, effects),
+        None if model.tab == Tab::Tree => {
+            if !model.tree.toggle() {
+                process::look_into_child(model, effects);
+            }
+        }
+        None if model.tab == Tab::Events => process::look_into_lint(model, effects),
+        None if model.tab == Tab::Wasm => look_into_guests(model),
+        None if model.tab == Tab::Store => {
+            if model.store.focus == StoreFocus::Buckets && !model.store.look_into() {
+                model.say("no bucket", false);
+            }
+        }
+        Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. }) | None => {}
+    }
+}
+
+/// Shows the processes of the selected module, or the selected trap in full.
+fn look_into_guests(model: &mut Model) {
+    match model.wasm.focus {
+        Focus::Modules => match model.wasm.module_at(model.wasm.module) {
+            Some(module) => {
+                let filter = format!("module={}", module.name);
+                model.table.set_filter(filter);
+                model.table.columns = ColumnSet::Guests;
+                show(model, Tab::Processes);
+            }
+            None => model.say("no module is loaded", false),
+        },
+        Focus::Traps => {
+            model.wasm.reads = model.wasm.trap_id();
+            if model.wasm.reads.is_some() {
+                model.overlay = Some(Overlay::Trap { scroll: 0 });
+            } else {
+                model.say("no guest has trapped", false);
+            }
+        }
+    }
+}
+
+fn hide_lints(model: &mut Model) {
+    match model.lints.hide(model.frame.as_deref()) {
+        Some(id) => model.say(format!("{id} is hidden here; H shows it again"), false),
+        None => model.say("no lint stands", false),
+    }
+}
+
+fn choose(model: &mut Model, steps: isize) {
+    match &mut model.overlay {
+        Some(Overlay::Kill { reason, .. }) => {
+            *reason = match reason {
+                KillReason::Shutdown => KillReason::Kill,
+                KillReason::Kill => KillReason::Shutdown,
+            };
+        }
+        Some(Overlay::Run(dialog)) => dialog.step(steps),
+        _ => {}
+    }
+}

@@ -1,0 +1,215 @@
+//! What the node says.
+
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, ErrorCode, Frame, Hello, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage};
+
+use crate::model::Model;
+use crate::model::history::Series;
+use crate::model::message::{Effect, Ending};
+use crate::model::overlay::Overlay;
+use crate::model::tab::Tab;
+
+/// Schedulers whose history is kept.
+const SCHEDULERS_MAX: usize = 256;
+
+/// How long nothing is asked after the node has dropped what came too fast: by then it takes a burst again.
+const HUSH: Duration = Duration::from_secs(1);
+
+pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Vec<Effect>) {
+    match message {
+        ServerMessage::Hello(hello) => self::hello(model, hello, effects),
+        ServerMessage::Tick { frame } => tick(model, frame),
+        ServerMessage::Rows(rows) => self::rows(model, rows),
+        ServerMessage::Process { process, pid } => detail(model, process, &pid),
+        ServerMessage::Events(events) => {
+            if !model.paused {
+                model.events.take(events);
+                model.dirty = true;
+            }
+        }
+        ServerMessage::Tree(rows) => {
+            let visible = model.visible_tree();
+            model.dirty |= !model.paused && model.tree.take(rows, visible, model.now);
+        }
+        ServerMessage::Engines(engines) => {
+            let visible = model.visible_modules();
+            model.dirty |= !model.paused && model.wasm.take(engines, visible);
+        }
+        ServerMessage::Time(time) => model.dirty |= !model.paused && model.time.take(time),
+        ServerMessage::Stores(stores) => {
+            let visible = model.visible_buckets();
+            model.dirty |= !model.paused && model.store.take(stores, visible);
+        }
+        ServerMessage::Topics(topics) => {
+            let visible = model.visible_topics();
+            model.dirty |= !model.paused && model.topics.take(topics, visible);
+        }
+        ServerMessage::Ack { id } => acknowledged(model, id),
+        ServerMessage::Error { message, code, id } => refused(model, message, code, id),
+    }
+}
+
+fn acknowledged(model: &mut Model, id: u64) {
+    if let Some(scenario) = model.bench.taken(id) {
+        let is_open = matches!(&model.overlay, Some(Overlay::Run(dialog)) if dialog.scenario == scenario);
+        if is_open {
+            model.overlay = None;
+        }
+    }
+    if let Some(about) = model.answered(id) {
+        model.say(about, false);
+    }
+}
+
+fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>) {
+    model.dirty = true;
+    if code == ErrorCode::RateLimited && id.is_none() {
+        model.hushed_until = Some(model.now + HUSH);
+    }
+    let view = model.subscription.refused().map(|view| view.filter.clone());
+    // A view has no id of a command: an error without one that comes while a filter is in flight is about that.
+    let filter = view.filter(|filter| id.is_none() && code != ErrorCode::RateLimited && !filter.is_empty());
+    if let Some(filter) = filter {
+        if let Some(said) = model.table.refuse(&filter, &message) {
+            model.say(said, true);
+        }
+        return;
+    }
+    let about = id.and_then(|id| model.answered(id));
+    let asked = model.bench.asked.take_if(|asked| Some(asked.id) == id);
+    if let (Some(asked), Some(Overlay::Run(dialog))) = (asked, &mut model.overlay)
+        && dialog.scenario == asked.scenario
+    {
+        dialog.refused = Some(message);
+        return;
+    }
+    model.say(about.map_or_else(|| message.clone(), |about| format!("{about}: {message}")), true);
+}
+
+fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
+    model.dirty = true;
+    if hello.protocol_version > PROTOCOL_VERSION {
+        let theirs = hello.protocol_version;
+        effects.push(Effect::Quit(Ending::NewerProtocol { theirs }));
+        return;
+    }
+    model.greeted = true;
+    // In a container every node has the same process id, so the time of its start is part of who it is.
+    let which = |hello: &Hello| (hello.node.os_pid, hello.node.started_unix_ms);
+    let is_other_node = model.hello.as_ref().is_some_and(|known| which(known) != which(&hello));
+    if is_other_node {
+        model.histories = crate::model::Histories::default();
+        model.bench.forget();
+        model.frame = None;
+        // A pid of the node before may be somebody else's here.
+        model.detail = None;
+        model.table.deselect();
+        model.table.rows = None;
+        model.top = None;
+        model.events.forget();
+        if matches!(model.overlay, Some(Overlay::Kill { .. })) {
+            model.overlay = None;
+            model.say("another node has taken the place of the one before: nothing was ended", true);
+        }
+        model.tree.forget();
+        model.wasm.newest = None;
+        model.time.newest = None;
+        model.store.forget();
+        model.topics.forget();
+    }
+    model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
+    let (profile, run) = std::mem::take(&mut model.on_hello);
+    if let Some(profile) = profile {
+        let id = Some(model.command(format!("profile {profile}")));
+        effects.push(Effect::Send(ClientMessage::SetResourceProfile { profile, id }));
+    }
+    if let Some(scenario) = run {
+        if let Some(at) = hello.scenarios.iter().position(|known| known.id == scenario) {
+            model.bench.selected = at;
+        }
+        let id = Some(model.command(format!("run {scenario}")));
+        let params = model.bench.chosen(&scenario);
+        effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
+    }
+    model.hello = Some(hello);
+}
+
+fn tick(model: &mut Model, frame: Box<Frame>) {
+    model.heard = model.now;
+    model.bench.observe(&frame);
+    if model.paused {
+        return;
+    }
+    remember(model, &frame);
+    model.frame = Some(frame);
+    model.dirty = true;
+}
+
+/// Adds a frame to what is drawn over time.
+fn remember(model: &mut Model, frame: &Frame) {
+    let at_ms = frame.captured_at_ns / 1_000_000;
+    let histories = &mut model.histories;
+    let known_ms = model.frame.as_ref().map(|known| known.captured_at_ns / 1_000_000);
+    extend(&mut histories.ops, frame, at_ms, known_ms);
+    histories.msgs.push(at_ms, frame.observer.messages_per_sec);
+    let loads = &frame.observer.scheduler_load;
+    histories.schedulers.resize_with(loads.len().min(SCHEDULERS_MAX), Series::default);
+    for (series, &load) in histories.schedulers.iter_mut().zip(loads) {
+        series.push(at_ms, f64::from(load));
+    }
+}
+
+/// Adds the ticks since the frame before, out of the window that every frame carries: a client that gets half of the
+/// frames still sees every tick, and one that comes late sees the past too.
+fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
+    let points = &frame.throughput.points;
+    let hz = [frame.cost.actual_hz, frame.cost.target_hz].into_iter().find(|hz| hz.is_finite() && *hz >= 1.0);
+    let step_ms = 1000.0 / hz.unwrap_or(20.0);
+    let new = match known_ms {
+        Some(known_ms) => (at_ms.saturating_sub(known_ms) as f64 / step_ms).round() as usize,
+        None => points.len(),
+    };
+    let new = new.min(points.len());
+    if new == 0 {
+        return ops.push(at_ms, frame.ops_per_sec);
+    }
+    for (back, &value) in points[points.len() - new..].iter().rev().enumerate().rev() {
+        if let Some(at_ms) = at_ms.checked_sub((back as f64 * step_ms) as u64) {
+            ops.push(at_ms, value);
+        }
+    }
+}
+
+fn rows(model: &mut Model, rows: Rows) {
+    if !model.subscription.answers(&rows) || model.paused {
+        return;
+    }
+    match model.tab {
+        Tab::Processes => {
+            let visible = model.visible_rows();
+            model.table.take(rows, model.subscription.sent(), visible, model.now);
+        }
+        _ => model.top = Some(rows),
+    }
+    model.dirty = true;
+}
+
+fn detail(model: &mut Model, process: Option<Box<ProcessDetail>>, pid: &str) {
+    let paused = model.paused;
+    let at_ms = model.now.as_millis() as u64;
+    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == pid && !paused) else {
+        return;
+    };
+    match process {
+        Some(process) => {
+            if let Some(reds_per_sec) = process.reds_per_sec {
+                pane.reds.push(at_ms, reds_per_sec);
+            }
+            pane.process = Some(process);
+            pane.gone = false;
+        }
+        None => pane.gone = true,
+    }
+    model.dirty = true;
+}

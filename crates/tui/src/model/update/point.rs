@@ -1,0 +1,159 @@
+//! What the mouse does: the wheel scrolls, a click selects, a click on what is selected opens it.
+
+use super::act;
+use crate::model::key::{Mouse, MouseKind};
+use crate::model::menu::{self, MenuRow};
+use crate::model::message::Effect;
+use crate::model::store::Focus as StoreFocus;
+use crate::model::tab::Tab;
+use crate::model::wasm::Focus;
+use crate::model::{Model, columns, layout};
+
+/// Rows that a notch of the wheel scrolls.
+const WHEEL_ROWS: i64 = 3;
+
+pub(super) fn mouse(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>) {
+    if layout::too_small(model.size) {
+        return;
+    }
+    match mouse.kind {
+        MouseKind::Wheel(notches) => wheel(model, i64::from(notches.clamp(-1000, 1000))),
+        MouseKind::Click if model.overlay.is_none() => click(model, mouse.x, mouse.y, effects),
+        MouseKind::Click => {}
+    }
+}
+
+fn wheel(model: &mut Model, notches: i64) {
+    if model.overlay.is_some() {
+        act::lines_by(model, notches);
+    } else if model.tab == Tab::Processes {
+        let visible = model.visible_rows();
+        model.table.scroll(notches * WHEEL_ROWS, visible);
+    } else if model.tab == Tab::Tree {
+        let visible = model.visible_tree();
+        model.tree.scroll(notches * WHEEL_ROWS, visible);
+    } else if matches!(model.tab, Tab::Bench | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics) {
+        act::lines_by(model, notches);
+    }
+}
+
+fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let hit = layout::tabs(model.size).find(|(.., cells)| cells.contains(x, y));
+    if let Some((tab, ..)) = hit {
+        return act::show(model, tab);
+    }
+    match model.tab {
+        Tab::Processes => click_table(model, x, y, effects),
+        Tab::Bench => {
+            let cells = layout::bench(model.size, model.menu_len()).menu.inner();
+            if cells.contains(x, y) {
+                let rows = menu::visible(model.scenarios(), model.bench.selected, cells.height);
+                if let Some(MenuRow::Scenario(at, _)) = rows.get(usize::from(y - cells.y)) {
+                    model.bench.selected = *at;
+                }
+            }
+        }
+        Tab::Tree => click_tree(model, x, y, effects),
+        Tab::Wasm => click_wasm(model, x, y, effects),
+        Tab::Store => click_store(model, x, y, effects),
+        Tab::Topics => click_topics(model, x, y),
+        Tab::Node | Tab::Events | Tab::Time => {}
+    }
+}
+
+fn click_store(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let layout = layout::store(model.size);
+    let total = model.store.newest().map_or(0, |newest| newest.total);
+    let keys = model.store.page().map_or(0, |page| page.keys.len() as u64);
+    let lists = [
+        (StoreFocus::Buckets, layout.buckets.inner(), model.store.top, total),
+        (StoreFocus::Keys, layout.keys.inner(), 0, keys),
+    ];
+    for (focus, inner, first, count) in lists {
+        if !inner.contains(x, y) || y == inner.y {
+            continue;
+        }
+        let place = first + u64::from(y - inner.y - 1);
+        if place < count {
+            let was_selected = model.store.focus == focus && model.store.bucket == place;
+            model.store.focus = focus;
+            model.store.go_to(place, model.visible_buckets());
+            if was_selected {
+                act::open(model, effects);
+            }
+        }
+    }
+}
+
+fn click_wasm(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let layout = layout::wasm(model.size);
+    let Some(newest) = &model.wasm.newest else { return };
+    let lists = [
+        (Focus::Modules, layout.modules.inner(), model.wasm.top, newest.total),
+        (Focus::Traps, layout.traps.inner(), model.first_trap() as u64, newest.faults.len() as u64),
+    ];
+    for (focus, inner, first, count) in lists {
+        if !inner.contains(x, y) || y == inner.y {
+            continue;
+        }
+        let place = first + u64::from(y - inner.y - 1);
+        if place < count {
+            let under = if focus == Focus::Modules { model.wasm.module } else { model.wasm.trap as u64 };
+            let was_selected = model.wasm.focus == focus && under == place;
+            model.wasm.focus = focus;
+            model.wasm.go_to(place, model.visible_modules());
+            if was_selected {
+                act::open(model, effects);
+            }
+        }
+    }
+}
+
+fn click_topics(model: &mut Model, x: u16, y: u16) {
+    let inner = layout::topics(model.size).topics.inner();
+    if inner.contains(x, y) && y > inner.y {
+        let place = model.topics.top + u64::from(y - inner.y - 1);
+        model.topics.go_to(place, model.visible_topics());
+    }
+}
+
+fn click_tree(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let inner = layout::tree(model.size, model.tree.in_full).table.inner();
+    if !inner.contains(x, y) || y == inner.y {
+        return;
+    }
+    let place = model.tree.top + u64::from(y - inner.y - 1);
+    if place >= model.tree.total() {
+        return;
+    }
+    let was_selected = model.tree.selected_row().is_some() && model.tree.cursor == place;
+    model.tree.go_to(place, model.visible_tree());
+    if was_selected {
+        act::open(model, effects);
+    }
+}
+
+fn click_table(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let inner = layout::processes(model.size, model.detail.is_some()).table.inner();
+    if !inner.contains(x, y) {
+        return;
+    }
+    if y == inner.y {
+        let slots = columns::fit(model.table_width(), model.table.sort, model.table.columns);
+        let at = x - inner.x;
+        let slot = slots.iter().find(|slot| at > slot.x && at <= slot.x + slot.width);
+        if let Some(slot) = slot {
+            model.table.sort_by(slot.column);
+        }
+        return;
+    }
+    let place = model.table.top + u64::from(y - inner.y - 1);
+    if place >= model.table.matched() {
+        return;
+    }
+    let was_selected = model.table.selected().is_some() && model.table.cursor == place;
+    model.table.point_at(place, model.visible_rows());
+    if was_selected {
+        act::open(model, effects);
+    }
+}

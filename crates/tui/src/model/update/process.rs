@@ -1,0 +1,142 @@
+//! What the keys do with a process: look into it, end it, copy its pid.
+
+use rusm_protocol::{ClientMessage, Column, KillReason};
+
+use super::act;
+use crate::model::history::Series;
+use crate::model::message::Effect;
+use crate::model::overlay::Overlay;
+use crate::model::tab::Tab;
+use crate::model::table::{Selection, text};
+use crate::model::{DetailPane, Model, format};
+
+/// The most text that goes to the clipboard, in bytes.
+const COPY_MAX: usize = 64 * 1024;
+
+/// Opens the detail pane of the selected process.
+pub(super) fn look_into(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.table.selection == Selection::None {
+        model.table.go_to(model.table.top, model.visible_rows());
+    }
+    let Some(pid) = model.table.selected().map(str::to_owned) else {
+        return say_away(model);
+    };
+    if show_detail(model, pid, effects) {
+        model.table.reveal(model.visible_rows());
+    }
+}
+
+/// Opens the detail pane of a process; false if it is open.
+fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> bool {
+    if model.detail.as_ref().is_some_and(|pane| pane.pid == pid) {
+        return false;
+    }
+    model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
+    effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
+    true
+}
+
+/// Goes to the process that the selected lint is about.
+pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
+    let shown = model.lints.shown(model.frame());
+    let pid = shown.get(model.lints.cursor(&shown)).map(|lint| lint.pid.clone());
+    match pid {
+        None => model.say("no lint stands", false),
+        Some(pid) if pid.is_empty() => model.say("this lint is about the node as a whole", false),
+        Some(pid) => {
+            model.table.selection = Selection::Away(pid.clone());
+            act::show(model, Tab::Processes);
+            show_detail(model, pid, effects);
+        }
+    }
+}
+
+/// Shows the process of the selected row of the tree in the Processes view.
+pub(super) fn look_into_child(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some((pid, _)) = child(model) else { return };
+    model.table.selection = Selection::Away(pid.clone());
+    model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
+    act::show(model, Tab::Processes);
+    effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
+}
+
+/// The process of the selected row of the tree and what it is called, or a word about why there is none.
+fn child(model: &mut Model) -> Option<(String, String)> {
+    let row = model.tree.selected_row();
+    let child = row.and_then(|row| row.pid.clone().map(|pid| (pid, row.name.clone())));
+    if child.is_none() {
+        let why = match row {
+            Some(row) => format!("{} has no process: it is {}", row.name, row.state),
+            None => "nothing is selected".to_owned(),
+        };
+        model.say(why, true);
+    }
+    child
+}
+
+fn say_away(model: &mut Model) {
+    let text = match &model.table.selection {
+        Selection::Away(pid) => format!("{pid} has left this page; move to select another"),
+        Selection::Awaited => "the node has not sent this page yet".to_owned(),
+        _ => "no process is selected".to_owned(),
+    };
+    model.say(text, true);
+}
+
+pub(super) fn ask_to_kill(model: &mut Model) {
+    if model.tab == Tab::Tree {
+        if let Some((pid, name)) = child(model) {
+            model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown });
+        }
+        return;
+    }
+    let table = &model.table;
+    let row = table.selected().and_then(|_| table.rows.as_ref().zip(table.row(table.cursor)));
+    let looked_into = model.detail.as_ref().and_then(|pane| pane.process.as_ref()?.name.as_deref());
+    let name = match row {
+        Some((rows, row)) => text(rows, row, Column::Name),
+        None => looked_into.unwrap_or_default(),
+    };
+    let name = name.to_owned();
+    match subject(model).map(str::to_owned) {
+        Some(pid) => model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown }),
+        None => say_away(model),
+    }
+}
+
+/// The process that the Processes view is about: the selected one, also where only its detail is on this page.
+fn subject(model: &Model) -> Option<&str> {
+    let looked_into = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());
+    let away = looked_into.filter(|&pid| matches!(&model.table.selection, Selection::Away(away) if away == pid));
+    model.table.selected().or(away)
+}
+
+pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
+    let selected = match model.tab {
+        Tab::Processes => subject(model),
+        Tab::Tree => model.tree.selected_row().and_then(|row| row.pid.as_deref()),
+        _ => None,
+    };
+    let mut text = match (selected, &model.frame) {
+        (Some(pid), _) => pid.to_owned(),
+        (None, Some(frame)) => summary(frame),
+        (None, None) => return,
+    };
+    text.truncate(text.floor_char_boundary(COPY_MAX));
+    model.say(format!("copied: {text}"), false);
+    effects.push(Effect::Copy(text));
+}
+
+/// A line that says how the node does.
+fn summary(frame: &rusm_protocol::Frame) -> String {
+    let latency = &frame.latency;
+    format!(
+        "{} {} ops/s, p50 {}, p99 {}, {} processes, profile {}",
+        frame.scenario.as_deref().unwrap_or("idle"),
+        format::short(frame.ops_per_sec),
+        format::nanos(latency.p50_ns, "u"),
+        format::nanos(latency.p99_ns, "u"),
+        format::count(frame.observer.process_count),
+        frame.profile,
+    )
+}

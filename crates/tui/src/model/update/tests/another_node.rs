@@ -1,0 +1,71 @@
+//! One node after the other: nothing that was meant for the one before reaches, or passes for, the next.
+
+use super::*;
+
+#[test]
+fn a_question_about_a_process_of_the_node_before_is_withdrawn() {
+    let mut model = Model::new(Start::default());
+    let hello = |os_pid| {
+        let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
+        hello.node.os_pid = os_pid;
+        Msg::Server(ServerMessage::Hello(hello))
+    };
+    drop(update(&mut model, hello(1), Duration::ZERO));
+    let (pid, name, reason) = ("<0.1.1>".to_owned(), String::new(), KillReason::Kill);
+    model.overlay = Some(Overlay::Kill { pid, name, reason });
+    model.table.selection = Selection::Here("<0.1.1>".to_owned());
+
+    drop(update(&mut model, hello(1), Duration::ZERO));
+    assert!(matches!(model.overlay, Some(Overlay::Kill { .. })), "the same node again");
+    drop(update(&mut model, hello(2), Duration::ZERO));
+
+    assert_eq!((model.overlay, model.table.selection), (None, Selection::None));
+    assert!(model.status.is_some_and(|status| status.text.contains("nothing was ended")));
+}
+
+#[test]
+fn a_command_leaves_only_for_a_node_that_has_said_who_it_is() {
+    let is_kill = |effect: &Effect| matches!(effect, Effect::Send(ClientMessage::Kill { .. }));
+    let ask = |model: &mut Model| {
+        let (pid, name, reason) = ("<0.1.1>".to_owned(), String::new(), KillReason::Kill);
+        model.overlay = Some(Overlay::Kill { pid, name, reason });
+        let effects = update(model, Msg::Key(Key::plain(KeyCode::Enter)), Duration::ZERO);
+        (effects.iter().any(is_kill), model.commands.len())
+    };
+    let mut model = attached(Tab::Processes);
+    assert_eq!(ask(&mut model), (true, 1));
+    let gone = LinkEvent::Lost {
+        reason: "gone".to_owned(),
+        fault: Fault::Connection,
+        attempt: 0,
+        retry_in: Duration::from_secs(1),
+    };
+
+    drop(update(&mut model, Msg::Link(gone), Duration::ZERO));
+    assert_eq!(ask(&mut model), (false, 1), "nobody is connected");
+    assert!(model.status.as_ref().is_some_and(|status| status.text.starts_with("not connected, so not sent: <0.1.1>")));
+    drop(update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO));
+    assert_eq!(ask(&mut model), (false, 0), "somebody answers, and has not said who it is");
+    drop(update(&mut model, Msg::Server(Demo::new(1).hello()), Duration::ZERO));
+    assert_eq!(ask(&mut model), (true, 1));
+}
+
+#[test]
+fn a_node_that_started_at_another_time_is_another_whatever_its_process_id() {
+    let mut model = attached(Tab::Processes);
+    let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
+    drop(update(&mut model, Msg::Server(page), Duration::ZERO));
+    let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
+    model
+        .events
+        .take(rusm_protocol::Events { events: vec![rusm_protocol::EventInfo::default()], ..Default::default() });
+    model.top = model.table.rows.clone();
+    model.frame = Some(Box::default());
+
+    drop(update(&mut model, Msg::Server(ServerMessage::Hello(hello.clone())), Duration::ZERO));
+    assert!(model.frame.is_some() && model.events.newest.is_some() && model.top.is_some(), "the same node again");
+    hello.node.started_unix_ms += 1;
+    drop(update(&mut model, Msg::Server(ServerMessage::Hello(hello)), Duration::ZERO));
+
+    assert_eq!((model.frame, model.events.newest, model.top, model.table.rows), (None, None, None, None));
+}

@@ -1,0 +1,103 @@
+//! What the node refuses: a filter, a parameter.
+
+use rusm_protocol::ErrorCode;
+
+use super::*;
+
+fn error(message: &str, code: ErrorCode, id: Option<u64>) -> Msg {
+    Msg::Server(ServerMessage::Error { message: message.to_owned(), code, id })
+}
+
+/// A model whose node took the filter `kv`, and is asked for one that it will not take.
+fn asked_for_a_wrong_filter() -> Model {
+    let mut model = attached(Tab::Processes);
+    let ms = Duration::from_millis;
+    typed(&mut model, "/kv");
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    update(&mut model, Msg::Tick, ms(2_500));
+    let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
+    update(&mut model, Msg::Server(page), ms(2_600));
+    typed(&mut model, "/");
+    update(&mut model, Msg::Paste(">>1".to_owned()), ms(2_700));
+    assert_eq!(model.subscription.sent().map(|view| view.filter.as_str()), Some("kv>>1"));
+    model
+}
+
+#[test]
+fn a_filter_that_is_refused_while_it_is_typed_leaves_the_rows_of_the_one_before_it() {
+    let mut model = asked_for_a_wrong_filter();
+
+    update(&mut model, error("unknown field", ErrorCode::OutOfRange, None), Duration::from_secs(3));
+    update(&mut model, Msg::Tick, Duration::from_secs(4));
+
+    assert_eq!(model.table.refused.as_deref(), Some("unknown field"));
+    assert_eq!((model.table.filter.as_str(), model.table.filter_taken()), ("kv>>1", "kv"));
+    assert_eq!(model.subscription.sent().map(|view| view.filter.as_str()), Some("kv"));
+    typed(&mut model, "0");
+    assert_eq!(model.table.refused, None);
+}
+
+#[test]
+fn a_refused_filter_is_not_kept() {
+    let refusal = || error("unknown field", ErrorCode::OutOfRange, None);
+    let enter = || Msg::Key(Key::plain(KeyCode::Enter));
+    for messages in [[refusal(), enter()], [enter(), refusal()]] {
+        let mut model = asked_for_a_wrong_filter();
+
+        for message in messages {
+            update(&mut model, message, Duration::from_secs(3));
+        }
+
+        assert_eq!((model.table.filter.as_str(), model.table.refused.is_none()), ("kv", true));
+        let said = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));
+        assert_eq!(said, Some(("filter refused: unknown field", true)));
+        typed(&mut model, "/");
+        press_all(&mut model, &[Key::plain(KeyCode::Up)]);
+        assert_eq!(model.table.filter, "kv>>1", "what was typed can be mended");
+    }
+}
+
+#[test]
+fn the_refusal_of_a_filter_that_was_left_behind_says_nothing() {
+    let mut model = asked_for_a_wrong_filter();
+    press_all(&mut model, &[Key::plain(KeyCode::Esc)]);
+
+    update(&mut model, error("unknown field", ErrorCode::OutOfRange, None), Duration::from_secs(3));
+
+    assert_eq!((&model.status, &model.table.refused), (&None, &None));
+}
+
+/// The run dialog, asking for 99 processes alive.
+fn asked_to_run() -> Model {
+    let mut model = attached(Tab::Bench);
+    typed(&mut model, "P");
+    press_all(&mut model, &[Key::plain(KeyCode::Tab), Key::ctrl('u')]);
+    typed(&mut model, "99");
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    model
+}
+
+#[test]
+fn a_parameter_that_the_node_takes_is_chosen_and_its_dialog_closes() {
+    let mut model = asked_to_run();
+    assert!(model.overlay.is_some() && model.bench.chosen("spawn-storm").is_empty());
+
+    update(&mut model, Msg::Server(ServerMessage::Ack { id: 1 }), Duration::from_secs(1));
+
+    assert!(model.overlay.is_none());
+    assert_eq!(model.bench.chosen("spawn-storm").get("live_cap").map(String::as_str), Some("99"));
+}
+
+#[test]
+fn a_parameter_that_the_node_refuses_stays_in_its_dialog_and_is_not_chosen() {
+    let mut model = asked_to_run();
+
+    update(&mut model, error("live_cap: not in 100-1000", ErrorCode::OutOfRange, Some(1)), Duration::from_secs(1));
+
+    let Some(Overlay::Run(dialog)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(dialog.refused.as_deref(), Some("live_cap: not in 100-1000"));
+    assert_eq!(dialog.values().get("live_cap").map(String::as_str), Some("99"));
+    assert!(model.bench.chosen("spawn-storm").is_empty() && model.status.is_none());
+    let again = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    assert!(matches!(&again[..], [Effect::Send(ClientMessage::Run { id: Some(2), .. })]), "{again:?}");
+}

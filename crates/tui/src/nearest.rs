@@ -1,0 +1,34 @@
+//! The known word that a mistyped one most likely meant.
+
+/// The nearest of `known`, if one is near enough to be worth naming.
+fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.8).then_some(best.1)
+}
+
+/// What an error about an unknown word says: the one that was meant, or all there are.
+pub(crate) fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(word, known.clone()) {
+        return format!("did you mean {near:?}?");
+    }
+    let all: Vec<&str> = known.into_iter().collect();
+    format!("expected one of {}", all.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 3] = ["spawn-storm", "ping-pong", "fan-in"];
+
+    #[test]
+    fn a_typo_finds_the_word_it_meant() {
+        assert_eq!(suggestion("spwan-storm", KNOWN), "did you mean \"spawn-storm\"?");
+    }
+
+    #[test]
+    fn a_word_like_no_other_gets_the_whole_list() {
+        assert_eq!(suggestion("foo", KNOWN), "expected one of spawn-storm, ping-pong, fan-in");
+    }
+}

@@ -1,0 +1,252 @@
+//! One frame without a screen, for scripts and for terminals that cannot draw.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage, SortKey};
+use rustix::process::Signal;
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::Inbox;
+use crate::exit::{Error, Exit};
+use crate::model::key::Size;
+use crate::model::message::{Effect, Ending, LinkEvent, Msg};
+use crate::model::tab::Tab;
+use crate::model::update::update;
+use crate::model::{Look, Model};
+use crate::options::{Once, Options};
+use crate::run;
+use crate::view;
+
+/// The size of what is printed, in cells.
+const SIZE: Size = Size::new(120, 40);
+
+/// How long a view waits for what is its own; a node may have none of it to give.
+const ROWS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a run that was asked for is watched.
+const RUN_FOR: Duration = Duration::from_secs(2);
+
+/// Prints one frame, once everything that was asked for is answered.
+///
+/// # Errors
+/// As [`run::run`]; whatever the node refuses; [`Error::Scenario`] or [`Error::Inconclusive`] for the run that was asked
+/// for.
+pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
+    let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
+    if asks_for_rows && options.tab != Tab::Processes {
+        let tab = options.tab.id();
+        return Err(Error::Usage(format!("--filter and --sort change nothing on --tab {tab}: leave --tab out")));
+    }
+    let inbox = Inbox::default();
+    let outgoing = run::attach(options, &inbox).await?;
+    let mut start = run::start(options, SIZE);
+    start.look = Look { color: false, ..start.look };
+    let mut model = Model::new(start);
+    let began = Instant::now();
+    let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
+    let deadline = began + wait;
+    let mut earlier = Earlier::default();
+    while !is_complete(&model, options, &earlier, began.elapsed())? {
+        let patience = began + ROWS_PATIENCE;
+        let until = if Instant::now() < patience { patience } else { deadline };
+        if timeout_at(until, inbox.ready()).await.is_err() && until == deadline {
+            return Err(too_late(&model, options, wait));
+        }
+        for msg in inbox.drain() {
+            earlier.hear(&msg, model.hello().is_some() && model.commands.is_empty());
+            let refused = match &msg {
+                Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason.clone(), *fault)),
+                Msg::Nonsense(what) => return Err(Error::Refused(what.clone())),
+                Msg::Server(ServerMessage::Error { code, id, .. }) => Some((*code, id.is_some())),
+                _ => None,
+            };
+            for effect in update(&mut model, msg, began.elapsed()) {
+                match effect {
+                    Effect::Send(message) => {
+                        let sent = outgoing.commands.try_send(message);
+                        tracing::trace!(?sent, "command");
+                    }
+                    Effect::Quit(Ending::NewerProtocol { theirs }) => {
+                        return Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION });
+                    }
+                    _ => {}
+                }
+            }
+            if let Some((code, is_answer)) = refused {
+                return Err(refusal(&model, options, code, is_answer));
+            }
+        }
+    }
+    model.status = None;
+    let text = match options.once {
+        Some(Once::Json) => json(&model),
+        _ => text(&model),
+    };
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(Exit::Done),
+        // Whoever read has read enough: the end that SIGPIPE would have made, had Rust not switched it off.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Signal(Signal::PIPE.as_raw())),
+        Err(error) => Err(Error::Output(error)),
+    }
+}
+
+/// What the node's refusal means: a word on the command line that it does not know, or more than that.
+fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -> Error {
+    let said = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
+    // Without an id an error is about the filter, or about a message that an older node does not know.
+    let is_ours = is_answer || !options.filter.is_empty();
+    match code {
+        ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(said),
+        ErrorCode::Failed | ErrorCode::Other if is_answer && options.run.is_some() => Error::Scenario(said),
+        _ => Error::Refused(said),
+    }
+}
+
+/// What the node showed before it took our commands: the run before ours, which says nothing about ours.
+#[derive(Debug, Default)]
+struct Earlier {
+    run: Option<(u64, Option<String>)>,
+    /// Frames that came after the last answer.
+    frames: u32,
+}
+
+/// Frames after an answer among which the first may still be of the time before it.
+const FRAMES_SETTLED: u32 = 3;
+
+impl Earlier {
+    /// Looks at what the node says, which has answered all commands or not.
+    fn hear(&mut self, msg: &Msg, is_answered: bool) {
+        let Msg::Server(ServerMessage::Tick { frame }) = msg else { return };
+        if is_answered {
+            self.frames += 1;
+        } else {
+            self.run = Some((frame.run_id, frame.run_error.clone()));
+        }
+    }
+
+    /// Whether a frame shows the run before ours.
+    fn is(&self, frame: &Frame) -> bool {
+        self.run.as_ref().is_some_and(|(run_id, _)| *run_id == frame.run_id)
+    }
+
+    /// Why our run failed. One that cannot even be started leaves the run before it on the screen, and may fail as that did.
+    fn failed<'a>(&self, frame: &'a Frame) -> Option<&'a String> {
+        let is_old = self.run.as_ref().is_some_and(|(_, error)| *error == frame.run_error) && self.is(frame);
+        frame.run_error.as_ref().filter(|_| !is_old || self.frames >= FRAMES_SETTLED)
+    }
+}
+
+/// Whether everything that is to be printed has come.
+fn is_complete(model: &Model, options: &Options, earlier: &Earlier, waited: Duration) -> Result<bool, Error> {
+    let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
+    let is_patient = waited < ROWS_PATIENCE;
+    let is_awaited = match options.tab {
+        Tab::Processes => model.rows().is_none(),
+        Tab::Tree => !model.knows_tree(),
+        Tab::Wasm => is_patient && !model.knows_engines(),
+        Tab::Time => is_patient && !model.knows_time(),
+        Tab::Store => is_patient && !model.knows_stores(),
+        Tab::Topics => is_patient && !model.knows_topics(),
+        Tab::Events => is_patient && !model.knows_events(),
+        Tab::Node => is_patient && model.top.is_none(),
+        Tab::Bench => false,
+    };
+    if is_awaited || !model.commands.is_empty() {
+        return Ok(false);
+    }
+    if options.run.is_none() {
+        return Ok(true);
+    }
+    if let Some(error) = earlier.failed(frame) {
+        return Err(Error::Scenario(error.clone()));
+    }
+    let runs = frame.scenario == options.run && frame.running && !frame.warming_up && !earlier.is(frame);
+    Ok(runs && Duration::from_millis(frame.run_ms) >= RUN_FOR && frame.latency_window.count + frame.ops_total > 0)
+}
+
+fn too_late(model: &Model, options: &Options, waited: Duration) -> Error {
+    let seconds = waited.as_secs_f64();
+    let missing = match (&options.run, model.commands.front()) {
+        _ if model.hello().is_none() => "said no hello".to_owned(),
+        _ if model.frame().is_none() => "sent no frame".to_owned(),
+        (_, Some((_, about))) => format!("did not answer \"{about}\""),
+        (Some(scenario), _) => return Error::Inconclusive(format!("{scenario} gave no figures within {seconds} s")),
+        _ => "sent no rows".to_owned(),
+    };
+    Error::Connect(format!("the node {missing} within {seconds} s"))
+}
+
+fn json(model: &Model) -> String {
+    serde_json::json!({
+        "node": model.hello().map(|hello| &hello.node),
+        "frame": model.frame(),
+        "rows": model.rows(),
+    })
+    .to_string()
+}
+
+fn text(model: &Model) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(SIZE.width, SIZE.height));
+    let Ok(_) = terminal.draw(|frame| view::draw(frame, model));
+    lines(terminal.backend().buffer())
+}
+
+/// The cells of a screen as lines, without blanks at their ends.
+pub(crate) fn lines(buffer: &Buffer) -> String {
+    let rows = buffer.content().chunks(usize::from(buffer.area.width).max(1));
+    let lines: Vec<String> = rows
+        .map(|row| {
+            let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+            line.trim_end().to_owned()
+        })
+        .collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::Demo;
+
+    /// What comes of an asked run where the node says this before and after its answer, as id, error and whether it runs.
+    fn outcome(before: (u64, Option<&str>, bool), after: &[(u64, Option<&str>, bool)]) -> Result<bool, String> {
+        let options = Options { run: Some("spawn-storm".to_owned()), tab: Tab::Bench, ..Options::default() };
+        let mut model = Model::new(run::start(&options, SIZE));
+        let mut earlier = Earlier::default();
+        let tick = |&(run_id, error, running): &(u64, Option<&str>, bool)| {
+            let frame = Frame {
+                scenario: running.then(|| "spawn-storm".to_owned()),
+                running,
+                run_id,
+                run_ms: 60_000,
+                ops_total: 9,
+                run_error: error.map(str::to_owned),
+                ..Frame::default()
+            };
+            Msg::Server(ServerMessage::Tick { frame: Box::new(frame) })
+        };
+        let hello = [Msg::Link(LinkEvent::Connected), Msg::Server(Demo::new(1).hello()), tick(&before)];
+        let answer = Msg::Server(ServerMessage::Ack { id: 1 });
+        for msg in hello.into_iter().chain([answer]).chain(after.iter().map(tick)) {
+            earlier.hear(&msg, model.hello().is_some() && model.commands.is_empty());
+            update(&mut model, msg, Duration::ZERO);
+        }
+        is_complete(&model, &options, &earlier, Duration::ZERO).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_run_before_passes_for_no_run_that_was_asked_for() {
+        let (ran, failed) = ((7, None, true), (7, Some("out of memory"), false));
+
+        assert_eq!(outcome(ran, &[]), Ok(false));
+        assert_eq!(outcome(ran, &[ran, (8, None, true)]), Ok(true));
+        assert_eq!(outcome(failed, &[failed]), Ok(false));
+        assert_eq!(outcome(failed, &[failed, (8, None, true)]), Ok(true));
+        assert!(outcome(failed, &[failed, failed, failed]).unwrap_err().contains("out of memory"), "it fails again so");
+        assert!(outcome(ran, &[(7, Some("no room"), false)]).unwrap_err().contains("no room"));
+    }
+}

@@ -1,0 +1,179 @@
+//! A screen as SVG, exact and deterministic, with no other tool: for the README and for tests.
+//!
+//! One `<text>` for each run of equally styled cells. Blocks and braille are drawn as shapes, because fonts leave gaps
+//! between them.
+
+use std::fmt::Write as _;
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+
+/// A cell in pixels: 14.95 px of the font named below advances exactly 9.
+const CELL: (usize, usize) = (9, 17);
+/// From the top of a cell to the base line.
+const BASE: usize = 13;
+/// Why writing the document does not fail.
+const IN_MEMORY: &str = "a string takes all that is written";
+
+/// Around the screen.
+const MARGIN: usize = 12;
+
+/// The colours of a picture.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette {
+    /// Behind everything.
+    pub paper: &'static str,
+    /// Text of no colour.
+    pub ink: &'static str,
+    /// Text that is dimmed and of no colour.
+    pub dim: &'static str,
+    /// Red, green, yellow, blue, magenta, cyan.
+    pub colors: [&'static str; 6],
+}
+
+/// Light text on dark paper.
+pub const DARK: Palette = Palette {
+    paper: "#0f1419",
+    ink: "#d5dae2",
+    dim: "#66707f",
+    colors: ["#f26d78", "#8fd16a", "#f2c063", "#5c9df5", "#c792ea", "#4fd1d9"],
+};
+
+/// Dark text on light paper.
+pub const LIGHT: Palette = Palette {
+    paper: "#fbfbf8",
+    ink: "#2b303b",
+    dim: "#9aa0aa",
+    colors: ["#c4302b", "#3b8a26", "#a06a00", "#2a66c8", "#8b3fb3", "#0b7d86"],
+};
+
+impl Palette {
+    fn color(&self, color: Color) -> Option<&'static str> {
+        let at = match color {
+            Color::Red | Color::LightRed => 0,
+            Color::Green | Color::LightGreen => 1,
+            Color::Yellow | Color::LightYellow => 2,
+            Color::Blue | Color::LightBlue => 3,
+            Color::Magenta | Color::LightMagenta => 4,
+            Color::Cyan | Color::LightCyan => 5,
+            _ => return None,
+        };
+        Some(self.colors[at])
+    }
+
+    /// Ink and paper of a cell, with dim and reverse resolved.
+    fn resolve(&self, cell: &Cell) -> (String, String) {
+        let is_dim = cell.modifier.contains(Modifier::DIM);
+        let ink = match self.color(cell.fg) {
+            Some(color) if is_dim => mix(color, self.paper),
+            Some(color) => color.to_owned(),
+            None if is_dim => self.dim.to_owned(),
+            None => self.ink.to_owned(),
+        };
+        let paper = self.color(cell.bg).unwrap_or(self.paper).to_owned();
+        if cell.modifier.contains(Modifier::REVERSED) { (paper, ink) } else { (ink, paper) }
+    }
+}
+
+/// Half of one colour and half of another, both `#rrggbb`.
+fn mix(one: &str, other: &str) -> String {
+    let part = |text: &str, at: usize| u16::from_str_radix(text.get(at..at + 2).unwrap_or("0"), 16).unwrap_or(0);
+    let half = |at| part(one, at).midpoint(part(other, at));
+    format!("#{:02x}{:02x}{:02x}", half(1), half(3), half(5))
+}
+
+/// The screen as an SVG document.
+pub fn svg(screen: &Buffer, palette: &Palette) -> String {
+    let (wide, high) = CELL;
+    let area = screen.area;
+    let (width, height) = (usize::from(area.width) * wide + 2 * MARGIN, usize::from(area.height) * high + 2 * MARGIN);
+    let mut out = format!(
+        concat!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" "#,
+            r#"font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="14.95px" xml:space="preserve">"#,
+            "\n<rect width=\"{}\" height=\"{}\" rx=\"8\" fill=\"{}\"/>\n"
+        ),
+        width, height, width, height, palette.paper
+    );
+    for (row, line) in screen.content().chunks(usize::from(area.width).max(1)).enumerate() {
+        let (mut x, y) = (MARGIN, MARGIN + row * high);
+        for run in line.chunk_by(|a, b| palette.resolve(a) == palette.resolve(b) && bold(a) == bold(b)) {
+            draw_run(&mut out, run, palette, x, y);
+            x += run.len() * wide;
+        }
+    }
+    out + "</svg>\n"
+}
+
+fn bold(cell: &Cell) -> bool {
+    cell.modifier.contains(Modifier::BOLD)
+}
+
+fn draw_run(out: &mut String, run: &[Cell], palette: &Palette, x: usize, y: usize) {
+    let (wide, high) = CELL;
+    let (ink, paper) = palette.resolve(&run[0]);
+    if paper != palette.paper {
+        rect(out, (x, y), (run.len() * wide, high), &paper);
+    }
+    let mut text = String::new();
+    for (at, cell) in run.iter().enumerate() {
+        let c = cell.symbol().chars().next().unwrap_or(' ');
+        if shape(out, c, x + at * wide, y, &ink) {
+            text.push(' ');
+        } else {
+            escape(&mut text, cell.symbol());
+        }
+    }
+    if text.trim().is_empty() {
+        return;
+    }
+    let kept = text.trim_end();
+    let weight = if bold(&run[0]) { r#" font-weight="bold""# } else { "" };
+    write!(out, r#"<text x="{x}" y="{}" fill="{ink}"{weight}>{kept}</text>"#, y + BASE).expect(IN_MEMORY);
+    out.push('\n');
+}
+
+fn rect(out: &mut String, (x, y): (usize, usize), (width, height): (usize, usize), fill: &str) {
+    write!(out, r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}"/>"#).expect(IN_MEMORY);
+    out.push('\n');
+}
+
+/// Draws a block or braille character; false for any other.
+fn shape(out: &mut String, c: char, x: usize, y: usize, ink: &str) -> bool {
+    let (wide, high) = CELL;
+    match c {
+        '\u{2581}'..='\u{2588}' => {
+            let eighths = (c as usize) - 0x2580;
+            let height = (high * eighths).div_ceil(8);
+            rect(out, (x, y + high - height), (wide, height), ink);
+        }
+        '━' => rect(out, (x, y + 7), (wide, 4), ink),
+        '╸' => rect(out, (x, y + 7), (wide / 2, 4), ink),
+        '\u{2801}'..='\u{28ff}' => braille(out, c as usize - 0x2800, x, y, ink),
+        _ => return false,
+    }
+    true
+}
+
+/// Eight dots, as one path.
+fn braille(out: &mut String, bits: usize, x: usize, y: usize, ink: &str) {
+    const DOTS: [(usize, usize); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
+    write!(out, r#"<path fill="{ink}" d=""#).expect(IN_MEMORY);
+    for (at, (column, row)) in DOTS.into_iter().enumerate() {
+        if bits & (1 << at) != 0 {
+            write!(out, "M{} {}h3v3h-3z", x + 1 + column * 4, y + 1 + row * 4).expect(IN_MEMORY);
+        }
+    }
+    out.push_str("\"/>\n");
+}
+
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The shell around the pure core: it waits for keys, the node and the clock, hands each to `update`, carries out what
+//! comes back, and draws when something changed.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream};
+use futures_util::StreamExt;
+use rusm_protocol::PROTOCOL_VERSION;
+use rustix::process::Signal;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::connection::{self, Dialer, Discovery, Inbox, Outgoing};
+use crate::demo::Demo;
+use crate::exit::{Error, Exit};
+use crate::model::message::{Effect, Ending, LinkEvent, Msg, OwnCost};
+use crate::model::update::update;
+use crate::model::{Look, Model, Start};
+use crate::once;
+use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
+use crate::signals::{self, Heard, Signals};
+use crate::terminal::{self, Guard, Screen};
+
+/// How often ages and countdowns move.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The shortest time between two draws that a key asked for.
+const KEY_DRAW: Duration = Duration::from_millis(16);
+
+/// Input events taken at once.
+const INPUT_MAX: usize = 512;
+
+/// A write that blocks so long means a slow line: half the frames will do.
+const SLOW_WRITE: Duration = Duration::from_millis(50);
+
+/// The longest time between two draws, unless fewer were asked for.
+const SLOWEST_FRAME: Duration = Duration::from_secs(1);
+
+/// Runs the observer until its user leaves, on the current thread's tokio runtime.
+///
+/// It takes the terminal while it runs and always gives it back. Called from a program that also runs the node, give it
+/// a thread with a current-thread runtime of its own.
+///
+/// # Errors
+/// [`Error`], each with one line to print and an exit code.
+pub async fn run(options: Options) -> Result<Exit, Error> {
+    if options.once.is_some() {
+        return once::print(&options, &mut io::stdout().lock()).await;
+    }
+    if !io::stdout().is_terminal() {
+        return Err(Error::NoTerminal { what: "stdout is not a terminal" });
+    }
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move its cursor" });
+    }
+    let inbox = Inbox::default();
+    let outgoing = attach(&options, &inbox).await?;
+    let mut shell = Shell::new(&options, inbox, outgoing)?;
+    shell.serve().await
+}
+
+/// Attaches to the source; a node that cannot be reached now is an error and not a blank screen.
+pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing, Error> {
+    match &options.source {
+        Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
+        Source::Node(target) => {
+            let dialer = Dialer {
+                target: target.clone(),
+                discovery: Discovery::from_env(),
+                token_file: options.token_file.clone(),
+                timeout: options.timeout,
+            };
+            let socket = dialer.dial().await?;
+            Ok(connection::keep(socket, dialer, inbox.clone()))
+        }
+    }
+}
+
+/// Plays the demo as if it were a connection.
+fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
+    let (commands, mut heard) = mpsc::channel(64);
+    let outgoing = Outgoing { commands, retry: Arc::new(Notify::new()), received_bytes: Arc::new(AtomicU64::new(0)) };
+    let received = Arc::clone(&outgoing.received_bytes);
+    tokio::spawn(async move {
+        let start = Instant::now();
+        // A minute has passed before the curtain rises, so that the charts have a past.
+        let elapsed = || start.elapsed() + Duration::from_secs(41);
+        inbox.post(Msg::Link(LinkEvent::Connected)).await;
+        inbox.post(Msg::Server(demo.hello())).await;
+        loop {
+            for message in demo.poll(elapsed()) {
+                received.fetch_add(rusm_protocol::encode(&message).len() as u64, Ordering::Relaxed);
+                inbox.post(Msg::Server(message)).await;
+            }
+            let pause = demo.due().saturating_sub(elapsed());
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                command = heard.recv() => {
+                    let Some(command) = command else { return };
+                    for message in demo.hear(command, elapsed()) {
+                        inbox.post(Msg::Server(message)).await;
+                    }
+                }
+            }
+        }
+    });
+    outgoing
+}
+
+/// How a model starts under these options.
+pub(crate) fn start(options: &Options, size: crate::model::key::Size) -> Start {
+    let (target, demo) = match &options.source {
+        Source::Node(target) => (target.to_string(), false),
+        Source::Demo { .. } => ("demo data".to_owned(), true),
+    };
+    Start {
+        look: look(options),
+        size,
+        tab: options.tab,
+        filter: options.filter.clone(),
+        sort: options.sort,
+        frame_hz: f64::from(fps(options)),
+        target,
+        demo,
+        run: options.run.clone(),
+        profile: options.profile.clone(),
+    }
+}
+
+fn fps(options: &Options) -> u8 {
+    let remote = std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
+    options.fps.unwrap_or(if remote { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
+}
+
+fn look(options: &Options) -> Look {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Look {
+        ascii: options.ascii || !locale_is_utf8(),
+        color: match options.color {
+            ColorChoice::Auto => !no_color,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        },
+    }
+}
+
+/// The first of these variables that is set says what the terminal shows; where none is, it is taken for a modern one.
+fn locale_is_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
+        let value = std::env::var(name).ok()?;
+        (!value.is_empty()).then(|| value.to_ascii_lowercase())
+    });
+    set.is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
+}
+
+/// What is alive while the screen is up.
+struct Shell {
+    model: Model,
+    inbox: Inbox,
+    outgoing: Outgoing,
+    signals: Signals,
+    guard: Guard,
+    screen: Screen<io::Stdout>,
+    start: Instant,
+    pace: Pace,
+    drawn_at: Option<Instant>,
+    reconnect: bool,
+    meter: Meter,
+    ending: Option<Result<Exit, Error>>,
+}
+
+impl Shell {
+    fn new(options: &Options, inbox: Inbox, outgoing: Outgoing) -> Result<Self, Error> {
+        // Before the terminal is taken, so that no signal can leave it taken.
+        let signals = Signals::take()?;
+        let guard = Guard::take(options.mouse)?;
+        let size = terminal::size();
+        let start = start(options, size);
+        let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
+        Ok(Self {
+            screen: Screen::new(io::stdout(), size, start.look.ascii),
+            model: Model::new(start),
+            inbox,
+            outgoing,
+            signals,
+            guard,
+            start: Instant::now(),
+            pace: Pace { frame_time, fastest: frame_time },
+            drawn_at: None,
+            reconnect: options.reconnect,
+            meter: Meter::new(),
+            ending: None,
+        })
+    }
+
+    async fn serve(&mut self) -> Result<Exit, Error> {
+        let mut events = EventStream::new().ready_chunks(INPUT_MAX);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut is_dirty = true;
+        let mut by_key = true;
+        loop {
+            let gap = if by_key { KEY_DRAW } else { self.pace.frame_time };
+            let draw_at = self.drawn_at.map_or_else(Instant::now, |at| at + gap);
+            tokio::select! {
+                burst = events.next() => {
+                    let Some(burst) = burst else { return Ok(Exit::Signal(Signal::HUP.as_raw())) };
+                    by_key = true;
+                    self.input(burst)?;
+                }
+                () = self.inbox.ready() => {
+                    for msg in self.inbox.drain() {
+                        self.feed(msg)?;
+                    }
+                }
+                _ = ticks.tick() => {
+                    if let Some(own) = self.meter.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
+                        self.feed(Msg::OwnCost(own))?;
+                    }
+                    self.feed(Msg::Tick)?;
+                }
+                heard = self.signals.next() => match heard {
+                    Heard::Stop => self.stop(false)?,
+                    Heard::Continue => self.resume()?,
+                    Heard::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
+                },
+                () = tokio::time::sleep_until(draw_at), if is_dirty => {}
+            }
+            if let Some(ending) = self.ending.take() {
+                return ending;
+            }
+            is_dirty |= self.model.take_dirty();
+            if is_dirty && Instant::now() >= draw_at {
+                self.draw()?;
+                (is_dirty, by_key) = (false, false);
+            }
+        }
+    }
+
+    /// An event and all that came with it, merged.
+    fn input(&mut self, burst: Vec<io::Result<Event>>) -> Result<(), Error> {
+        let mut messages = Vec::with_capacity(burst.len());
+        let mut fault = None;
+        for event in burst {
+            match event {
+                Ok(event) => messages.extend(terminal::message(event)),
+                Err(error) => fault = Some(error),
+            }
+        }
+        terminal::coalesce(messages).into_iter().try_for_each(|msg| self.feed(msg))?;
+        match fault {
+            // What was typed before the terminal went away may have been the wish to leave.
+            Some(fault) if self.ending.is_none() => Err(fault.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn feed(&mut self, msg: Msg) -> Result<(), Error> {
+        if let Msg::Resize(size) = msg {
+            self.screen.resize(size);
+        }
+        if let (Msg::Link(LinkEvent::Lost { reason, fault, .. }), false) = (&msg, self.reconnect) {
+            self.ending = Some(Err(Error::lost(reason.clone(), *fault)));
+            return Ok(());
+        }
+        for effect in update(&mut self.model, msg, self.start.elapsed()) {
+            self.carry_out(effect)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Error> {
+        match effect {
+            Effect::Send(message) => {
+                // A full queue means a node that reads nothing: the keeper will find out and say so.
+                let sent = self.outgoing.commands.try_send(message);
+                tracing::trace!(?sent, "command");
+            }
+            Effect::Retry => self.outgoing.retry.notify_one(),
+            Effect::Copy(text) => {
+                let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(text);
+                let mut bytes = String::new();
+                if crossterm::Command::write_ansi(&command, &mut bytes).is_ok() {
+                    self.screen.send(bytes.as_bytes())?;
+                }
+            }
+            Effect::Repaint => self.screen.repaint(),
+            // Ctrl-Z: the whole job stops, as if the terminal had stopped it.
+            Effect::Suspend => self.stop(true)?,
+            Effect::Quit(Ending::Asked) => self.ending = Some(Ok(Exit::Done)),
+            Effect::Quit(Ending::NewerProtocol { theirs }) => {
+                self.ending = Some(Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal back, stops, and takes it again once somebody has let us go on.
+    fn stop(&mut self, whole_job: bool) -> Result<(), Error> {
+        self.guard.leave();
+        let stopped = signals::stop(whole_job);
+        tracing::debug!(?stopped, "goes on");
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Result<(), Error> {
+        self.guard.enter()?;
+        let size = terminal::size();
+        self.screen.resize(size);
+        self.feed(Msg::Resize(size))
+    }
+
+    fn draw(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        self.screen.draw(&self.model)?;
+        self.pace.drawn_in(began.elapsed());
+        self.drawn_at = Some(Instant::now());
+        Ok(())
+    }
+}
+
+/// The time between two draws: twice as long after a slow write, and little by little what it was after quick ones.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    frame_time: Duration,
+    fastest: Duration,
+}
+
+impl Pace {
+    fn drawn_in(&mut self, took: Duration) {
+        let slowest = self.fastest.max(SLOWEST_FRAME);
+        self.frame_time = if took > SLOW_WRITE {
+            (self.frame_time * 2).min(slowest)
+        } else {
+            (self.frame_time * 15 / 16).max(self.fastest)
+        };
+    }
+}
+
+/// Measures what this observer costs, once a second.
+struct Meter {
+    read_at: Instant,
+    cpu: Duration,
+    received_bytes: u64,
+    drawn_bytes: u64,
+}
+
+impl Meter {
+    fn new() -> Self {
+        Self { read_at: Instant::now(), cpu: thread_cpu(), received_bytes: 0, drawn_bytes: 0 }
+    }
+
+    fn read(&mut self, received: &AtomicU64, drawn_bytes: u64) -> Option<OwnCost> {
+        let elapsed = self.read_at.elapsed();
+        if elapsed < Duration::from_secs(1) {
+            return None;
+        }
+        let (cpu, received_bytes) = (thread_cpu(), received.load(Ordering::Relaxed));
+        let per_sec = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
+        let own = OwnCost {
+            cpu_pct: cpu.saturating_sub(self.cpu).as_secs_f64() / elapsed.as_secs_f64() * 100.0,
+            received_bytes_per_sec: per_sec(received_bytes, self.received_bytes),
+            drawn_bytes_per_sec: per_sec(drawn_bytes, self.drawn_bytes),
+        };
+        *self = Self { read_at: Instant::now(), cpu, received_bytes, drawn_bytes };
+        Some(own)
+    }
+}
+
+/// CPU time of this thread, on which socket, model and drawing all run.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_slow_for_a_while_gets_all_frames_again() {
+        let fastest = Duration::from_millis(100);
+        let mut pace = Pace { frame_time: fastest, fastest };
+
+        (0..9).for_each(|_| pace.drawn_in(SLOW_WRITE * 2));
+        let slow = pace.frame_time;
+        (0..40).for_each(|_| pace.drawn_in(Duration::from_millis(1)));
+
+        assert_eq!((slow, pace.frame_time), (SLOWEST_FRAME, fastest));
+    }
+}

@@ -1,0 +1,214 @@
+//! Cells as the shortest bytes that draw them.
+//!
+//! The sixteen colours as `SGR 30–37` and not as `38;5;n`, short cursor moves, no query that a terminal would have to
+//! answer. Whatever a cell holds, a control character never leaves here.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+
+use ratatui::backend::{Backend, ClearType, WindowSize};
+use ratatui::buffer::Cell;
+use ratatui::layout::{Position, Size};
+use ratatui::style::{Color, Modifier};
+use unicode_width::UnicodeWidthStr;
+
+/// A backend that collects bytes and sends none.
+#[derive(Debug)]
+pub(crate) struct Ansi {
+    size: Size,
+    ascii: bool,
+    /// What must stand before the frame: tmux drops what follows a clear inside a synchronized update.
+    clear: Vec<u8>,
+    cells: Vec<u8>,
+    cursor: Option<Position>,
+    cursor_shown: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pen {
+    ink: Color,
+    paper: Color,
+    modifier: Modifier,
+}
+
+const PLAIN: Pen = Pen { ink: Color::Reset, paper: Color::Reset, modifier: Modifier::empty() };
+
+impl Ansi {
+    pub(crate) fn new(size: Size, ascii: bool) -> Self {
+        Self { size, ascii, clear: Vec::new(), cells: Vec::new(), cursor: None, cursor_shown: None }
+    }
+
+    pub(crate) fn resize(&mut self, size: Size) {
+        self.size = size;
+    }
+
+    /// Takes what a frame needs: bytes before it, and its own.
+    pub(crate) fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
+        (std::mem::take(&mut self.clear), std::mem::take(&mut self.cells))
+    }
+
+    /// After somebody else had the terminal.
+    pub(crate) fn forget(&mut self) {
+        self.cursor = None;
+        self.cursor_shown = None;
+    }
+
+    fn write(&mut self, args: std::fmt::Arguments<'_>) {
+        self.cells.write_fmt(args).expect("a vector takes all that is written");
+    }
+
+    fn go(&mut self, to: Position) {
+        match self.cursor {
+            Some(at) if at == to => {}
+            Some(at) if at.y == to.y && to.x > at.x && to.x - at.x == 1 => self.cells.extend_from_slice(b"\x1b[C"),
+            Some(at) if at.y == to.y && to.x > at.x => self.write(format_args!("\x1b[{}C", to.x - at.x)),
+            _ if to.x == 0 => self.write(format_args!("\x1b[{}H", to.y + 1)),
+            _ => self.write(format_args!("\x1b[{};{}H", to.y + 1, to.x + 1)),
+        }
+        self.cursor = Some(to);
+    }
+
+    fn dip(&mut self, from: Pen, to: Pen) {
+        if from == to {
+            return;
+        }
+        let mut codes: Vec<u8> = Vec::with_capacity(8);
+        let mut from = from;
+        if from.modifier != to.modifier && !to.modifier.contains(from.modifier) {
+            codes.push(0);
+            from = PLAIN;
+        }
+        let added = to.modifier - from.modifier;
+        for (flag, code) in MODIFIERS {
+            if added.contains(flag) {
+                codes.push(code);
+            }
+        }
+        if from.ink != to.ink {
+            codes.push(color_code(to.ink, 30));
+        }
+        if from.paper != to.paper {
+            codes.push(color_code(to.paper, 40));
+        }
+        self.cells.extend_from_slice(b"\x1b[");
+        for (at, code) in codes.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ";" };
+            if *code == 0 && codes.len() == 1 {
+                continue;
+            }
+            self.write(format_args!("{separator}{code}"));
+        }
+        self.cells.push(b'm');
+    }
+
+    fn print(&mut self, symbol: &str) -> u16 {
+        let width = symbol.width().max(1) as u16;
+        if symbol.chars().any(char::is_control) || (self.ascii && !symbol.is_ascii()) {
+            self.cells.extend(std::iter::repeat_n(b'?', width.into()));
+        } else {
+            self.cells.extend_from_slice(symbol.as_bytes());
+        }
+        width
+    }
+}
+
+const MODIFIERS: [(Modifier, u8); 6] = [
+    (Modifier::BOLD, 1),
+    (Modifier::DIM, 2),
+    (Modifier::ITALIC, 3),
+    (Modifier::UNDERLINED, 4),
+    (Modifier::REVERSED, 7),
+    (Modifier::CROSSED_OUT, 9),
+];
+
+/// The code of one of the sixteen colours; `base` is 30 for ink and 40 for paper. Others become the default.
+const fn color_code(color: Color, base: u8) -> u8 {
+    base + match color {
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 60,
+        Color::LightRed => 61,
+        Color::LightGreen => 62,
+        Color::LightYellow => 63,
+        Color::LightBlue => 64,
+        Color::LightMagenta => 65,
+        Color::LightCyan => 66,
+        Color::White => 67,
+        Color::Reset | Color::Rgb(..) | Color::Indexed(_) => 9,
+    }
+}
+
+impl Backend for Ansi {
+    type Error = Infallible;
+
+    fn draw<'a, I>(&mut self, content: I) -> Result<(), Infallible>
+    where
+        I: Iterator<Item = (u16, u16, &'a Cell)>,
+    {
+        let mut pen = PLAIN;
+        for (x, y, cell) in content {
+            self.go(Position { x, y });
+            let next = Pen { ink: cell.fg, paper: cell.bg, modifier: cell.modifier };
+            self.dip(pen, next);
+            pen = next;
+            let width = self.print(cell.symbol());
+            // In the last column the cursor's place is not certain.
+            self.cursor = Some(Position { x: x + width, y }).filter(|at| at.x < self.size.width);
+        }
+        self.dip(pen, PLAIN);
+        Ok(())
+    }
+
+    fn hide_cursor(&mut self) -> Result<(), Infallible> {
+        if self.cursor_shown != Some(false) {
+            self.cells.extend_from_slice(b"\x1b[?25l");
+            self.cursor_shown = Some(false);
+        }
+        Ok(())
+    }
+
+    fn show_cursor(&mut self) -> Result<(), Infallible> {
+        if self.cursor_shown != Some(true) {
+            self.cells.extend_from_slice(b"\x1b[?25h");
+            self.cursor_shown = Some(true);
+        }
+        Ok(())
+    }
+
+    fn get_cursor_position(&mut self) -> Result<Position, Infallible> {
+        Ok(self.cursor.unwrap_or_default())
+    }
+
+    fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> Result<(), Infallible> {
+        self.go(position.into());
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), Infallible> {
+        self.clear_region(ClearType::All)
+    }
+
+    fn clear_region(&mut self, _: ClearType) -> Result<(), Infallible> {
+        self.clear = b"\x1b[m\x1b[2J".to_vec();
+        self.cursor = None;
+        Ok(())
+    }
+
+    fn size(&self) -> Result<Size, Infallible> {
+        Ok(self.size)
+    }
+
+    fn window_size(&mut self) -> Result<WindowSize, Infallible> {
+        Ok(WindowSize { columns_rows: self.size, pixels: Size::ZERO })
+    }
+
+    fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

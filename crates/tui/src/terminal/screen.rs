@@ -1,0 +1,74 @@
+//! The screen: the model drawn, compared with what is there, and the difference sent in one write.
+
+use std::io::{self, Write};
+
+use ratatui::Terminal;
+use ratatui::layout::{Rect, Size};
+
+use super::ansi::Ansi;
+use crate::model::{Model, key};
+use crate::view;
+
+/// DEC private mode 2026: the terminal shows what lies between these at once.
+const BEGIN: &[u8] = b"\x1b[?2026h";
+const END: &[u8] = b"\x1b[?2026l";
+
+/// A screen on any writer; each frame that changes something is one `write`.
+#[derive(Debug)]
+pub struct Screen<W> {
+    writer: W,
+    terminal: Terminal<Ansi>,
+    drawn_bytes: u64,
+}
+
+impl<W: Write> Screen<W> {
+    /// A screen of that size, about which nothing is known yet.
+    pub fn new(writer: W, size: key::Size, ascii: bool) -> Self {
+        let backend = Ansi::new(Size::new(size.width, size.height), ascii);
+        let Ok(mut terminal) = Terminal::new(backend);
+        let Ok(()) = terminal.resize(Rect::new(0, 0, size.width, size.height));
+        Self { writer, terminal, drawn_bytes: 0 }
+    }
+
+    /// The terminal has another size.
+    pub fn resize(&mut self, size: key::Size) {
+        self.terminal.backend_mut().resize(Size::new(size.width, size.height));
+        self.repaint();
+    }
+
+    /// The next frame draws every cell.
+    pub fn repaint(&mut self) {
+        self.terminal.backend_mut().forget();
+        let Ok(size) = self.terminal.size();
+        let Ok(()) = self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)));
+    }
+
+    /// Draws the model; a frame that changes nothing writes nothing.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn draw(&mut self, model: &Model) -> io::Result<()> {
+        let Ok(_) = self.terminal.draw(|frame| view::draw(frame, model));
+        let (clear, cells) = self.terminal.backend_mut().take();
+        if clear.is_empty() && cells.is_empty() {
+            return Ok(());
+        }
+        let bytes = [clear.as_slice(), BEGIN, &cells, END].concat();
+        self.send(&bytes)
+    }
+
+    /// Sends bytes that draw nothing, such as a clipboard command.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.drawn_bytes += bytes.len() as u64;
+        self.writer.write_all(bytes)?;
+        self.writer.flush()
+    }
+
+    /// Bytes sent so far.
+    pub fn drawn_bytes(&self) -> u64 {
+        self.drawn_bytes
+    }
+}

@@ -1,0 +1,44 @@
+//! A number three rows tall, out of heavy lines.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::view::paint;
+
+/// Draws `text`; returns how many cells it took.
+pub(crate) fn render(frame: &mut Frame, area: Rect, text: &str, style: Style) -> u16 {
+    let mut rows = [String::new(), String::new(), String::new()];
+    for c in text.chars() {
+        for (row, part) in rows.iter_mut().zip(glyph(c)) {
+            row.push_str(part);
+        }
+    }
+    let taken = paint::width(&rows[0]);
+    for (at, row) in rows.into_iter().enumerate() {
+        paint::line(frame, area, at as u16, &Line::from(Span::styled(row, style)));
+    }
+    taken
+}
+
+const fn glyph(c: char) -> [&'static str; 3] {
+    match c {
+        '0' => ["┏━┓ ", "┃ ┃ ", "┗━┛ "],
+        '1' => [" ┓  ", " ┃  ", " ┻  "],
+        '2' => ["┏━┓ ", "┏━┛ ", "┗━━ "],
+        '3' => ["┏━┓ ", " ━┫ ", "┗━┛ "],
+        '4' => ["╻ ╻ ", "┗━┫ ", "  ╹ "],
+        '5' => ["┏━━ ", "┗━┓ ", "┗━┛ "],
+        '6' => ["┏━┓ ", "┣━┓ ", "┗━┛ "],
+        '7' => ["━━┓ ", "  ┃ ", "  ╹ "],
+        '8' => ["┏━┓ ", "┣━┫ ", "┗━┛ "],
+        '9' => ["┏━┓ ", "┗━┫ ", "┗━┛ "],
+        '.' => ["  ", "  ", "▪ "],
+        'k' => ["╻   ", "┃┏╸ ", "╹┗╸ "],
+        'M' => ["┏┳┓ ", "┃┃┃ ", "╹ ╹ "],
+        'G' => ["┏━╸ ", "┃━┓ ", "┗━┛ "],
+        '-' => ["    ", "━━  ", "    "],
+        _ => ["  ", "  ", "  "],
+    }
+}

@@ -1,0 +1,71 @@
+//! The node's processes in figures, and what watching them costs: the node's share and our own.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::model::{Model, format};
+use crate::view::paint;
+use crate::view::theme::{Role, Theme};
+
+/// The cost in half a line, for narrow screens.
+pub(crate) fn summary(model: &Model, theme: Theme) -> String {
+    let Some(now) = &model.frame else { return String::new() };
+    let node = format::percent(now.cost.duty_pct);
+    let own = format::percent(model.own.cpu_pct);
+    format!("observing: node {node} {} here {own}", theme.dot())
+}
+
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+    if area.height < 4 {
+        return;
+    }
+    let theme = Theme::of(model.look);
+    let title = Line::from(Span::styled(" processes ", theme.style(Role::Title)));
+    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let Some(now) = model.frame.as_deref() else { return };
+    let (seen, cost) = (&now.observer, &now.cost);
+    let budget = if cost.duty_pct > 1.0 { Role::Warn } else { Role::Good };
+    let hz = format!("{:.0} of {:.0} Hz", cost.actual_hz, cost.target_hz);
+    let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
+    let stuck = if seen.stuck.is_empty() { Role::Text } else { Role::Bad };
+    let figures = [
+        ("alive", format::count(seen.process_count), Role::Strong),
+        ("running", format::count(seen.running), Role::Text),
+        ("waiting", format::count(seen.waiting), Role::Text),
+        ("stuck", stuck_text(&seen.stuck, theme), stuck),
+        ("spawned/s", format::short(seen.spawned_per_sec), Role::Text),
+        ("finished/s", format::short(seen.finished_per_sec), Role::Text),
+        ("spawned", format::short(seen.spawned_total as f64), Role::Text),
+        ("crashed", format::short(seen.crashed_total as f64), crashed),
+        ("messages/s", format::short(seen.messages_per_sec), Role::Text),
+    ];
+    let observing = [
+        ("node's share of a core", format::percent(cost.duty_pct), budget),
+        ("a snapshot", format!("{:.0} {}s", cost.snapshot_us, theme.micro()), Role::Text),
+        ("snapshots", hz, Role::Text),
+        ("this program", format::percent(model.own.cpu_pct), Role::Text),
+        ("received", format::bytes_per_sec(model.own.received_bytes_per_sec), Role::Text),
+        ("drawn", format::bytes_per_sec(model.own.drawn_bytes_per_sec), Role::Text),
+        ("frames skipped", format::count(now.skipped), Role::Text),
+    ];
+    let split = inner.height.saturating_sub(observing.len() as u16 + 1).min(figures.len() as u16);
+    for (at, (label, value, role)) in figures.into_iter().take(split.into()).enumerate() {
+        let value = Line::from(Span::styled(value, theme.style(role)));
+        paint::labelled(frame, inner, at as u16, theme, label, &value);
+    }
+    let rule = format!(" observing {}", theme.sign("─", "-").repeat(area.width.into()));
+    paint::line(frame, inner, split, &Line::from(Span::styled(rule, theme.style(Role::Dim))));
+    for (at, (label, value, role)) in observing.into_iter().enumerate() {
+        let value = Line::from(Span::styled(value, theme.style(role)));
+        paint::labelled(frame, inner, split + 1 + at as u16, theme, label, &value);
+    }
+}
+
+fn stuck_text(stuck: &[String], theme: Theme) -> String {
+    match stuck {
+        [] => "0".to_owned(),
+        [pid] => pid.clone(),
+        [first, rest @ ..] => format!("{first} {} {} more", theme.dot(), rest.len()),
+    }
+}

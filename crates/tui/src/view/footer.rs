@@ -1,0 +1,58 @@
+//! The last row: the keys that hold now, out of the one table.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::model::Model;
+use crate::model::keys::{self, Context};
+use crate::view::paint;
+use crate::view::theme::{Role, Theme};
+
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    let mut spans: Vec<Span> = Vec::new();
+    for (key, hint) in fitting(hints(model), area.width) {
+        spans.push(Span::raw(" "));
+        spans.push(Span::styled(key, theme.style(Role::Key)));
+        spans.push(Span::styled(format!(" {hint} "), theme.style(Role::Dim)));
+    }
+    paint::line(frame, area, 0, &Line::from(spans));
+}
+
+type Hint = (String, &'static str);
+
+fn width((key, hint): &Hint) -> u16 {
+    paint::width(key) + paint::width(hint) + 3
+}
+
+/// The view's own hints and then the global ones; help and quit never give way to the others.
+fn fitting((own, global): (Vec<Hint>, Vec<Hint>), room: u16) -> Vec<Hint> {
+    let mut used: u16 = global.iter().take(2).map(width).sum();
+    let mut fits = |hint: &Hint| {
+        let fits = used + width(hint) <= room;
+        used += if fits { width(hint) } else { 0 };
+        fits
+    };
+    let own: Vec<Hint> = own.into_iter().filter(|hint| fits(hint)).collect();
+    let more = global.iter().skip(2).filter(|hint| fits(hint)).cloned().collect::<Vec<_>>();
+    own.into_iter().chain(global.into_iter().take(2)).chain(more).collect()
+}
+
+/// Key and word of each binding that has one and is not shadowed: those of the view, and the global ones.
+fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
+    let mut seen = Vec::new();
+    let (mut own, mut global) = (Vec::new(), Vec::new());
+    for context in model.contexts() {
+        for binding in keys::bindings(context) {
+            let key = binding.keys[0];
+            if seen.contains(&key) || binding.hint.is_empty() {
+                continue;
+            }
+            seen.push(key);
+            let hints = if context == Context::Global { &mut global } else { &mut own };
+            hints.push((key.text(), binding.hint));
+        }
+    }
+    (own, global)
+}

@@ -1,0 +1,137 @@
+//! The first two rows: the views and the state of the connection; the node's vital figures.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::Role as Grant;
+
+use crate::model::{Link, Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{lints, paint};
+
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    if layout::tabs(model.size).next().is_some_and(|(.., first)| first.x > 0) {
+        paint::line(frame, area, 0, &Line::from(Span::styled(" rusm-top", theme.style(Role::Accent))));
+    }
+    let mut used = 0;
+    for (tab, word, cells) in layout::tabs(model.size) {
+        let style = theme.style(if tab == model.tab { Role::Selected } else { Role::Text });
+        let number = Span::styled(format!(" {} ", tab.digit()), style);
+        let title = Span::styled(format!("{word} "), style);
+        let key = if tab == model.tab { number } else { number.style(theme.style(Role::Dim)) };
+        paint::put(frame.buffer_mut(), cells.x, 0, &Line::from(vec![key, title]), cells.width);
+        used = cells.x + cells.width;
+    }
+    let room = Rect { x: area.x + used, width: area.width.saturating_sub(used + 1), ..area };
+    paint::line_right(frame, room, 0, &state(model, theme, room.width));
+    vitals(frame, paint::inset(paint::row(area, 1)), model, theme);
+}
+
+/// The right end of the first row; what matters least gives way first.
+fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut chip = |text: &str, role| {
+        spans.push(Span::styled(
+            format!(" {text} "),
+            theme.style(role).add_modifier(ratatui::style::Modifier::REVERSED),
+        ));
+        spans.push(Span::raw(" "));
+    };
+    if model.demo {
+        chip("DEMO", Role::Warn);
+    }
+    if model.paused {
+        chip("PAUSED", Role::Warn);
+    }
+    let silent = model.silence().map(|silence| format!("{} silent for {} s", theme.sign("●", "*"), silence.as_secs()));
+    spans.push(match model.link {
+        Link::Live if silent.is_some() => Span::styled(silent.unwrap_or_default(), theme.style(Role::Bad)),
+        Link::Live if model.frame.as_ref().is_some_and(|frame| frame.stalled) => {
+            Span::styled(format!("{} stalled", theme.sign("●", "*")), theme.style(Role::Warn))
+        }
+        Link::Live => Span::styled(format!("{} live", theme.sign("●", "*")), theme.style(Role::Good)),
+        Link::Connecting { .. } => {
+            Span::styled(format!("{} connecting", theme.sign("◌", "o")), theme.style(Role::Warn))
+        }
+        Link::Lost { .. } => Span::styled(format!("{} lost", theme.sign("○", "x")), theme.style(Role::Bad)),
+    });
+    let mut line = Line::from(spans);
+    if line.width() > room.into()
+        && let Some(last) = line.spans.last_mut()
+    {
+        // The sign alone still says it.
+        last.content = last.content.chars().take(1).collect::<String>().into();
+    }
+    for span in facts(model, theme) {
+        if line.width() + span.width() + 2 <= room.into() {
+            line.spans.insert(0, Span::raw("  "));
+            line.spans.insert(0, span);
+        }
+    }
+    line
+}
+
+/// Who the node is, the most important first.
+fn facts(model: &Model, theme: Theme) -> Vec<Span<'static>> {
+    let Some(hello) = &model.hello else {
+        return vec![Span::styled(model.target.clone(), theme.style(Role::Dim))];
+    };
+    let mut facts = Vec::new();
+    if hello.node.build == "debug" {
+        facts.push(Span::styled("debug build", theme.style(Role::Warn)));
+    }
+    if model.role() == Some(Grant::Observe) {
+        facts.push(Span::styled("observe only", theme.style(Role::Dim)));
+    }
+    facts.push(Span::styled(hello.node.name.clone(), theme.style(Role::Strong)));
+    if hello.node.cores > 0 {
+        let text = format!("{} cores", hello.node.cores);
+        facts.push(Span::styled(text, theme.style(Role::Dim)));
+    }
+    if !hello.node.version.is_empty() {
+        facts.push(Span::styled(format!("rusm {}", hello.node.version), theme.style(Role::Dim)));
+    }
+    facts
+}
+
+/// Pairs of a label and a value, as many as fit.
+fn vitals(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let Some(now) = &model.frame else {
+        let text = if model.hello.is_some() { "waiting for the first frame" } else { "waiting for the node" };
+        return paint::line(frame, area, 0, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+    };
+    let seen = &now.observer;
+    let badge = lints::badge(model, theme);
+    let mut spans: Vec<Span> = badge.iter().cloned().collect();
+    let mut used = spans.iter().map(|span| span.width() as u16).sum::<u16>();
+    let mut is_full = false;
+    let mut pair = |label: &str, value: String, role: Role| {
+        let gap = if used == 0 { 0 } else { 2 };
+        let width = gap + paint::width(label) + 1 + paint::width(&value);
+        is_full |= used + width > area.width;
+        if is_full {
+            return;
+        }
+        used += width;
+        spans.push(Span::raw(" ".repeat(gap.into())));
+        spans.push(Span::styled(format!("{label} "), theme.style(Role::Dim)));
+        spans.push(Span::styled(value, theme.style(role)));
+    };
+    if !seen.stuck.is_empty() && badge.is_none() {
+        pair("stuck", seen.stuck.len().to_string(), Role::Bad);
+    }
+    pair("up", format::clock(now.uptime_ms), Role::Text);
+    pair("procs", format!("{:>9}", format::count_within(seen.process_count, 11)), Role::Strong);
+    pair("spawn/s", format!("{:>5}", format::short(seen.spawned_per_sec)), Role::Text);
+    pair("msgs/s", format!("{:>5}", format::short(seen.messages_per_sec)), Role::Text);
+    pair("cpu", format!("{:>5}", format::percent(seen.cpu_pct)), Role::Text);
+    pair("rss", format::bytes_short(seen.memory.rss_bytes), Role::Text);
+    let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
+    pair("crashed", format::short(seen.crashed_total as f64), crashed);
+    pair("run", format::short(seen.running as f64), Role::Text);
+    pair("wait", format::short(seen.waiting as f64), Role::Text);
+    pair("observers", seen.clients.to_string(), Role::Text);
+    pair("profile", now.profile.clone(), Role::Text);
+    paint::line(frame, area, 0, &Line::from(spans));
+}

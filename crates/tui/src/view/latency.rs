@@ -1,0 +1,100 @@
+//! Percentiles of the last second and of the whole run, with bars on a logarithmic scale.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::LatencySnapshot;
+
+use crate::model::{Model, format};
+use crate::view::paint;
+use crate::view::theme::{Role, Theme};
+
+type Percentile = (&'static str, fn(&LatencySnapshot) -> u64);
+
+const PERCENTILES: [Percentile; 6] = [
+    ("p50", |l| l.p50_ns),
+    ("p90", |l| l.p90_ns),
+    ("p95", |l| l.p95_ns),
+    ("p99", |l| l.p99_ns),
+    ("p99.9", |l| l.p999_ns),
+    ("max", |l| l.max_ns),
+];
+
+/// Cells of a label, and of a duration.
+const LABEL: u16 = 6;
+const VALUE: u16 = 9;
+
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    let title = Line::from(Span::styled(" latency ", theme.style(Role::Title)));
+    let what = what(model);
+    let right = if what.is_empty() { what } else { format!(" {what} ") };
+    let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
+    let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
+    let Some(now) = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0) else {
+        return crate::view::rows::note(frame, inner, theme, "nothing measured yet");
+    };
+    let heading =
+        format!("{:LABEL$}{:>VALUE$}{:>VALUE$}", "", "last 1 s", "run", LABEL = LABEL.into(), VALUE = VALUE.into());
+    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    let bar_cells = inner.width.saturating_sub(LABEL + 2 * VALUE + 1);
+    for (at, (label, of)) in PERCENTILES.iter().enumerate() {
+        let window = now.latency_window;
+        let mut spans = vec![Span::styled(format!("{label:<6}"), theme.style(Role::Dim))];
+        spans.push(duration(&window, *of, theme, Role::Strong));
+        spans.push(duration(&now.latency, *of, theme, Role::Text));
+        if bar_cells >= 6 {
+            spans.push(Span::raw(" "));
+            let source = if window.count > 0 { &window } else { &now.latency };
+            spans.extend(paint::bar(theme, bar_cells, log_share(source, of(source)), |_| theme.style(Role::Delay)));
+        }
+        paint::line(frame, inner, at as u16 + 1, &Line::from(spans));
+    }
+    let sampling =
+        if now.latency_sampling > 1 { format!(", 1 of {} timed", now.latency_sampling) } else { String::new() };
+    let counted = format!(
+        "n {} in 1 s, {} in all{sampling}",
+        format::short(now.latency_window.count as f64),
+        format::short(now.latency.count as f64)
+    );
+    if inner.height > 8 {
+        paint::line(frame, inner, inner.height - 1, &Line::from(Span::styled(counted, theme.style(Role::Dim))));
+    }
+}
+
+/// What the latency is of.
+fn what(model: &Model) -> String {
+    let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
+    let scenarios = model.scenarios();
+    let known = running.and_then(|id| scenarios.iter().find(|scenario| scenario.id == *id));
+    known.and_then(|scenario| scenario.latency_label.clone()).unwrap_or_default()
+}
+
+fn duration(latency: &LatencySnapshot, of: fn(&LatencySnapshot) -> u64, theme: Theme, role: Role) -> Span<'static> {
+    if latency.count == 0 {
+        return Span::styled(format!("{:>9}", "-"), theme.style(Role::Dim));
+    }
+    Span::styled(format!("{:>9}", format::nanos(of(latency), theme.micro())), theme.style(role))
+}
+
+/// Where a duration lies between half the median and the maximum, on a logarithmic scale.
+fn log_share(latency: &LatencySnapshot, ns: u64) -> f64 {
+    let log = |ns: u64| (ns.max(1) as f64).ln();
+    let (low, high) = (log((latency.p50_ns / 2).max(1)), log(latency.max_ns));
+    if high <= low { 0.0 } else { ((log(ns) - low) / (high - low)).clamp(0.0, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_bar_is_the_maximum() {
+        let latency = LatencySnapshot { p50_ns: 1_000, p99_ns: 30_000, max_ns: 1_000_000, ..Default::default() };
+
+        let shares = [1_000, 30_000, 1_000_000].map(|ns| log_share(&latency, ns));
+
+        assert!(shares[0] < shares[1] && shares[1] < shares[2]);
+        assert!((shares[2] - 1.0).abs() < 1e-9);
+    }
+}

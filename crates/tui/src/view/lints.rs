@@ -1,0 +1,115 @@
+//! The node's warnings, above its events: which, about whom, why, since when; and what to do about the selected one.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{Lint, LintInfo};
+
+use crate::model::{Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{events, paint};
+
+/// Heading and borders.
+const AROUND: u16 = 3;
+
+/// How urgent a warning is.
+pub(crate) fn role(lint: &LintInfo) -> Role {
+    if lint.id == Lint::Stuck.id() { Role::Bad } else { Role::Warn }
+}
+
+/// How many warnings stand, as a badge; nothing if there are none.
+pub(crate) fn badge(model: &Model, theme: Theme) -> Option<Span<'static>> {
+    let count = model.lints.count(model.frame()?);
+    let shown = model.lints.shown(model.frame());
+    let role = shown.first().map_or(Role::Warn, |first| role(first));
+    let text = if count == 1 { " 1 lint ".to_owned() } else { format!(" {} lints ", format::count(count)) };
+    (count > 0).then(|| Span::styled(text, theme.style(role).add_modifier(Modifier::REVERSED)))
+}
+
+/// How urgent the warning about a process is, if there is one.
+pub(crate) fn mark(model: &Model, pid: &str) -> Option<Role> {
+    model.lints.shown(model.frame()).into_iter().find(|lint| lint.pid == pid).map(role)
+}
+
+/// Draws the warnings if there are any; returns what is left for others.
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
+    let theme = Theme::of(model.look);
+    let shown = model.lints.shown(model.frame());
+    let cursor = model.lints.cursor(&shown);
+    let Some(selected) = shown.get(cursor) else { return area };
+    let facts = facts(selected, area);
+    let around = AROUND + facts.len() as u16;
+    let rows = (area.height / 2).saturating_sub(around).clamp(1, 10).min(shown.len() as u16);
+    let height = (rows + around).min(area.height);
+    let (mine, rest) = (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
+    let title = Line::from(Span::styled(" lints ", theme.style(Role::Title)));
+    let inner = paint::inset(paint::panel(frame, mine, theme, &title, &right(model, theme)));
+    let why = if is_narrow(area) { "" } else { "why" };
+    let heading = format!("{:>9}  {:<16} {:<17} {:<13} {why}", "since", "lint", "process", "name");
+    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    let top = (cursor + 1).saturating_sub(rows.into());
+    for (at, lint) in shown.iter().enumerate().skip(top).take(rows.into()) {
+        let row = (at - top) as u16 + 1;
+        paint::line(frame, inner, row, &line(lint, inner.width, theme));
+        if at == cursor {
+            paint::select(frame, paint::row(inner, row), theme);
+        }
+    }
+    for (at, (label, text)) in facts.into_iter().enumerate() {
+        about(frame, inner, rows + 1 + at as u16, theme, label, text);
+    }
+    rest
+}
+
+/// Whether there is no room for the figures in the rows.
+const fn is_narrow(area: Rect) -> bool {
+    area.width < layout::WIDE
+}
+
+/// What is told about the selected warning below the list.
+fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
+    let mut facts = Vec::with_capacity(3);
+    if is_narrow(area) {
+        facts.push(("now", lint.text.as_str()));
+    }
+    if let Some(known) = Lint::of_id(&lint.id) {
+        facts.push(("means", known.explanation()));
+        if area.height >= 16 {
+            facts.push(("to do", known.advice()));
+        }
+    }
+    facts
+}
+
+fn about(frame: &mut Frame, inner: Rect, at: u16, theme: Theme, label: &str, text: &str) {
+    let text = paint::cut(text, inner.width.saturating_sub(11), theme);
+    let label = Span::styled(format!("{label:>9}  "), theme.style(Role::Dim));
+    paint::line(frame, inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
+}
+
+/// What is not listed.
+fn right(model: &Model, theme: Theme) -> Line<'static> {
+    let (count, listed) = (model.frame().map_or(0, |frame| model.lints.count(frame)), model.lints.shown(model.frame()));
+    let mut text = format!(" {} in all ", format::count(count.max(listed.len() as u64)));
+    let hidden = model.lints.hidden();
+    if !hidden.is_empty() {
+        text = format!(" hidden: {} {}{text}", hidden.join(", "), theme.dot());
+    }
+    Line::from(Span::styled(text, theme.style(Role::Dim)))
+}
+
+fn line(lint: &LintInfo, width: u16, theme: Theme) -> Line<'static> {
+    let pid = if lint.pid.is_empty() { "the node" } else { lint.pid.as_str() };
+    let left = if width < layout::WIDE - 4 { 0 } else { width - (11 + 17 + 18 + 14) };
+    Line::from(vec![
+        Span::styled(format!("{:>9}  ", events::moment(lint.since_ms)), theme.style(Role::Dim)),
+        Span::styled(format!("{:<17}", paint::cut(&lint.id, 16, theme)), theme.style(role(lint))),
+        Span::styled(format!("{:<18}", paint::cut(pid, 17, theme)), theme.style(Role::Text)),
+        Span::styled(
+            format!("{:<14}", paint::cut(lint.name.as_deref().unwrap_or_default(), 13, theme)),
+            theme.style(Role::Strong),
+        ),
+        Span::styled(paint::cut(&lint.text, left, theme), theme.style(Role::Text)),
+    ])
+}

@@ -1,0 +1,81 @@
+//! The Node view: throughput, schedulers, latency, memory, the busiest processes, what observing costs.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{Column, SortKey};
+
+use crate::model::{Model, columns, format, layout, table};
+use crate::view::theme::{Role, Theme};
+use crate::view::{chart, cost, latency, memory, paint, rows, schedulers};
+
+pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
+    let layout = layout::node(model.size);
+    throughput(frame, layout.chart.into(), model);
+    schedulers::render(frame, layout.schedulers.into(), model);
+    latency::render(frame, layout.latency.into(), model);
+    memory::render(frame, layout.memory.into(), model);
+    busiest(frame, layout.table.into(), model);
+    cost::render(frame, layout.figures.into(), model);
+}
+
+/// The scenario's operations, or the node's messages where none has run yet.
+pub(crate) fn throughput(frame: &mut Frame, area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
+    let right = Line::from(Span::styled(format!(" {span} "), theme.style(Role::Dim)));
+    let ran = model.frame.as_ref().is_some_and(|frame| frame.run_id > 0 || frame.running);
+    let (name, unit, series) = if ran {
+        let frame = model.frame.as_deref();
+        let id = frame.and_then(|frame| frame.scenario.clone()).unwrap_or_else(|| "idle".to_owned());
+        (id, ops_label(model), &model.histories.ops)
+    } else {
+        ("messages".to_owned(), "received/s".to_owned(), &model.histories.msgs)
+    };
+    let now = format!("{:>5} ", format::short(series.recent(1000)));
+    let title = Line::from(vec![
+        Span::styled(format!(" {name} "), theme.style(Role::Title)),
+        Span::styled(now, theme.style(Role::Accent)),
+        Span::styled(format!("{unit} "), theme.style(Role::Dim)),
+    ]);
+    let inner = paint::panel(frame, area, theme, &title, &right);
+    chart::render(frame, inner, theme, series);
+}
+
+/// What the running or the selected scenario counts.
+pub(crate) fn ops_label(model: &Model) -> String {
+    let Some(hello) = &model.hello else { return "ops/s".to_owned() };
+    let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
+    let scenario = running.and_then(|id| hello.scenarios.iter().find(|known| known.id == *id));
+    scenario
+        .map(|scenario| scenario.ops_label.clone())
+        .filter(|label| !label.is_empty())
+        .unwrap_or_else(|| "ops/s".to_owned())
+}
+
+fn busiest(frame: &mut Frame, area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    if area.height < 4 {
+        return;
+    }
+    let title = Line::from(Span::styled(" busiest processes ", theme.style(Role::Title)));
+    let right = if model.size.width >= layout::WIDE {
+        Line::from(Span::styled(" by reductions/s ", theme.style(Role::Dim)))
+    } else {
+        Line::from(Span::styled(format!(" {} ", cost::summary(model, theme)), theme.style(Role::Dim)))
+    };
+    let inner = paint::panel(frame, area, theme, &title, &right);
+    if !model.rows_wanted {
+        return rows::note(frame, inner, theme, "row stream off: press d");
+    }
+    let Some(page) = &model.top else {
+        return rows::note(frame, inner, theme, "waiting for rows");
+    };
+    let slots = columns::fit(inner.width, SortKey::default(), columns::ColumnSet::Usual);
+    rows::heading(frame, inner, theme, &slots, SortKey::default());
+    // Those that have ended since the order was made are not busy any more.
+    let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
+    for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
+        rows::row(frame, paint::row(inner, at as u16 + 1), model, &slots, page, row);
+    }
+}

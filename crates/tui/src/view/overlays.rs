@@ -1,0 +1,262 @@
+//! What lies over a view: help, questions, menus, the lost connection.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{Column, KillReason, ParameterMeta};
+
+use crate::model::bench::RunDialog;
+use crate::model::keys::{self, Context};
+use crate::model::overlay::Overlay;
+use crate::model::tab::Tab;
+use crate::model::{Link, Model, columns, format};
+use crate::view::paint;
+use crate::view::theme::{Role, Theme};
+
+pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+    lost(frame, model);
+    match &model.overlay {
+        Some(Overlay::Help { scroll }) => help(frame, area, model, *scroll),
+        Some(Overlay::About { scroll }) => about(frame, area, model, *scroll),
+        Some(Overlay::Trap { scroll }) => trap(frame, area, model, *scroll),
+        Some(Overlay::Kill { pid, name, reason }) => kill(frame, model, pid, name, *reason),
+        Some(Overlay::SortMenu { at }) => sort_menu(frame, model, *at),
+        Some(Overlay::Run(dialog)) => run_dialog(frame, model, dialog),
+        None => {}
+    }
+}
+
+/// The bindings of this view, out of the one table.
+fn help(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
+    let theme = Theme::of(model.look);
+    let view = match model.tab {
+        Tab::Node => Context::Node,
+        Tab::Bench => Context::Bench,
+        Tab::Processes => Context::Processes,
+        Tab::Tree => Context::Tree,
+        Tab::Events => Context::Events,
+        Tab::Time | Tab::Topics => Context::List,
+        Tab::Wasm => Context::Wasm,
+        Tab::Store => Context::Store,
+    };
+    let mut contexts = vec![view, Context::Global];
+    if !matches!(view, Context::Node | Context::List) {
+        contexts.insert(1, Context::List);
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for context in contexts {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::from(Span::styled(context.title(), theme.style(Role::Title))));
+        for binding in keys::bindings(context) {
+            let names: Vec<String> = binding.keys.iter().map(|key| key.text()).collect();
+            lines.push(Line::from(vec![
+                Span::styled(format!("  {:<14}", names.join(" ")), theme.style(Role::Key)),
+                Span::styled(binding.help, theme.style(Role::Text)),
+            ]));
+        }
+    }
+    scrolled(frame, area, theme, &format!(" help: {} ", model.tab.title()), &lines, scroll);
+}
+
+/// All about the selected scenario: what the card has no room for.
+fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
+    let Some(scenario) = model.scenarios().get(model.bench.selected) else { return };
+    let theme = Theme::of(model.look);
+    let mut lines: Vec<Line> = Vec::new();
+    let mut say = |text: &str, indent: usize, role: Role| {
+        for part in paint::wrap(text, READING_WIDTH - indent as u16) {
+            lines.push(Line::from(Span::styled(format!("{:indent$}{part}", ""), theme.style(role))));
+        }
+    };
+    say(&scenario.description, 0, Role::Strong);
+    for detail in &scenario.details {
+        say(&format!("{} {detail}", theme.dot()), 0, Role::Text);
+    }
+    say(&format!("counts {}", scenario.ops_label), 0, Role::Text);
+    if let Some(latency) = &scenario.latency_label {
+        say(&format!("latency: {latency}"), 0, Role::Text);
+    }
+    if let Some(file) = &scenario.source_file {
+        say(file, 0, Role::Dim);
+    }
+    for parameter in &scenario.parameters {
+        let ParameterMeta { name, description, default, range } = parameter;
+        say(&format!("{name} = {default} ({range})"), 0, Role::Accent);
+        say(description, 2, Role::Text);
+    }
+    scrolled(frame, area, theme, &format!(" {} ", scenario.id), &lines, scroll);
+}
+
+/// A trap and the functions that were running.
+fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
+    let theme = Theme::of(model.look);
+    let Some(detail) = model.wasm.read() else {
+        let text = Line::from(Span::styled("asking the node", theme.style(Role::Dim)));
+        return scrolled(frame, area, theme, " trap ", &[text], 0);
+    };
+    let fault = &detail.fault;
+    let now_ms = model.wasm.newest.as_ref().map_or(0, |newest| newest.at_ms);
+    let ago = format!("{} ago", format::age(now_ms.saturating_sub(fault.at_ms)));
+    let mut lines = vec![
+        Line::from(Span::styled(fault.code.clone(), theme.style(Role::Bad))),
+        Line::from(vec![
+            Span::styled(fault.module.clone(), theme.style(Role::Strong)),
+            Span::styled(format!("  {}  {ago}", fault.pid), theme.style(Role::Dim)),
+        ]),
+        Line::default(),
+    ];
+    if detail.backtrace.is_empty() {
+        lines.push(Line::from(Span::styled("without a backtrace", theme.style(Role::Dim))));
+    }
+    for (at, function) in detail.backtrace.iter().enumerate() {
+        let role = if at == 0 { Role::Strong } else { Role::Text };
+        let function = paint::cut(function, READING_WIDTH - 4, theme);
+        let number = Span::styled(format!("{at:>2}  "), theme.style(Role::Dim));
+        lines.push(Line::from(vec![number, Span::styled(function, theme.style(role))]));
+    }
+    scrolled(frame, area, theme, &format!(" trap {} ", fault.id.seq), &lines, scroll);
+}
+
+/// Cells of a line that is read.
+const READING_WIDTH: u16 = 68;
+
+/// A text that scrolls where it does not fit.
+fn scrolled(frame: &mut Frame, area: Rect, theme: Theme, title: &str, lines: &[Line], scroll: u16) {
+    let height = (lines.len() as u16 + 2).min(area.height.saturating_sub(2));
+    let inner = paint::popup(frame, READING_WIDTH + 4, height, theme, &Line::from(title));
+    let hidden = (lines.len() as u16).saturating_sub(inner.height);
+    for (at, line) in lines.iter().skip(scroll.min(hidden).into()).take(inner.height.into()).enumerate() {
+        paint::line(frame, inner, at as u16, line);
+    }
+    if scroll < hidden {
+        let more = Line::from(Span::styled(theme.sign("▼ j", "v j"), theme.style(Role::Key)));
+        paint::line_right(frame, inner, inner.height.saturating_sub(1), &more);
+    }
+}
+
+fn kill(frame: &mut Frame, model: &Model, pid: &str, name: &str, reason: KillReason) {
+    let theme = Theme::of(model.look);
+    let title = Line::from(format!(" end {pid} {name}{}? ", if name.is_empty() { "" } else { " " }).replace(" ?", "?"));
+    let width = (title.width() as u16 + 8).clamp(46, 70);
+    let inner = paint::popup(frame, width, 7, theme, &title);
+    let choice = |this: KillReason, word: &'static str| {
+        let chosen = this == reason;
+        let sign = if chosen { theme.sign("◉ ", "(*) ") } else { theme.sign("○ ", "( ) ") };
+        let role = if chosen { Role::Accent } else { Role::Dim };
+        Span::styled(format!("{sign}{word}   "), theme.style(role))
+    };
+    let reasons = vec![
+        Span::styled("reason   ", theme.style(Role::Dim)),
+        choice(KillReason::Shutdown, "shutdown"),
+        choice(KillReason::Kill, "kill"),
+    ];
+    paint::line(frame, inner, 1, &Line::from(reasons));
+    let meaning = match reason {
+        KillReason::Shutdown => "asks; it may trap the exit",
+        KillReason::Kill => "cannot be trapped",
+    };
+    paint::line(frame, inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));
+    paint::line(frame, inner, 4, &keys_line(Context::Kill, theme));
+}
+
+fn keys_line(context: Context, theme: Theme) -> Line<'static> {
+    let shown = keys::bindings(context).filter(|binding| !binding.hint.is_empty());
+    let spans = shown.flat_map(|binding| {
+        [
+            Span::styled(binding.keys[0].text(), theme.style(Role::Key)),
+            Span::styled(format!(" {}   ", binding.hint), theme.style(Role::Dim)),
+        ]
+    });
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+fn sort_menu(frame: &mut Frame, model: &Model, at: usize) {
+    let theme = Theme::of(model.look);
+    let height = Column::ALL.len() as u16 + 2;
+    let inner = paint::popup(frame, 34, height, theme, &Line::from(" sort by "));
+    let first = (at as u16 + 1).saturating_sub(inner.height);
+    for (index, &column) in Column::ALL.iter().enumerate().skip(first.into()).take(inner.height.into()) {
+        let row = paint::row(inner, index as u16 - first);
+        let sorts = column == model.table.sort.key;
+        let way = if model.table.sort.desc { "largest first" } else { "smallest first" };
+        let role = if sorts { Role::Accent } else { Role::Text };
+        paint::line(frame, row, 0, &Line::from(Span::styled(columns::label(column), theme.style(role))));
+        if sorts {
+            paint::line_right(frame, row, 0, &Line::from(Span::styled(way, theme.style(Role::Dim))));
+        }
+        if index == at {
+            paint::select(frame, row, theme);
+        }
+    }
+}
+
+fn run_dialog(frame: &mut Frame, model: &Model, dialog: &RunDialog) {
+    let theme = Theme::of(model.look);
+    let refused = dialog.refused.as_deref().map(|why| paint::wrap(why, READING_WIDTH - 8)).unwrap_or_default();
+    let notes = (refused.len() as u16).clamp(1, 3);
+    let height = dialog.fields.len() as u16 + 5 + notes;
+    let title = Line::from(format!(" run {} ", dialog.scenario));
+    let inner = paint::popup(frame, READING_WIDTH - 4, height, theme, &title);
+    let room = inner.height.saturating_sub(3 + notes).max(1);
+    let first = (dialog.at as u16 + 1).saturating_sub(room);
+    for (at, (meta, edit)) in dialog.fields.iter().enumerate().skip(first.into()).take(room.into()) {
+        let row = paint::row(inner, at as u16 - first);
+        let here = at == dialog.at;
+        let value = edit.text();
+        let changed = value.trim() != meta.default;
+        let sign = if here { theme.sign("▸ ", "> ") } else { "  " };
+        let spans = vec![
+            Span::styled(sign, theme.style(Role::Accent)),
+            Span::styled(format!("{:<14}", meta.name), theme.style(if here { Role::Strong } else { Role::Dim })),
+            Span::styled(value, theme.style(if changed { Role::Accent } else { Role::Text })),
+        ];
+        paint::line(frame, row, 0, &Line::from(spans));
+        let range = Span::styled(format!(" {}", meta.range), theme.style(Role::Dim));
+        paint::line_right(frame, row, 0, &Line::from(range));
+        if here {
+            let before: String = edit.text().chars().take(edit.cursor()).collect();
+            frame.set_cursor_position((row.x + 16 + paint::width(&before), row.y));
+        }
+    }
+    let note_at = inner.height.saturating_sub(2 + notes);
+    for (at, line) in (0..notes).zip(&refused) {
+        paint::line(frame, inner, note_at + at, &Line::from(Span::styled(line.clone(), theme.style(Role::Bad))));
+    }
+    if let Some((meta, _)) = dialog.fields.get(dialog.at).filter(|_| refused.is_empty()) {
+        let text = paint::cut(&meta.description, inner.width, theme);
+        paint::line(frame, inner, note_at, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+    }
+    paint::line(frame, inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
+}
+
+/// The connection is gone; the last frame stays behind this, dimmed.
+fn lost(frame: &mut Frame, model: &Model) {
+    let Link::Lost { since, reason, attempt, retry_at } = &model.link else { return };
+    let theme = Theme::of(model.look);
+    let gone_ms = model.now.saturating_sub(*since).as_millis() as u64;
+    let title = format!(" connection lost {} ", format::clock(gone_ms));
+    let inner = paint::popup(frame, 70.min(frame.area().width), 9, theme, &Line::from(title));
+    let mut say = |at: u16, text: &str, role: Role| {
+        let text = paint::cut(text, inner.width, theme);
+        paint::line(frame, inner, at, &Line::from(Span::styled(text, theme.style(role))));
+    };
+    say(0, &model.target, Role::Dim);
+    let reason = paint::wrap(reason, inner.width);
+    let (first, rest) =
+        reason.split_first().map_or((String::new(), String::new()), |(first, rest)| (first.clone(), rest.join(" ")));
+    say(1, &first, Role::Strong);
+    say(2, &rest, Role::Strong);
+    let wait = retry_at.saturating_sub(model.now).as_secs_f64();
+    let next = if wait > 0.0 { format!("in {wait:.1} s") } else { "now".to_owned() };
+    say(4, &format!("attempt {} {next}", attempt + 1), Role::Warn);
+    say(5, "the last frame stays on the screen, dimmed", Role::Dim);
+    let keys = Line::from(vec![
+        Span::styled("r", theme.style(Role::Key)),
+        Span::styled(" retry now   ", theme.style(Role::Dim)),
+        Span::styled("q", theme.style(Role::Key)),
+        Span::styled(" quit", theme.style(Role::Dim)),
+    ]);
+    paint::line(frame, inner, 6, &keys);
+}

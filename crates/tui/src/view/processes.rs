@@ -1,0 +1,137 @@
+//! The Processes view: a page of the table that the node sorts and filters, and the process that is looked into.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::model::table::Selection;
+use crate::model::{Model, columns, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{detail, paint, rows};
+
+pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
+    let theme = Theme::of(model.look);
+    let layout = layout::processes(model.size, model.detail.is_some());
+    table(frame, layout.table.into(), model, theme);
+    detail::render(frame, layout.detail.into(), model);
+}
+
+fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let inner = paint::panel(frame, area, theme, &title(model, theme), &order(model, theme));
+    foot(frame, area, model, theme);
+    if !model.rows_wanted {
+        return rows::note(frame, inner, theme, "row stream off: press d");
+    }
+    let table = &model.table;
+    let slots = columns::fit(inner.width.saturating_sub(1), table.sort, table.columns);
+    rows::heading(frame, inner, theme, &slots, table.sort);
+    let Some(page) = &table.rows else {
+        return rows::note(frame, inner, theme, "waiting for rows");
+    };
+    if page.matched == 0 {
+        let text = if page.total == 0 { "no processes" } else { "no process matches the filter" };
+        return rows::note(frame, inner, theme, text);
+    }
+    for at in 0..inner.height.saturating_sub(1) {
+        let place = table.top + u64::from(at);
+        let area = paint::row(inner, at + 1);
+        if let Some(row) = table.row(place) {
+            rows::row(frame, area, model, &slots, page, row);
+        } else if place < page.matched {
+            let dots = theme.sign("⋯", "...");
+            paint::line(frame, area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));
+        }
+        if place == table.cursor {
+            mark(frame, area, model, theme);
+        }
+    }
+}
+
+/// Shows the cursor: full where a process is selected, hollow where it has left the page.
+fn mark(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    match model.table.selection {
+        Selection::None => {}
+        Selection::Here(_) => paint::select(frame, area, theme),
+        Selection::Awaited | Selection::Away(_) => {
+            let sign = theme.sign("▹", ">");
+            paint::line(frame, area, 0, &Line::from(Span::styled(sign, theme.style(Role::Accent))));
+        }
+    }
+}
+
+/// The filter, while it is typed or when there is one.
+fn title(model: &Model, theme: Theme) -> Line<'static> {
+    let table = &model.table;
+    let mut spans = vec![Span::styled(" processes ", theme.style(Role::Title))];
+    if let Some(field) = &table.field {
+        spans.push(Span::styled("/", theme.style(Role::Key)));
+        spans.push(Span::styled(format!("{} ", field.edit.text()), theme.style(Role::Strong)));
+    } else if !table.filter.is_empty() {
+        spans.push(Span::styled(format!("/{} ", table.filter), theme.style(Role::Accent)));
+    }
+    if table.refused.is_some() {
+        spans.push(Span::styled("refused ", theme.style(Role::Bad)));
+    } else if let Some(rows) = &table.rows {
+        let shown = if table.filter_taken().is_empty() {
+            format!("{} ", format::count(rows.total))
+        } else {
+            format!("{} of {} ", format::count(rows.matched), format::count(rows.total))
+        };
+        spans.push(Span::styled(shown, theme.style(Role::Text)));
+    }
+    Line::from(spans)
+}
+
+/// How the rows are ordered, and how old that order is.
+fn order(model: &Model, theme: Theme) -> Line<'static> {
+    let table = &model.table;
+    let Some(rows) = table.rows.as_ref().filter(|_| model.rows_wanted) else {
+        return Line::default();
+    };
+    let way = match (table.sort.desc, theme.is_ascii()) {
+        (true, false) => "▼",
+        (false, false) => "▲",
+        (true, true) => "desc",
+        (false, true) => "asc",
+    };
+    let follow = if table.follow { format!("follow {} ", theme.dot()) } else { String::new() };
+    let mut spans = vec![
+        Span::styled(format!(" {follow}"), theme.style(Role::Accent)),
+        Span::styled(format!("by {} {way} ", columns::label(table.sort.key)), theme.style(Role::Dim)),
+    ];
+    let (text, role) = match &rows.degraded {
+        _ if table.is_stale() => (format!("{} asking the node ", theme.dot()), Role::Dim),
+        Some(reason) => (format!("{} {reason} ", theme.dot()), Role::Warn),
+        None => (format!("{} order {} old ", theme.dot(), age(rows.order_age_ms)), Role::Dim),
+    };
+    spans.push(Span::styled(text, theme.style(role)));
+    Line::from(spans)
+}
+
+/// Tenths of a second, so that the cells rarely change.
+fn age(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1000.0)
+}
+
+/// The place in the table, and what its order costs the node, in the lower border.
+fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let table = &model.table;
+    let Some(rows) = table.rows.as_ref().filter(|rows| rows.matched > 0 && model.rows_wanted) else { return };
+    let at = match &table.selection {
+        Selection::Away(pid) => format!(" {pid} has left this page "),
+        Selection::None => {
+            let last = (table.top + u64::from(model.visible_rows())).min(rows.matched);
+            format!(" {}{}{} ", format::count(table.top + 1), theme.sign("–", "-"), format::count(last))
+        }
+        _ => format!(" row {} ", format::count(table.cursor + 1)),
+    };
+    let bottom = area.bottom().saturating_sub(1);
+    let at = Line::from(Span::styled(at, theme.style(Role::Text)));
+    let cost = format!(" order made in {:.1} ms ", rows.cost_us / 1000.0);
+    let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
+    let (at_width, cost_width) = (at.width() as u16, cost.width() as u16);
+    if at_width + cost_width + 6 < area.width {
+        paint::on_border(frame, area.x + 2, bottom, &at, at_width);
+        paint::on_border(frame, area.right() - 2 - cost_width, bottom, &cost, cost_width);
+    }
+}

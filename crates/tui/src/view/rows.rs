@@ -1,0 +1,114 @@
+//! Rows of processes, as the Node and the Processes view both draw them.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{Cell, Column, Rows, SortKey};
+
+use crate::model::columns::{self, ColumnSlot};
+use crate::model::{Model, format, table};
+use crate::view::theme::{Role, Theme};
+use crate::view::{lints, paint};
+
+/// A mailbox of so many messages deserves a look, or help.
+const MAILBOX_LONG: u64 = 1_000;
+const MAILBOX_ALARMING: u64 = 10_000;
+
+/// A sentence where rows would be.
+pub(crate) fn note(frame: &mut Frame, area: Rect, theme: Theme, text: &str) {
+    let text = Span::styled(text.to_owned(), theme.style(Role::Dim));
+    let at = area.height / 2;
+    let x = area.width.saturating_sub(text.width() as u16) / 2;
+    let area = Rect { x: area.x + x, width: area.width - x, ..area };
+    paint::line(frame, area, at, &Line::from(text));
+}
+
+/// The names of the columns; the one that sorts has an arrow.
+pub(crate) fn heading(frame: &mut Frame, area: Rect, theme: Theme, slots: &[ColumnSlot], sort: SortKey) {
+    for slot in slots {
+        let sorts = slot.column == sort.key;
+        let arrow = match (sorts, sort.desc) {
+            (false, _) => "",
+            (true, true) => theme.sign("▼", "v"),
+            (true, false) => theme.sign("▲", "^"),
+        };
+        let name = columns::heading(slot.column);
+        let text = if columns::is_text(slot.column) { format!("{name}{arrow}") } else { format!("{arrow}{name}") };
+        let style = theme.style(if sorts { Role::Accent } else { Role::Dim });
+        place(frame, area, *slot, Span::styled(text, style));
+    }
+}
+
+/// The values of one process, before them a mark if there is a lint about it.
+pub(crate) fn row(frame: &mut Frame, area: Rect, model: &Model, slots: &[ColumnSlot], page: &Rows, row: &[Cell]) {
+    let theme = Theme::of(model.look);
+    let ended = table::text(page, row, Column::State) == "exited";
+    if let Some(role) = lints::mark(model, table::text(page, row, Column::Pid)).filter(|_| !ended) {
+        paint::line(frame, area, 0, &Line::from(Span::styled("!", theme.style(role))));
+    }
+    for slot in slots {
+        let cell = table::cell(page, row, slot.column);
+        let (text, role) = value(slot.column, cell, slot.width, theme);
+        let mut style = theme.style(if ended { Role::Dim } else { role });
+        if ended && slot.column == Column::Pid {
+            style = style.add_modifier(Modifier::CROSSED_OUT);
+        }
+        place(frame, area, *slot, Span::styled(text, style));
+    }
+}
+
+/// Puts a value into its column, one cell behind the marker.
+fn place(frame: &mut Frame, area: Rect, slot: ColumnSlot, span: Span<'static>) {
+    let width = slot.width.min(area.width.saturating_sub(slot.x + 1));
+    let used = (span.width() as u16).min(width);
+    let indent = if columns::is_text(slot.column) { 0 } else { width - used };
+    if area.height > 0 {
+        let x = area.x + 1 + slot.x + indent;
+        paint::put(frame.buffer_mut(), x, area.y, &Line::from(span), used);
+    }
+}
+
+/// A value as text, and how much it matters.
+fn value(column: Column, cell: Option<&Cell>, width: u16, theme: Theme) -> (String, Role) {
+    let number = match cell {
+        Some(Cell::Text(text)) => return (paint::cut(text, width, theme), text_role(column, text)),
+        Some(Cell::Count(count)) => *count as f64,
+        Some(Cell::Rate(rate)) => *rate,
+        Some(Cell::Empty(())) | None => return (empty(column).to_owned(), Role::Dim),
+    };
+    let count = number.max(0.0) as u64;
+    let text = match column {
+        Column::MemoryBytes | Column::LinearMemoryBytes => format::bytes_short(count),
+        Column::AgeMs => format::age(count),
+        Column::BusyPct => format!("{number:.1}"),
+        Column::MailboxLen => format::count_within(count, width.into()),
+        Column::RedsPerSec => format::count_within(number.max(0.0).round() as u64, width.into()),
+        _ => format::short(number),
+    };
+    let role = match column {
+        _ if number <= 0.0 => Role::Dim,
+        Column::MailboxLen if count >= MAILBOX_ALARMING => Role::Bad,
+        Column::MailboxLen if count >= MAILBOX_LONG => Role::Warn,
+        Column::BusyPct if number >= 90.0 => Role::Warn,
+        _ => Role::Text,
+    };
+    (text, role)
+}
+
+const fn empty(column: Column) -> &'static str {
+    if columns::is_text(column) { "" } else { "-" }
+}
+
+fn text_role(column: Column, text: &str) -> Role {
+    match (column, text) {
+        (Column::State, "running" | "runnable") => Role::Good,
+        (Column::State, "io") => Role::Flow,
+        (Column::State, "exiting") => Role::Warn,
+        (Column::State, "stuck") => Role::Bad,
+        (Column::Kind, "wasm") => Role::Store,
+        (Column::State | Column::Parent | Column::Kind | Column::Profile, _) => Role::Dim,
+        (Column::Name, _) => Role::Strong,
+        _ => Role::Text,
+    }
+}

@@ -1,0 +1,231 @@
+//! The Store view: a store and what it does, what went wrong, its buckets, and the keys of one.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{BucketInfo, KeyInfo, StoreInfo};
+
+use crate::model::store::{Focus, Rates};
+use crate::model::{Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{paint, rows};
+
+/// Cells of the words before a figure.
+const LABEL: u16 = 9;
+
+pub(crate) fn render(frame: &mut Frame, model: &Model) {
+    let theme = Theme::of(model.look);
+    let layout = layout::store(model.size);
+    store(frame, layout.store.into(), model, theme);
+    faults(frame, layout.faults.into(), model, theme);
+    buckets(frame, layout.buckets.into(), model, theme);
+    keys(frame, layout.keys.into(), model, theme);
+}
+
+fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
+    let role = if has_keys { Role::Accent } else { Role::Title };
+    Line::from(Span::styled(format!(" {words} "), theme.style(role)))
+}
+
+fn store(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let pane = &model.store;
+    let shown = pane.shown();
+    let count = pane.newest().map_or(0, |newest| newest.stores.len());
+    let name = match shown {
+        Some((at, _)) if count > 1 => format!("store {}/{count}", at + 1),
+        _ => "store".to_owned(),
+    };
+    let durability = shown.map_or("", |(_, store)| store.durability.as_str());
+    let right = Line::from(Span::styled(format!(" {durability} "), theme.style(Role::Dim)));
+    let right = if durability.is_empty() { Line::default() } else { right };
+    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &right));
+    let Some((at, store)) = shown else {
+        let text = if pane.newest().is_some() { "this node has no store" } else { "waiting for stores" };
+        return rows::note(frame, inner, theme, text);
+    };
+    let rates = pane.rates(at).unwrap_or_default();
+    for (row, line) in (0..).zip(figures(store, rates, inner.width, theme)) {
+        paint::line(frame, inner, row, &line);
+    }
+}
+
+fn figures(store: &StoreInfo, rates: Rates, width: u16, theme: Theme) -> [Line<'static>; 5] {
+    let dot = theme.dot();
+    let each = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format::short);
+    let sync = rates.sync_ns.map_or_else(|| "-".to_owned(), |ns| format::nanos(ns as u64, theme.micro()));
+    let text = |name: &str, words: String| {
+        let words = paint::cut(&words, width.saturating_sub(LABEL), theme);
+        Line::from(vec![label(name, theme), Span::styled(words, theme.style(Role::Text))])
+    };
+    let slow = match store.slow_reads_total {
+        0 => String::new(),
+        slow => format!(" {dot} {} from a slow disk", format::short(slow as f64)),
+    };
+    [
+        text("file", format!("{} {dot} {}", format::bytes(store.file_bytes), store.path)),
+        waiting(store, width, theme),
+        text("commits", format!("{}/s {dot} {} writes each", format::short(rates.commits), each(rates.per_commit))),
+        text(
+            "syncs",
+            format!("{}/s {dot} {} writes each {dot} {sync}", format::short(rates.syncs), each(rates.per_sync)),
+        ),
+        text("reads", format!("{}/s{slow}", format::short(rates.reads))),
+    ]
+}
+
+/// `waiting  ━━────────  64, 12 of 8,192 queued`
+fn waiting(store: &StoreInfo, width: u16, theme: Theme) -> Line<'static> {
+    let queue =
+        format!("{} of {} queued", format::count_within(store.queued, 7), format::short(store.queue_capacity as f64));
+    let words = format!(" {}, {queue}", format::count_within(store.waiting, 7));
+    let cells = width.saturating_sub(LABEL + paint::width(&words)).min(24);
+    let share = store.queued as f64 / store.queue_capacity.max(1) as f64;
+    let mut spans = vec![label("waiting", theme)];
+    spans.extend(paint::bar(theme, cells, share, |place| theme.heat(place)));
+    spans.push(Span::styled(words, theme.style(if share >= 0.9 { Role::Warn } else { Role::Text })));
+    Line::from(spans)
+}
+
+fn label(name: &str, theme: Theme) -> Span<'static> {
+    Span::styled(format!("{name:<width$}", width = usize::from(LABEL)), theme.style(Role::Dim))
+}
+
+/// What went wrong, and what was swept.
+fn faults(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let shown = model.store.shown().map(|(_, store)| store);
+    let failures = shown.map_or(0, |store| store.failures_total);
+    let name =
+        if failures == 1 { "1 failure".to_owned() } else { format!("{} failures", format::short(failures as f64)) };
+    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &Line::default()));
+    let Some(store) = shown else { return };
+    let mut lines = Vec::new();
+    if !store.is_open {
+        lines.push(("not open".to_owned(), Role::Bad));
+    }
+    if store.undone_total > 0 {
+        lines.push((format!("{} weak writes undone", format::short(store.undone_total as f64)), Role::Bad));
+    }
+    lines.push((format!("{} keys expired", format::short(store.expired_total as f64)), Role::Dim));
+    if let Some(error) = &store.last_error {
+        let role = if store.is_open { Role::Warn } else { Role::Bad };
+        lines.extend(paint::wrap(&format!("last: {error}"), inner.width).into_iter().map(|line| (line, role)));
+    }
+    for (at, (text, role)) in (0..inner.height).zip(lines) {
+        let text = paint::cut(&text, inner.width, theme);
+        paint::line(frame, inner, at, &Line::from(Span::styled(text, theme.style(role))));
+    }
+}
+
+fn buckets(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let pane = &model.store;
+    let has_keys = pane.focus == Focus::Buckets;
+    let total = pane.newest().map_or(0, |newest| newest.total);
+    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let inner = paint::panel(frame, area, theme, &title("buckets", has_keys, theme), &right);
+    if total == 0 {
+        return rows::note(frame, inner, theme, "no bucket");
+    }
+    let heading = ["KEYS", "BYTES", "READS/s", "WRITES/s"].map(|word| (word.to_owned(), Role::Dim));
+    put(frame, inner, 0, theme, ("BUCKET", Role::Dim), &heading);
+    for at in 0..inner.height.saturating_sub(1) {
+        let place = pane.top + u64::from(at);
+        if place >= total {
+            break;
+        }
+        if let Some(bucket) = pane.bucket_at(place) {
+            let rates = pane.bucket_rates(bucket).unwrap_or_default();
+            put(frame, inner, at + 1, theme, (&bucket.name, Role::Strong), &sizes(bucket, rates));
+        } else {
+            let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
+            paint::line(frame, inner, at + 1, &Line::from(dots));
+        }
+        if has_keys && place == pane.bucket {
+            paint::select(frame, paint::row(inner, at + 1), theme);
+        }
+    }
+}
+
+fn sizes(bucket: &BucketInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4] {
+    let rate = |rate: f64| (format::short(rate), if rate > 0.0 { Role::Text } else { Role::Dim });
+    [
+        (format::count_within(bucket.keys, 11), Role::Text),
+        (format::bytes(bucket.bytes), Role::Text),
+        rate(reads),
+        rate(writes),
+    ]
+}
+
+/// A name at the left, and columns of numbers at the right end.
+fn put(
+    frame: &mut Frame,
+    area: Rect,
+    at: u16,
+    theme: Theme,
+    (name, role): (&str, Role),
+    columns: &[(String, Role); 4],
+) {
+    let widths = [11_u16, 10, 9, 9];
+    let taken: u16 = widths.iter().map(|width| width + 1).sum();
+    let room = area.width.saturating_sub(taken + 2).min(60);
+    let name = paint::cut(name, room, theme);
+    let mut spans = vec![Span::styled(format!(" {name:<width$}", width = usize::from(room)), theme.style(role))];
+    for ((text, role), width) in columns.iter().zip(widths) {
+        let (text, width) = (paint::cut(text, width, theme), usize::from(width));
+        spans.push(Span::styled(format!(" {text:>width$}"), theme.style(*role)));
+    }
+    paint::line(frame, area, at, &Line::from(spans));
+}
+
+fn keys(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let pane = &model.store;
+    let has_keys = pane.focus == Focus::Keys;
+    let opened = pane.opened();
+    let name = opened.map_or_else(|| "keys".to_owned(), |(bucket, _)| format!("keys of {bucket}"));
+    let more = pane.page().is_some_and(|page| page.next.is_some());
+    let right =
+        opened.map_or_else(String::new, |(_, page)| format!(" page {page}{} ", if more { ", more" } else { "" }));
+    let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
+    let inner = paint::panel(frame, area, theme, &title(&name, has_keys, theme), &right);
+    let Some(shown) = pane.page() else {
+        let text = if opened.is_some() { "waiting for keys" } else { "Enter looks into a bucket" };
+        return rows::note(frame, inner, theme, text);
+    };
+    if let Some(refusal) = &shown.refusal {
+        return rows::note(frame, inner, theme, refusal);
+    }
+    if shown.keys.is_empty() {
+        return rows::note(frame, inner, theme, "no key");
+    }
+    let width = usize::from(key_width(inner.width));
+    let heading = format!(" {:<width$} {:>9} {:>8}  {}", "KEY", "BYTES", "EXPIRES", "VALUE");
+    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    for (row, (at, key)) in (1..inner.height).zip(shown.keys.iter().enumerate()) {
+        paint::line(frame, inner, row, &entry(key, inner.width, theme));
+        if has_keys && at == pane.key {
+            paint::select(frame, paint::row(inner, row), theme);
+        }
+    }
+}
+
+const fn key_width(width: u16) -> u16 {
+    width * 3 / 8
+}
+
+fn entry(key: &KeyInfo, width: u16, theme: Theme) -> Line<'static> {
+    let room = key_width(width);
+    let cut = |text: &str, whole: u64, cells: u16| {
+        // Hexadecimal is twice as long as what it stands for.
+        let shown = if text.starts_with("0x") { (text.len() as u64).saturating_sub(2) / 2 } else { text.len() as u64 };
+        let more = if shown < whole { theme.sign("…", "...") } else { "" };
+        paint::cut(&format!("{text}{more}"), cells, theme)
+    };
+    let name = cut(&key.key, key.key_bytes, room);
+    let blank = " ".repeat(usize::from(room.saturating_sub(paint::width(&name))));
+    let expires = key.expires_in_ms.map_or_else(|| "never".to_owned(), format::age);
+    Line::from(vec![
+        Span::styled(format!(" {name}{blank}"), theme.style(Role::Strong)),
+        Span::styled(format!(" {:>9}", format::bytes(key.value_bytes)), theme.style(Role::Text)),
+        Span::styled(format!(" {expires:>8}  "), theme.style(Role::Dim)),
+        Span::styled(cut(&key.value, key.value_bytes, width.saturating_sub(room + 22)), theme.style(Role::Text)),
+    ])
+}

@@ -1,0 +1,421 @@
+//! Screens as they are, at the sizes that matter, and no panic at any other.
+
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, Hello, ServerMessage};
+
+use crate::demo::Demo;
+use crate::model::key::{Key, KeyCode, Size};
+use crate::model::message::{Effect, Fault, LinkEvent, Msg};
+use crate::model::tab::Tab;
+use crate::model::update::update;
+use crate::model::{Look, Model, Start};
+use crate::once::lines;
+use crate::replay::screen;
+
+const SMALL: Size = Size::new(60, 15);
+const USUAL: Size = Size::new(80, 24);
+const LARGE: Size = Size::new(140, 45);
+
+/// A model with a demo node behind it, on a clock of its own.
+struct Watched {
+    model: Model,
+    demo: Demo,
+    now: Duration,
+}
+
+impl Watched {
+    fn new(start: Start) -> Self {
+        let mut watched = Self { model: Model::new(start), demo: Demo::new(1), now: Duration::from_secs(40) };
+        watched.feed(Msg::Link(LinkEvent::Connected));
+        let hello = watched.demo.hello();
+        watched.feed(Msg::Server(hello));
+        watched
+    }
+
+    fn feed(&mut self, msg: Msg) {
+        for effect in update(&mut self.model, msg, self.now) {
+            if let Effect::Send(message) = effect {
+                for answer in self.demo.hear(message, self.now) {
+                    self.feed(Msg::Server(answer));
+                }
+            }
+        }
+    }
+
+    /// Lets time pass, a tenth of a second at a step.
+    fn pass(&mut self, seconds: u64) -> &mut Self {
+        for _ in 0..seconds * 10 {
+            self.now += Duration::from_millis(100);
+            for message in self.demo.poll(self.now) {
+                self.feed(Msg::Server(message));
+            }
+            self.feed(Msg::Tick);
+        }
+        self
+    }
+
+    fn press(&mut self, keys: &str) -> &mut Self {
+        for c in keys.chars() {
+            let code = match c {
+                '\n' => KeyCode::Enter,
+                '\t' => KeyCode::Tab,
+                c => KeyCode::Char(c),
+            };
+            self.feed(Msg::Key(Key::plain(code)));
+        }
+        self
+    }
+
+    fn text(&self) -> String {
+        lines(&screen(&self.model))
+    }
+}
+
+fn busy(tab: Tab, size: Size, ascii: bool) -> Watched {
+    let look = Look { ascii, color: true };
+    let mut watched = Watched::new(Start { tab, size, look, demo: true, ..Start::default() });
+    watched.pass(30);
+    watched
+}
+
+fn bare(size: Size) -> Model {
+    Model::new(Start { size, target: "unix:/run/rusm/kv.sock".to_owned(), ..Start::default() })
+}
+
+#[test]
+fn every_view_at_every_size() {
+    for &tab in Tab::ALL {
+        for size in [SMALL, USUAL, LARGE] {
+            let name = format!("{}_{}x{}", tab.id(), size.width, size.height);
+            insta::assert_snapshot!(name, busy(tab, size, false).text());
+        }
+    }
+}
+
+#[test]
+fn every_view_in_ascii() {
+    for &tab in Tab::ALL {
+        let text = busy(tab, USUAL, true).text();
+
+        assert!(text.is_ascii(), "{text}");
+        insta::assert_snapshot!(format!("{}_ascii", tab.id()), text);
+    }
+}
+
+#[test]
+fn a_node_that_says_nothing_yet() {
+    insta::assert_snapshot!(lines(&screen(&bare(USUAL))));
+}
+
+#[test]
+fn a_node_without_scenarios_profiles_or_processes() {
+    for &tab in Tab::ALL {
+        let mut model = Model::new(Start { tab, size: USUAL, ..Start::default() });
+        let hello = Hello {
+            scenarios: Vec::new(),
+            profiles: Vec::new(),
+            instance_capacity: 0,
+            protocol_version: 1,
+            role: rusm_protocol::Role::Observe,
+            node: rusm_protocol::NodeInfo { name: "app".to_owned(), build: "debug".to_owned(), ..Default::default() },
+        };
+        update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
+        update(&mut model, Msg::Server(ServerMessage::Hello(Box::new(hello))), Duration::ZERO);
+        update(&mut model, Msg::Server(ServerMessage::Tick { frame: Box::default() }), Duration::ZERO);
+
+        insta::assert_snapshot!(format!("{}_empty", tab.id()), lines(&screen(&model)));
+    }
+}
+
+#[test]
+fn a_lost_connection_lies_over_the_last_frame() {
+    let mut watched = busy(Tab::Node, USUAL, false);
+    let reason = "nobody listens at unix:/run/rusm/kv.sock: is the node running?".to_owned();
+    watched.feed(Msg::Link(LinkEvent::Lost {
+        reason,
+        fault: Fault::Connection,
+        attempt: 2,
+        retry_in: Duration::from_millis(1200),
+    }));
+
+    insta::assert_snapshot!(watched.text());
+}
+
+#[test]
+fn the_detail_pane_stands_below_or_beside_the_table() {
+    for size in [USUAL, LARGE] {
+        let mut watched = busy(Tab::Processes, size, false);
+        watched.press("jjj\n").pass(1);
+
+        insta::assert_snapshot!(format!("detail_{}x{}", size.width, size.height), watched.text());
+    }
+}
+
+#[test]
+fn a_child_that_keeps_dying_is_seen_in_full() {
+    for (size, ascii) in [(USUAL, false), (LARGE, false), (USUAL, true)] {
+        let mut watched = busy(Tab::Tree, size, ascii);
+        watched.press("jj").pass(1);
+
+        let look = if ascii { "_ascii" } else { "" };
+        insta::assert_snapshot!(format!("tree_child_{}x{}{look}", size.width, size.height), watched.text());
+    }
+}
+
+#[test]
+fn a_hundred_thousand_children_are_scrolled_to_their_end_and_closed_again() {
+    let mut watched = busy(Tab::Tree, USUAL, false);
+    watched.press("Gk\n").pass(1);
+    insta::assert_snapshot!("tree_many", watched.press("G").pass(1).text());
+
+    watched.press("kkh").pass(1);
+    assert_eq!(watched.model.tree.selected_row().map(|row| row.name.as_str()), Some("sessions"));
+    watched.press("h").pass(1);
+    assert_eq!(watched.model.tree.total(), 17);
+}
+
+#[test]
+fn a_worker_of_the_tree_is_looked_into_and_ended_after_a_question() {
+    let mut watched = busy(Tab::Tree, USUAL, false);
+    watched.press("jjj").pass(1);
+    let pid = watched.model.tree.selected_row().and_then(|row| row.pid.clone()).unwrap();
+
+    assert!(watched.press("x").text().contains(&format!("end {pid} kv_index?")));
+    watched.press("q\n");
+
+    assert_eq!(watched.model.tab, Tab::Processes);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.clone()), Some(pid));
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    assert_eq!(watched.model.tab, Tab::Tree);
+}
+
+#[test]
+fn a_trap_is_read_with_its_backtrace_and_a_module_leads_to_its_processes() {
+    let mut watched = busy(Tab::Wasm, USUAL, false);
+    insta::assert_snapshot!("wasm_trap", watched.press("l\n").pass(1).text());
+
+    watched.press("qhj\n").pass(1);
+    assert_eq!((watched.model.tab, watched.model.table.filter.as_str()), (Tab::Processes, "module=counter"));
+    insta::assert_snapshot!("wasm_guest", watched.press("j\n").pass(1).text());
+}
+
+#[test]
+fn a_bucket_is_looked_into_page_by_page() {
+    let mut watched = busy(Tab::Store, USUAL, false);
+    watched.press("jj\n").pass(2);
+    watched.press("j");
+    insta::assert_snapshot!("store_keys", watched.text());
+
+    watched.press("n").pass(2);
+    assert!(watched.text().contains("page 2"));
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    assert!(watched.text().contains("Enter looks into a bucket"));
+}
+
+#[test]
+fn overlays() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    insta::assert_snapshot!("filter", watched.press("/name=kv*").pass(1).text());
+    watched.press("\njj");
+    insta::assert_snapshot!("kill", watched.press("x").text());
+    watched.press("q");
+    insta::assert_snapshot!("sort_menu", watched.press("s").text());
+    watched.press("q");
+    insta::assert_snapshot!("help", watched.press("?").text());
+    assert!(watched.press("q5?").text().contains("next lint") && watched.text().contains("half a page down"));
+    watched.press("q2");
+    insta::assert_snapshot!("run_dialog", watched.press("P\t").text());
+}
+
+#[test]
+fn what_is_refused_is_shown_where_it_was_asked_for() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    insta::assert_snapshot!("filter_refused", watched.press("/foo>>1").pass(1).text());
+    insta::assert_snapshot!("filter_not_kept", watched.press("\n").pass(1).text());
+
+    let mut model = busy(Tab::Bench, USUAL, false).press("P").model.clone();
+    update(&mut model, Msg::Key(Key::plain(KeyCode::Enter)), Duration::from_secs(70));
+    let message =
+        "parameter spawners of spawn-storm: \"zz\" is no number from 1 to 64, and auto is not a word of this node";
+    let id = Some(1);
+    let refusal = ServerMessage::Error { message: message.to_owned(), code: rusm_protocol::ErrorCode::OutOfRange, id };
+    update(&mut model, Msg::Server(refusal), Duration::from_secs(71));
+    insta::assert_snapshot!("run_refused", lines(&screen(&model)));
+}
+
+#[test]
+fn a_long_notice_is_shown_in_full_and_the_keys_stay() {
+    let mut watched = busy(Tab::Node, USUAL, false);
+    let known: Vec<String> = (0..20).map(|n| format!("scenario-{n}")).collect();
+    let message = format!("unknown scenario \"x\": expected one of {}", known.join(", "));
+
+    watched.feed(Msg::Server(ServerMessage::Error { message, code: rusm_protocol::ErrorCode::Unknown, id: None }));
+
+    insta::assert_snapshot!(watched.text());
+}
+
+#[test]
+fn a_scenario_that_the_card_has_no_room_for_is_read_in_full() {
+    let mut watched = busy(Tab::Bench, USUAL, false);
+    let mut hello = watched.model.hello.clone().unwrap();
+    hello.scenarios[0].details = vec![
+        "One operation is a process spawned, run, exited and reaped: it counts when its slot is free again.".to_owned(),
+        "Latency is from before the spawn call to the child's first instruction.".to_owned(),
+    ];
+    watched.feed(Msg::Server(ServerMessage::Hello(hello)));
+
+    insta::assert_snapshot!("bench_card", watched.text());
+    insta::assert_snapshot!("bench_about", watched.press("i").text());
+}
+
+#[test]
+fn rows_that_are_off_and_a_screen_that_is_paused() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+
+    insta::assert_snapshot!(watched.press("d ").text());
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let mut watched = busy(Tab::Bench, LARGE, false);
+    watched.press("x").pass(1);
+    watched.press("pr").pass(6);
+
+    insta::assert_snapshot!(watched.text());
+}
+
+#[test]
+fn a_machine_of_many_cores_fits() {
+    let mut watched = busy(Tab::Node, USUAL, false);
+    let mut frame = watched.model.frame.clone().unwrap();
+    frame.observer.scheduler_load = (0..192u8).map(|n| f32::from(n) / 192.0).collect();
+    watched.feed(Msg::Server(ServerMessage::Tick { frame }));
+
+    insta::assert_snapshot!(watched.text());
+}
+
+#[test]
+fn a_terminal_that_is_too_small_says_so() {
+    let mut model = bare(Size::new(59, 15));
+    assert!(lines(&screen(&model)).starts_with("terminal too small: need 60x15, have 59x15"));
+
+    update(&mut model, Msg::Resize(Size::new(20, 5)), Duration::ZERO);
+
+    assert_eq!(lines(&screen(&model)).trim_end(), "terminal too small:\nneed 60x15, have\n20x5");
+    update(&mut model, Msg::Resize(Size::new(7, 9)), Duration::ZERO);
+    assert_eq!(lines(&screen(&model)).trim_end(), "termina\nl too\nsmall:\nneed\n60x15,\nhave\n7x9");
+}
+
+#[test]
+fn no_size_panics() {
+    for &tab in Tab::ALL {
+        let mut watched = busy(tab, LARGE, false);
+        if tab == Tab::Processes {
+            watched.press("jjj\n").pass(1);
+        }
+        let overlays = ["?", "s", "P", "x"].iter().cycle();
+        let widths = (0..=200).step_by(19).chain([58, 59, 60, 61, 79, 80, 109, 110, 111]);
+        let heights = (0..=200).step_by(17).chain([14, 15, 16, 17, 20, 21, 32, 33]);
+        let sizes = widths.flat_map(|width| heights.clone().map(move |height| Size::new(width, height)));
+        for (size, overlay) in sizes.zip(overlays) {
+            watched.feed(Msg::Resize(size));
+            screen(&watched.model);
+            watched.press(overlay);
+            screen(&watched.model);
+            watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_lags_behind_a_resize_does_not_panic() {
+    let watched = busy(Tab::Node, LARGE, false);
+    for (width, height) in [(60, 15), (80, 24), (200, 100), (100, 20)] {
+        let backend = ratatui::backend::TestBackend::new(width, height);
+        let Ok(mut terminal) = ratatui::Terminal::new(backend);
+
+        let Ok(_) = terminal.draw(|frame| super::draw(frame, &watched.model));
+    }
+}
+
+#[test]
+fn made_up_data_is_labelled_on_every_view() {
+    for &tab in Tab::ALL {
+        for size in [SMALL, USUAL, LARGE] {
+            assert!(busy(tab, size, false).text().contains("DEMO"), "{tab:?} at {size:?}");
+        }
+    }
+}
+
+#[test]
+fn without_colours_no_cell_has_one() {
+    let look = Look { ascii: false, color: false };
+    let mut watched = Watched::new(Start { look, size: LARGE, ..Start::default() });
+    watched.pass(5);
+
+    let screen = screen(&watched.model);
+
+    let plain = ratatui::style::Color::Reset;
+    assert!(screen.content().iter().all(|cell| cell.fg == plain && cell.bg == plain));
+}
+
+#[test]
+fn the_watch_rate_is_asked_for_once_connected() {
+    let mut model = bare(USUAL);
+
+    let effects = update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
+
+    assert_eq!(effects, [Effect::Send(ClientMessage::Watch { frame_hz: 10.0 })]);
+}
+
+#[test]
+fn a_lint_leads_to_its_process() {
+    let mut watched = busy(Tab::Events, LARGE, false);
+
+    watched.press("\n").pass(1);
+
+    assert_eq!(watched.model.tab(), Tab::Processes);
+    insta::assert_snapshot!("lint_detail", watched.text());
+}
+
+#[test]
+fn the_row_of_a_process_with_a_lint_is_marked() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+
+    watched.press("Q").pass(3);
+
+    let text = watched.text();
+    assert_eq!(text.lines().filter(|line| line.starts_with("│!")).count(), 1, "{text}");
+    insta::assert_snapshot!("processes_marked", text);
+}
+
+#[test]
+fn a_hidden_kind_of_lint_leaves_header_list_and_rows_and_comes_back() {
+    let mut watched = busy(Tab::Events, USUAL, false);
+    let shows = |watched: &Watched| [" 1 lint ", "mailbox_growing  "].map(|text| watched.text().contains(text));
+
+    assert_eq!(shows(&watched), [true, true]);
+    watched.press("h").pass(9);
+    assert_eq!(shows(&watched), [false, false]);
+    watched.press("\n");
+    assert_eq!(watched.model.tab(), Tab::Events, "there is nothing to go to");
+    watched.press("H").pass(9);
+    assert_eq!(shows(&watched), [true, true]);
+}
+
+#[test]
+fn help_on_events_lists_the_keys_of_lints() {
+    let text = busy(Tab::Events, LARGE, false).press("?").text();
+
+    for (key, help) in [
+        ("n", "select the next lint"),
+        ("N", "select the previous lint"),
+        ("h", "hide all lints of this kind"),
+        ("H", "show the lints that were hidden"),
+    ] {
+        assert!(text.contains(&format!("  {key:<14}{help}")), "{key}: {text}");
+    }
+}

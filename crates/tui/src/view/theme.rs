@@ -1,0 +1,136 @@
+//! Colours by role, and the signs that a terminal can show.
+//!
+//! Only the sixteen colours of the terminal's own palette and its default ink and paper are used, so that dark and light
+//! themes both stay readable; without colours bold, dim and reverse carry the meaning alone.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::border;
+
+use crate::model::Look;
+
+/// What a piece of the screen is, from which its look follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Values.
+    Text,
+    /// Values that matter most.
+    Strong,
+    /// Labels, zeroes, what is not urgent.
+    Dim,
+    /// Lines around panels.
+    Border,
+    /// The name of a panel.
+    Title,
+    /// The brand, the active tab, the marker of a selection.
+    Accent,
+    /// Throughput over time.
+    Flow,
+    /// Latency.
+    Delay,
+    /// Memory.
+    Store,
+    /// Well.
+    Good,
+    /// Look at this.
+    Warn,
+    /// Something is wrong.
+    Bad,
+    /// A key in the footer.
+    Key,
+    /// The selected row.
+    Selected,
+}
+
+/// How roles look on this terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Theme {
+    look: Look,
+}
+
+impl Theme {
+    pub(crate) const fn of(look: Look) -> Self {
+        Self { look }
+    }
+
+    pub(crate) fn style(self, role: Role) -> Style {
+        let plain = Style::new();
+        let (color, style) = match role {
+            Role::Text => (None, plain),
+            Role::Strong | Role::Title => (None, plain.add_modifier(Modifier::BOLD)),
+            Role::Dim | Role::Border => (None, plain.add_modifier(Modifier::DIM)),
+            Role::Accent | Role::Key => (Some(Color::Cyan), plain.add_modifier(Modifier::BOLD)),
+            Role::Flow => (Some(Color::Cyan), plain),
+            Role::Delay => (Some(Color::Magenta), plain),
+            Role::Store => (Some(Color::Blue), plain),
+            Role::Good => (Some(Color::Green), plain),
+            Role::Warn => (Some(Color::Yellow), plain.add_modifier(Modifier::BOLD)),
+            Role::Bad => (Some(Color::Red), plain.add_modifier(Modifier::BOLD)),
+            Role::Selected => (None, plain.add_modifier(Modifier::REVERSED)),
+        };
+        match color.filter(|_| self.look.color) {
+            Some(color) => style.fg(color),
+            None => style,
+        }
+    }
+
+    /// The ink of a gauge at a place from 0 to 1: calm, then warm, then hot.
+    pub(crate) fn heat(self, place: f64) -> Style {
+        let color = match place {
+            p if p < 0.6 => Color::Green,
+            p if p < 0.85 => Color::Yellow,
+            _ => Color::Red,
+        };
+        if self.look.color { Style::new().fg(color) } else { Style::new() }
+    }
+
+    pub(crate) const fn is_ascii(self) -> bool {
+        self.look.ascii
+    }
+
+    /// `unicode` where the terminal can show it, else `ascii`.
+    pub(crate) const fn sign(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+        if self.look.ascii { ascii } else { unicode }
+    }
+
+    /// A millionth.
+    pub(crate) const fn micro(self) -> &'static str {
+        self.sign("µ", "u")
+    }
+
+    /// Between two facts on one line.
+    pub(crate) const fn dot(self) -> &'static str {
+        self.sign("·", "-")
+    }
+
+    /// A cell of a horizontal bar, full or half: heavy lines, so that bars below each other stay apart.
+    pub(crate) const fn bar_cell(self, full: bool) -> &'static str {
+        if full { self.sign("━", "#") } else { self.sign("╸", "=") }
+    }
+
+    /// What a bar leaves empty.
+    pub(crate) const fn track(self) -> &'static str {
+        self.sign("─", ".")
+    }
+
+    /// A column of a one-line chart, from 0 to 8.
+    pub(crate) fn spark(self, level: usize) -> &'static str {
+        const UNICODE: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+        const ASCII: [&str; 9] = [" ", "_", ".", "-", ":", "=", "+", "*", "#"];
+        let at = level.min(8);
+        if self.look.ascii { ASCII[at] } else { UNICODE[at] }
+    }
+
+    pub(crate) const fn borders(self) -> border::Set<'static> {
+        const ASCII: border::Set = border::Set {
+            top_left: "+",
+            top_right: "+",
+            bottom_left: "+",
+            bottom_right: "+",
+            vertical_left: "|",
+            vertical_right: "|",
+            horizontal_top: "-",
+            horizontal_bottom: "-",
+        };
+        if self.look.ascii { ASCII } else { border::ROUNDED }
+    }
+}

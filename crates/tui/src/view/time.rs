@@ -1,0 +1,210 @@
+//! The view of time and streams: tickers and how late they are, rings and streams and who waits for whom.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{StreamInfo, TickerInfo, Time, WaitInfo};
+
+use crate::model::{Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{paint, rows};
+
+/// A ticker is late when 99 % of its batches begin within more than so much, and very late from ten times that on.
+const LATE_NS: u64 = 1_000_000;
+/// From this width on, a row has all of its columns.
+const WIDE: u16 = 110;
+/// From this width on, it has those that matter most.
+const USUAL: u16 = 76;
+
+pub(crate) fn render(frame: &mut Frame, model: &Model) {
+    let theme = Theme::of(model.look);
+    let layout = layout::time(model.size);
+    tickers(frame, layout.tickers.into(), model, theme);
+    streams(frame, layout.streams.into(), model, theme);
+}
+
+fn title(words: &str, theme: Theme) -> Line<'static> {
+    Line::from(Span::styled(format!(" {words} "), theme.style(Role::Title)))
+}
+
+/// Cells of a row: the first as wide as there is room, the others of the widths given; numbers at the right of theirs.
+fn put(frame: &mut Frame, area: Rect, at: u16, theme: Theme, first: u16, cells: &[(String, Role)], widths: &[i16]) {
+    let mut spans = Vec::new();
+    for (place, (text, role)) in cells.iter().enumerate() {
+        let (width, right) = match place.checked_sub(1).and_then(|place| widths.get(place)) {
+            Some(width) => (width.unsigned_abs(), *width > 0),
+            None => (first, false),
+        };
+        let text = paint::cut(text, width, theme);
+        let pad = " ".repeat(usize::from(width - paint::width(&text).min(width)));
+        let text = if right { format!(" {pad}{text}") } else { format!(" {text}{pad}") };
+        spans.push(Span::styled(text, theme.style(*role)));
+    }
+    paint::line(frame, area, at, &Line::from(spans));
+}
+
+/// What is left for the first cell.
+fn first(area: Rect, widths: &[i16], most: u16) -> u16 {
+    let taken: u16 = widths.iter().map(|width| width.unsigned_abs() + 1).sum();
+    area.width.saturating_sub(taken + 2).min(most)
+}
+
+fn heading(frame: &mut Frame, area: Rect, theme: Theme, first: u16, words: &[&str], widths: &[i16]) {
+    let cells: Vec<_> = words.iter().map(|word| ((*word).to_owned(), Role::Dim)).collect();
+    put(frame, area, 0, theme, first, &cells, widths);
+}
+
+fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let newest = model.time.newest.as_ref();
+    let total = newest.map_or(0, |time| time.tickers_total);
+    let realtime =
+        newest.and_then(|time| time.realtime.as_deref()).map(|words| format!(" {words} ")).unwrap_or_default();
+    let right = Line::from(Span::styled(realtime, theme.style(Role::Dim)));
+    let name = format!("tickers {} {}", theme.dot(), format::count(total));
+    let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
+    let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
+        let text = if newest.is_some() { "no process has a ticker" } else { "waiting for tickers" };
+        return rows::note(frame, inner, theme, text);
+    };
+    let wide = inner.width >= WIDE;
+    let (words, widths): (&[&str], &[i16]) = if wide {
+        (
+            &[
+                "PROCESS",
+                "PID",
+                "AT",
+                "K",
+                "OVERRUN",
+                "FIRED/S",
+                "FIRED",
+                "DROPPED",
+                "COALESCED",
+                "P50 LATE",
+                "P99 LATE",
+            ],
+            &[-16, 9, 7, -10, 9, 9, 9, 9, 9, 9],
+        )
+    } else if inner.width >= USUAL {
+        (&["PROCESS", "AT", "K", "FIRED/S", "DROPPED", "COALESCED", "P50 LATE", "P99 LATE"], &[9, 5, 8, 8, 9, 8, 8])
+    } else {
+        (&["PROCESS", "AT", "FIRED/S", "DROPPED", "P99 LATE"], &[9, 8, 8, 8])
+    };
+    let first = first(inner, widths, 30);
+    heading(frame, inner, theme, first, words, widths);
+    for (row, ticker) in (1..inner.height).zip(time.tickers.iter().skip(model.time.top)) {
+        put(frame, inner, row, theme, first, &ticker_cells(ticker, inner.width, theme), widths);
+    }
+}
+
+fn ticker_cells(ticker: &TickerInfo, width: u16, theme: Theme) -> Vec<(String, Role)> {
+    let lost = |count: u64| (format::short(count as f64), if count == 0 { Role::Dim } else { Role::Warn });
+    let late = |ns: Option<u64>| match ns {
+        None => ("-".to_owned(), Role::Dim),
+        Some(ns) if ns >= 10 * LATE_NS => (format::nanos(ns, theme.micro()), Role::Bad),
+        Some(ns) if ns >= LATE_NS => (format::nanos(ns, theme.micro()), Role::Warn),
+        Some(ns) => (format::nanos(ns, theme.micro()), Role::Delay),
+    };
+    let text = |text: String| (text, Role::Text);
+    let name = (ticker.name.clone().unwrap_or_else(|| ticker.pid.clone()), Role::Strong);
+    let at = text(hertz(ticker.rate_hz));
+    let batch = (format::short(ticker.batch as f64), Role::Dim);
+    let rate = (format::short(ticker.fired_per_sec), Role::Flow);
+    let (dropped, coalesced) = (lost(ticker.dropped_total), lost(ticker.coalesced_total));
+    let (p50, p99) = (late(ticker.late_ns_p50), late(ticker.late_ns_p99));
+    if width >= WIDE {
+        let (pid, policy) = ((ticker.pid.clone(), Role::Dim), (ticker.overrun.clone(), Role::Dim));
+        let fired = text(format::short(ticker.fired_total as f64));
+        vec![name, pid, at, batch, policy, rate, fired, dropped, coalesced, p50, p99]
+    } else if width >= USUAL {
+        vec![name, at, batch, rate, dropped, coalesced, p50, p99]
+    } else {
+        vec![name, at, rate, dropped, p99]
+    }
+}
+
+fn hertz(hz: f64) -> String {
+    if hz >= 1.0 { format!("{} Hz", format::short(hz)) } else { format!("{hz:.3} Hz") }
+}
+
+fn streams(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let newest = model.time.newest.as_ref();
+    let total = newest.map_or(0, |time| time.streams_total);
+    let waiting = newest.map_or(0, waiting);
+    let words = if waiting == 0 { String::new() } else { format!(" {waiting} wait ") };
+    let right = Line::from(Span::styled(words, theme.style(Role::Warn)));
+    let name = format!("rings and streams {} {}", theme.dot(), format::count(total));
+    let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
+    let Some(time) = newest.filter(|time| !time.streams.is_empty()) else {
+        let text = if newest.is_some() { "no ring or stream is open" } else { "waiting for streams" };
+        return rows::note(frame, inner, theme, text);
+    };
+    let wide = inner.width >= WIDE;
+    let (words, widths): (&[&str], &[i16]) = if wide {
+        (
+            &[
+                "NAME",
+                "WRITER",
+                "READERS",
+                "WHEN FULL",
+                "WRITTEN/S",
+                "BYTES/S",
+                "FILL",
+                "OF",
+                "WAITS",
+                "EVICTED",
+                "WAITS FOR",
+            ],
+            &[-16, 7, -9, 9, 10, 6, 8, 7, 7, -26],
+        )
+    } else if inner.width >= USUAL {
+        (&["NAME", "READERS", "WRITTEN/S", "FILL", "WAITS", "WAITS FOR"], &[7, 9, 5, 6, -24])
+    } else {
+        (&["NAME", "WRITTEN/S", "FILL", "WAITS FOR"], &[9, 5, -20])
+    };
+    let first = first(inner, widths, 24);
+    heading(frame, inner, theme, first, words, widths);
+    for (row, stream) in (1..inner.height).zip(time.streams.iter().skip(model.time.top)) {
+        put(frame, inner, row, theme, first, &stream_cells(stream, inner.width, theme), widths);
+    }
+}
+
+fn waiting(time: &Time) -> usize {
+    time.streams.iter().filter(|stream| stream.waits_for.is_some()).count()
+}
+
+fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, Role)> {
+    let calm = |count: u64, role| (format::short(count as f64), if count == 0 { Role::Dim } else { role });
+    let name = stream.label.clone().unwrap_or_else(|| format!("ring {}", stream.id));
+    let name = (name, if stream.ended { Role::Dim } else { Role::Strong });
+    let share = stream.fill as f64 / stream.capacity.max(1) as f64;
+    let heat = if share >= 0.9 { Role::Warn } else { Role::Text };
+    let fill = (format!("{:.0}%", share * 100.0), if stream.fill == 0 { Role::Dim } else { heat });
+    let readers = calm(stream.readers, Role::Text);
+    let rate = (format::short(stream.written_per_sec), Role::Flow);
+    let waits = calm(stream.waits_total, Role::Text);
+    let waits_for = match &stream.waits_for {
+        Some(reader) => (format!("{} {}", theme.sign("◀", "<"), blocker(reader)), Role::Bad),
+        None if stream.ended => ("ended".to_owned(), Role::Dim),
+        None => ("-".to_owned(), Role::Dim),
+    };
+    if width < USUAL {
+        return vec![name, rate, fill, waits_for];
+    }
+    if width < WIDE {
+        return vec![name, readers, rate, fill, waits, waits_for];
+    }
+    let writer = (stream.writer.clone().unwrap_or_else(|| "-".to_owned()), Role::Text);
+    let bytes = (format::bytes_per_sec(stream.written_per_sec * stream.item_bytes as f64), Role::Text);
+    let capacity = (format::short(stream.capacity as f64), Role::Dim);
+    let (policy, evicted) = ((stream.policy.clone(), Role::Dim), calm(stream.evicted_total, Role::Bad));
+    vec![name, writer, readers, policy, rate, bytes, fill, capacity, waits, evicted, waits_for]
+}
+
+/// Who holds the writer up: `archive <0.45.1>`.
+fn blocker(reader: &WaitInfo) -> String {
+    match (&reader.name, &reader.pid) {
+        (Some(name), Some(pid)) => format!("{name} {pid}"),
+        (None, Some(pid)) => pid.clone(),
+        _ => "a thread".to_owned(),
+    }
+}

@@ -1,0 +1,187 @@
+//! The Topics view: what the topics hold, and whoever receives from the one under the cursor.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{ReceiverInfo, TopicInfo};
+
+use crate::model::{Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{paint, rows};
+
+/// A message that is not done for so long is worth a look.
+const OLD_MS: u64 = 5_000;
+
+pub(crate) fn render(frame: &mut Frame, model: &Model) {
+    let theme = Theme::of(model.look);
+    let layout = layout::topics(model.size);
+    topics(frame, layout.topics.into(), model, theme);
+    receivers(frame, layout.receivers.into(), model, theme);
+}
+
+type Columns<const N: usize> = [(String, Role); N];
+
+fn calm(count: u64, role: Role) -> Role {
+    if count == 0 { Role::Dim } else { role }
+}
+
+fn short(count: u64, role: Role) -> (String, Role) {
+    (format::short(count as f64), calm(count, role))
+}
+
+fn rate(per_sec: Option<f64>) -> (String, Role) {
+    per_sec.map_or_else(|| ("-".to_owned(), Role::Dim), |rate| (format::short(rate), Role::Text))
+}
+
+/// A name at the left, and columns at the right end.
+fn put<const N: usize>(
+    frame: &mut Frame,
+    area: Rect,
+    at: u16,
+    theme: Theme,
+    name: (&str, Role),
+    columns: &Columns<N>,
+    widths: [u16; N],
+) {
+    let taken: u16 = widths.iter().map(|width| width + 1).sum();
+    let room = area.width.saturating_sub(taken + 2).min(48);
+    let cut = paint::cut(name.0, room, theme);
+    let mut spans = vec![Span::styled(format!(" {cut:<width$}", width = usize::from(room)), theme.style(name.1))];
+    for ((text, role), width) in columns.iter().zip(widths) {
+        let text = paint::cut(text, width, theme);
+        spans.push(Span::styled(format!(" {text:>width$}", width = usize::from(width)), theme.style(*role)));
+    }
+    paint::line(frame, area, at, &Line::from(spans));
+}
+
+const TOPIC_WIDTHS: [u16; 7] = [8, 8, 5, 9, 5, 7, 7];
+
+fn topics(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let pane = &model.topics;
+    let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
+    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let title = Line::from(Span::styled(" topics ", theme.style(Role::Accent)));
+    let inner = paint::panel(frame, area, theme, &title, &right);
+    if total == 0 {
+        let text = if pane.newest.is_some() { "no topic on this node" } else { "waiting for topics" };
+        return rows::note(frame, inner, theme, text);
+    }
+    let heading = ["PUBL/S", "HELD", "FULL%", "BYTES", "RECV", "WAITING", "DROPPED"];
+    put(frame, inner, 0, theme, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);
+    for at in 0..inner.height.saturating_sub(1) {
+        let place = pane.top + u64::from(at);
+        if place >= total {
+            break;
+        }
+        if let Some(topic) = pane.topic_at(place) {
+            let figures = topic_figures(topic, pane.published_per_sec(topic));
+            put(frame, inner, at + 1, theme, (&topic.name, Role::Strong), &figures, TOPIC_WIDTHS);
+        } else {
+            let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
+            paint::line(frame, inner, at + 1, &Line::from(dots));
+        }
+        if place == pane.at {
+            paint::select(frame, paint::row(inner, at + 1), theme);
+        }
+    }
+}
+
+fn topic_figures(topic: &TopicInfo, per_sec: Option<f64>) -> Columns<7> {
+    let percent = full_percent(topic);
+    let full = if percent >= 90.0 {
+        Role::Bad
+    } else if percent >= 50.0 {
+        Role::Warn
+    } else {
+        Role::Dim
+    };
+    [
+        rate(per_sec),
+        short(topic.messages, Role::Text),
+        (format!("{percent:.0}"), full),
+        (format::bytes(topic.bytes), calm(topic.bytes, Role::Text)),
+        short(topic.subscriptions + topic.subscribers, Role::Text),
+        short(topic.publishers_waiting, Role::Warn),
+        short(topic.dropped_total, Role::Warn),
+    ]
+}
+
+/// How much of the tighter of its two bounds a topic uses.
+fn full_percent(topic: &TopicInfo) -> f64 {
+    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    100.0 * share(topic.messages, topic.messages_max).max(share(topic.bytes, topic.bytes_max))
+}
+
+fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let pane = &model.topics;
+    let Some(topic) = pane.shown() else {
+        paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        return;
+    };
+    let title = format!(" {} ", paint::cut(&topic.name, area.width / 2, theme));
+    let right = format!(
+        " {} of {} {} {} of {} ",
+        format::short(topic.messages as f64),
+        format::short(topic.messages_max as f64),
+        theme.dot(),
+        format::bytes(topic.bytes),
+        format::bytes(topic.bytes_max)
+    );
+    let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
+    let title = Line::from(Span::styled(title, theme.style(Role::Title)));
+    let inner = paint::panel(frame, area, theme, &title, &right);
+    if topic.receivers.is_empty() {
+        return rows::note(frame, inner, theme, "nobody receives from this topic");
+    }
+    let wide = inner.width >= 110;
+    line(frame, inner, 0, theme, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));
+    let rows = usize::from(inner.height.saturating_sub(1));
+    // The last row says how many do not fit.
+    let fits = if topic.receivers.len() > rows { rows.saturating_sub(1) } else { rows };
+    for (at, receiver) in (1..).zip(topic.receivers.iter().take(fits)) {
+        let figures = receiver_figures(receiver, pane.received_per_sec(topic, receiver));
+        line(frame, inner, at, theme, wide, (&called(receiver), Role::Strong), &figures);
+    }
+    let told = topic.receivers.len().min(fits) as u64;
+    let more = (topic.subscriptions + topic.subscribers).saturating_sub(told);
+    if more > 0 && usize::from(inner.height) > fits + 1 {
+        let text = format!(" {} more, none further behind", format::count(more));
+        paint::line(frame, inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+    }
+}
+
+fn called(receiver: &ReceiverInfo) -> String {
+    receiver.name.clone().unwrap_or_else(|| "subscriber".to_owned())
+}
+
+const HEADING: [&str; 11] =
+    ["POLICY", "RECV/S", "BACKLOG", "OUT", "OLDEST", "AGAIN", "DROPPED", "SLOWEST", "CONS", "EXPIRED", "DEAD"];
+/// The last three are shown where there is room.
+const WIDTHS: [u16; 11] = [11, 7, 7, 5, 6, 6, 7, 12, 5, 7, 6];
+
+fn line(frame: &mut Frame, area: Rect, at: u16, theme: Theme, wide: bool, name: (&str, Role), columns: &Columns<11>) {
+    if wide {
+        return put(frame, area, at, theme, name, columns, WIDTHS);
+    }
+    let few: [usize; 7] = [1, 2, 3, 4, 5, 6, 7];
+    put(frame, area, at, theme, name, &few.map(|place| columns[place].clone()), few.map(|place| WIDTHS[place]));
+}
+
+fn receiver_figures(receiver: &ReceiverInfo, per_sec: Option<f64>) -> Columns<11> {
+    let old = if receiver.oldest_ms >= OLD_MS { Role::Warn } else { Role::Text };
+    let oldest =
+        if receiver.backlog + receiver.outstanding == 0 { "-".to_owned() } else { format::age(receiver.oldest_ms) };
+    [
+        (receiver.policy.clone(), Role::Dim),
+        rate(per_sec),
+        short(receiver.backlog, Role::Text),
+        short(receiver.outstanding, Role::Text),
+        (oldest, if receiver.backlog + receiver.outstanding == 0 { Role::Dim } else { old }),
+        short(receiver.redelivered_total, Role::Warn),
+        short(receiver.dropped_total, Role::Bad),
+        (receiver.slowest.clone().unwrap_or_else(|| "-".to_owned()), Role::Text),
+        short(receiver.consumers, Role::Text),
+        short(receiver.expired_total, Role::Warn),
+        short(receiver.dead_lettered_total, Role::Bad),
+    ]
+}

@@ -1,0 +1,353 @@
+//! The Tree view: supervisors and their children as the node lays them out, and the selected one in full.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
+
+use crate::model::{Model, format, layout};
+use crate::view::theme::{Role, Theme};
+use crate::view::{paint, rows};
+
+/// An end is fresh for so long.
+const FRESH_MS: u64 = 10_000;
+/// Restarts that nobody means to count.
+const ANY_NUMBER: u64 = 1_000_000;
+
+/// A column, and how wide it is; the two that share what is left say 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Name,
+    Pid,
+    State,
+    Strategy,
+    Window,
+    Restarts,
+    LastEnd,
+}
+
+impl Part {
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Name => "TREE",
+            Self::Pid => "PID",
+            Self::State => "STATE",
+            Self::Strategy => "RESTARTS",
+            Self::Window => "USED",
+            Self::Restarts => "TOTAL",
+            Self::LastEnd => "LAST END",
+        }
+    }
+}
+
+/// Columns with their places, as many as fit.
+fn parts(width: u16) -> Vec<(Part, u16, u16)> {
+    let fixed: &[(Part, u16)] = match width {
+        92.. => &[(Part::Pid, 15), (Part::State, 10), (Part::Strategy, 16), (Part::Window, 13), (Part::Restarts, 6)],
+        64.. => &[(Part::State, 10), (Part::Strategy, 12), (Part::Window, 12), (Part::Restarts, 6)],
+        _ => &[(Part::State, 10), (Part::Window, 12), (Part::Restarts, 6)],
+    };
+    let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
+    let left = width.saturating_sub(taken);
+    let name = if width < 64 { left } else { (left * 11 / 20).clamp(18, 44).min(left) };
+    let last = left.saturating_sub(name + 1);
+    let all = [(Part::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(Part::LastEnd, last)]);
+    all.filter(|(_, width)| *width > 0)
+        .scan(0, |x, (part, width)| {
+            let at = *x;
+            *x += width + 1;
+            Some((part, at, width))
+        })
+        .collect()
+}
+
+pub(crate) fn render(frame: &mut Frame, model: &Model) {
+    let theme = Theme::of(model.look);
+    let layout = layout::tree(model.size, model.tree.in_full);
+    table(frame, layout.table.into(), model, theme);
+    if layout.detail.height > 0 {
+        in_full(frame, layout.detail.into(), model, theme);
+    }
+}
+
+fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let title = Line::from(Span::styled(" tree of supervisors ", theme.style(Role::Title)));
+    let inner = paint::panel(frame, area, theme, &title, &counts(model, theme));
+    let Some(tree) = &model.tree.rows else {
+        return rows::note(frame, inner, theme, "waiting for the tree");
+    };
+    if tree.total == 0 {
+        return rows::note(frame, inner, theme, "no supervisors");
+    }
+    let parts = parts(inner.width.saturating_sub(1));
+    for (part, x, width) in &parts {
+        let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
+        let right = if *part == Part::Restarts { width.saturating_sub(5) } else { 0 };
+        paint::put(frame.buffer_mut(), inner.x + 1 + x + right, inner.y, &heading, width - right);
+    }
+    for at in 0..inner.height.saturating_sub(1) {
+        let place = model.tree.top + u64::from(at);
+        let line = paint::row(inner, at + 1);
+        match model.tree.row(place) {
+            Some(row) => self::row(frame, line, &parts, row, tree.at_ms, theme),
+            None if place < tree.total => {
+                let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
+                paint::line(frame, line, 0, &Line::from(dots));
+            }
+            None => {}
+        }
+        if place == model.tree.cursor && model.tree.selected_row().is_some() {
+            paint::select(frame, line, theme);
+        } else if place == model.tree.cursor {
+            let sign = Span::styled(theme.sign("▹", ">"), theme.style(Role::Accent));
+            paint::line(frame, line, 0, &Line::from(sign));
+        }
+    }
+    foot(frame, area, model, theme);
+}
+
+/// How many there are, and why they are refreshed less often.
+fn counts(model: &Model, theme: Theme) -> Line<'static> {
+    let Some(tree) = &model.tree.rows else { return Line::default() };
+    let text = format!(" {} at the top {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
+    let mut spans = vec![Span::styled(text, theme.style(Role::Dim))];
+    if let Some(why) = &tree.degraded {
+        spans.push(Span::styled(format!("{} {why} ", theme.dot()), theme.style(Role::Warn)));
+    }
+    Line::from(spans)
+}
+
+/// The place in the tree, and what looking costs the node, in the lower border.
+fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let Some(tree) = &model.tree.rows else { return };
+    let at = format!(" row {} ", format::count(model.tree.cursor + 1));
+    let cost = format!(" a look takes {} of CPU ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
+    let (at_width, cost_width) = (paint::width(&at), paint::width(&cost));
+    if at_width + cost_width + 6 < area.width {
+        let bottom = area.bottom().saturating_sub(1);
+        let at = Line::from(Span::styled(at, theme.style(Role::Text)));
+        paint::on_border(frame, area.x + 2, bottom, &at, at_width);
+        let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
+        paint::on_border(frame, area.right() - 2 - cost_width, bottom, &cost, cost_width);
+    }
+}
+
+fn row(frame: &mut Frame, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow, now_ms: u64, theme: Theme) {
+    for (part, x, width) in parts {
+        let line = match part {
+            Part::Name => name(row, *width, theme),
+            Part::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
+            Part::State => text(&row.state, state_role(row), *width, theme),
+            Part::Strategy => match &row.branch {
+                Some(branch) => text(short_strategy(&branch.strategy, *width), Role::Text, *width, theme),
+                None => text(row.restart.as_deref().unwrap_or_default(), Role::Dim, *width, theme),
+            },
+            Part::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
+            Part::Restarts => {
+                // A supervisor's are those of its children: they are what it spends.
+                let total = row.branch.as_ref().map_or(row.restarts_total, |branch| branch.restarts_total);
+                let count = format::count_within(total, usize::from(*width));
+                let role = if total == 0 { Role::Dim } else { Role::Strong };
+                text(&format!("{count:>0$}", usize::from(*width)), role, *width, theme)
+            }
+            Part::LastEnd => last_end(row, now_ms, *width, theme),
+        };
+        paint::put(frame.buffer_mut(), area.x + 1 + x, area.y, &line, *width);
+    }
+}
+
+fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
+    Line::from(Span::styled(paint::cut(text, width, theme), theme.style(role)))
+}
+
+/// The lines that lead to a row, whether it is open, what it is called, and how many children run.
+fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
+    let has_sibling = |depth: u32| row.rails.checked_shr(depth).is_some_and(|rails| rails & 1 == 1);
+    let depth = row.depth.min(u32::from(width / 3));
+    let mut lines = String::new();
+    for at in 1..=depth {
+        lines.push_str(match (at == depth, has_sibling(at)) {
+            (true, true) => theme.sign("├─", "|-"),
+            (true, false) => theme.sign("└─", "`-"),
+            (false, true) => theme.sign("│ ", "| "),
+            (false, false) => "  ",
+        });
+    }
+    let sign = match &row.branch {
+        Some(branch) if branch.open => theme.sign("▾ ", "v "),
+        Some(_) => theme.sign("▸ ", "> "),
+        None if depth > 0 => " ",
+        None => "",
+    };
+    let children = row.branch.as_ref().map(|branch| children(branch, theme));
+    let taken = paint::width(&lines) + paint::width(sign);
+    let shown = paint::cut(title(row), width.saturating_sub(taken), theme);
+    let left = width.saturating_sub(taken + paint::width(&shown));
+    let mut spans = vec![
+        Span::styled(lines, theme.style(Role::Dim)),
+        Span::styled(sign, theme.style(Role::Accent)),
+        Span::styled(shown, theme.style(if row.branch.is_some() { Role::Strong } else { Role::Text })),
+    ];
+    spans.extend(children.filter(|children| children.width() as u16 <= left));
+    Line::from(spans)
+}
+
+fn title(row: &TreeRow) -> &str {
+    if row.name.is_empty() { "supervisor" } else { &row.name }
+}
+
+/// How many children run, of how many if that is not all.
+fn children(branch: &TreeBranch, theme: Theme) -> Span<'static> {
+    let all = branch.running + branch.waiting + branch.ended;
+    if branch.running == all {
+        return Span::styled(format!(" {}", format::count_within(all, 7)), theme.style(Role::Dim));
+    }
+    let text = format!(" {}/{}", format::count_within(branch.running, 7), format::count_within(all, 7));
+    Span::styled(text, theme.style(Role::Warn))
+}
+
+fn state_role(row: &TreeRow) -> Role {
+    match row.state.as_str() {
+        "running" => Role::Good,
+        "starting" | "stopping" | "restarting" | "waiting" => Role::Warn,
+        _ => Role::Dim,
+    }
+}
+
+/// The long name of the dynamic strategy gives way.
+fn short_strategy(strategy: &str, width: u16) -> &str {
+    if paint::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
+}
+
+/// `2/5 in 10s`: how much of the intensity is used.
+fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
+    let role = match branch.used {
+        0 => Role::Dim,
+        used if used >= branch.allowed => Role::Bad,
+        used if used * 2 >= branch.allowed => Role::Warn,
+        _ => Role::Text,
+    };
+    let mut words = used(branch);
+    if paint::width(&words) > width {
+        words = words.replace(" in ", " ");
+    }
+    text(&words, role, width, theme)
+}
+
+fn used(branch: &TreeBranch) -> String {
+    let allowed = if branch.allowed >= ANY_NUMBER { "any".to_owned() } else { format::short(branch.allowed as f64) };
+    format!("{}/{allowed} in {}", format::short(branch.used as f64), format::age(branch.period_ms))
+}
+
+fn is_normal(reason: &str) -> bool {
+    reason == "normal" || reason.starts_with("shutdown")
+}
+
+/// When and why it ended last.
+fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'static> {
+    let (Some(at_ms), Some(reason)) = (row.ended_at_ms, &row.reason) else { return Line::default() };
+    let age_ms = now_ms.saturating_sub(at_ms);
+    let role = match (is_normal(reason), age_ms < FRESH_MS) {
+        (true, _) => Role::Dim,
+        (false, true) => Role::Bad,
+        (false, false) => Role::Text,
+    };
+    let age = format!("{:>5} ", format::age(age_ms));
+    let left = width.saturating_sub(paint::width(&age));
+    Line::from(vec![
+        Span::styled(paint::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
+        Span::raw(" "),
+        Span::styled(if left > 3 { paint::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
+    ])
+}
+
+/// The selected row and its last ends.
+fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+    let Some(detail) = model.tree.detail() else {
+        let inner = paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        let text = if model.tree.selected_row().is_some() { "asking the node" } else { "nothing is selected" };
+        return rows::note(frame, inner, theme, text);
+    };
+    let row = &detail.row;
+    let room = area.width.saturating_sub(24);
+    let title = Line::from(vec![
+        Span::styled(format!(" {} ", paint::cut(title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
+    ]);
+    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let mut at = 0;
+    for (words, role) in facts(detail, theme) {
+        for part in paint::wrap(&words, inner.width) {
+            paint::line(frame, inner, at, &Line::from(Span::styled(part, theme.style(role))));
+            at += 1;
+        }
+    }
+    let now_ms = model.tree.rows.as_ref().map_or(0, |rows| rows.at_ms);
+    ends(frame, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms, theme);
+}
+
+/// What it is and does, a sentence a line.
+fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
+    let (row, dot) = (&detail.row, theme.dot());
+    let mut first = vec![match row.wait_ms {
+        Some(ms) => format!("waits {} for its restart", format::age(ms)),
+        None => row.state.clone(),
+    }];
+    first.extend(row.restart.clone());
+    first.extend(detail.shutdown.as_deref().map(|shutdown| match shutdown.parse() {
+        Ok(ms) => format!("stops within {}", format::age(ms)),
+        Err(_) => format!("stops by {}", shutdown.replace('_', " ")),
+    }));
+    first.extend(detail.significant.then(|| "significant".to_owned()));
+    first.extend(detail.parent.as_ref().map(|parent| format!("started by {parent}")));
+    if row.restart.is_some() {
+        first.push(format!("{} restarts", format::count(row.restarts_total)));
+    }
+    let mut facts = vec![(first.join(&format!(" {dot} ")), state_role(row))];
+    if let Some(branch) = row.branch.as_ref().filter(|branch| !branch.strategy.is_empty()) {
+        let (used, total) = (used(branch), format::count(branch.restarts_total));
+        facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
+        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::count);
+        facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
+    }
+    facts
+}
+
+/// The last ends, the newest first: each on a line, or on more where there is room for the whole reason.
+fn ends(frame: &mut Frame, area: Rect, detail: &TreeDetail, now_ms: u64, theme: Theme) {
+    if detail.ends.is_empty() {
+        let words = "has not ended by itself";
+        return paint::line(frame, area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
+    }
+    let is_narrow = area.width < 60;
+    let mut at = 0;
+    for end in &detail.ends {
+        let (head, role) = (head(end, now_ms), if is_normal(&end.reason) { Role::Dim } else { Role::Bad });
+        let head_width = paint::width(&head) + 2;
+        paint::line(frame, area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
+        if is_narrow {
+            for part in paint::wrap(&end.reason, area.width.saturating_sub(2)) {
+                at += 1;
+                put(frame, area, at, 2, &part, theme.style(role));
+            }
+        } else {
+            let reason = paint::cut(&end.reason, area.width.saturating_sub(head_width), theme);
+            put(frame, area, at, head_width, &reason, theme.style(role));
+        }
+        at += 1;
+    }
+}
+
+fn head(end: &TreeEnd, now_ms: u64) -> String {
+    let who = end.pid.as_deref().unwrap_or("did not start");
+    format!("{:>6} ago  {who}", format::age(now_ms.saturating_sub(end.at_ms)))
+}
+
+fn put(frame: &mut Frame, area: Rect, at: u16, x: u16, text: &str, style: Style) {
+    let row = paint::row(area, at);
+    if row.width > x {
+        let line = Line::from(Span::styled(text.to_owned(), style));
+        paint::put(frame.buffer_mut(), row.x + x, row.y, &line, row.width - x);
+    }
+}

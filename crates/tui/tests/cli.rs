@@ -1,0 +1,270 @@
+//! `rusm-top` as a program: what it prints without a screen, and the code it ends with.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use futures_util::{SinkExt, StreamExt};
+use rusm_protocol::{
+    ClientMessage, Frame, Hello, NodeInfo, PROTOCOL_VERSION, Role, ServerMessage, decode_client, encode,
+};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio_tungstenite::accept_hdr_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+/// An environment in which nothing of the caller's shows through.
+fn rusm_top(runtime_folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rusm-top"));
+    command.env_clear().env("XDG_RUNTIME_DIR", runtime_folder).env("LANG", "C.UTF-8").stdin(Stdio::null());
+    command
+}
+
+fn ran(arguments: &[&str]) -> Output {
+    let folder = TempDir::new().expect("a temporary folder");
+    rusm_top(folder.path()).args(arguments).output().expect("rusm-top runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+fn error_line(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
+    assert_eq!(text.lines().count(), 1, "one line: {text}");
+    text.trim().to_owned()
+}
+
+#[test]
+fn stdout_that_is_no_terminal_is_refused_with_a_way_out() {
+    let output = ran(&["--demo"]);
+
+    assert_eq!(code(&output), 2);
+    assert!(error_line(&output).contains("stdout is not a terminal: `rusm-top --once`"));
+}
+
+#[test]
+fn no_node_is_one_line_and_exit_code_3() {
+    for arguments in [&["--once"][..], &["--once", "kv"], &["--once", "/nowhere/kv.sock"], &["--once", "127.0.0.1:1"]] {
+        let output = ran(arguments);
+
+        assert_eq!(code(&output), 3, "{arguments:?}: {}", error_line(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named_and_exit_code_2() {
+    let wrong = [
+        (&["--tab", "ports"][..], "expected one of node, bench, processes"),
+        (&["--tab", "nodes"], "did you mean \"node\"?"),
+        (&["--sort", "xyzzy"], "expected one of pid, name"),
+        (&["--color", "pink"], "[possible values: auto, always, never]"),
+        (&["--timeout", "1e300"], "expected more than 0 and at most 3600 seconds"),
+        (&["--filtr", "x"], "'--filter'"),
+        (&["--fps", "0"], "1..=60"),
+        (&["--timeout", "soon"], "expected seconds"),
+        (&["wss://host:1"], "expected a node name"),
+        (&["--json"], "--once"),
+        (&["--demo", "kv"], "cannot be used with"),
+    ];
+    for (arguments, says) in wrong {
+        let output = ran(arguments);
+
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        let line = error_line(&output);
+        assert!(line.starts_with("rusm-top: ") && line.contains(says), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn a_variable_that_nobody_knows_is_refused() {
+    let folder = TempDir::new().expect("a temporary folder");
+
+    let output = rusm_top(folder.path()).env("RUSM_TOP_BOGUS", "1").arg("--demo").output().expect("rusm-top runs");
+
+    assert_eq!(code(&output), 2);
+    assert!(error_line(&output).starts_with("rusm-top: unknown variable \"RUSM_TOP_BOGUS\": "));
+}
+
+#[test]
+fn one_frame_of_the_demo_as_text_is_labelled() {
+    for tab in ["node", "bench", "processes"] {
+        let output = ran(&["--demo", "--once", "--tab", tab]);
+
+        let text = String::from_utf8(output.stdout.clone()).expect("text");
+        assert_eq!(code(&output), 0);
+        assert!(text.contains("DEMO") && text.contains("spawn-storm") | text.contains("PID"), "{text}");
+        assert!(!text.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn one_frame_of_events_waits_for_them() {
+    let output = ran(&["--demo", "--once", "--tab", "events"]);
+
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    assert!(code(&output) == 0 && text.contains(" lints ") && !text.contains("waiting for"), "{text}");
+}
+
+#[test]
+fn switches_in_the_environment_are_as_people_write_them_and_the_demo_wins_over_its_target() {
+    let folder = TempDir::new().expect("a temporary folder");
+    for (value, is_ascii) in [("1", true), ("true", true), ("0", false), ("", false)] {
+        let output = rusm_top(folder.path())
+            .env("RUSM_TOP_TARGET", "kv")
+            .env("RUSM_TOP_ASCII", value)
+            .args(["--demo", "--once"])
+            .output()
+            .expect("rusm-top runs");
+
+        assert_eq!((code(&output), output.stdout.is_ascii()), (0, is_ascii), "{value:?}: {output:?}");
+    }
+}
+
+#[test]
+fn one_frame_as_json_can_be_read_by_a_program() {
+    let output = ran(&["--demo", "--once", "--json", "--tab", "processes", "--filter", "name=kv*", "--sort", "-age"]);
+
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["node"]["name"], "demo");
+    assert!(json["frame"]["ops_per_sec"].as_f64().expect("a rate") > 1e6);
+    assert_eq!(json["rows"]["matched"], 31_250);
+}
+
+#[test]
+fn a_locale_that_is_not_utf8_gets_ascii() {
+    let folder = TempDir::new().expect("a temporary folder");
+
+    let output = rusm_top(folder.path()).env("LANG", "C").args(["--demo", "--once"]).output().expect("rusm-top runs");
+
+    assert!(output.stdout.is_ascii());
+}
+
+#[test]
+fn a_word_that_the_node_does_not_know_is_exit_code_2() {
+    let wrong = [
+        (
+            &["--run", "spawn-strom"][..],
+            "run spawn-strom: unknown scenario \"spawn-strom\": did you mean \"spawn-storm\"?",
+        ),
+        (&["--run", "foo"], "run foo: unknown scenario \"foo\": expected one of spawn-storm, ping-pong, fan-in"),
+        (&["--profile", "ligth"], "profile ligth: unknown profile \"ligth\": did you mean \"light\"?"),
+        (&["--filter", "foo>>1"], "filter refused: \"foo>>1\": the demo knows name=, module=, state=, mailq> and pids"),
+        (&["--tab", "node", "--filter", "kv"], "--filter and --sort change nothing on --tab node: leave --tab out"),
+        (&["--tab", "bench", "--sort", "mem"], "--filter and --sort change nothing on --tab bench: leave --tab out"),
+    ];
+    for (arguments, says) in wrong {
+        let output = ran(&[&["--demo", "--once"], arguments].concat());
+
+        assert_eq!(error_line(&output), format!("rusm-top: {says}"));
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_profile_that_the_node_knows_is_chosen_before_the_frame_is_printed() {
+    let output = ran(&["--demo", "--once", "--json", "--profile", "max"]);
+
+    assert_eq!(code(&output), 0);
+    assert!(!output.stdout.is_empty());
+}
+
+#[test]
+fn a_reader_that_has_read_enough_ends_it_silently_as_sigpipe_would() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+
+    let output = rusm_top(folder.path()).args(["--demo", "--once"]).stdout(writer).output().expect("rusm-top runs");
+
+    assert_eq!((code(&output), output.stderr), (141, Vec::new()));
+}
+
+#[test]
+fn an_output_that_is_full_is_named_so() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+
+    let output = rusm_top(folder.path()).args(["--demo", "--once"]).stdout(full).output().expect("rusm-top runs");
+
+    assert_eq!(code(&output), 1);
+    assert!(error_line(&output).starts_with("rusm-top: cannot write the output: No space left on device"));
+}
+
+#[test]
+fn help_and_version_are_fine() {
+    let help = ran(&["--help"]);
+    let version = ran(&["--version"]);
+
+    assert_eq!((code(&help), code(&version)), (0, 0));
+    insta::assert_snapshot!(String::from_utf8(help.stdout).expect("text"));
+}
+
+#[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "the callback's type is given")]
+fn speaks_rusm(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+    response.headers_mut().insert("sec-websocket-protocol", rusm_protocol::SUBPROTOCOL.parse().expect("a header"));
+    Ok(response)
+}
+
+/// A node that says hello in some version, and then one frame; it gives back what it was told.
+fn node(version: u32) -> (TempDir, std::thread::JoinHandle<Vec<ClientMessage>>) {
+    let folder = TempDir::new().expect("a temporary folder");
+    let rusm = folder.path().join("rusm");
+    std::fs::create_dir(&rusm).expect("a folder");
+    std::fs::set_permissions(&rusm, PermissionsExt::from_mode(0o700)).expect("its mode");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let listener = runtime.block_on(async { UnixListener::bind(rusm.join("kv.sock")) }).expect("a socket");
+    let served = std::thread::spawn(move || {
+        runtime.block_on(async {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let mut socket = accept_hdr_async(stream, speaks_rusm).await.expect("a handshake");
+            let hello = Hello {
+                scenarios: Vec::new(),
+                profiles: Vec::new(),
+                instance_capacity: 0,
+                protocol_version: version,
+                role: Role::Observe,
+                node: NodeInfo { name: "kv".to_owned(), ..NodeInfo::default() },
+            };
+            let hello = encode(&ServerMessage::Hello(Box::new(hello)));
+            socket.send(Message::text(hello)).await.expect("a client that listens");
+            let mut heard = Vec::new();
+            let frame = Box::new(Frame { uptime_ms: 61_000, ..Frame::default() });
+            let mut frame = Some(encode(&ServerMessage::Tick { frame }));
+            while let Some(Ok(message)) = socket.next().await {
+                heard.extend(message.to_text().ok().and_then(|text| decode_client(text).ok()));
+                if let Some(frame) = frame.take() {
+                    // A client that leaves after the greeting may be right to do so.
+                    socket.send(Message::text(frame)).await.ok();
+                }
+            }
+            heard
+        })
+    });
+    (folder, served)
+}
+
+#[test]
+fn the_only_node_is_found_and_told_how_many_frames() {
+    let (folder, served) = node(PROTOCOL_VERSION);
+
+    let output = rusm_top(folder.path()).args(["--once", "--fps", "3"]).output().expect("rusm-top runs");
+
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    assert_eq!(code(&output), 0, "{}", error_line(&output));
+    assert!(text.contains("kv") && text.contains("01:01") && text.contains("observe only"), "{text}");
+    assert!(served.join().expect("the node ends").contains(&ClientMessage::Watch { frame_hz: 3.0 }));
+}
+
+#[test]
+fn a_newer_protocol_is_one_line_and_exit_code_4() {
+    let (folder, _served) = node(PROTOCOL_VERSION + 1);
+
+    let output = rusm_top(folder.path()).args(["--once"]).output().expect("rusm-top runs");
+
+    assert_eq!(code(&output), 4);
+    assert!(error_line(&output).contains("update rusm-top"));
+}

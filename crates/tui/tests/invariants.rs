@@ -1,0 +1,103 @@
+//! What must be absent: read from the sources themselves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusm_tui::model::keys;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Rust files below a folder, and the file beside it that bears its name.
+fn sources(module: &str) -> Vec<(PathBuf, String)> {
+    let mut files = vec![root().join(format!("src/{module}.rs"))];
+    collect(&root().join("src").join(module), &mut files);
+    assert!(files.len() > 3, "{module} has files");
+    files.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a source can be read"))).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The lines of a source that are code: neither comments nor tests.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end].lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+fn offenders(module: &str, words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in sources(module) {
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        for line in code(&text).filter(|line| words.iter().any(|word| line.contains(word))) {
+            found.push(format!("{}: {}", path.display(), line.trim()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_model_names_no_terminal_no_socket_and_no_clock() {
+    let words = ["ratatui", "crossterm", "tokio", "tungstenite", "Instant", "SystemTime", "std::io", "std::env"];
+
+    assert_eq!(offenders("model", &words), Vec::<String>::new());
+}
+
+#[test]
+fn the_views_change_nothing_and_wait_for_nothing() {
+    let words = ["&mut Model", "tokio", "crossterm", "Instant", "std::io", "async "];
+
+    assert_eq!(offenders("view", &words), Vec::<String>::new());
+}
+
+#[test]
+fn the_observer_depends_on_the_protocol_alone() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+
+    // Tests may start a node; the program may not.
+    let program = manifest.split("[dev-dependencies]").next().unwrap();
+    let rusm: Vec<&str> = program.lines().filter(|line| line.starts_with("rusm-")).collect();
+
+    assert_eq!(rusm, ["rusm-protocol.workspace = true"]);
+}
+
+#[test]
+fn a_file_holds_one_idea() {
+    let mut files = vec![];
+    collect(&root().join("src"), &mut files);
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().count();
+        assert!(text.starts_with("//!"), "{} says what it is for", path.display());
+        // All that is made up stays in one file, whatever its length.
+        assert!(lines <= 430 || path.ends_with("demo.rs"), "{} has {lines} lines", path.display());
+    }
+}
+
+/// `RUSM_BLESS=1` writes the table into the README.
+#[test]
+fn the_readme_lists_the_keys_that_there_are() {
+    const BEGIN: &str = "<!-- keys -->\n";
+    const END: &str = "<!-- /keys -->\n";
+    let path = root().join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let (head, rest) = readme.split_once(BEGIN).unwrap();
+    let (table, tail) = rest.split_once(END).unwrap();
+    if std::env::var_os("RUSM_BLESS").is_some() {
+        fs::write(&path, format!("{head}{BEGIN}{}{END}{tail}", keys::markdown())).unwrap();
+        return;
+    }
+
+    assert_eq!(table, keys::markdown(), "run this test with RUSM_BLESS=1");
+}

@@ -1,0 +1,324 @@
+//! The real program in a real pseudo-terminal: what the screen shows, and that the terminal is whole afterwards.
+
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use vt100::Parser;
+
+const DEADLINE: Duration = Duration::from_mins(2);
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
+
+fn cells(n: u16) -> NonZero<u16> {
+    NonZero::new(n).expect("a size")
+}
+
+/// A program in a terminal that we can read.
+struct Terminal {
+    master: Box<dyn MasterPty + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    output: Receiver<Vec<u8>>,
+    parser: Parser,
+}
+
+impl Terminal {
+    fn open(command: CommandBuilder) -> Self {
+        Self::open_sized(command, ROWS, COLUMNS)
+    }
+
+    fn open_sized(mut command: CommandBuilder, rows: u16, cols: u16) -> Self {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
+        command.env_remove("NO_COLOR");
+        command.env_remove("SSH_CONNECTION");
+        command.env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8");
+        let child = pair.slave.spawn_command(command).expect("the program starts");
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().expect("a reader");
+        let keys = pair.master.take_writer().expect("a writer");
+        let (sender, output) = sync_channel(1024);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 16 * 1024];
+            while let Ok(n) = reader.read(&mut buffer) {
+                if n == 0 || sender.send(buffer[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { master: pair.master, child, keys, output, parser: Parser::new(cells(rows), cells(cols), 0) }
+    }
+
+    /// A shell with job control.
+    fn shell() -> Self {
+        let mut command = CommandBuilder::new("bash");
+        command.args(["--norc", "--noprofile", "-i"]);
+        command.env("PS1", "shell> ");
+        let mut terminal = Self::open(command);
+        terminal.wait_text("shell>");
+        terminal
+    }
+
+    fn top(arguments: &[&str]) -> Self {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_rusm-top"));
+        command.args(arguments);
+        Self::open(command)
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("keys go in");
+    }
+
+    /// Reads until the screen is as wanted.
+    fn wait(&mut self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !wanted(self.parser.screen()) {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.parser.process(&bytes),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("no {what} on\n{}", self.parser.screen().contents())
+                }
+            }
+        }
+    }
+
+    fn wait_text(&mut self, text: &str) {
+        self.wait(text, |screen| screen.contents().contains(text));
+    }
+
+    /// Waits for the end; the terminal must be as it was.
+    fn ended(mut self) -> u32 {
+        let status = self.child.wait().expect("the program ends");
+        while let Ok(bytes) = self.output.recv_timeout(DEADLINE) {
+            self.parser.process(&bytes);
+        }
+        let screen = self.parser.screen();
+        assert!(!screen.alternate_screen(), "the alternate screen is left");
+        assert!(!screen.hide_cursor(), "the cursor is back");
+        assert!(!screen.bracketed_paste(), "paste is plain again");
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        status.exit_code()
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw).expect("a pid");
+        rustix::process::kill_process(pid, signal).expect("the signal is sent");
+    }
+}
+
+#[test]
+fn the_demo_shows_every_view_and_q_leaves_the_terminal_whole() {
+    let mut terminal = Terminal::top(&["--demo"]);
+    terminal.wait_text("schedulers");
+    assert!(terminal.parser.screen().alternate_screen() && terminal.parser.screen().hide_cursor());
+
+    terminal.press("2");
+    terminal.wait_text("scenarios");
+    terminal.press("3");
+    terminal.wait_text("order made in");
+    terminal.press("?");
+    terminal.wait_text("help: Processes");
+    terminal.press("\x1b");
+    terminal.wait("closed help", |screen| !screen.contents().contains("help: Processes"));
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn the_last_of_a_million_processes_is_reached_filtered_looked_into_and_ended() {
+    let mut terminal = Terminal::top(&["--demo", "--tab", "processes"]);
+    terminal.wait_text("order made in");
+
+    terminal.press("G");
+    terminal.wait_text("row 1,000,000");
+    terminal.press("/name=kv*\r");
+    terminal.wait_text("31,250 of 1,000,000");
+    terminal.press("P");
+    terminal.wait_text("by pid ▲ · order");
+    terminal.press("gj\r");
+    terminal.wait_text("control block");
+    terminal.press("x");
+    terminal.wait_text("reason");
+    terminal.press("\r");
+    terminal.wait_text("asked to shut down");
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_pasted_filter_and_a_storm_of_wheel_events_are_taken() {
+    let mut terminal = Terminal::top(&["--demo", "--tab", "processes"]);
+    terminal.wait_text("order made in");
+
+    terminal.press("/\x1b[200~name=echo*\x1b[201~");
+    terminal.wait_text("/name=echo*");
+    terminal.press("\r");
+    terminal.press(&"\x1b[<65;20;10M".repeat(1000));
+    terminal.wait("a later page", |screen| screen.contents().contains("3,001"));
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_storm_of_sizes_ends_in_the_last_one() {
+    let mut terminal = Terminal::top(&["--demo"]);
+    terminal.wait_text("schedulers");
+
+    for columns in (20..=140).rev().chain(20..=140) {
+        let size = PtySize { rows: 45, cols: columns, pixel_width: 0, pixel_height: 0 };
+        terminal.master.resize(size).expect("a new size");
+    }
+    terminal.parser.screen_mut().set_size(cells(45), cells(140));
+    terminal.wait("the memory panel of a wide screen", |screen| {
+        let text = screen.contents();
+        text.contains("control blocks") && text.lines().any(|line| line.trim_end().ends_with('╮'))
+    });
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn signals_end_it_with_their_number_and_a_whole_terminal() {
+    use rustix::process::Signal;
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)] {
+        let mut terminal = Terminal::top(&["--demo"]);
+        terminal.wait_text("schedulers");
+
+        terminal.signal(signal);
+
+        assert_eq!(terminal.ended(), code);
+    }
+}
+
+/// Whether the shell waits for a line: keys that come earlier might still be the observer's.
+fn prompts(screen: &vt100::Screen) -> bool {
+    !screen.alternate_screen() && screen.contents().trim_end().ends_with("\nshell>")
+}
+
+#[test]
+fn control_z_gives_the_shell_its_terminal_and_fg_takes_it_again() {
+    let mut terminal = Terminal::shell();
+
+    terminal.press(concat!(env!("CARGO_BIN_EXE_rusm-top"), " --demo\r"));
+    terminal.wait_text("schedulers");
+    terminal.press("\x1a");
+    terminal.wait("the shell", |screen| prompts(screen) && screen.contents().contains("Stopped"));
+    assert!(!terminal.parser.screen().hide_cursor());
+    terminal.press("fg\r");
+    terminal.wait("the screen again", |screen| screen.alternate_screen() && screen.contents().contains("schedulers"));
+    terminal.press("q");
+    terminal.wait("the shell again", prompts);
+    terminal.press("exit 7\r");
+
+    assert_eq!(terminal.ended(), 7);
+}
+
+#[test]
+fn a_stop_from_outside_gives_the_terminal_back_and_a_continue_takes_it_again() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = tempfile::TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("pid");
+    let mut terminal = Terminal::shell();
+    let program = env!("CARGO_BIN_EXE_rusm-top");
+    terminal.press(&format!("bash -c 'echo $$ > {}; exec {program} --demo'\r", file.display()));
+    terminal.wait_text("schedulers");
+    let pid = std::fs::read_to_string(&file).expect("written before the program started");
+    let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("a pid");
+
+    kill_process(pid, Signal::TSTP).expect("the signal is sent");
+    terminal.wait("the shell", |screen| prompts(screen) && screen.contents().contains("Stopped"));
+    assert!(!terminal.parser.screen().hide_cursor());
+    terminal.press("fg\r");
+    terminal.wait("the screen again", |screen| screen.alternate_screen() && screen.contents().contains("schedulers"));
+    terminal.press("q");
+    terminal.wait("the shell again", prompts);
+    terminal.press("exit 7\r");
+
+    assert_eq!(terminal.ended(), 7);
+}
+
+#[test]
+fn a_stop_where_no_shell_could_continue_it_is_ignored() {
+    let mut terminal = Terminal::top(&["--demo"]);
+    terminal.wait_text("schedulers");
+
+    terminal.signal(rustix::process::Signal::TSTP);
+    terminal.press("\x1a");
+    terminal.press("2");
+    terminal.wait_text("scenarios");
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_terminal_of_20x5_says_so_in_whole_words_and_q_leaves() {
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_rusm-top"));
+    command.arg("--demo");
+    let mut terminal = Terminal::open_sized(command, 5, 20);
+
+    let sentence = "DEMO, terminal too\nsmall: need 60x15,\nhave 20x5";
+    terminal.wait("the sentence", |screen| screen.contents().trim_end() == sentence);
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_is_refused() {
+    let mut command = CommandBuilder::new("env");
+    command.args(["TERM=dumb", env!("CARGO_BIN_EXE_rusm-top"), "--demo"]);
+    let mut terminal = Terminal::open(command);
+
+    terminal.wait_text("rusm-top --once");
+
+    assert_eq!(terminal.ended(), 2);
+}
+
+#[test]
+fn no_color_leaves_no_colour() {
+    let mut command = CommandBuilder::new("env");
+    command.args(["NO_COLOR=1", env!("CARGO_BIN_EXE_rusm-top"), "--demo"]);
+    let mut terminal = Terminal::open(command);
+
+    terminal.wait_text("busiest");
+
+    let screen = terminal.parser.screen();
+    let cells = (0..ROWS).flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
+    let plain =
+        cells.filter_map(|(row, column)| screen.cell(row, column)).all(|cell| cell.fgcolor() == vt100::Color::Default);
+    assert!(plain);
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
+}
+
+/// Not a test of its own: the next one runs it in a terminal.
+#[test]
+fn child_that_panics() {
+    if std::env::var_os("RUSM_TOP_TEST_PANICS").is_some() {
+        let _guard = rusm_tui::terminal::Guard::take(true).expect("a terminal");
+        panic!("deliberate");
+    }
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_its_message() {
+    let mut command = CommandBuilder::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "child_that_panics", "--nocapture", "--test-threads=1"]);
+    command.env("RUSM_TOP_TEST_PANICS", "1");
+    let mut terminal = Terminal::open(command);
+
+    terminal.wait("the message", |screen| screen.contents().contains("deliberate") && !screen.alternate_screen());
+
+    assert_eq!(terminal.ended(), 101);
+}

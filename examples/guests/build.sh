@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Builds the guests anew and writes down what they were made of, in prebuilt/MANIFEST.toml.
+#
+#   examples/guests/build.sh [rust] [c] [ts] [wat]      all four without an argument
+#
+# Needed for Rust: rustup target add wasm32-unknown-unknown, or nothing but packages of Debian (docs/guests.md). For C:
+# clang 19 and lld 19 (apt-get install clang-19 lld-19). For TypeScript: node 18 or newer with npm. For text: cargo alone.
+# Nobody has to run this to build or test rusm: the results are in the repository.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+guests=$PWD
+wit=../../crates/runtime/wit
+wit_kv=../../crates/runtime/wit-kv
+# Elsewhere than in the sources, if asked for; each workspace has a folder of its own there.
+target=${GUESTS_TARGET_DIR:-$guests/target}
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+clang=${CLANG:-clang-19}
+
+CARGO_TARGET_DIR=$target/encode cargo build --quiet --locked --manifest-path encode/Cargo.toml
+encode=$target/encode/debug/encode
+encoder="wit-component $(sed -n '/^name = "wit-component"/{n;s/.*"\(.*\)"/\1/p}' encode/Cargo.lock)"
+
+record() { # ARTEFACT COMMAND TOOLS INPUT...
+    "$encode" record "$guests/prebuilt/MANIFEST.toml" "$@"
+}
+
+# The compiler of Debian's package rustc-web lies unpacked in .toolchain where docs/guests.md was followed.
+build_rust() {
+    local triple=wasm32-unknown-unknown tools=.toolchain/usr extra=() rustc=rustc guest
+    if [ -d "$tools" ]; then
+        export LD_LIBRARY_PATH=$guests/$tools/lib/x86_64-linux-gnu RUSTC=$guests/$tools/bin/rustc RUSTC_BOOTSTRAP=1
+        export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=${WASM_LD:-wasm-ld-19}
+        extra=(-Zbuild-std=std,panic_abort)
+        rustc=$RUSTC
+    fi
+    # What a build machine calls its folders is nobody's business.
+    extra+=(--config "target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$guests=guests']")
+    (cd rust && CARGO_TARGET_DIR=$target/rust cargo build --quiet --release --locked "${extra[@]}")
+    for guest in hello ping_pong counter crash spin hog digest keeper courier parked; do
+        "$encode" component "$target/rust/$triple/release/$guest.wasm" "prebuilt/rust/$guest.wasm"
+        record "prebuilt/rust/$guest.wasm" "cargo build --release" "$("$rustc" --version); $encoder" \
+            $wit $wit_kv rust/Cargo.toml rust/Cargo.lock rust/.cargo/config.toml rust/rusm rust/$guest
+    done
+}
+
+build_c() {
+    local flags="-std=c2x -Os -flto -mbulk-memory -Wall -Wextra -Wno-unused-parameter -nostdlib -ffreestanding"
+    local link="-Wl,--no-entry,--gc-sections,--strip-debug,--stack-first,-z,stack-size=8192" guest
+    mkdir -p "$target/c"
+    for guest in hello ping_pong counter digest parked; do
+        # shellcheck disable=SC2086 # each word of them is a flag
+        "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" c/$guest.c c/rusm.c
+        "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" $wit actor
+        record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
+            "$("$clang" --version | head -1); $encoder" $wit c/$guest.c c/rusm.c c/rusm.h
+    done
+    # Those that use more than the world of all.
+    c_beyond keeper "kv streams" $wit actor $wit streaming $wit_kv storage
+    c_beyond courier topics $wit actor $wit publishing
+}
+
+# Of the flags of `build_c`.
+c_beyond() { # GUEST PARTS WIT WORLD...
+    local guest=$1 part sources=() inputs=()
+    for part in $2; do
+        sources+=("c/rusm_$part.c")
+        inputs+=("c/rusm_$part.c" "c/rusm_$part.h")
+    done
+    # shellcheck disable=SC2086 # each word of them is a flag
+    "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" "c/$guest.c" c/rusm.c "${sources[@]}"
+    "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" "${@:3}"
+    record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
+        "$("$clang" --version | head -1); $encoder" $wit $wit_kv "c/$guest.c" c/rusm.c c/rusm.h "${inputs[@]}"
+}
+
+build_ts() {
+    local flags="--bundle --format=esm --platform=neutral --target=es2020 --external:rusm:*"
+    local componentize="--sync --stub-wasi --minify"
+    mkdir -p "$target/ts/wit/deps/runtime" "$target/ts/wit/deps/store" prebuilt/ts
+    cp ts/package.json "$target/ts/"
+    (cd "$target/ts" && npm install --no-package-lock --loglevel=error --no-audit --no-fund >/dev/null)
+    "$target/ts/node_modules/.bin/tsc" -p ts
+    ts guests "$guests/$wit/rusm.wit" "--world actor"
+    # Those that use more than the world of all: their worlds are made of several.
+    cp ts/keeper.wit ts/courier.wit "$target/ts/wit/"
+    cp $wit/*.wit "$target/ts/wit/deps/runtime/"
+    cp $wit_kv/*.wit "$target/ts/wit/deps/store/"
+    ts keeper wit "--world keeper --opt-size"
+    ts courier wit "--world courier --opt-size"
+}
+
+ts() { # GUEST WIT OPTIONS
+    local bin=$target/ts/node_modules/.bin
+    # shellcheck disable=SC2086 # each word of them is a flag
+    "$bin/esbuild" "ts/$1.ts" $flags --log-level=warning --outfile="$target/ts/$1.js"
+    # shellcheck disable=SC2086
+    (cd "$target/ts" && "$bin/componentize-qjs" --wit "$2" --js "$1.js" $componentize $3 -o "$1.wasm" >/dev/null)
+    cp "$target/ts/$1.wasm" "prebuilt/ts/$1.wasm"
+    record "prebuilt/ts/$1.wasm" "esbuild $flags; componentize-qjs $componentize $3" \
+        "componentize-qjs $(version componentize-qjs); esbuild $(version esbuild)" $wit $wit_kv ts
+}
+
+version() {
+    node -p "require('$target/ts/node_modules/$1/package.json').version"
+}
+
+build_wat() {
+    local source guest
+    for source in wat/*.wat; do
+        guest=$(basename "$source" .wat)
+        "$encode" text "$source" "prebuilt/wat/$guest.wasm"
+        record "prebuilt/wat/$guest.wasm" "encode text" \
+            "wat $(sed -n '/^name = "wat"/{n;s/.*"\(.*\)"/\1/p}' encode/Cargo.lock)" "$source"
+    done
+}
+
+for language in "${@:-rust c ts wat}"; do
+    for one in $language; do
+        case $one in
+            rust | c | ts | wat) "build_$one" ;;
+            *) echo "$one is none of rust, c, ts, wat" >&2 && exit 2 ;;
+        esac
+    done
+done

@@ -1,0 +1,94 @@
+/* From the functions of rusm_topics.h to the imports of the world `rusm:runtime/publishing`. */
+#include "rusm_topics.h"
+
+/* What the node writes where a call ends. */
+static struct {
+    bool failed;
+    union {
+        rusm_error error;
+        rusm_settled settled;
+    };
+} result;
+
+static struct {
+    bool failed;
+    union {
+        rusm_error error;
+        rusm_share share;
+    };
+} subscribed;
+
+static struct {
+    bool failed;
+    union {
+        rusm_error error;
+        struct {
+            bool some;
+            rusm_lease lease;
+        } next;
+    };
+} received;
+
+_Static_assert(sizeof(rusm_topic_message) == 28 && offsetof(rusm_topic_message, attributes) == 20, "the layout of the canonical ABI");
+_Static_assert(sizeof(rusm_lease) == 56 && offsetof(rusm_lease, message) == 24, "the layout of the canonical ABI");
+_Static_assert(sizeof(result) == 20 && offsetof(typeof(result), settled) == 4, "the layout of the canonical ABI");
+_Static_assert(sizeof(subscribed) == 24 && offsetof(typeof(subscribed), share) == 8, "the layout of the canonical ABI");
+_Static_assert(sizeof(received) == 72 && offsetof(typeof(received), next.lease) == 16, "the layout of the canonical ABI");
+
+#define FROM(name) __attribute__((import_module("rusm:runtime/topics@0.1.0"), import_name(name))) extern
+#define BYTES const char *, uint32_t
+#define MESSAGE BYTES, uint32_t keyed, BYTES, const rusm_attribute *, uint32_t
+#define OF(bytes) (bytes).at, (bytes).len
+#define OF_MESSAGE(m) OF((m)->payload), (m)->key.some, OF((m)->key.value), OF((m)->attributes)
+
+FROM("publish") void topics_publish(BYTES, MESSAGE, void *);
+FROM("try-publish") void topics_try_publish(BYTES, MESSAGE, void *);
+FROM("subscribe") void topics_subscribe(BYTES, BYTES, void *);
+FROM("next") void topics_next(rusm_share, uint32_t limited, uint64_t timeout_ms, void *);
+FROM("ack") void topics_ack(rusm_share, uint64_t lease, void *);
+FROM("nack") void topics_nack(rusm_share, uint64_t lease, void *);
+FROM("unsubscribe") bool topics_unsubscribe(rusm_share);
+
+static const rusm_error *error(void) { return result.failed ? &result.error : NULL; }
+
+static const rusm_error *settled(rusm_settled *how) {
+    if (!result.failed) *how = result.settled;
+    return error();
+}
+
+const rusm_error *rusm_topic_publish(rusm_bytes topic, const rusm_topic_message *message) {
+    topics_publish(OF(topic), OF_MESSAGE(message), &result);
+    return error();
+}
+
+const rusm_error *rusm_topic_try_publish(rusm_bytes topic, const rusm_topic_message *message) {
+    topics_try_publish(OF(topic), OF_MESSAGE(message), &result);
+    return error();
+}
+
+const rusm_error *rusm_topic_subscribe(rusm_bytes topic, rusm_bytes subscription, rusm_share *share) {
+    topics_subscribe(OF(topic), OF(subscription), &subscribed);
+    if (subscribed.failed) return &subscribed.error;
+    *share = subscribed.share;
+    return NULL;
+}
+
+const rusm_error *rusm_topic_next(rusm_share share, uint64_t timeout_ms, rusm_lease *lease, bool *came) {
+    topics_next(share, timeout_ms != RUSM_FOREVER, timeout_ms, &received);
+    if (received.failed) return &received.error;
+    *came = received.next.some;
+    if (*came) *lease = received.next.lease;
+    return NULL;
+}
+
+const rusm_error *rusm_topic_ack(rusm_share share, uint64_t lease, rusm_settled *how) {
+    topics_ack(share, lease, &result);
+    return settled(how);
+}
+
+const rusm_error *rusm_topic_nack(rusm_share share, uint64_t lease, rusm_settled *how) {
+    topics_nack(share, lease, &result);
+    return settled(how);
+}
+
+bool rusm_topic_unsubscribe(rusm_share share) { return topics_unsubscribe(share); }

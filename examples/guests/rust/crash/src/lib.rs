@@ -1,0 +1,58 @@
+//! A process that ends in the way that it is asked to: by its first argument at once, or by a message.
+
+use std::hint::black_box;
+
+use rusm::{ExitReason, Received};
+
+const WAYS: &str = "return, error, exit, panic, divide, bounds, recurse";
+
+fn run(args: &[String]) -> Result<(), String> {
+    if let Some(way) = args.first() {
+        return end(way);
+    }
+    loop {
+        if let Received::Message(message) = rusm::receive() {
+            return end(&message.text());
+        }
+    }
+}
+
+fn end(way: &str) -> Result<(), String> {
+    match way {
+        "return" => Ok(()),
+        // A mistake that the process has noticed itself: the words are its exit reason.
+        "error" => Err("no more coins".into()),
+        "exit" => rusm::exit(rusm::pid(), ExitReason::ShutdownWith("closing time".into())).map_err(|e| e.to_string()),
+        // A mistake that Rust notices: a trap, the words are in the log.
+        "panic" => panic!("asked to panic"),
+        // Mistakes that the machine notices: traps.
+        "divide" => Err(format!("{} came of a division by zero", divide(black_box(1), black_box(0)))),
+        "bounds" => Err(format!("{} lay outside of the memory", outside())),
+        "recurse" => Err(format!("an endless recursion ended at {}", recurse(black_box(1)))),
+        other => Err(format!("{other:?} is none of {WAYS}")),
+    }
+}
+
+/// The same sum without the check that Rust puts before a division.
+#[inline(never)]
+fn divide(dividend: u32, divisor: u32) -> u32 {
+    // SAFETY: wrong on purpose, as is the argument; whatever the compiler makes of it stays in this instance.
+    let divisor = unsafe { std::num::NonZeroU32::new_unchecked(divisor) };
+    dividend / divisor
+}
+
+#[inline(never)]
+fn outside() -> u8 {
+    let place: *const u8 = black_box(usize::MAX - 15) as *const u8;
+    // SAFETY: no memory is that large on purpose; WebAssembly defines what happens, a trap.
+    unsafe { place.read_volatile() }
+}
+
+#[inline(never)]
+#[expect(unconditional_recursion, reason = "this is how a stack overflows")]
+fn recurse(depth: u64) -> u64 {
+    let kept = black_box([depth; 16]);
+    recurse(black_box(depth + 1)) + kept[0]
+}
+
+rusm::actor!(run);

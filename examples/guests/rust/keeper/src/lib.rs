@@ -1,0 +1,74 @@
+//! A service that keeps values in the node's store; large ones come and go through streams.
+//!
+//! ```text
+//!   call, tag 1    key, 0, value      ──▶ `kept`
+//!   call, tag 2    key                ──▶ the value
+//!   call, tag 3    pid, key           ──▶ how many bytes; a stream to that process brings the value
+//!   the end of a stream               its bytes become the value of the key `stream`
+//! ```
+//!
+//! The values lie in the bucket `keeper`, which its profile must grant.
+
+use rusm::kv::Bucket;
+use rusm::streams::{self, READER};
+use rusm::{Message, Pid, Received, Tag};
+
+/// Where the values lie.
+const VALUES: Bucket<'_> = Bucket("keeper");
+/// Bytes that a stream holds.
+const CAPACITY: u32 = 4096;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn run() -> Result<(), Failure> {
+    rusm::label("keeper");
+    loop {
+        match rusm::receive() {
+            Received::Message(request) => {
+                if let Err(error) = answer(&request) {
+                    request.reply(format!("error: {error}"));
+                }
+            }
+            Received::Opaque(name) if name == READER => {
+                let Some(mut reader) = streams::accept_reader() else { continue };
+                VALUES.put("stream", reader.read_to_end()?)?;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn answer(request: &Message) -> Result<(), Failure> {
+    match request.tag {
+        Tag(1) => {
+            keep(&request.body)?;
+            request.reply("kept");
+        }
+        Tag(2) => {
+            request.reply(value_of(&request.body)?);
+        }
+        Tag(3) => give(request)?,
+        Tag(other) => return Err(format!("tag {other} is none of 1, 2, 3").into()),
+    }
+    Ok(())
+}
+
+fn keep(row: &[u8]) -> Result<(), Failure> {
+    let end = row.iter().position(|byte| *byte == 0).ok_or("between key and value there is a byte 0")?;
+    Ok(VALUES.put(&row[..end], &row[end + 1..])?)
+}
+
+fn value_of(key: &[u8]) -> Result<Vec<u8>, Failure> {
+    Ok(VALUES.get(key)?.ok_or("no such key")?)
+}
+
+/// Answers before it writes: who asked may read only then.
+fn give(request: &Message) -> Result<(), Failure> {
+    let to = Pid::from_bytes(&request.body).ok_or("a request begins with the twelve bytes of a pid")?;
+    let value = value_of(&request.body[12..])?;
+    let mut writer = streams::open(to, CAPACITY)?;
+    request.reply(value.len().to_string());
+    Ok(writer.write(&value)?)
+}
+
+rusm::actor!(run);

@@ -1,0 +1,41 @@
+//! Digests computed by the node. Needs the capability `crypto`.
+
+use crate::Error;
+use crate::bindings::rusm::runtime::crypto;
+
+/// One of the SHA-2 family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// 32 bytes.
+    Sha256,
+    /// 48 bytes.
+    Sha384,
+    /// 64 bytes.
+    Sha512,
+}
+
+/// The digest of these bytes.
+///
+/// # Errors
+/// [`Error::Denied`].
+pub fn digest(hash: Hash, data: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
+    Ok(crypto::digest(hash.into(), data.as_ref())?)
+}
+
+/// Their keyed digest (RFC 2104).
+///
+/// # Errors
+/// [`Error::Denied`].
+pub fn hmac(hash: Hash, key: impl AsRef<[u8]>, data: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
+    Ok(crypto::hmac(hash.into(), key.as_ref(), data.as_ref())?)
+}
+
+impl From<Hash> for crypto::Hash {
+    fn from(hash: Hash) -> Self {
+        match hash {
+            Hash::Sha256 => Self::Sha256,
+            Hash::Sha384 => Self::Sha384,
+            Hash::Sha512 => Self::Sha512,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a guest in Rust needs to be a process of a rusm node.
+//!
+//! A guest is a function, and [`actor!`] makes it a process:
+//!
+//! ```ignore
+//! fn run(args: &[String]) {
+//!     rusm::info!("hello from {} with {args:?}", rusm::pid());
+//! }
+//!
+//! rusm::actor!(run);
+//! ```
+//!
+//! Everything that waits suspends this process and nothing else. What a guest may do depends on its capabilities: an
+//! operation that it lacks one for says [`Error::Denied`] with the name. The words are those of
+//! `crates/runtime/wit/rusm.wit`; the guarantees those of `docs/semantics.md`.
+
+/// What `wit-bindgen` makes of the world; an implementation detail of [`actor!`].
+#[doc(hidden)]
+#[allow(clippy::same_length_and_capacity, reason = "the macro's")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../../../crates/runtime/wit",
+        world: "actor",
+        pub_export_macro: true,
+        default_bindings_module: "rusm::bindings",
+        generate_all,
+    });
+}
+
+/// The world of streams, of which a guest imports what it uses.
+mod streaming {
+    wit_bindgen::generate!({
+        path: "../../../../crates/runtime/wit",
+        world: "streaming",
+        with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
+    });
+}
+
+/// The world of topics, likewise.
+mod publishing {
+    wit_bindgen::generate!({
+        path: "../../../../crates/runtime/wit",
+        world: "publishing",
+        with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
+    });
+}
+
+/// The world of the store, likewise.
+mod storage {
+    wit_bindgen::generate!({ path: "../../../../crates/runtime/wit-kv", world: "storage" });
+}
+
+pub mod clock;
+pub mod crypto;
+mod error;
+mod exit;
+pub mod groups;
+pub mod kv;
+pub mod log;
+mod message;
+pub mod names;
+mod pid;
+mod process;
+pub mod random;
+mod run;
+mod spawn;
+pub mod streams;
+mod supervisor;
+pub mod timers;
+pub mod topics;
+
+pub use error::Error;
+pub use exit::{Exit, ExitReason};
+pub use groups::GroupChange;
+pub use message::{
+    Message, Received, Tag, call, receive, receive_tagged, receive_tagged_timeout, receive_timeout, send, send_tagged,
+    try_send,
+};
+pub use pid::{ParsePidError, Pid};
+pub use process::{
+    Down, MonitorRef, demonitor, exit, label, link, monitor, parent, pid, sleep, trap_exits, unlink, yield_now,
+};
+#[doc(hidden)]
+pub use run::start;
+pub use run::{Body, Outcome};
+pub use spawn::Spawn;
+pub use supervisor::{Child, Supervisor};
+
+use std::time::Duration;
+
+/// Whole milliseconds, rounded up: never earlier than asked for.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,75 @@
+// A service that keeps values in the node's store; large ones come and go through streams.
+//
+//   call, tag 1    key, 0, value    ──▶ `kept`
+//   call, tag 2    key              ──▶ the value
+//   call, tag 3    pid, key         ──▶ how many bytes; a stream to that process brings the value
+//   the end of a stream             its bytes become the value of the key `stream`
+//
+// The values lie in the bucket `keeper`, which its profile must grant.
+
+import { Bucket } from "./kv";
+import { actor, label, type Message, Pid, receive } from "./rusm";
+import { Reader, Writer } from "./streams";
+
+const VALUES = new Bucket("keeper");
+/** Bytes that a stream holds. */
+const CAPACITY = 4096;
+
+export const run = actor(() => {
+  label("keeper");
+  for (;;) {
+    const next = receive();
+    if (next.kind === "message") {
+      try {
+        answer(next);
+      } catch (error) {
+        next.reply(`error: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    } else if (next.kind === "opaque" && next.type === "stream-reader") {
+      const reader = Reader.accept();
+      if (reader === undefined) continue;
+      VALUES.put("stream", reader.readToEnd());
+      reader.close();
+    }
+  }
+});
+
+function answer(request: Message): void {
+  switch (request.tag) {
+    case 1:
+      keep(request.body);
+      request.reply("kept");
+      break;
+    case 2:
+      request.reply(valueOf(request.body));
+      break;
+    case 3:
+      give(request);
+      break;
+    default:
+      throw new Error(`tag ${request.tag} is none of 1, 2, 3`);
+  }
+}
+
+function keep(row: Uint8Array): void {
+  const end = row.indexOf(0);
+  if (end < 0) throw new Error("between key and value there is a byte 0");
+  VALUES.put(row.slice(0, end), row.slice(end + 1));
+}
+
+function valueOf(key: Uint8Array): Uint8Array {
+  const value = VALUES.get(key);
+  if (value === undefined) throw new Error("no such key");
+  return value;
+}
+
+/** Answers before it writes: who asked may read only then. */
+function give(request: Message): void {
+  const to = Pid.fromBytes(request.body);
+  if (to === undefined) throw new Error("a request begins with the twelve bytes of a pid");
+  const value = valueOf(request.body.slice(12));
+  const writer = Writer.open(to, CAPACITY);
+  request.reply(String(value.length));
+  writer.write(value);
+  writer.close();
+}

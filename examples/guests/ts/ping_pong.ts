@@ -1,0 +1,48 @@
+// Two processes send a number back and forth.
+//
+//   pinger ── pid of the pinger, number ──▶ ponger
+//          ◀────── number ─────────────────
+//
+// Started without arguments it starts its own ponger and plays; `pong` makes it the ponger alone.
+
+import { actor, exit, label, messages, nowNs, Pid, receive, self, send, spawnLink, unlink } from "./rusm";
+
+/** Round trips unless the first argument says otherwise. */
+const ROUND_TRIPS = "10000";
+
+export const run = actor(([argument = ROUND_TRIPS]) => {
+  if (argument === "pong") pong();
+  else if (/^\d+$/.test(argument)) ping(Number(argument));
+  else throw `${JSON.stringify(argument)} is no number of round trips`;
+});
+
+function ping(roundTrips: number): void {
+  const ponger = spawnLink({ args: ["pong"] });
+  const started = nowNs();
+
+  // A message has no sender: whoever wants an answer says where to.
+  const from = self().toBytes();
+  for (let number = 0; number < roundTrips; number++) {
+    const bytes = new Uint8Array(16);
+    bytes.set(from);
+    new DataView(bytes.buffer).setUint32(12, number, true);
+    send(ponger, bytes);
+    const pong = receive();
+    const back = pong.kind === "message" ? new DataView(pong.body.buffer, pong.body.byteOffset).getUint32(0, true) : NaN;
+    if (back !== number) throw `number ${number} came back as ${back}`;
+  }
+
+  console.log(`${roundTrips} round trips in ${(nowNs() - started) / 1e6} ms`);
+  unlink(ponger);
+  exit(ponger);
+}
+
+/** Sends back what comes after the pid, to that pid. */
+function pong(): void {
+  label("ponger");
+  for (const ping of messages()) {
+    const from = Pid.fromBytes(ping.body);
+    if (from === undefined) throw "a ping begins with the twelve bytes of a pid";
+    send(from, ping.body.subarray(12));
+  }
+}

@@ -1,0 +1,149 @@
+// What QuickJS lacks of the Web and a process can have: console, TextEncoder, TextDecoder, crypto.
+
+import world, { type Hash } from "rusm:runtime/crypto@0.1.0";
+import log from "rusm:runtime/log@0.1.0";
+import random from "rusm:runtime/random@0.1.0";
+import { failure, trying } from "./error";
+
+type Level = "error" | "warn" | "info" | "debug";
+
+/** Text as UTF-8; bytes as they are. */
+export function bytes(body: string | Uint8Array): Uint8Array {
+  if (typeof body !== "string") return body;
+  const encoded = new Uint8Array(body.length * 3);
+  let at = 0;
+  for (let i = 0; i < body.length; i++) {
+    // Half of a pair of surrogates has no place in UTF-8.
+    let code = body.codePointAt(i)!;
+    if (code >= 0xd800 && code <= 0xdfff) code = 0xfffd;
+    if (code < 0x80) {
+      encoded[at++] = code;
+    } else if (code < 0x800) {
+      encoded[at++] = 0xc0 | (code >> 6);
+      encoded[at++] = 0x80 | (code & 0x3f);
+    } else if (code < 0x10000) {
+      encoded[at++] = 0xe0 | (code >> 12);
+      encoded[at++] = 0x80 | ((code >> 6) & 0x3f);
+      encoded[at++] = 0x80 | (code & 0x3f);
+    } else {
+      encoded[at++] = 0xf0 | (code >> 18);
+      encoded[at++] = 0x80 | ((code >> 12) & 0x3f);
+      encoded[at++] = 0x80 | ((code >> 6) & 0x3f);
+      encoded[at++] = 0x80 | (code & 0x3f);
+      i++;
+    }
+  }
+  return encoded.slice(0, at);
+}
+
+/** UTF-8 as text; what is none shows as `�`. */
+export function utf8(encoded: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < encoded.length; ) {
+    const first = encoded[i++]!;
+    const more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : (first & 0xf0) === 0xe0 ? 2 : first >= 0xf0 && first < 0xf5 ? 3 : -1;
+    let code = more < 0 ? -1 : first & (0x7f >> (more === 0 ? 0 : more + 1));
+    for (let n = 0; n < more && code >= 0; n++) {
+      const next = encoded[i] ?? 0;
+      const isRest = (next & 0xc0) === 0x80;
+      code = isRest ? (code << 6) | (next & 0x3f) : -1;
+      if (isRest) i++;
+    }
+    const least = [0, 0x80, 0x800, 0x10000][more] ?? 0;
+    const isCharacter = code >= least && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
+    text += String.fromCodePoint(isCharacter ? code : 0xfffd);
+  }
+  return text;
+}
+
+const HASHES: Record<string, Hash> = { "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512" };
+
+function hashOf(algorithm: string | { name: string }): Hash {
+  const name = typeof algorithm === "string" ? algorithm : algorithm.name;
+  const hash = HASHES[name] ?? HASHES[name.toUpperCase()];
+  if (hash === undefined) throw new TypeError(`${JSON.stringify(name)} is none of ${Object.keys(HASHES).join(", ")}`);
+  return hash;
+}
+
+/** The digest of these bytes, computed by the node: `digest("SHA-256", "text")`. */
+export function digest(algorithm: string, data: string | Uint8Array): Uint8Array {
+  const hash = hashOf(algorithm);
+  const body = typeof data === "string" ? bytes(data) : data;
+  // Not by `trying`: a function made for each digest would cost a tenth of it.
+  try {
+    return world.digest(hash, body);
+  } catch (thrown) {
+    throw failure(thrown);
+  }
+}
+
+/** Their keyed digest (RFC 2104). */
+export function hmac(algorithm: string, key: string | Uint8Array, data: string | Uint8Array): Uint8Array {
+  const hash = hashOf(algorithm);
+  return trying(() => world.hmac(hash, bytes(key), bytes(data)));
+}
+
+/** Random bytes from the system, at most 65,536. */
+export function randomBytes(count: number): Uint8Array {
+  return trying(() => random.bytes(count));
+}
+
+function view(data: ArrayBuffer | ArrayBufferView): Uint8Array {
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+function show(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (value instanceof Error || typeof value !== "object" || value === null) return String(value);
+  // Whoever has words of its own is shown by them.
+  return value.toString === Object.prototype.toString ? (JSON.stringify(value) ?? String(value)) : String(value);
+}
+
+const line =
+  (level: Level) =>
+  (...values: unknown[]): void =>
+    log.line(level, values.map(show).join(" "));
+
+const webConsole = { log: line("info"), info: line("info"), warn: line("warn"), error: line("error"), debug: line("debug") };
+
+class WebTextEncoder {
+  readonly encoding = "utf-8";
+  encode(text = ""): Uint8Array {
+    return bytes(text);
+  }
+}
+
+class WebTextDecoder {
+  readonly encoding = "utf-8";
+  decode(data?: ArrayBuffer | ArrayBufferView): string {
+    return data === undefined ? "" : utf8(view(data));
+  }
+}
+
+const webCrypto = {
+  subtle: {
+    /** As on the Web, but the digest itself instead of a promise of it: a process has no `await`. */
+    digest(algorithm: string | { name: string }, data: ArrayBuffer | ArrayBufferView): ArrayBuffer {
+      const hash = hashOf(algorithm);
+      return trying(() => world.digest(hash, view(data))).slice().buffer as ArrayBuffer;
+    },
+  },
+  getRandomValues<T extends ArrayBufferView>(target: T): T {
+    view(target).set(randomBytes(target.byteLength));
+    return target;
+  },
+};
+
+declare global {
+  const console: typeof webConsole;
+  const TextEncoder: typeof WebTextEncoder;
+  const TextDecoder: typeof WebTextDecoder;
+  const crypto: typeof webCrypto;
+}
+
+Object.assign(globalThis, {
+  console: webConsole,
+  TextEncoder: WebTextEncoder,
+  TextDecoder: WebTextDecoder,
+  crypto: webCrypto,
+});

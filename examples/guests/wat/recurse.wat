@@ -1,0 +1,2 @@
+;; A process whose stack overflows.
+(module (func $run (export "run") (call $run)))

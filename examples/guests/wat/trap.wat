@@ -1,0 +1,2 @@
+;; A process that ends by a trap.
+(module (func (export "run") unreachable))

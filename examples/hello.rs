@@ -1,0 +1,68 @@
+//! Processes are spawned, sent messages, and end for a reason.
+//!
+//! ```text
+//!   guest ── Greet ──▶ greeter ── String ──▶ guest
+//! ```
+//!
+//! `cargo run -p rusm-examples --bin hello`
+
+#![expect(clippy::print_stdout, reason = "an example that prints what happens")]
+
+use std::error::Error;
+
+use rusm_runtime::{Config, Context, ExitReason, Pid, Runtime};
+
+/// What the greeter understands; any `Send` value can be a message.
+struct Greet {
+    from: Pid,
+    name: &'static str,
+}
+
+async fn greeter(ctx: Context) {
+    loop {
+        let Greet { from, name } = ctx.receive_of::<Greet>().await;
+        ctx.send(from, format!("hello, {name}")).await;
+    }
+}
+
+async fn guest(ctx: Context, greeter: Pid) {
+    ctx.send(greeter, Greet { from: ctx.pid(), name: "world" }).await;
+    let answer = ctx.receive_of::<String>().await;
+    println!("{} heard from {greeter}: {answer}", ctx.pid());
+}
+
+/// A process that returns an error ends with it as its exit reason; one that returns `()` ends normally.
+async fn customer(ctx: Context) -> Result<(), String> {
+    let coins = ctx.receive_of::<u32>().await;
+    if coins < 3 { Err(format!("{coins} coins are not enough")) } else { Ok(()) }
+}
+
+/// A panic ends its own process and nothing else.
+async fn juggler(ctx: Context) {
+    let balls = ctx.receive_of::<usize>().await;
+    println!("the last ball is number {}", [1, 2, 3][balls]);
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::start(Config::default())?;
+
+    let greeter = runtime.spawn(greeter)?;
+    let guest = runtime.spawn(move |ctx| guest(ctx, greeter))?;
+    runtime.wait(guest);
+
+    // A watch comes before what it waits for: nobody can tell why a process ended that was gone before.
+    let customer = runtime.spawn(customer)?;
+    let watch = runtime.watch(customer);
+    runtime.try_send(customer, 2_u32)?;
+    println!("the customer ended: {}", watch.wait());
+
+    let juggler = runtime.spawn(juggler)?;
+    let watch = runtime.watch(juggler);
+    runtime.try_send(juggler, 3_usize)?;
+    println!("the juggler ended: {}", watch.wait());
+
+    let watch = runtime.watch(greeter);
+    runtime.exit(greeter, ExitReason::ShutdownWith("closing time".into()));
+    println!("the greeter ended: {}", watch.wait());
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! A race that a seed finds: two clients deposit a coin each, and now and then one of the coins is lost.
+//!
+//! ```text
+//!   client 1 ── read ──▶ account ── 0 ──▶ client 1 ── write 1 ──▶ account
+//!   client 2 ── read ──▶ account ── 0 ──▶ client 2 ── write 1 ──▶ account      two deposits, one coin
+//! ```
+//!
+//! `cargo run -p rusm-examples --bin lost_update` tries one schedule after the other until one fails, and prints its seed.
+//! With `RUSM_SEED` set to that number it runs that schedule alone, as often as you like: add a `println!` and look.
+
+#![expect(clippy::print_stdout, reason = "an example that prints what it found")]
+
+use std::time::Duration;
+
+use rusm_runtime::{Context, Down, Pid, test};
+
+/// Schedules to try.
+const SEEDS: std::ops::Range<u64> = 0..1_000;
+
+enum Order {
+    Read { from: Pid },
+    Write(u64),
+    Deposit(u64),
+}
+
+async fn account(ctx: Context) {
+    let mut balance = 0;
+    loop {
+        match ctx.receive_of::<Order>().await {
+            Order::Read { from } => ctx.send(from, balance).await,
+            Order::Write(new) => balance = new,
+            Order::Deposit(amount) => balance += amount,
+        }
+    }
+}
+
+async fn balance(ctx: &Context, account: Pid) -> u64 {
+    ctx.send(account, Order::Read { from: ctx.pid() }).await;
+    ctx.receive_of::<u64>().await
+}
+
+/// Wrong: somebody else may write between the two messages.
+async fn read_and_write(ctx: Context, account: Pid) {
+    let balance = balance(&ctx, account).await;
+    ctx.send(account, Order::Write(balance + 1)).await;
+}
+
+/// Right: one message, and the account does the rest by itself.
+async fn deposit(ctx: Context, account: Pid) {
+    ctx.send(account, Order::Deposit(1)).await;
+}
+
+/// The application, and what must hold at its end.
+async fn bank<F>(ctx: Context, client: fn(Context, Pid) -> F) -> Result<(), String>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let account = ctx.spawn(account);
+    for _ in 0..2 {
+        ctx.spawn_monitor(|ctx| client(ctx, account)).map_err(|error| error.to_string())?;
+    }
+    for _ in 0..2 {
+        ctx.receive_of::<Down>().await;
+    }
+    // In virtual time a day of interest takes no longer than a microsecond.
+    ctx.sleep(Duration::from_hours(24)).await;
+    match balance(&ctx, account).await {
+        2 => Ok(()),
+        balance => Err(format!("a balance of {balance} after two deposits")),
+    }
+}
+
+fn main() {
+    match test::find(SEEDS, |ctx| bank(ctx, read_and_write)) {
+        Some(failure) => println!("read and write: {failure}"),
+        None => println!("read and write: no schedule fails"),
+    }
+
+    // What a test of your own would call: it panics with the seed of the first failure.
+    test::explore(SEEDS, |ctx| bank(ctx, deposit));
+    println!("deposit: no schedule fails");
+}

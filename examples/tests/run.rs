@@ -1,0 +1,202 @@
+//! Every example, run as a person would run it.
+
+#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+/// For anything that should happen soon on a machine that has much else to do.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+async fn soon<T>(what: &str, event: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(DEADLINE, event).await;
+    waited.unwrap_or_else(|_| panic!("waited {DEADLINE:?} for {what}"))
+}
+
+/// A running example with the lines that it prints.
+struct Example {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Example {
+    fn start(program: &str, arguments: &[&str], runtime_dir: &Path) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", runtime_dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = soon("a line", self.lines.next_line()).await.unwrap();
+        line.expect("the example goes on printing")
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        kill_process(pid, Signal::INT).unwrap();
+    }
+
+    /// The lines not read yet, and how the example ended.
+    async fn end(mut self) -> (Vec<String>, ExitStatus) {
+        let mut rest = Vec::new();
+        while let Some(line) = soon("the last line", self.lines.next_line()).await.unwrap() {
+            rest.push(line);
+        }
+        (rest, soon("the end", self.child.wait()).await.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn hello_says_who_heard_what_and_why_each_process_ended() {
+    let home = tempfile::tempdir().unwrap();
+
+    let (lines, status) = Example::start(env!("CARGO_BIN_EXE_hello"), &[], home.path()).end().await;
+
+    assert!(status.success(), "{lines:?}");
+    assert!(lines[0].ends_with("hello, world"), "{lines:?}");
+    assert_eq!(lines[1], "the customer ended: 2 coins are not enough");
+    assert!(lines[2].starts_with("the juggler ended: panic at "), "{lines:?}");
+    assert!(lines[2].contains("hello.rs") && lines[2].contains("index out of bounds"), "{lines:?}");
+    assert_eq!(lines[3], "the greeter ended: shutdown: closing time");
+}
+
+#[tokio::test]
+async fn ping_pong_counts_its_round_trips() {
+    let home = tempfile::tempdir().unwrap();
+
+    let (lines, status) = Example::start(env!("CARGO_BIN_EXE_ping_pong"), &["2000"], home.path()).end().await;
+
+    assert!(status.success(), "{lines:?}");
+    assert!(lines[0].starts_with("2000 round trips in ") && lines[0].ends_with(" M round trips/s"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn lost_update_prints_the_seed_of_its_race_and_replays_it() {
+    let (home, program) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_lost_update"));
+
+    let (lines, status) = Example::start(program, &[], home.path()).end().await;
+    let seed = lines[0].split_whitespace().find(|word| word.starts_with("RUSM_SEED=")).expect("the seed is printed");
+    let (again, _) = Example::start("env", &[seed, program], home.path()).end().await;
+
+    assert!(status.success(), "{lines:?}");
+    assert!(lines[0].contains("a balance of 1 after two deposits"), "{lines:?}");
+    assert_eq!(lines[1], "deposit: no schedule fails");
+    assert_eq!(again, lines);
+}
+
+async fn echo_of(stream: &mut TcpStream, text: &str) -> String {
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = vec![0; text.len()];
+    soon("an echo", stream.read_exact(&mut answer)).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn tcp_echo_answers_each_of_its_connections() {
+    let home = tempfile::tempdir().unwrap();
+    let mut echo = Example::start(env!("CARGO_BIN_EXE_tcp_echo"), &["0"], home.path());
+    let line = echo.line().await;
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next()).expect("an address first");
+
+    let mut first = soon("a connection", TcpStream::connect(address)).await.unwrap();
+    let mut second = soon("a connection", TcpStream::connect(address)).await.unwrap();
+    assert_eq!(echo_of(&mut second, "two").await, "two");
+    assert_eq!(echo_of(&mut first, "one").await, "one");
+    assert_eq!(echo_of(&mut second, "three").await, "three");
+    echo.interrupt();
+    let (lines, status) = echo.end().await;
+
+    assert!(status.success(), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("served 2 connections"), "{lines:?}");
+}
+
+/// The first message of a type that fits; others in between are skipped.
+async fn hear(socket: &mut WebSocketStream<UnixStream>, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    soon(wanted, async {
+        loop {
+            let message = socket.next().await.expect("the node keeps the connection").unwrap();
+            let Message::Text(text) = message else { continue };
+            let value: Value = serde_json::from_str(&text).unwrap();
+            if value["type"] == wanted && fits(&value) {
+                return value;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_application_with_a_console_tells_any_client_about_its_processes() {
+    let home = tempfile::tempdir().unwrap();
+    let mut shop = Example::start(env!("CARGO_BIN_EXE_observe_your_own_app"), &[], home.path());
+    let line = shop.line().await;
+    let path = line.strip_prefix("watch it with: rusm-top ").expect("how to attach first").to_owned();
+
+    let stream = soon("a connection", UnixStream::connect(&path)).await.unwrap();
+    let (mut socket, _) =
+        soon("a handshake", tokio_tungstenite::client_async("ws://localhost/", stream)).await.unwrap();
+    let hello = hear(&mut socket, "hello", |_| true).await;
+    let everybody = |tick: &Value| tick["frame"]["observer"]["process_count"] == 42;
+    hear(&mut socket, "tick", everybody).await;
+    let view = r#"{"type":"view","id":7,"columns":["name","parent"],"filter":"name=kitchen","window":{"len":10}}"#;
+    socket.send(Message::text(view)).await.unwrap();
+    let rows = hear(&mut socket, "rows", |rows| rows["matched"] == 1).await;
+    shop.interrupt();
+    let (lines, status) = shop.end().await;
+
+    assert_eq!(hello["node"]["name"], "shop");
+    assert_eq!(hello["role"], "control");
+    assert_eq!((&rows["id"], &rows["rows"][0][0]), (&Value::from(7), &Value::from("kitchen")), "{rows}");
+    assert!(status.success(), "{lines:?}");
+    assert!(!Path::new(&path).exists(), "the socket goes with its node");
+}
+
+#[tokio::test]
+async fn durable_orders_brings_back_what_was_not_served_when_it_was_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("orders.redb").display().to_string();
+    let orders = || Example::start(env!("CARGO_BIN_EXE_durable_orders"), &[&file], home.path());
+    let mut first = orders();
+    let mut said = Vec::new();
+    while !said.last().is_some_and(|line: &String| line.starts_with("the milk boils over")) {
+        said.push(first.line().await);
+    }
+    first.child.kill().await.unwrap();
+
+    let (lines, status) = orders().end().await;
+
+    assert_eq!(
+        said[1..],
+        [
+            "ordered tea",
+            "ordered milk",
+            "ordered sugar",
+            "tea, attempt 1",
+            "tea is served",
+            "milk, attempt 1",
+            said.last().unwrap()
+        ]
+    );
+    assert!(status.success(), "{lines:?}");
+    assert!(lines[0].starts_with("2 orders are left in "), "{lines:?}");
+    let again = ["milk, attempt 2", "milk is served", "sugar, attempt 1", "sugar is served"];
+    assert_eq!(lines[1..5], again, "{lines:?}");
+    assert_eq!(lines[5..], ["the cook goes home: 3 ordered, 3 served"], "{lines:?}");
+}
