@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::{Arc, Once};
+use std::task::Waker;
 
 use crate::exit::{ExitReason, PanicInfo};
 use crate::scheduler;
@@ -64,10 +65,27 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
 pub(crate) fn contain(code: impl FnOnce()) {
     let place = PLACE.take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        let reason = reason(payload);
-        tracing::debug!(%reason, "a panic outside of the body of a process");
+        tell(payload);
     }
     PLACE.set(place);
+}
+
+/// Wakes somebody whose waker may be of an executor that is not ours: a panic of it is not the caller's, and those that are to
+/// be woken after it are.
+#[inline]
+pub(crate) fn wake(waker: Waker) {
+    if std::thread::panicking() {
+        contain(|| waker.wake());
+    } else if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        tell(payload);
+    }
+}
+
+/// A panic that is nobody's exit reason.
+#[cold]
+fn tell(payload: Box<dyn Any + Send>) {
+    let reason = reason(payload);
+    tracing::debug!(%reason, "a panic outside of the body of a process");
 }
 
 /// Drops the payload of a panic, unless its drop could panic again.

@@ -41,6 +41,11 @@ mod sync {
         }
     }
 }
+mod panics {
+    pub(crate) fn wake(waker: std::task::Waker) {
+        waker.wake();
+    }
+}
 #[path = "../src/ring/cursors.rs"]
 mod cursors;
 #[path = "../src/ring/read_cursor.rs"]

@@ -117,6 +117,11 @@ mod sync {
         }
     }
 }
+mod panics {
+    pub(crate) fn wake(waker: std::task::Waker) {
+        waker.wake();
+    }
+}
 #[path = "../src/topic/cursor.rs"]
 mod cursor;
 #[path = "../src/topic/log.rs"]

@@ -1,6 +1,8 @@
 //! A writer that waits hears of the room that it needs, whatever else readers do or leave.
 
-use std::sync::mpsc::{self, Receiver};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rusm_runtime::ring::{Builder, Flush, Policy, Writer};
@@ -96,4 +98,37 @@ fn a_look_that_is_never_given_back_leaves_the_reader_where_it_was() {
     assert_eq!((reader.try_next(), reader.try_next()), (Ok(1), Ok(2)));
     assert_eq!(reader.try_peek().map(|peek| peek.len()), Ok(1));
     assert_eq!(reader.stats().missed, 0);
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of somebody else's executor");
+    }
+}
+
+struct Tells(Sender<()>);
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).expect("the test waits");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_is_not_the_writers_and_the_next_reader_is_woken() {
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let (mut panics, mut reads) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
+    let (tell, told) = mpsc::channel();
+    let wakers = [Waker::from(Arc::new(Panics)), Waker::from(Arc::new(Tells(tell)))];
+    for (reader, waker) in [&mut panics, &mut reads].into_iter().zip(&wakers) {
+        assert_eq!(reader.poll_read(&mut Context::from_waker(waker), &mut [0]), Poll::Pending);
+    }
+
+    assert_eq!(writer.try_write(&[7]), 1);
+    writer.flush();
+
+    assert_eq!(told.try_recv(), Ok(()));
+    assert_eq!((reads.try_next(), panics.try_next()), (Ok(7), Ok(7)));
 }

@@ -187,3 +187,28 @@ fn a_publisher_that_waits_for_room_hears_of_the_end_of_the_runtime() {
 
     assert!(flushes.join().expect("no panic"));
 }
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of somebody else's executor");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_is_not_the_publishers_and_the_next_subscriber_is_woken() {
+    let (_runtime, topic) = small_topic();
+    let (mut panics, mut reads) = (topic.subscribe(Overflow::Block), topic.subscribe(Overflow::Block));
+    let mut bad = Box::pin(panics.next());
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(bad.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let woken = Arc::new(Woken::default());
+    let mut good = Box::pin(reads.next());
+    assert!(woken.waits(&mut good));
+
+    assert_eq!(topic.try_publish(Message::new("x")), Ok(()));
+
+    assert_eq!(woken.times(), 1);
+    assert!(!woken.waits(&mut good) && !woken.waits(&mut bad));
+}

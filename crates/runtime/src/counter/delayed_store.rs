@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use super::cadence::nanos;
 use super::store::{Account, Change, CounterStore, MemoryStore, Slot, StoreError};
 use crate::cell::WAIT_SLEEP;
+use crate::panics;
 use crate::scheduler::{self, Local};
 use crate::ticker::clock;
 
@@ -188,7 +189,7 @@ impl Line {
                 self.calls.fetch_add(1, Ordering::Relaxed);
                 self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
                 self.waited_max_ns.fetch_max(waited_ns, Ordering::Relaxed);
-                entry.waker.wake();
+                panics::wake(entry.waker);
             }
         }
     }

@@ -25,6 +25,7 @@ use crossbeam_utils::CachePadded;
 
 use super::read_cursor::ReaderCursor;
 use super::seats::{READING, Seats, position};
+use crate::panics;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Dekker, Mutex, store_load};
 
@@ -180,7 +181,7 @@ impl Cursors {
         for seat in 0..self.seats.used() {
             if let Some(waker) = self.seats.take_waker(seat) {
                 self.readers_asleep.fetch_sub(1, Ordering::Relaxed);
-                waker.wake();
+                panics::wake(waker);
             }
         }
     }
@@ -210,7 +211,7 @@ impl Cursors {
         if free {
             let waker = self.writer_wait.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(waker) = waker {
-                waker.wake();
+                panics::wake(waker);
             }
         }
     }

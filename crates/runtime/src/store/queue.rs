@@ -14,6 +14,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::work::Request;
+use crate::panics;
 
 /// What became of a request.
 pub(super) enum Pushed {
@@ -100,7 +101,7 @@ impl Queue {
                 let next = state.blocked.pop_front();
                 drop(state);
                 if let Some((_, waker)) = next {
-                    waker.wake();
+                    panics::wake(waker);
                 }
             }
             None => {}
@@ -159,7 +160,7 @@ impl Queue {
         drop(state);
         self.arrived.notify_one();
         for (_, waker) in blocked {
-            waker.wake();
+            panics::wake(waker);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::cursor::Cursor;
 use super::log::{Listener, Sleeper};
 use super::message::Message;
 use super::shared::Shared;
+use crate::panics;
 use crate::pid::Pid;
 use crate::ring::park;
 use crate::ring::turn;
@@ -149,7 +150,7 @@ impl Sleeper for Seat {
     fn wake(&self) {
         let waker = self.waker.lock().take();
         if let Some(waker) = waker {
-            waker.wake();
+            panics::wake(waker);
         }
     }
 }

@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 use super::log::{Listener, Refused, Rules, Sleeper, Unread};
 use super::message::Message;
 use super::segment::Segment;
+use crate::panics;
 
 /// Most places in a segment; the first ones of a log have fewer.
 const PLACES_MAX: usize = 256;
@@ -63,7 +64,7 @@ impl After {
     pub(super) fn run(self) {
         drop(self.freed);
         for publisher in self.publishers {
-            publisher.wake();
+            panics::wake(publisher);
         }
     }
 }

@@ -18,6 +18,7 @@ use super::message::Message;
 use super::retry::Retry;
 use super::shared::Shared;
 use super::{Consumer, UnknownTopic};
+use crate::panics;
 use crate::ring::park;
 
 /// Longest time between a delivery and its acknowledgement, also by extending it.
@@ -235,7 +236,7 @@ impl Inner {
         let topics = if desk.to_wake.is_empty() { Vec::new() } else { std::mem::take(&mut desk.to_wake) };
         drop(desk);
         if let Some(waker) = waker {
-            waker.wake();
+            panics::wake(waker);
         }
         for topic in topics {
             topic.wake();
@@ -277,7 +278,7 @@ impl Inner {
     fn wake_all(&self) {
         let wakers: Vec<Waker> = self.desk.lock().seats.iter_mut().filter_map(|seat| seat.waker.take()).collect();
         for waker in wakers {
-            waker.wake();
+            panics::wake(waker);
         }
     }
 }
@@ -301,7 +302,7 @@ impl Sleeper for Bell {
             }
             let waker = inner.next_to_wake(&mut inner.desk.lock());
             if let Some(waker) = waker {
-                waker.wake();
+                panics::wake(waker);
             }
         }
     }

@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
+use crate::panics;
 use crate::topic::journal::{Fate, Journal, NotKept, Noted, Reply, Resumed};
 use crate::topic::message::Message;
 
@@ -77,7 +78,7 @@ impl Post {
         inbox.kept = noted;
         let waiting = std::mem::take(&mut inbox.waiting);
         drop(inbox);
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(panics::wake);
     }
 
     /// Says that a commit failed; what was noted is tried again.
@@ -87,7 +88,7 @@ impl Post {
         inbox.failure = Arc::clone(why);
         let waiting = std::mem::take(&mut inbox.waiting);
         drop(inbox);
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(panics::wake);
     }
 
     /// Says that there is no keeper any more.
@@ -100,7 +101,7 @@ impl Post {
         let rest = (inbox.keeper.take(), std::mem::take(&mut inbox.changes), std::mem::take(&mut inbox.found));
         drop(inbox);
         drop(rest);
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(panics::wake);
         for Submission { messages, reply } in submissions {
             reply(messages, Err(NotKept::Closed));
         }
@@ -109,7 +110,7 @@ impl Post {
 
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        waker.wake();
+        panics::wake(waker);
     }
 }
 
