@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""The figures of the README beside their peers: everything in turn, medians, a table.
+
+    peers/figures.py [GROUP...] [--rounds 6] [--seconds 1] [--build DIR] [--no-build]
+
+Groups: core, supervision, calls, topics, counters, guests; all of them without a name. A row runs ours, then each of its
+peers, and again, so that a disturbance meets everybody alike. A cell is the median of its runs and their range in operations
+a second, then the median CPU time of one. A peer whose tools are missing (cargo, erlc, go, java, lunatic) is left out, and
+that is said.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+# What a peer needs besides the command that starts it.
+TOOLS = {"Lunatic": "lunatic"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--build", type=Path, default=ROOT / "target" / "peers")
+    parser.add_argument("--no-build", action="store_true", help="take what was built before")
+    arguments = parser.parse_args()
+    tables = groups(arguments.build, arguments.seconds)
+    unknown = [name for name in arguments.groups if name not in tables]
+    if unknown:
+        parser.error(f"there is no group {unknown[0]!r}; there are {', '.join(tables)}")
+    if not arguments.no_build:
+        build(arguments.build)
+    for name in arguments.groups or tables:
+        print(f"\n## {name}, {arguments.rounds} rounds of {arguments.seconds:g} s\n", flush=True)
+        print("| what | rusm | CPU each | peers | ratio |\n|---|---|---|---|---|", flush=True)
+        for row in tables[name]:
+            measure(*row, rounds=arguments.rounds)
+
+
+def build(directory):
+    """Builds ours and what can be built of the others."""
+    directory.mkdir(parents=True, exist_ok=True)
+    run(["cargo", "build", "--release", "--locked"], cwd=ROOT)
+    example = ["cargo", "build", "--release", "--locked", "-p", "rusm-runtime", "--example", "restart"]
+    run([*example, "--target-dir", str(directory / "runtime")], cwd=ROOT)
+    for crate in ["tokio", "call", "governor"]:
+        run(["cargo", "build", "--release", "--target-dir", str(directory / "rust")], cwd=HERE / crate)
+    if shutil.which("erlc"):
+        run(["erlc", "-o", str(directory), str(HERE / "beam.erl"), str(HERE / "call.erl")])
+    if shutil.which("go"):
+        run(["go", "build", "-o", str(directory / "peers-go"), "."], cwd=HERE / "go")
+        run(["go", "build", "-o", str(directory / "peers-topics"), "."], cwd=HERE / "topics")
+
+
+def run(command, cwd=None):
+    subprocess.run(command, cwd=cwd, check=True)
+
+
+def groups(built, seconds):
+    """Rows of each group: their text, what we run, and what beside it."""
+    window = f"{seconds:g}"
+
+    def ours(scenario, *parameters, each=1, rate=None):
+        command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds:g}s", "--profile", "max", "--json"]
+        for parameter in parameters:
+            command += ["--param", parameter]
+        if rate:
+            command += ["--open-loop", str(rate)]
+        return "rusm", command, lambda text: from_report(text, each)
+
+    def restarts(line, schedulers=2):
+        # Whole names of lines: "restart, 1 supervisor, exit" is in no other.
+        command = [str(built / "runtime/release/examples/restart"), str(schedulers), line, "1"]
+        return "rusm", command, lambda text: from_line(text, r"(\d+) /s +([\d.]+) ns CPU")
+
+    def figures(name, *command):
+        return name, list(command), lambda text: from_line(text, r"ops_per_s=([\d.]+)\s+cpu_ns_per_op=([\d.]+)")
+
+    def tokio(scenario, workers=2):
+        return figures(f"tokio, {workers} workers" if workers else "tokio, 1 thread", str(built / "rust/release/peers-tokio"), scenario, window, str(workers))
+
+    def go(scenario):
+        return figures("Go", str(built / "peers-go"), scenario, window)
+
+    def beam(scenario, module="beam", name="BEAM"):
+        words = [module, "main", scenario] if scenario else [module, "main"]
+        return figures(name, "erl", "-noshell", "+P", "2000000", "-pa", str(built), "-s", *words, window)
+
+    def call(peer):
+        return figures(peer, str(built / "rust/release/peers-call"), peer, window)
+
+    def nats(subscribers):
+        pattern = rf"nats 1 to {subscribers}: (\d+) published/s, (\d+) delivered/s"
+        column = 2 if subscribers else 1
+        return "NATS", [str(built / "peers-topics"), window], lambda text: (float(re.search(pattern, text)[column]), None)
+
+    def long_adder():
+        command = ["java", str(HERE / "LongAdder.java"), "2", window]
+        return "LongAdder, 2 threads", command, lambda text: (float(re.search(r"LongAdder, .*: ([\d.]+) M/s", text)[1]) * 1e6, None)
+
+    def lunatic(scenario):
+        return figures("Lunatic", str(HERE / "lunatic/run.sh"), scenario)
+
+    return {
+        "core": [
+            ("a process spawned, run, ended and reaped", ours("spawn-storm", "spawners=2"), [tokio("spawn-storm"), go("spawn-storm"), beam("spawn-storm")]),
+            ("ping-pong round trips, 1 pair", ours("ping-pong", "pairs=1", each=2), [tokio("ping-pong", 0), beam("ping-pong"), go("ping-pong")]),
+            ("ping-pong round trips, 64 pairs", ours("ping-pong", "pairs=64", each=2), [tokio("ping-pong-64"), beam("ping-pong-64"), go("ping-pong-64")]),
+            ("ping-pong round trips, 1 pair on two schedulers", ours("ping-pong", "pairs=1", "placement=other", each=2), []),
+            ("fan-in of 64 producers, messages received", ours("fan-in"), [tokio("fan-in"), go("fan-in"), beam("fan-in")]),
+        ],
+        "supervision": [
+            ("a restart, 1 supervisor, cause exit", restarts("restart, 1 supervisor, exit"), [beam("supervisor", name="BEAM, supervisor"), beam("respawn", name="BEAM, bare"), go("respawn")]),
+            ("a restart, 16 supervisors, cause exit", restarts("restart, 16 supervisors, exit"), [beam("supervisor-16", name="BEAM, supervisor"), beam("respawn-16", name="BEAM, bare"), go("respawn-16")]),
+            ("a restart, 1 supervisor, cause panic", restarts("restart, 1 supervisor, panic"), [tokio("respawn")]),
+            ("a monitored process ended, its down received", restarts("down of a monitored child"), [tokio("down"), beam("down"), go("down")]),
+            ("the same restarts by `fault-recovery`, 1 supervisor", ours("fault-recovery", "supervisors=1"), []),
+            ("16 supervisors", ours("fault-recovery", "supervisors=16"), []),
+            ("1 supervisor, cause panic", ours("fault-recovery", "supervisors=1", "cause=panic"), []),
+        ],
+        "calls": [
+            ("a call and its reply, 1 pair", restarts("call, 1 pair", 1), [call("ractor"), call("actix"), call("kameo"), call("tokio"), beam("", module="call")]),
+        ],
+        "topics": [
+            ("`pubsub-fanout`, 1,000 subscribers, deliveries", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast")]),
+            ("`topic-fanout`, 50 subscribers", ours("topic-fanout"), [nats(50)]),
+            ("`topic-fanout`, 500", ours("topic-fanout", "subscribers=500"), []),
+            ("`topic-fanout`, 10,000", ours("topic-fanout", "subscribers=10000"), []),
+            ("`topic-throughput`, 1 KB, each acknowledged", ours("topic-throughput"), [nats(1)]),
+            ("`topic-throughput`, batches of 10", ours("topic-throughput", "batch=10"), []),
+            ("`topic-throughput`, batches of 100", ours("topic-throughput", "batch=100"), []),
+            ("`topic-herd`, processes", ours("topic-herd"), []),
+            ("`topic-firehose`, 1 KB", ours("topic-firehose"), [nats(0)]),
+            ("`topic-mix`", ours("topic-mix"), []),
+        ],
+        "counters": [
+            ("`counter-vsa`", ours("counter-vsa"), [long_adder()]),
+            ("`counter-atomic`", ours("counter-atomic"), []),
+            ("`counter-batch`", ours("counter-batch"), []),
+            ("`counter-crdt`", ours("counter-crdt"), []),
+            ("`counter-token`", ours("counter-token"), []),
+            ("`counter-leaky`", ours("counter-leaky"), []),
+        ],
+        "guests": [
+            ("`module-storm` without memory", ours("module-storm"), [lunatic("spawn")]),
+            ("`module-storm` with a page", ours("module-storm", "pages=1"), []),
+            ("`component-storm` without memory", ours("component-storm"), []),
+            ("`component-storm` with a page", ours("component-storm", "pages=1"), []),
+            ("`ping-pong` round trips of modules", ours("ping-pong", "body=module", "pairs=1", each=2), [lunatic("pingpong")]),
+            ("`ping-pong` round trips, native, the same bytes", ours("ping-pong", "payload=16", "pairs=1", each=2), []),
+            ("`crypto-ops`", ours("crypto-ops"), []),
+        ],
+    }
+
+
+def from_report(text, each):
+    """Operations a second and CPU nanoseconds of one, in one report of ours; one of the row's may be several of the report's."""
+    report = json.loads(text)["runs"][0]
+    cpu = report["cpu_ns_per_op"]
+    return report["ops_per_sec"]["median"] / each, cpu * each if cpu is not None else None
+
+
+def from_line(text, pattern):
+    found = re.search(pattern, text)
+    return float(found[1]), float(found[2])
+
+
+def measure(what, ours, peers, rounds):
+    """Runs everything of a row in turn and prints the row."""
+    runs = {}
+    for _ in range(rounds):
+        for name, command, parse in [ours, *peers]:
+            if not shutil.which(TOOLS.get(name, command[0])):
+                continue
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                runs.setdefault(name, []).append(parse(done.stdout))
+            except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+                last = (done.stderr.strip().splitlines() or ["nothing was printed"])[-1]
+                print(f"{' '.join(command)}: exit {done.returncode}: {last}", file=sys.stderr)
+    if ours[0] not in runs:
+        print(f"| {what} | did not run | | | |", flush=True)
+        return
+    own = runs.pop(ours[0])
+    cells = [f"{name}: {cell(values)}{cpu(values, ', ')}" for name, values in runs.items()]
+    missing = [name for name, command, _ in peers if name not in runs]
+    cells += [f"{name}: not here" for name in missing]
+    ratios = [f"{median(own) / median(values):.3g}" for values in runs.values()]
+    print(f"| {what} | {cell(own)} | {cpu(own)} | {' · '.join(cells)} | {' · '.join(ratios)} |", flush=True)
+
+
+def median(values):
+    return statistics.median(rate for rate, _ in values)
+
+
+def cell(values):
+    rates = [rate for rate, _ in values]
+    return f"{scaled(median(values))} ({scaled(min(rates))}–{scaled(max(rates))})"
+
+
+def scaled(rate):
+    for unit, name in [(1e9, " G"), (1e6, " M"), (1e3, " k")]:
+        if rate >= unit:
+            return f"{rate / unit:.3g}{name}"
+    return f"{rate:.3g}"
+
+
+def cpu(values, before=""):
+    times = [time for _, time in values if time is not None]
+    return f"{before}{statistics.median(times):.4g} ns" if times else ""
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as failed:
+        sys.exit(f"{' '.join(map(str, failed.cmd))}: exit {failed.returncode}")
+    except KeyboardInterrupt:
+        sys.exit(130)

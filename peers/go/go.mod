@@ -1,0 +1,3 @@
+module rusm/peers/actors
+
+go 1.24
