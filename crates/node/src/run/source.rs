@@ -66,12 +66,26 @@ fn place_first(message: &str) -> String {
     }
 }
 
+/// How to have what a module imports, by the engine's words for the import.
+fn remedy(why: &str) -> Option<&'static str> {
+    if why.contains("rusm:store/kv") || why.contains("`rusm::kv_") {
+        Some("a store: set store.path or RUSM_STORE")
+    } else if why.contains("rusm:runtime/topics") || why.contains("`rusm::topic_") {
+        Some("topics: name them in [topics] of rusm.toml")
+    } else {
+        None
+    }
+}
+
 /// Names the file where the engine names the module.
 pub(crate) fn refused(path: &Path, error: ModuleError) -> SourceError {
     let why = match error {
         ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },
         ModuleError::Invalid { why, .. } => format!("it is no valid WebAssembly: {why}"),
-        ModuleError::Imports { why, .. } => format!("it asks for what this node does not have: {why}"),
+        ModuleError::Imports { why, .. } => match remedy(&why) {
+            Some(remedy) => format!("it asks for what this node does not have ({remedy}): {why}"),
+            None => format!("it asks for what this node does not have: {why}"),
+        },
         ModuleError::NoEntry { why, .. } => format!("it {why}"),
     };
     SourceError::Unfit { path: path.to_owned(), why: why.replace('\n', " ") }

@@ -46,6 +46,10 @@ fn bad_input_gets_one_line_and_the_usage_code() {
     let dir = folder(&[
         ("parked.wat", PARKED),
         ("imports.wat", r#"(module (import "env" "foo" (func)) (memory (export "memory") 1) (func (export "run")))"#),
+        (
+            "stores.wat",
+            r#"(module (import "rusm" "kv_get" (func)) (memory (export "memory") 1) (func (export "run")))"#,
+        ),
         ("no_entry.wat", r#"(module (func (export "go")))"#),
         ("bad.wat", "(module\n  (fnc))"),
         ("words.wasm", "these are just words"),
@@ -60,7 +64,7 @@ fn bad_input_gets_one_line_and_the_usage_code() {
         ("syntax.toml", "[[process]]\nmodule = 'x"),
         ("empty.toml", ""),
     ]);
-    let cases: [(&[&str], &str); 26] = [
+    let cases: [(&[&str], &str); 27] = [
         (&[], "nothing to run: there is no rusm.toml here, and no FILE was named"),
         (&["gone.wasm"], "cannot read gone.wasm: No such file"),
         (&["."], "cannot run .: it is a directory"),
@@ -70,6 +74,7 @@ fn bad_input_gets_one_line_and_the_usage_code() {
         (&["short.wasm"], "cannot run short.wasm: it is no valid WebAssembly: failed to parse"),
         (&["bad.wat"], "cannot run bad.wat: expected valid module field, at 2:4"),
         (&["imports.wat"], "asks for what this node does not have: unknown import: `env::foo`"),
+        (&["stores.wat"], "does not have (a store: set store.path or RUSM_STORE): unknown import: `rusm::kv_get`"),
         (&["no_entry.wat"], "cannot run no_entry.wat: it exports neither a function `run` nor the `_start`"),
         (&["--count", "0", "parked.wat"], "process.count of \"0\" in --count is no number between 1 and 1000000"),
         (&["--count", "1001", "parked.wat"], "are 1001 and engine.capacity is 1000"),

@@ -120,7 +120,11 @@ fn what_a_guest_may_not_have_is_refused_in_words() {
         (&["--profile", "reader", "writes.wat"], 1, "denied: topic \"delivered\""),
         (&["writes.wat"], 1, "denied: topics"),
         (&["other.toml"], 1, "there is no topic \"delivered\""),
-        (&["none.toml"], 2, "asks for what this node does not have: unknown import: `rusm::topic_publish`"),
+        (
+            &["none.toml"],
+            2,
+            "does not have (topics: name them in [topics] of rusm.toml): unknown import: `rusm::topic_",
+        ),
     ];
     for (args, code, words) in cases {
         let (ended, log) = run(dir.path(), args);
