@@ -28,7 +28,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", metavar="GROUP")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--build", type=Path, default=ROOT / "target" / "peers")
     parser.add_argument("--no-build", action="store_true", help="take what was built before")
     arguments = parser.parse_args()
@@ -39,7 +39,7 @@ def main():
     if not arguments.no_build:
         build(arguments.build)
     for name in arguments.groups or tables:
-        print(f"\n## {name}, {arguments.rounds} rounds of {arguments.seconds:g} s\n", flush=True)
+        print(f"\n## {name}, {arguments.rounds} rounds of {arguments.seconds} s\n", flush=True)
         print("| what | rusm | CPU each | peers | ratio |\n|---|---|---|---|---|", flush=True)
         for row in tables[name]:
             measure(*row, rounds=arguments.rounds)
@@ -66,10 +66,10 @@ def run(command, cwd=None):
 
 def groups(built, seconds):
     """Rows of each group: their text, what we run, and what beside it."""
-    window = f"{seconds:g}"
+    window = str(seconds)
 
     def ours(scenario, *parameters, each=1, rate=None):
-        command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds:g}s", "--profile", "max", "--json"]
+        command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds}s", "--profile", "max", "--json"]
         for parameter in parameters:
             command += ["--param", parameter]
         if rate:
@@ -150,10 +150,10 @@ def groups(built, seconds):
             ("`counter-leaky`", ours("counter-leaky"), []),
         ],
         "guests": [
-            ("`module-storm` without memory", ours("module-storm"), [lunatic("spawn")]),
-            ("`module-storm` with a page", ours("module-storm", "pages=1"), []),
-            ("`component-storm` without memory", ours("component-storm"), []),
-            ("`component-storm` with a page", ours("component-storm", "pages=1"), []),
+            ("`module-storm` without memory", ours("module-storm", "memory=0"), [lunatic("spawn")]),
+            ("`module-storm` with a page", ours("module-storm", "memory=1"), []),
+            ("`component-storm` without memory", ours("component-storm", "memory=0"), []),
+            ("`component-storm` with a page", ours("component-storm", "memory=1"), []),
             ("`ping-pong` round trips of modules", ours("ping-pong", "body=module", "pairs=1", each=2), [lunatic("pingpong")]),
             ("`ping-pong` round trips, native, the same bytes", ours("ping-pong", "payload=16", "pairs=1", each=2), []),
             ("`crypto-ops`", ours("crypto-ops"), []),
@@ -182,10 +182,12 @@ def measure(what, ours, peers, rounds):
                 continue
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
-                runs.setdefault(name, []).append(parse(done.stdout))
+                figures = parse(done.stdout)
             except (AttributeError, TypeError, ValueError, KeyError, IndexError):
                 last = (done.stderr.strip().splitlines() or ["nothing was printed"])[-1]
                 print(f"{' '.join(command)}: exit {done.returncode}: {last}", file=sys.stderr)
+                continue
+            runs.setdefault(name, []).append(figures)
     if ours[0] not in runs:
         print(f"| {what} | did not run | | | |", flush=True)
         return
@@ -202,15 +204,10 @@ def median(values):
 
 
 def cell(values):
-    rates = [rate for rate, _ in values]
-    return f"{scaled(median(values))} ({scaled(min(rates))}–{scaled(max(rates))})"
-
-
-def scaled(rate):
-    for unit, name in [(1e9, " G"), (1e6, " M"), (1e3, " k")]:
-        if rate >= unit:
-            return f"{rate / unit:.3g}{name}"
-    return f"{rate:.3g}"
+    middle = median(values)
+    unit, name = next(((unit, name) for unit, name in [(1e9, " G"), (1e6, " M"), (1e3, " k")] if middle >= unit), (1, ""))
+    low, high = (pick(rate for rate, _ in values) / unit for pick in (min, max))
+    return f"{middle / unit:.3g}{name} ({low:.3g}–{high:.3g})"
 
 
 def cpu(values, before=""):
