@@ -69,7 +69,7 @@ def groups(built, seconds):
     window = str(seconds)
 
     def ours(scenario, *parameters, each=1, rate=None):
-        command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds}s", "--profile", "max", "--json"]
+        command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds}s", "--profile", "max", "--runs", "1", "--json"]
         for parameter in parameters:
             command += ["--param", parameter]
         if rate:
