@@ -3,9 +3,9 @@
 
     peers/figures.py [GROUP...] [--rounds 6] [--seconds 1] [--build DIR] [--no-build]
 
-Groups: core, supervision, calls, topics, counters, guests; all of them without a name. A row runs ours, then each of its
+Groups: core, supervision, calls, guests; all of them without a name. A row runs ours, then each of its
 peers, and again, so that a disturbance meets everybody alike. A cell is the median of its runs and their range in operations
-a second, then the median CPU time of one. A peer whose tools are missing (cargo, erlc, go, java, lunatic) is left out, and
+a second, then the median CPU time of one. A peer whose tools are missing (erlc, go, lunatic) is left out, and
 that is said.
 """
 
@@ -32,12 +32,13 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "target" / "peers")
     parser.add_argument("--no-build", action="store_true", help="take what was built before")
     arguments = parser.parse_args()
-    tables = groups(arguments.build, arguments.seconds)
+    built = arguments.build.resolve()
+    tables = groups(built, arguments.seconds)
     unknown = [name for name in arguments.groups if name not in tables]
     if unknown:
         parser.error(f"there is no group {unknown[0]!r}; there are {', '.join(tables)}")
     if not arguments.no_build:
-        build(arguments.build)
+        build(built)
     for name in arguments.groups or tables:
         print(f"\n## {name}, {arguments.rounds} rounds of {arguments.seconds} s\n", flush=True)
         print("| what | rusm | CPU each | peers | ratio |\n|---|---|---|---|---|", flush=True)
@@ -51,13 +52,12 @@ def build(directory):
     run(["cargo", "build", "--release", "--locked"], cwd=ROOT)
     example = ["cargo", "build", "--release", "--locked", "-p", "rusm-runtime", "--example", "restart"]
     run([*example, "--target-dir", str(directory / "runtime")], cwd=ROOT)
-    for crate in ["tokio", "call", "governor"]:
+    for crate in ["tokio", "call"]:
         run(["cargo", "build", "--release", "--target-dir", str(directory / "rust")], cwd=HERE / crate)
     if shutil.which("erlc"):
         run(["erlc", "-o", str(directory), str(HERE / "beam.erl"), str(HERE / "call.erl")])
     if shutil.which("go"):
         run(["go", "build", "-o", str(directory / "peers-go"), "."], cwd=HERE / "go")
-        run(["go", "build", "-o", str(directory / "peers-topics"), "."], cwd=HERE / "topics")
 
 
 def run(command, cwd=None):
@@ -68,12 +68,10 @@ def groups(built, seconds):
     """Rows of each group: their text, what we run, and what beside it."""
     window = str(seconds)
 
-    def ours(scenario, *parameters, each=1, rate=None):
+    def ours(scenario, *parameters, each=1):
         command = [str(ROOT / "target/release/rusm"), "bench", "run", scenario, "--for", f"{seconds}s", "--profile", "max", "--runs", "1", "--json"]
         for parameter in parameters:
             command += ["--param", parameter]
-        if rate:
-            command += ["--open-loop", str(rate)]
         return "rusm", command, lambda text: from_report(text, each)
 
     def restarts(line, schedulers=2):
@@ -97,15 +95,6 @@ def groups(built, seconds):
     def call(peer):
         return figures(peer, str(built / "rust/release/peers-call"), peer, window)
 
-    def nats(subscribers):
-        pattern = rf"nats 1 to {subscribers}: (\d+) published/s, (\d+) delivered/s"
-        column = 2 if subscribers else 1
-        return "NATS", [str(built / "peers-topics"), window], lambda text: (float(re.search(pattern, text)[column]), None)
-
-    def long_adder():
-        command = ["java", str(HERE / "LongAdder.java"), "2", window]
-        return "LongAdder, 2 threads", command, lambda text: (float(re.search(r"LongAdder, .*: ([\d.]+) M/s", text)[1]) * 1e6, None)
-
     def lunatic(scenario):
         return figures("Lunatic", str(HERE / "lunatic/run.sh"), scenario)
 
@@ -128,26 +117,6 @@ def groups(built, seconds):
         ],
         "calls": [
             ("a call and its reply, 1 pair", restarts("call, 1 pair", 1), [call("ractor"), call("actix"), call("kameo"), call("tokio"), beam("", module="call")]),
-        ],
-        "topics": [
-            ("`pubsub-fanout`, 1,000 subscribers, deliveries", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast")]),
-            ("`topic-fanout`, 50 subscribers", ours("topic-fanout"), [nats(50)]),
-            ("`topic-fanout`, 500", ours("topic-fanout", "subscribers=500"), []),
-            ("`topic-fanout`, 10,000", ours("topic-fanout", "subscribers=10000"), []),
-            ("`topic-throughput`, 1 KB, each acknowledged", ours("topic-throughput"), [nats(1)]),
-            ("`topic-throughput`, batches of 10", ours("topic-throughput", "batch=10"), []),
-            ("`topic-throughput`, batches of 100", ours("topic-throughput", "batch=100"), []),
-            ("`topic-herd`, processes", ours("topic-herd"), []),
-            ("`topic-firehose`, 1 KB", ours("topic-firehose"), [nats(0)]),
-            ("`topic-mix`", ours("topic-mix"), []),
-        ],
-        "counters": [
-            ("`counter-vsa`", ours("counter-vsa"), [long_adder()]),
-            ("`counter-atomic`", ours("counter-atomic"), []),
-            ("`counter-batch`", ours("counter-batch"), []),
-            ("`counter-crdt`", ours("counter-crdt"), []),
-            ("`counter-token`", ours("counter-token"), []),
-            ("`counter-leaky`", ours("counter-leaky"), []),
         ],
         "guests": [
             ("`module-storm` without memory", ours("module-storm", "memory=0"), [lunatic("spawn")]),
