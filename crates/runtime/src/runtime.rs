@@ -118,11 +118,11 @@ impl Shared {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether any queue has something to run.
+    /// Whether any queue has something to run that an idle scheduler should look at.
     pub(crate) fn has_work(&self) -> bool {
         self.is_stopped()
             || !self.injector.is_empty()
-            || self.schedulers.iter().any(|scheduler| !scheduler.stealer.is_empty())
+            || self.schedulers.iter().any(|scheduler| !scheduler.stealer.is_empty() && !scheduler.is_guarded())
     }
 
     /// Queues a process from a thread that is no scheduler of this runtime.

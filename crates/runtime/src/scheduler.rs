@@ -4,7 +4,7 @@
 //!              spawn, requeue ──▶ queue ──▶ run        (others steal from the far end)
 //!   message wakes a receiver ──▶ next ───▶ run next    (at most HOT_STREAK in a row)
 //!      other threads ──▶ injector ──┘
-//!      nothing? steal ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or another scheduler wakes it
+//!      nothing? steal what lasts ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or another scheduler wakes it
 //! ```
 //!
 //! A process that is pinned to a scheduler waits in a queue of its own there, which nobody steals from.
@@ -14,13 +14,15 @@
 
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block says how it came to own them")]
 
+mod guard;
+mod idle;
 mod queue;
 mod reap;
 mod start;
 
 use std::cell::Cell as Plain;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -36,7 +38,7 @@ use crate::holdings::{Held, Holdings};
 use crate::mailbox::NodePool;
 use crate::next::NextPlace;
 use crate::panics;
-use crate::parking::{Parking, Sleep};
+use crate::parking::Parking;
 use crate::pid::Pid;
 use crate::ring::turn::Turn;
 use crate::running::Running;
@@ -46,6 +48,8 @@ use crate::stock::Stock;
 use crate::stopwatch::Stopwatch;
 use crate::task::Polled;
 use crate::waker;
+
+use guard::Wards;
 
 /// Processes run between two looks at the clock.
 const SLICE_POLLS: u32 = 64;
@@ -70,6 +74,8 @@ pub(crate) struct SchedulerShared {
     unpark: OnceLock<Waker>,
     /// A thread that is no scheduler woke it last, or gave it something to run.
     outside: AtomicBool,
+    /// The scheduler that guards this one, counted from 1; 0 if there is none. See `guard.rs`.
+    guard: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
 }
 
@@ -86,6 +92,8 @@ pub(crate) struct Counters {
     pub(crate) polls: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) steals: AtomicU64,
+    /// Times that something was queued where nothing was.
+    refills: AtomicU64,
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
     /// Events that nobody was told of.
@@ -106,6 +114,7 @@ impl SchedulerShared {
             pinned: Injector::new(),
             unpark: OnceLock::new(),
             outside: AtomicBool::new(false),
+            guard: AtomicU32::new(0),
             counters: CachePadded::default(),
         }
     }
@@ -198,6 +207,7 @@ pub(crate) struct Local {
     slept_at_ns: Plain<u64>,
     searching: Plain<bool>,
     asleep: Plain<bool>,
+    wards: Wards,
 }
 
 thread_local! {
@@ -240,6 +250,7 @@ impl Local {
             counters.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
             bump(&counters.wakes, 1);
             self.first.set(true);
+            self.look_after_wards(now_ns);
         }
         if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
             self.fed.set(true);
@@ -307,7 +318,7 @@ impl Local {
         self.slots.balance(&self.shared.slots);
         self.nodes.balance(&self.shared.nodes);
         Parking::announce_work();
-        if self.shared.parking.might_wake() && !self.queue.is_empty() {
+        if self.may_wake() && !self.queue.is_empty() {
             self.shared.wake_one();
         }
     }
@@ -328,44 +339,6 @@ impl Local {
         let waker = self.loop_waker.take().filter(|waker| waker.will_wake(cx.waker()));
         self.loop_waker.set(Some(waker.unwrap_or_else(|| cx.waker().clone())));
         self.reacting.set(true);
-    }
-
-    /// Goes to sleep in the reactor; false if work came just then.
-    fn sleep(&self, cx: &mut TaskContext<'_>) -> bool {
-        if self.searching.replace(false) {
-            self.shared.parking.end_search();
-        }
-        match self.shared.parking.sleep(self.id, || self.shared.has_work() || !self.me.pinned.is_empty()) {
-            Sleep::Asleep => {}
-            Sleep::Work => return false,
-            Sleep::Picked => {
-                self.searching.set(true);
-                return false;
-            }
-        }
-        self.asleep.set(true);
-        self.rest(cx);
-        let counters = &self.me.counters;
-        self.slept_at_ns.set(counters.busy_since_ns.load(Ordering::Relaxed));
-        counters.busy_since_ns.store(0, Ordering::Relaxed);
-        bump(&counters.parks, 1);
-        true
-    }
-
-    /// Takes back this scheduler's mark if it slept; one who was picked counts as searching, which is the answer.
-    fn rise(&self) -> bool {
-        let picked = self.asleep.replace(false) && !self.shared.parking.wake_up(self.id);
-        if picked {
-            self.searching.set(true);
-        }
-        picked
-    }
-
-    fn found_work(&self) {
-        self.searching.set(false);
-        if self.shared.parking.end_search() && self.shared.parking.might_wake() && self.shared.has_work() {
-            self.shared.wake_one();
-        }
     }
 
     /// Runs one process until it waits, yields or ends; the end's instant, if it was timed.

@@ -24,8 +24,6 @@ const INJECTOR_POLLS: u32 = 61;
 const PINNED_POLLS: u32 = 8;
 /// A slice of no more was one of long polls.
 const FEW_POLLS: u32 = 8;
-/// Rounds of waiting for others who send work time and again: longer than a turn of their reactor.
-const FED_SPIN_ROUNDS: u32 = 2_000;
 
 impl Local {
     /// The next process to run.
@@ -154,44 +152,6 @@ impl Local {
         insist(|| self.shared.injector.steal_batch_and_pop(&self.queue))
     }
 
-    #[cold]
-    fn stolen(&self) -> Option<Slot> {
-        if !self.searching.replace(true) {
-            self.shared.parking.search();
-        }
-        let schedulers = &self.shared.schedulers;
-        let start = self.ticks.get() as usize;
-        for victim in (0..schedulers.len()).map(|offset| (start + offset) % schedulers.len()) {
-            if victim == self.id {
-                continue;
-            }
-            let before = self.queue.len();
-            if let Steal::Success(slot) = schedulers[victim].stealer.steal_batch_and_pop(&self.queue) {
-                bump(&self.me.counters.steals, 1 + (self.queue.len() - before) as u64);
-                return Some(slot);
-            }
-            // SAFETY: as in `take_next`.
-            if let Some(slot) = unsafe { Slot::from_ptr(schedulers[victim].next.steal()) } {
-                bump(&self.me.counters.steals, 1);
-                return Some(slot);
-            }
-        }
-        None
-    }
-
-    /// Waits a little for what other schedulers send, without taking anything from them; false if nothing came.
-    ///
-    /// What lies in their queues is not for this one: it must not be waited for here, where nothing is stolen. Nor is what
-    /// comes from outside, such as the ticks of a ticker: it ends the wait and promises nothing.
-    pub(super) fn await_feed(&self) -> bool {
-        let came = (0..FED_SPIN_ROUNDS).any(|round| {
-            std::hint::spin_loop();
-            !self.me.pinned.is_empty()
-                || (round % 32 == 31 && (!self.shared.injector.is_empty() || self.shared.is_stopped()))
-        });
-        came && self.shared.injector.is_empty() && !self.me.was_served_from_outside()
-    }
-
     /// Queues a process on this scheduler; a `hot` one runs next.
     #[inline]
     pub(crate) fn enqueue(&self, slot: Slot, hot: bool) {
@@ -210,11 +170,20 @@ impl Local {
         }
         let queued = if hot { self.put_next(slot) } else { Some(slot) };
         if let Some(slot) = queued {
+            if self.queue.is_empty() {
+                bump(&self.me.counters.refills, 1);
+            }
             self.queue.push(slot);
-            if self.shared.parking.might_wake() {
+            if self.may_wake() {
                 self.wake_for_queue();
             }
         }
+    }
+
+    /// Whether another scheduler sleeps that should hear of what is queued here.
+    #[inline]
+    pub(super) fn may_wake(&self) -> bool {
+        self.shared.parking.might_wake() && !self.me.is_guarded()
     }
 
     /// Wakes another scheduler for what was just queued here, unless this one runs it within microseconds: it is the only

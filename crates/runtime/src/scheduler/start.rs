@@ -9,7 +9,7 @@ use std::task::Poll;
 use crossbeam_deque::Worker;
 use tokio::task::JoinError;
 
-use super::{LOCAL, Local, local};
+use super::{LOCAL, Local, Wards, local};
 use crate::chance::Chance;
 use crate::events::EVENTS_PER_SLICE;
 use crate::mailbox::NodePool;
@@ -70,6 +70,7 @@ impl Local {
             slept_at_ns: Plain::new(0),
             searching: Plain::new(false),
             asleep: Plain::new(false),
+            wards: Wards::default(),
             shared: Arc::clone(shared),
         }
     }
