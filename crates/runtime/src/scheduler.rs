@@ -250,11 +250,12 @@ impl Local {
             counters.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
             bump(&counters.wakes, 1);
             self.first.set(true);
-            self.look_after_wards(now_ns);
         }
+        // With wards a rise is a search, so it comes before those of them are let go who need somebody.
         if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
             self.fed.set(true);
         }
+        self.look_after_wards(now_ns);
         if self.shared.is_stopped() {
             self.rest(cx);
             return Poll::Ready(());

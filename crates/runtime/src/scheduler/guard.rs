@@ -9,7 +9,7 @@
 //! To run a process elsewhere costs some cache misses on both cores: more than a process that lives for a hundred
 //! nanoseconds is worth, and more than a scheduler needs to empty a short queue by itself. Such a scheduler is left
 //! alone, and wakes nobody while it is guarded. Nobody can know that its next poll will be as short as the last ones, so
-//! its guard comes back: what has waited for a whole millisecond behind a long poll is taken after all.
+//! its guard comes back: what lies behind a long poll is taken after two of its looks at the latest.
 
 use std::cell::{Cell as Plain, RefCell};
 use std::pin::Pin;

@@ -70,7 +70,12 @@ impl Local {
         }
         match self.shared.parking.sleep(self.id, || self.shared.has_work() || !self.me.pinned.is_empty()) {
             Sleep::Asleep => {}
-            Sleep::Work => return false,
+            // Whoever queued that may have left it to a search, and woken nobody.
+            Sleep::Work => {
+                self.shared.parking.search();
+                self.searching.set(true);
+                return false;
+            }
             Sleep::Picked => {
                 self.searching.set(true);
                 return false;
