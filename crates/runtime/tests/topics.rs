@@ -478,3 +478,33 @@ fn an_observer_sees_who_is_slow() {
         assert_eq!(slowest.oldest_ns / 1_000_000_000, 5);
     });
 }
+
+#[test]
+fn a_consumer_gets_what_was_published_just_before_the_topic_was_closed() {
+    let runtime = Runtime::start(Config::default()).expect("a runtime");
+    for round in 0..2_000 {
+        let topic = runtime.topics().create(&format!("short-{round}")).expect("new");
+        let workers = topic.create_subscription("workers", SubscriptionConfig::default()).expect("new");
+        let mut consumer = workers.consumer();
+        let publisher = std::thread::spawn(move || {
+            topic.blocking_publish(numbered(0)).expect("open");
+            // The consumer looks for the next one as these come.
+            while workers.account().acked == 0 {
+                std::hint::spin_loop();
+            }
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            (1..4).for_each(|number| topic.blocking_publish(numbered(number)).expect("open"));
+            topic.close();
+        });
+
+        let mut leased = 0;
+        while let Ok(lease) = consumer.blocking_next() {
+            assert_eq!(number(&lease.message), leased);
+            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+            leased += 1;
+        }
+
+        assert_eq!(leased, 4, "in round {round}");
+        publisher.join().expect("no panic");
+    }
+}

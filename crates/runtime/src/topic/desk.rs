@@ -375,7 +375,9 @@ impl Desk {
 
     /// Whether nothing will ever be handed out again.
     pub(super) fn is_over(&self, log: &Log) -> bool {
-        self.deleted || (self.hand.len() == 0 && self.unread(log) == 0 && log.is_closed())
+        let is_through = || self.hand.len() == 0 && self.unread(log) == 0;
+        // What was published before the topic was closed is seen by the second look.
+        self.deleted || (is_through() && log.is_closed() && is_through())
     }
 
     /// Messages in the log that the cursor has not passed.
