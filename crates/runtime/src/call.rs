@@ -273,7 +273,7 @@ impl<R: Send + 'static> Future for Answer<'_, R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let (running, reference) = (this.context.running(), this.reference);
-        let Some(message) = running.receive_match(&mut this.search, &mut |message| answers::<R>(message, reference))
+        let Some(message) = running.receive_certain(&mut this.search, |message| answers::<R>(message, reference))
         else {
             running.waits_for_mail(cx);
             return Poll::Pending;

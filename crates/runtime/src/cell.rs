@@ -36,6 +36,8 @@ pub(crate) const WAIT_SEND: u8 = 4;
 pub(crate) const WAIT_LISTED: u8 = 8;
 /// [`Cell::wait`]: it gave up its turn and goes on by itself.
 pub(crate) const WAIT_AGAIN: u8 = 16;
+/// [`Cell::wait`]: it was handed over with its message and waits in a run queue, though its gate says that it runs.
+pub(crate) const WAIT_TURN: u8 = 32;
 
 /// The part of a control block that others may read: one cache line.
 ///
@@ -101,6 +103,15 @@ impl Cell {
             lock: raw_mutex(),
             born_ms: AtomicU32::new(0),
         }
+    }
+
+    /// Whether a sender may put a message that keeps nothing on the heap into the mailbox itself, if the gate lets it: the
+    /// process may run anywhere, nothing inside of it has to be woken, and there is room for sure.
+    #[inline]
+    pub(crate) fn may_be_handed(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (PINNED | OWN_WAKERS | CONGESTED) == 0
+            && self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
+            && self.mail_bytes.load(Ordering::Relaxed) == 0
     }
 
     /// Readies a free cell for its next tenant and opens its gate, scheduled: from here on others may add something.

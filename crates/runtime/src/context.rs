@@ -19,7 +19,7 @@ use crate::pid::Pid;
 use crate::post::{Posted, letter, post, wait_to_post};
 use crate::running::{Running, Search};
 use crate::runtime::Shared;
-use crate::scheduler::{self, Local};
+use crate::scheduler;
 use crate::signal::{Bond, Down, MonitorRef};
 use crate::slab::Slot;
 
@@ -47,16 +47,15 @@ impl Context {
 
     #[inline]
     pub(crate) fn running(&self) -> Running<'_> {
-        match scheduler::local().and_then(Local::running) {
-            Some(running) if running.slot == self.slot && running.generation() == self.pid.generation() => running,
+        match scheduler::local() {
+            Some(local) if local.is_running(self.slot, self.pid.generation()) => Running { slot: self.slot, local },
             _ => self.stray(),
         }
     }
 
     /// Whether this thread runs the process.
     pub(crate) fn is_running(&self) -> bool {
-        let here = |running: Running<'_>| running.slot == self.slot && running.generation() == self.pid.generation();
-        scheduler::local().and_then(Local::running).is_some_and(here)
+        scheduler::local().is_some_and(|local| local.is_running(self.slot, self.pid.generation()))
     }
 
     #[cold]
@@ -131,7 +130,12 @@ impl Context {
     /// A message to a process that has ended vanishes, as in Erlang: whoever needs to know monitors it.
     #[inline]
     pub fn send<T: Send + 'static>(&self, to: Pid, value: T) -> Sending<'_, T> {
-        Sending { context: self, to, value: Some(value), waiting: None }
+        // Written where it will be read: a value that is moved from one place to the next stalls the processor.
+        let letter = match scheduler::local() {
+            Some(local) => letter(&local.shared, Some(local), to, value),
+            None => self.stray(),
+        };
+        Sending { context: self, to, letter: Some(letter), kind: PhantomData }
     }
 
     /// Sends a value to a process, now or not at all.
@@ -331,9 +335,8 @@ impl Context {
 pub struct Sending<'a, T> {
     context: &'a Context,
     to: Pid,
-    value: Option<T>,
-    /// What waits for room.
-    waiting: Option<Letter>,
+    letter: Option<Letter>,
+    kind: PhantomData<fn(T)>,
 }
 
 impl<T> fmt::Debug for Sending<'_, T> {
@@ -341,9 +344,6 @@ impl<T> fmt::Debug for Sending<'_, T> {
         write!(f, "Sending({})", self.to)
     }
 }
-
-/// The value is moved out before anything could pin it.
-impl<T> Unpin for Sending<'_, T> {}
 
 impl<T: Send + 'static> Future for Sending<'_, T> {
     type Output = ();
@@ -355,18 +355,12 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
             return Poll::Pending;
         }
         let (local, to) = (running.local, self.to);
-        let letter = match self.value.take() {
-            Some(value) => letter(&local.shared, Some(local), to, value),
-            None => match self.waiting.take() {
-                Some(waiting) => waiting,
-                None => return Poll::Ready(()),
-            },
-        };
+        let Some(letter) = self.letter.take() else { return Poll::Ready(()) };
         match post(&local.shared, Some(local), to, letter) {
             Posted::Sent | Posted::NoProcess(_) => Poll::Ready(()),
             Posted::Full(letter) => {
-                self.waiting = wait_to_post(&local.shared, Some(local), to, letter, cx.waker());
-                if self.waiting.is_none() {
+                self.letter = wait_to_post(&local.shared, Some(local), to, letter, cx.waker());
+                if self.letter.is_none() {
                     return Poll::Ready(());
                 }
                 running.waits_for(WAIT_SEND);
@@ -454,7 +448,7 @@ impl<T: Send + 'static> Future for ReceiveOf<'_, T> {
         if running.strays(cx) {
             return Poll::Pending;
         }
-        match running.receive_match(&mut self.search, &mut Message::is::<T>).map(Message::downcast) {
+        match running.receive_certain(&mut self.search, Message::is::<T>).map(Message::downcast) {
             Some(Ok(value)) => Poll::Ready(value),
             Some(Err(_)) => unreachable!("the match saw that it is one"),
             None => {

@@ -10,12 +10,16 @@
 //!   CLOSED ─────────▶ SCHEDULED ─────────────▶ RUNNING ──────────▶ 0 or DEAF
 //!      ▲                  ▲                       │                   │
 //!      └──────────────────┼───── close ───────────┘                   │
-//!                         └────── push, wake, signal ─────────────────┘
+//!                         └────── push, wake, signal ─────────────────┤
+//!                                                 ▲                   │
+//!                                                 └────── hand ───────┘
 //! ```
 //!
 //! Whoever turns the word from unscheduled to `SCHEDULED` puts the process into a run queue, so it is in at most one.
 //! While it is `RUNNING` nobody does; its owner finds what came meanwhile when it tries to leave (`end_run`). A message
-//! therefore costs its sender one compare-and-swap, which queues the message, counts it and decides about the wake-up.
+//! therefore costs its sender one compare-and-swap, which queues the message, counts it and decides about the wake-up. A
+//! sender that runs where the receiver will run next need not even queue it: if the word is 0 it becomes the owner
+//! (`hand`), puts the message where the owner would, and leaves `RUNNING` to whoever takes the process out of the run queue.
 //! Invariant: only the thread that holds `RUNNING` (or allocated a `CLOSED` slot) touches what the process owns.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +84,12 @@ impl Taken {
     /// Senders wait for room.
     pub(crate) const fn crowded(self) -> bool {
         self.0 & CROWDED != 0
+    }
+
+    /// There is nothing to take in.
+    #[inline]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 & (NODE | SIGNAL | CROWDED | SCHEDULED) == 0
     }
 
     /// A wake-up came while the process ran, and must not be lost.
@@ -183,6 +193,23 @@ impl Gate {
         self.0.fetch_or(SCHEDULED | SIGNAL, Ordering::AcqRel) & (SCHEDULED | RUNNING | CLOSED) == 0
     }
 
+    /// Makes the caller the owner of a process that waits for messages alone; it must put it into a run queue.
+    #[inline]
+    pub(crate) fn hand(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+            && self.0.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The owner, out of a run queue that it was handed over in, starts to run and takes what has come since.
+    #[inline]
+    pub(crate) fn begin_handed(&self) -> Taken {
+        // A stale look only delays: whatever is missed here stops `end_run`.
+        if self.0.load(Ordering::Relaxed) == RUNNING {
+            return Taken(0);
+        }
+        Taken(self.0.swap(RUNNING, Ordering::AcqRel) & !SCHEDULED)
+    }
+
     /// The owner, out of a run queue, starts to run and takes what has come.
     #[inline]
     pub(crate) fn begin_run(&self) -> Taken {
@@ -194,11 +221,14 @@ impl Gate {
     /// The owner, while it runs, takes what has come since.
     #[inline]
     pub(crate) fn absorb(&self) -> Option<Taken> {
+        self.has_some().then(|| Taken(self.0.swap(RUNNING, Ordering::AcqRel)))
+    }
+
+    /// Whether something has come since that the running owner should take.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
         // A stale look only delays: whatever is missed here stops `end_run`.
-        if self.0.load(Ordering::Relaxed) & (NODE | SIGNAL | CROWDED) == 0 {
-            return None;
-        }
-        Some(Taken(self.0.swap(RUNNING, Ordering::AcqRel)))
+        self.0.load(Ordering::Relaxed) & (NODE | SIGNAL | CROWDED) != 0
     }
 
     /// The owner stops running; true says that something came and the caller must put the process into a run queue.

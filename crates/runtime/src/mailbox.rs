@@ -297,6 +297,20 @@ impl Backlog {
         (dropped, heap)
     }
 
+    /// Appends a letter that was meant for the owner.
+    #[inline]
+    pub(crate) fn push(&mut self, letter: Letter) {
+        letter.link(0);
+        let node = ManuallyDrop::new(letter).0.as_ptr();
+        if self.first.is_null() {
+            self.first = node;
+        } else {
+            // SAFETY: a non-empty backlog owns its last node.
+            unsafe { (*self.last).next = node };
+        }
+        self.last = node;
+    }
+
     /// This backlog and then `newer`.
     pub(crate) fn followed_by(self, newer: Self) -> Self {
         if self.first.is_null() {
@@ -314,6 +328,13 @@ impl Backlog {
     pub(crate) fn end(&self) -> Cursor {
         // The last node is only the backlog's own while there is a first.
         if self.first.is_null() { Cursor::START } else { Cursor(self.last) }
+    }
+
+    /// A look at the oldest message.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<&Message> {
+        // SAFETY: the backlog owns its nodes, all of which hold messages.
+        unsafe { self.first.as_ref() }.map(|node| &*node.message)
     }
 
     /// The oldest message.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-use crate::cell::{Cell, NAMED, STUCK, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
+use crate::cell::{Cell, NAMED, STUCK, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP, WAIT_TURN};
 pub use crate::engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots, engines};
 pub use crate::events::{Event, EventKind};
 pub use crate::extra::{Extra, Fact, extra, extra_of};
@@ -305,6 +305,7 @@ impl Glimpse<'_> {
     pub fn state(&self) -> ProcessState {
         match self.cell.gate.phase() {
             Phase::Closed => ProcessState::Exiting,
+            Phase::Running if self.cell.wait.load(Relaxed) & WAIT_TURN != 0 => ProcessState::Runnable,
             Phase::Running => ProcessState::Running,
             Phase::Runnable => ProcessState::Runnable,
             Phase::Parked => {

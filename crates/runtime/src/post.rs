@@ -30,7 +30,17 @@ pub(crate) fn letter<T: Send + 'static>(shared: &Shared, local: Option<&Local>, 
 
 /// Puts a letter into the mailbox of `to`, whom it was made for.
 #[inline]
-pub(crate) fn post(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Posted {
+pub(crate) fn post(shared: &Shared, local: Option<&Local>, to: Pid, mut letter: Letter) -> Posted {
+    if let Some(local) = local {
+        match local.hand(to, letter) {
+            Ok(()) => return Posted::Sent,
+            Err(back) => letter = back,
+        }
+    }
+    push(shared, local, to, letter)
+}
+
+fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Posted {
     let Some(slot) = shared.slab.slot(to) else {
         return Posted::NoProcess(letter);
     };

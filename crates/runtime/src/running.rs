@@ -100,6 +100,11 @@ impl Running<'_> {
     /// The oldest message, unless the process has had its share for this turn.
     #[inline]
     pub(crate) fn receive(&self) -> Option<Message> {
+        self.next_letter().map(|letter| self.received(letter))
+    }
+
+    #[inline]
+    fn next_letter(&self) -> Option<Letter> {
         let budget = self.local.budget.get();
         if budget == 0 {
             self.yield_now();
@@ -107,20 +112,22 @@ impl Running<'_> {
         }
         let body = self.body();
         let mut backlog = body.backlog.get();
-        let letter = if let Some(letter) = backlog.pop() {
-            letter
-        } else {
-            self.absorb()?;
-            backlog = body.backlog.get();
-            backlog.pop()?
+        let Some(letter) = backlog.pop() else {
+            return if self.slot.cell().gate.has_some() { self.new_letter() } else { None };
         };
         body.backlog.set(backlog);
         self.local.budget.set(budget - 1);
-        Some(self.received(letter))
+        Some(letter)
+    }
+
+    /// The same where all that was taken in before has been received.
+    #[inline(never)]
+    fn new_letter(&self) -> Option<Letter> {
+        self.absorb()?;
+        self.next_letter()
     }
 
     /// Takes what has come to the gate since the poll began; `None` if nothing has.
-    #[inline]
     fn absorb(&self) -> Option<()> {
         let taken = self.slot.cell().gate.absorb()?;
         self.local.take_in(self.slot, taken);
@@ -140,13 +147,20 @@ impl Running<'_> {
         body.removals.set(body.removals.get().wrapping_add(1));
         bump(&cell.messages, 1);
         bump(&self.local.me.counters.messages, 1);
-        if letter.heap() != 0 {
-            cell.mail_bytes.fetch_sub(letter.heap(), Ordering::Relaxed);
-        }
-        if body.crowded.get() {
-            self.room();
+        if letter.heap() != 0 || body.crowded.get() {
+            self.frees(letter.heap());
         }
         letter.open(&self.local.nodes)
+    }
+
+    #[inline(never)]
+    fn frees(&self, heap: u32) {
+        if heap != 0 {
+            self.slot.cell().mail_bytes.fetch_sub(heap, Ordering::Relaxed);
+        }
+        if self.body().crowded.get() {
+            self.room();
+        }
     }
 
     /// Wakes the senders that wait for room, once half of the mailbox is free.
@@ -162,11 +176,40 @@ impl Running<'_> {
     /// The first message that `wanted` accepts, from where `search` left off.
     ///
     /// A miss costs nothing of the process's share, a hit as much as a plain receive.
+    #[inline]
     pub(crate) fn receive_match(
         &self,
         search: &mut Search,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Option<Message> {
+        self.find(search, wanted).map(|letter| self.received(letter))
+    }
+
+    #[inline]
+    fn find(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Letter> {
+        if self.body().backlog.get().oldest().is_none() && !self.slot.cell().gate.has_some() {
+            return None;
+        }
+        self.search_on(search, wanted)
+    }
+
+    /// The same for a `wanted` that says the same of a message whenever it is asked: mostly it wants the oldest one.
+    #[inline]
+    pub(crate) fn receive_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
+        let mut backlog = self.body().backlog.get();
+        let budget = self.local.budget.get();
+        let letter = if budget != 0 && backlog.oldest().is_some_and(&wanted) {
+            let letter = backlog.pop()?;
+            self.body().backlog.set(backlog);
+            self.local.budget.set(budget - 1);
+            letter
+        } else {
+            self.find(search, &mut |message| wanted(message))?
+        };
+        Some(self.received(letter))
+    }
+
+    fn search_on(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Letter> {
         let budget = self.local.budget.get();
         if budget == 0 {
             self.yield_now();
@@ -182,9 +225,9 @@ impl Running<'_> {
             let mut away = Away { body, backlog: body.backlog.replace(Backlog::EMPTY) };
             let found = away.backlog.take_match(&mut search.cursor, wanted);
             drop(away);
-            if let Some(letter) = found {
+            if found.is_some() {
                 self.local.budget.set(budget - 1);
-                return Some(self.received(letter));
+                return found;
             }
             self.absorb()?;
         }
@@ -202,11 +245,6 @@ impl Running<'_> {
         let found = self.receive_match(&mut search, wanted);
         self.local.budget.set(budget);
         found
-    }
-
-    #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.slot.cell().generation.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -354,7 +354,9 @@ impl Local {
         self.signalled.set(false);
         self.brief.set(false);
         self.budget.set(RECEIVE_BUDGET);
-        self.take_in(slot, taken);
+        if !taken.is_empty() {
+            self.take_in(slot, taken);
+        }
         bump(&cell.polls, 1);
         bump(&self.me.counters.polls, 1);
         let timing = self.stopwatch.before(slot, self.first.replace(false));
@@ -420,7 +422,6 @@ impl Local {
     }
 
     /// Moves what the gate gave to where the process finds it.
-    #[inline]
     pub(crate) fn take_in(&self, slot: Slot, taken: Taken) {
         let mut is_relieved = false;
         if taken.newest() != 0 {
@@ -455,6 +456,12 @@ impl Local {
     #[inline]
     pub(crate) fn running(&self) -> Option<Running<'_>> {
         self.current.get().map(|slot| Running { slot, local: self })
+    }
+
+    /// Whether the tenant `generation` of a slot runs on this thread.
+    #[inline]
+    pub(crate) fn is_running(&self, slot: Slot, generation: u32) -> bool {
+        self.current.get() == Some(slot) && slot.cell().generation.load(Ordering::Relaxed) == generation
     }
 
     /// Which of the runtime's schedulers this is, counted from 0.

@@ -58,6 +58,8 @@ pub(crate) struct Body {
     pub(crate) removals: Plain<u32>,
     /// Senders wait for room.
     pub(crate) crowded: Plain<bool>,
+    /// It lies in a run queue with `RUNNING` at its gate; see [`Gate::hand`](crate::gate::Gate::hand).
+    pub(crate) handed: Plain<bool>,
     /// The slot of the process that spawned it, for anybody; 0 if that was not a process.
     parent: AtomicU32,
     parent_generation: AtomicU32,
@@ -149,6 +151,7 @@ impl Slot {
             (&raw mut (*body).kind).write(AtomicPtr::new(ptr::from_ref(TaskKind::NONE).cast_mut()));
             (&raw mut (*body).removals).write(Plain::new(0));
             (&raw mut (*body).crowded).write(Plain::new(false));
+            (&raw mut (*body).handed).write(Plain::new(false));
             (&raw mut (*body).parent).write(AtomicU32::new(parent.map_or(0, Pid::slot)));
             (&raw mut (*body).parent_generation).write(AtomicU32::new(parent.map_or(0, Pid::generation)));
             (&raw mut (*body).held).write(UnsafeCell::new(held));

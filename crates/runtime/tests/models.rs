@@ -38,6 +38,8 @@ struct Process {
     received: UnsafeCell<Vec<u64>>,
     runs: UnsafeCell<u32>,
     signals: UnsafeCell<u32>,
+    /// It is to begin as one that a sender handed over.
+    handed: UnsafeCell<bool>,
 }
 
 /// Node addresses are multiples of 64.
@@ -53,6 +55,7 @@ impl Process {
             received: UnsafeCell::new(Vec::new()),
             runs: UnsafeCell::new(0),
             signals: UnsafeCell::new(0),
+            handed: UnsafeCell::new(false),
         };
         process.gate.open();
         process.gate.begin_run();
@@ -91,10 +94,29 @@ impl Process {
         }
     }
 
+    /// Sends as a scheduler does to a process that it will run itself, and runs it if it must.
+    fn send_and_run(&self, node: usize) {
+        if self.gate.hand() {
+            // SAFETY: the gate made this thread the owner; loom checks it.
+            self.received.with_mut(|received| unsafe { (*received).push(address(node)) });
+            // SAFETY: as above.
+            self.handed.with_mut(|handed| unsafe { *handed = true });
+            self.run(false);
+        } else if self.push(node) == Push::Wake {
+            self.run(false);
+        }
+    }
+
+    fn begin(&self) -> Taken {
+        // SAFETY: whoever must run the process owns it; loom checks it.
+        let handed = self.handed.with_mut(|handed| unsafe { std::mem::take(&mut *handed) });
+        if handed { self.gate.begin_handed() } else { self.gate.begin_run() }
+    }
+
     /// Runs the process as often as it asks for it.
     fn run(&self, deaf: bool) {
         loop {
-            self.take(self.gate.begin_run());
+            self.take(self.begin());
             // SAFETY: only the runner touches this; loom checks it.
             self.runs.with_mut(|runs| unsafe { *runs += 1 });
             let mut woken = false;
@@ -137,6 +159,57 @@ fn every_message_is_taken_once_and_one_thread_runs_at_a_time() {
         }
 
         assert_eq!(process.received(), [64, 128, 192, 256]);
+    });
+}
+
+#[test]
+fn a_process_is_handed_over_by_one_thread_and_hears_what_comes_meanwhile() {
+    explore(|| {
+        let process = Process::parked();
+        let sender = |nodes: [usize; 2]| {
+            let process = Arc::clone(&process);
+            thread::spawn(move || nodes.into_iter().for_each(|node| process.send_and_run(node)))
+        };
+        let (near, far) = (sender([0, 1]), {
+            let process = Arc::clone(&process);
+            thread::spawn(move || {
+                if process.push(2) == Push::Wake {
+                    process.run(false);
+                }
+            })
+        });
+        if process.gate.signal() {
+            process.run(false);
+        }
+        near.join().unwrap();
+        far.join().unwrap();
+
+        assert_eq!(process.received(), [64, 128, 192]);
+        // SAFETY: the other threads have been joined; loom checks it.
+        assert_eq!(process.signals.with(|signals| unsafe { *signals }), 1);
+    });
+}
+
+#[test]
+fn a_message_handed_over_stays_before_later_ones_of_its_sender() {
+    explore(|| {
+        let process = Process::parked();
+        let sender = {
+            let process = Arc::clone(&process);
+            thread::spawn(move || {
+                for node in 0..3 {
+                    process.send_and_run(node);
+                }
+            })
+        };
+        if process.gate.wake() {
+            process.run(false);
+        }
+        sender.join().unwrap();
+
+        // SAFETY: the other thread has been joined; loom checks it.
+        let received = process.received.with(|received| unsafe { (*received).clone() });
+        assert_eq!(received, [64, 128, 192]);
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The age at which an order by counters is made anew, even between two refreshes of values.
-const ORDER_AGE: Duration = Duration::from_millis(875);
+const ORDER_AGE: Duration = Duration::from_millis(915);
 /// The same for one by rates, which compares two looks.
 const RATE_ORDER_AGE: Duration = Duration::from_millis(2_700);
 /// The same for one by rates that had little to compare with.
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn orders_are_made_at_their_age_until_they_cost_too_much_for_it() {
-        assert_eq!(order_age_max(false, false, 5 * MS), 875 * MS);
+        assert_eq!(order_age_max(false, false, 5 * MS), 915 * MS);
         assert_eq!(order_age_max(true, false, 5 * MS), 2_700 * MS);
         assert_eq!(order_age_max(true, true, 5 * MS), 450 * MS);
         assert_eq!(order_age_max(false, false, 80 * MS), 10_000 * MS);

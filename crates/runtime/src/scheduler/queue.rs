@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::{Local, wake};
-use crate::cell::{Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, bump};
+use crate::cell::{Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, WAIT_TURN, bump};
 use crate::chance::Chance;
 use crate::gate::{Phase, Taken};
 use crate::holdings::Holdings;
+use crate::mailbox::Letter;
 use crate::panics;
 use crate::parking::Parking;
+use crate::pid::Pid;
 use crate::slab::Slot;
 
 /// Receivers run in a row from the one-slot shortcut before the queue has its turn.
@@ -63,6 +65,11 @@ impl Local {
     #[inline]
     pub(super) fn begin_run(slot: Slot) -> Taken {
         let cell = slot.cell();
+        // SAFETY: whoever took the process out of a run queue will run it, or runs it already: it was handed over.
+        if unsafe { slot.body() }.handed.replace(false) {
+            cell.wait.store(0, Ordering::Relaxed);
+            return cell.gate.begin_handed();
+        }
         // First, for senders on other cores write to the same cache line: a look before would fetch it twice.
         let taken = cell.gate.begin_run();
         if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
@@ -178,6 +185,38 @@ impl Local {
                 self.wake_for_queue();
             }
         }
+    }
+
+    /// Puts a letter straight into the mailbox of a process that waits for nothing but messages, and has it run next; gives
+    /// the letter back if there is no such process.
+    #[inline]
+    pub(crate) fn hand(&self, to: Pid, letter: Letter) -> Result<(), Letter> {
+        let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
+        let cell = slot.cell();
+        let is_meant = || cell.generation.load(Ordering::Acquire) == to.generation();
+        if !is_meant() || letter.heap() != 0 || !cell.may_be_handed() || !cell.gate.hand() {
+            return Err(letter);
+        }
+        // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
+        let body = unsafe { slot.body() };
+        // Another one may have moved in before the gate was taken: it runs for nothing.
+        let refused = if is_meant() {
+            let mut backlog = body.backlog.get();
+            backlog.push(letter);
+            body.backlog.set(backlog);
+            cell.backlog.store(cell.backlog.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            Ok(())
+        } else {
+            Err(letter)
+        };
+        body.handed.set(true);
+        cell.wait.store(WAIT_TURN, Ordering::Relaxed);
+        if self.reacting.get() || self.chance.is_some() || !self.me.next.is_empty() {
+            self.enqueue(slot, true);
+        } else {
+            self.put_next(slot);
+        }
+        refused
     }
 
     /// Whether another scheduler sleeps that should hear of what is queued here.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use crate::cell::{Cell, HOLDS};
 use crate::exit::ExitReason;
 use crate::holdings::{Held, Holdings};
-use crate::mailbox::{Backlog, NodeDepot, NodePool};
+use crate::mailbox::{Backlog, Letter, NodeDepot, NodePool};
 use crate::message::Message;
 use crate::pid::Pid;
 use crate::signal::{Down, Exit, References};
@@ -20,7 +20,7 @@ use crate::sync::{Plant, has};
 
 /// Stands where the schedulers are.
 pub(crate) mod scheduler {
-    use super::{Arc, NodePool, Plain, Shared, Slot};
+    use super::{Arc, Letter, NodePool, Pid, Plain, Shared, Slot};
 
     /// No thread of a model is a scheduler.
     pub(crate) struct Local {
@@ -32,6 +32,10 @@ pub(crate) mod scheduler {
     impl Local {
         pub(crate) fn enqueue(&self, slot: Slot, _: bool) {
             slot.run();
+        }
+
+        pub(crate) fn hand(&self, _: Pid, letter: Letter) -> Result<(), Letter> {
+            Err(letter)
         }
 
         pub(crate) fn running(&self) -> Option<()> {
