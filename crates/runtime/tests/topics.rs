@@ -386,44 +386,6 @@ fn a_closed_topic_is_freed_though_somebody_subscribed_to_it_since() {
 }
 
 #[test]
-fn threads_publish_and_receive() {
-    let runtime = Runtime::start(Config::default()).expect("a runtime");
-    let topic =
-        runtime.topics().create_with("threads", TopicConfig { messages: 64, ..TopicConfig::default() }).expect("new");
-    let mut subscriber = topic.subscribe(Overflow::Block);
-    let workers = topic.create_subscription("workers", SubscriptionConfig::default()).expect("new");
-    let mut consumer = workers.consumer();
-    let publisher = std::thread::spawn({
-        let topic = topic.clone();
-        move || {
-            for number in 0..10_000 {
-                topic.blocking_publish(numbered(number)).expect("open");
-            }
-            topic.close();
-        }
-    });
-    let consuming = std::thread::spawn(move || {
-        let mut sum = 0;
-        while let Ok(lease) = consumer.blocking_next() {
-            sum += number(&lease.message);
-            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
-        }
-        sum
-    });
-
-    let mut expected = 0;
-    while let Ok(message) = subscriber.blocking_next() {
-        assert_eq!(number(message), expected);
-        expected += 1;
-    }
-
-    assert_eq!(expected, 10_000);
-    assert_eq!(consuming.join().expect("no panic"), 10_000 * 9_999 / 2);
-    publisher.join().expect("no panic");
-    assert_eq!(workers.account().acked, 10_000);
-}
-
-#[test]
 fn every_message_wakes_whoever_waits_for_it() {
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("a runtime");
     let topics = runtime.topics();
@@ -477,34 +439,4 @@ fn an_observer_sees_who_is_slow() {
         assert_eq!((slowest.slowest, slowest.backlog, slowest.delivered_total), (Some(slow_pid), 99, 1));
         assert_eq!(slowest.oldest_ns / 1_000_000_000, 5);
     });
-}
-
-#[test]
-fn a_consumer_gets_what_was_published_just_before_the_topic_was_closed() {
-    let runtime = Runtime::start(Config::default()).expect("a runtime");
-    for round in 0..2_000 {
-        let topic = runtime.topics().create(&format!("short-{round}")).expect("new");
-        let workers = topic.create_subscription("workers", SubscriptionConfig::default()).expect("new");
-        let mut consumer = workers.consumer();
-        let publisher = std::thread::spawn(move || {
-            topic.blocking_publish(numbered(0)).expect("open");
-            // The consumer looks for the next one as these come.
-            while workers.account().acked == 0 {
-                std::hint::spin_loop();
-            }
-            (0..round % 64).for_each(|_| std::hint::spin_loop());
-            (1..4).for_each(|number| topic.blocking_publish(numbered(number)).expect("open"));
-            topic.close();
-        });
-
-        let mut leased = 0;
-        while let Ok(lease) = consumer.blocking_next() {
-            assert_eq!(number(&lease.message), leased);
-            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
-            leased += 1;
-        }
-
-        assert_eq!(leased, 4, "in round {round}");
-        publisher.join().expect("no panic");
-    }
 }

@@ -1,4 +1,4 @@
-//! Threads that wait at a topic hear of room as soon as there is some, and of the end of the runtime.
+//! Threads that wait at a topic hear of room as soon as there is some, of all messages, and of the end of the runtime.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -22,6 +22,14 @@ fn small_topic() -> (Runtime, Topic) {
     let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::Forget };
     let topic = runtime.topics().create_with("small", config).expect("a new name");
     (runtime, topic)
+}
+
+fn numbered(number: u64) -> Message {
+    Message::new(number.to_be_bytes().to_vec())
+}
+
+fn number(message: &Message) -> u64 {
+    u64::from_be_bytes(message.payload()[..].try_into().expect("eight bytes"))
 }
 
 fn fill(topic: &Topic) {
@@ -211,4 +219,72 @@ fn a_waker_that_panics_is_not_the_publishers_and_the_next_subscriber_is_woken() 
 
     assert_eq!(woken.times(), 1);
     assert!(!woken.waits(&mut good) && !woken.waits(&mut bad));
+}
+
+#[test]
+fn threads_publish_and_receive() {
+    let runtime = Runtime::start(Config::default()).expect("a runtime");
+    let topic =
+        runtime.topics().create_with("threads", TopicConfig { messages: 64, ..TopicConfig::default() }).expect("new");
+    let mut subscriber = topic.subscribe(Overflow::Block);
+    let workers = topic.create_subscription("workers", SubscriptionConfig::default()).expect("new");
+    let mut consumer = workers.consumer();
+    let publisher = std::thread::spawn({
+        let topic = topic.clone();
+        move || {
+            for number in 0..10_000 {
+                topic.blocking_publish(numbered(number)).expect("open");
+            }
+            topic.close();
+        }
+    });
+    let consuming = std::thread::spawn(move || {
+        let mut sum = 0;
+        while let Ok(lease) = consumer.blocking_next() {
+            sum += number(&lease.message);
+            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+        }
+        sum
+    });
+
+    let mut expected = 0;
+    while let Ok(message) = subscriber.blocking_next() {
+        assert_eq!(number(message), expected);
+        expected += 1;
+    }
+
+    assert_eq!(expected, 10_000);
+    assert_eq!(consuming.join().expect("no panic"), 10_000 * 9_999 / 2);
+    publisher.join().expect("no panic");
+    assert_eq!(workers.account().acked, 10_000);
+}
+
+#[test]
+fn a_consumer_gets_what_was_published_just_before_the_topic_was_closed() {
+    let runtime = Runtime::start(Config::default()).expect("a runtime");
+    for round in 0..2_000 {
+        let topic = runtime.topics().create(&format!("short-{round}")).expect("new");
+        let workers = topic.create_subscription("workers", SubscriptionConfig::default()).expect("new");
+        let mut consumer = workers.consumer();
+        let publisher = std::thread::spawn(move || {
+            topic.blocking_publish(numbered(0)).expect("open");
+            // The consumer looks for the next one as these come.
+            while workers.account().acked == 0 {
+                std::hint::spin_loop();
+            }
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            (1..4).for_each(|number| topic.blocking_publish(numbered(number)).expect("open"));
+            topic.close();
+        });
+
+        let mut leased = 0;
+        while let Ok(lease) = consumer.blocking_next() {
+            assert_eq!(number(&lease.message), leased);
+            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+            leased += 1;
+        }
+
+        assert_eq!(leased, 4, "in round {round}");
+        publisher.join().expect("no panic");
+    }
 }
