@@ -336,7 +336,7 @@ pub struct Sending<'a, T> {
     context: &'a Context,
     to: Pid,
     letter: Option<Letter>,
-    kind: PhantomData<fn(T)>,
+    kind: PhantomData<fn() -> T>,
 }
 
 impl<T> fmt::Debug for Sending<'_, T> {

@@ -207,7 +207,9 @@ impl Gate {
         if self.0.load(Ordering::Relaxed) == RUNNING {
             return Taken(0);
         }
-        Taken(self.0.swap(RUNNING, Ordering::AcqRel) & !SCHEDULED)
+        let old = self.0.swap(RUNNING, Ordering::AcqRel);
+        debug_assert!(old & (RUNNING | CLOSED) == RUNNING, "nobody else runs a process that was handed over");
+        Taken(old & !SCHEDULED)
     }
 
     /// The owner, out of a run queue, starts to run and takes what has come.

@@ -95,7 +95,8 @@ impl Slot {
     /// The body.
     ///
     /// # Safety
-    /// The caller holds the gate's `RUNNING`, or has the slot from a stock and has initialised the body.
+    /// The caller holds the gate's `RUNNING` or will by having taken the process out of a run queue, or it has the slot from
+    /// a stock and has initialised the body.
     #[inline]
     pub(crate) unsafe fn body(&self) -> &Body {
         // SAFETY: the caller's promise; bodies lie behind the cells of the same chunk.

@@ -40,6 +40,10 @@ struct Process {
     signals: UnsafeCell<u32>,
     /// It is to begin as one that a sender handed over.
     handed: UnsafeCell<bool>,
+    /// It has got a message that did not go through the gate.
+    directly: UnsafeCell<bool>,
+    /// What waits inside of it is told of messages that come through the gate.
+    waits_within: AtomicBool,
 }
 
 /// Node addresses are multiples of 64.
@@ -56,6 +60,8 @@ impl Process {
             runs: UnsafeCell::new(0),
             signals: UnsafeCell::new(0),
             handed: UnsafeCell::new(false),
+            directly: UnsafeCell::new(false),
+            waits_within: AtomicBool::new(false),
         };
         process.gate.open();
         process.gate.begin_run();
@@ -96,13 +102,23 @@ impl Process {
 
     /// Sends as a scheduler does to a process that it will run itself, and runs it if it must.
     fn send_and_run(&self, node: usize) {
-        if self.gate.hand() {
+        let may_be_handed = || !self.waits_within.load(Ordering::Relaxed);
+        if may_be_handed() && self.gate.hand() {
+            let handed = may_be_handed();
             // SAFETY: the gate made this thread the owner; loom checks it.
-            self.received.with_mut(|received| unsafe { (*received).push(address(node)) });
-            // SAFETY: as above.
-            self.handed.with_mut(|handed| unsafe { *handed = true });
+            unsafe {
+                if handed {
+                    self.received.with_mut(|received| (*received).push(address(node)));
+                    self.directly.with_mut(|directly| *directly = true);
+                }
+                self.handed.with_mut(|handed| *handed = true);
+            }
             self.run(false);
-        } else if self.push(node) == Push::Wake {
+            if handed {
+                return;
+            }
+        }
+        if self.push(node) == Push::Wake {
             self.run(false);
         }
     }
@@ -110,7 +126,11 @@ impl Process {
     fn begin(&self) -> Taken {
         // SAFETY: whoever must run the process owns it; loom checks it.
         let handed = self.handed.with_mut(|handed| unsafe { std::mem::take(&mut *handed) });
-        if handed { self.gate.begin_handed() } else { self.gate.begin_run() }
+        let taken = if handed { self.gate.begin_handed() } else { self.gate.begin_run() };
+        // SAFETY: as above.
+        let directly = self.directly.with_mut(|directly| unsafe { std::mem::take(&mut *directly) });
+        assert!(!directly || !self.waits_within.load(Ordering::Relaxed), "what waits inside would not hear of it");
+        taken
     }
 
     /// Runs the process as often as it asks for it.
@@ -187,6 +207,27 @@ fn a_process_is_handed_over_by_one_thread_and_hears_what_comes_meanwhile() {
         assert_eq!(process.received(), [64, 128, 192]);
         // SAFETY: the other threads have been joined; loom checks it.
         assert_eq!(process.signals.with(|signals| unsafe { *signals }), 1);
+    });
+}
+
+#[test]
+fn a_process_that_begins_to_wait_inside_as_a_sender_looks_gets_the_message_through_its_gate() {
+    explore(|| {
+        let process = Process::parked();
+        let sender = {
+            let process = Arc::clone(&process);
+            thread::spawn(move || process.send_and_run(0))
+        };
+        if process.gate.wake() {
+            process.take(process.begin());
+            process.waits_within.store(true, Ordering::Relaxed);
+            if process.gate.end_run(false, false) {
+                process.run(false);
+            }
+        }
+        sender.join().unwrap();
+
+        assert_eq!(process.received(), [64]);
     });
 }
 

@@ -66,12 +66,12 @@ impl Local {
     pub(super) fn begin_run(slot: Slot) -> Taken {
         let cell = slot.cell();
         // SAFETY: whoever took the process out of a run queue will run it, or runs it already: it was handed over.
-        if unsafe { slot.body() }.handed.replace(false) {
-            cell.wait.store(0, Ordering::Relaxed);
-            return cell.gate.begin_handed();
-        }
+        let handed = unsafe { slot.body() }.handed.replace(false);
         // First, for senders on other cores write to the same cache line: a look before would fetch it twice.
-        let taken = cell.gate.begin_run();
+        let taken = if handed { cell.gate.begin_handed() } else { cell.gate.begin_run() };
+        if handed {
+            cell.wait.store(cell.wait.load(Ordering::Relaxed) & !WAIT_TURN, Ordering::Relaxed);
+        }
         if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
             Self::wake_within(slot, taken);
         }
@@ -199,8 +199,9 @@ impl Local {
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
         let body = unsafe { slot.body() };
-        // Another one may have moved in before the gate was taken: it runs for nothing.
-        let refused = if is_meant() {
+        // Before the gate was taken it may have begun to wait in another way, or another one has moved in, which runs for
+        // nothing. Now it stays as it is.
+        let handed = if is_meant() && cell.may_be_handed() {
             let mut backlog = body.backlog.get();
             backlog.push(letter);
             body.backlog.set(backlog);
@@ -210,13 +211,13 @@ impl Local {
             Err(letter)
         };
         body.handed.set(true);
-        cell.wait.store(WAIT_TURN, Ordering::Relaxed);
-        if self.reacting.get() || self.chance.is_some() || !self.me.next.is_empty() {
+        cell.wait.store(cell.wait.load(Ordering::Relaxed) | WAIT_TURN, Ordering::Relaxed);
+        if handed.is_err() || self.reacting.get() || self.chance.is_some() || !self.me.next.is_empty() {
             self.enqueue(slot, true);
         } else {
             self.put_next(slot);
         }
-        refused
+        handed
     }
 
     /// Whether another scheduler sleeps that should hear of what is queued here.
