@@ -14,7 +14,7 @@ use crate::meter::{Recorder, Stamp};
 use crate::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::stage::{Stage, expect};
+use crate::stage::Stage;
 
 /// Messages that a producer sends before it lets others run.
 const BATCH: u64 = 64;
@@ -88,7 +88,7 @@ impl Scenario for FanIn {
 async fn consume(ctx: Context, mut recorder: Recorder) {
     ctx.set_label("consumer");
     loop {
-        let stamp: Stamp = expect(ctx.receive().await);
+        let stamp: Stamp = ctx.receive_of().await;
         recorder.end(stamp);
         recorder.count(1);
     }
@@ -97,7 +97,7 @@ async fn consume(ctx: Context, mut recorder: Recorder) {
 async fn consume_payload(ctx: Context, mut recorder: Recorder) {
     ctx.set_label("consumer");
     loop {
-        let (stamp, payload): (Stamp, Vec<u8>) = expect(ctx.receive().await);
+        let (stamp, payload): (Stamp, Vec<u8>) = ctx.receive_of().await;
         let first = payload.first().copied();
         let right = payload.iter().all(|byte| Some(*byte) == first);
         recorder.end(stamp);

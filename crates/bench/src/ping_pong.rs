@@ -16,7 +16,7 @@ use crate::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::run::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::stage::{Stage, expect};
+use crate::stage::Stage;
 
 /// Round trips between two looks at the stop flag.
 const BATCH: u64 = 64;
@@ -132,7 +132,7 @@ type Pong = (u64, Vec<u8>);
 async fn pong(ctx: Context) {
     ctx.set_label("ponger");
     loop {
-        let (from, number): Ping = expect(ctx.receive().await);
+        let (from, number): Ping = ctx.receive_of().await;
         ctx.send(from, number).await;
     }
 }
@@ -140,7 +140,7 @@ async fn pong(ctx: Context) {
 async fn pong_payload(ctx: Context, mut recorder: Recorder) {
     ctx.set_label("ponger");
     loop {
-        let (from, number, payload): PingPayload = expect(ctx.receive().await);
+        let (from, number, payload): PingPayload = ctx.receive_of().await;
         if payload.iter().any(|byte| *byte != number as u8) {
             recorder.fail(1);
         }
@@ -163,7 +163,7 @@ impl Pinger {
                 number += 1;
                 let stamp = self.pace.begin(&mut self.recorder);
                 ctx.send(self.ponger, (ctx.pid(), number)).await;
-                let answer: u64 = expect(ctx.receive().await);
+                let answer: u64 = ctx.receive_of().await;
                 self.recorder.end(stamp);
                 self.count(answer == number);
             }
@@ -180,7 +180,7 @@ impl Pinger {
                 let stamp = self.pace.begin(&mut self.recorder);
                 payload.fill(number as u8);
                 ctx.send(self.ponger, (ctx.pid(), number, payload)).await;
-                let answer: Pong = expect(ctx.receive().await);
+                let answer: Pong = ctx.receive_of().await;
                 payload = answer.1;
                 self.recorder.end(stamp);
                 self.count(answer.0 == number);

@@ -17,7 +17,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use rusm_runtime::{Context, ExitReason, Handle, Message, Outcome, Pid, observe};
+use rusm_runtime::{Context, ExitReason, Handle, Outcome, Pid, observe};
 
 use crate::meter::{Meter, Recorder};
 use crate::orphans;
@@ -48,23 +48,6 @@ impl StopFlag {
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// The value that a worker's message carries.
-///
-/// # Panics
-/// When it carries something else: nobody but the crew sends to the crew.
-#[inline]
-pub(crate) fn expect<T: Send + 'static>(message: Message) -> T {
-    match message.downcast() {
-        Ok(value) => value,
-        Err(message) => stranger(&message),
-    }
-}
-
-#[cold]
-fn stranger(message: &Message) -> ! {
-    panic!("a worker got a message of type {}", message.type_name())
 }
 
 type Death = Pin<Box<dyn Future<Output = (Pid, ExitReason)> + Send>>;

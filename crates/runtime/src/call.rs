@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::context::Context;
 use crate::exit::ExitReason;
 use crate::handle::{Handle, Watch};
-use crate::message::Message;
+use crate::message::{INLINE_MESSAGE_BYTES, Message};
 use crate::pid::Pid;
 use crate::running::Search;
 use crate::runtime::Shared;
@@ -87,6 +87,9 @@ enum To<R> {
     Process(Pid, MonitorRef),
     Outside(oneshot::Sender<R>),
 }
+
+// A request of two words needs no allocation.
+const _: () = assert!(size_of::<Request<[u64; 2], ()>>() <= INLINE_MESSAGE_BYTES);
 
 impl<R> fmt::Debug for ReplyTo<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

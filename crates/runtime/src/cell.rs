@@ -105,13 +105,18 @@ impl Cell {
         }
     }
 
-    /// Whether a sender may put a message that keeps nothing on the heap into the mailbox itself, if the gate lets it: the
-    /// process may run anywhere, nothing inside of it has to be woken, and there is room for sure.
+    /// Whether a sender may run the process next where it is, need not wake anything inside of it, and may find room.
     #[inline]
-    pub(crate) fn may_be_handed(&self) -> bool {
+    pub(crate) fn may_run_next(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & (PINNED | OWN_WAKERS | CONGESTED) == 0
             && self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
-            && self.mail_bytes.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether a sender who owns the process may put a message that keeps nothing on the heap into the mailbox itself: there
+    /// is room for sure.
+    #[inline]
+    pub(crate) fn may_be_handed(&self) -> bool {
+        self.may_run_next() && self.mail_bytes.load(Ordering::Relaxed) == 0
     }
 
     /// Readies a free cell for its next tenant and opens its gate, scheduled: from here on others may add something.

@@ -448,13 +448,10 @@ impl<T: Send + 'static> Future for ReceiveOf<'_, T> {
         if running.strays(cx) {
             return Poll::Pending;
         }
-        match running.receive_certain(&mut self.search, Message::is::<T>).map(Message::downcast) {
-            Some(Ok(value)) => Poll::Ready(value),
-            Some(Err(_)) => unreachable!("the match saw that it is one"),
-            None => {
-                running.waits_for_mail(cx);
-                Poll::Pending
-            }
+        if let Some(value) = running.receive_of(&mut self.search) {
+            return Poll::Ready(value);
         }
+        running.waits_for_mail(cx);
+        Poll::Pending
     }
 }

@@ -79,7 +79,8 @@ mod tests {
         let mut held = Box::<Held>::default();
         held.extra = Some(Arc::clone(&tale));
         for number in 0..1_000 {
-            let (pid, reference) = (Pid::local(number, 1), MonitorRef(u64::from(number)));
+            let pid = Pid::local(number, 1);
+            let reference = MonitorRef::numbered(u64::from(number) + 1).unwrap();
             held.links.insert(pid, ());
             held.monitors.insert(reference, pid);
             held.monitored_by.insert(reference, pid);

@@ -79,6 +79,21 @@ impl Letter {
             message
         }
     }
+
+    /// The same where the value is known to be a `T`.
+    ///
+    /// # Safety
+    /// The message carries a `T`.
+    #[inline]
+    pub(crate) unsafe fn open_as<T: 'static>(self, pool: &NodePool) -> T {
+        let node = ManuallyDrop::new(self).0;
+        // SAFETY: as above, and the caller's promise.
+        unsafe {
+            let value = Message::read_from((&raw const (*node.as_ptr()).message).cast());
+            pool.0.give(Blank(node));
+            value
+        }
+    }
 }
 
 impl Drop for Letter {

@@ -5,6 +5,7 @@
 use std::any::{TypeId, type_name};
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::ptr;
 
 use bytes::Bytes;
 
@@ -37,7 +38,6 @@ pub struct Message {
 struct Kind {
     id: TypeId,
     name: fn() -> &'static str,
-    boxed: bool,
     /// Drops the value (or its box) in `words`.
     drop: unsafe fn(*mut u64),
     /// Bytes on the heap that the value in `words` keeps alive.
@@ -46,16 +46,11 @@ struct Kind {
 
 struct KindOf<T>(T);
 
-impl<T: Send + 'static> KindOf<T> {
+impl<T: 'static> KindOf<T> {
     const INLINE: bool = size_of::<T>() <= INLINE_MESSAGE_BYTES && align_of::<T>() <= align_of::<u64>();
 
-    const KIND: Kind = Kind {
-        id: TypeId::of::<T>(),
-        name: type_name::<T>,
-        boxed: !Self::INLINE,
-        drop: Self::drop_words,
-        heap: Self::heap_bytes,
-    };
+    const KIND: Kind =
+        Kind { id: TypeId::of::<T>(), name: type_name::<T>, drop: Self::drop_words, heap: Self::heap_bytes };
 
     unsafe fn drop_words(words: *mut u64) {
         if Self::INLINE {
@@ -134,7 +129,8 @@ impl Message {
     /// Whether the value is a `T`.
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
-        self.kind.id == TypeId::of::<T>()
+        // Mostly it was made from the same static, whose address is sooner compared than what it says.
+        ptr::eq(self.kind, &KindOf::<T>::KIND) || self.kind.id == TypeId::of::<T>()
     }
 
     /// The value.
@@ -146,23 +142,30 @@ impl Message {
         if !self.is::<T>() {
             return Err(self);
         }
-        let message = ManuallyDrop::new(self);
-        // SAFETY: the type id says that the words hold a `T`, inline or in a box as the kind says; `message` forgets it.
-        Ok(unsafe {
-            if message.kind.boxed {
-                *message.words.as_ptr().cast::<Box<T>>().read()
-            } else {
-                message.words.as_ptr().cast::<T>().read()
-            }
-        })
+        // SAFETY: it is a `T`, and `message` forgets it.
+        Ok(unsafe { Self::read_from(&raw const *ManuallyDrop::new(self)) })
+    }
+
+    /// Takes the value out of a message where it lies, which is none any more.
+    ///
+    /// # Safety
+    /// A live message with a `T` lies at `place`; it is not dropped or read again.
+    #[inline]
+    pub(crate) unsafe fn read_from<T: 'static>(place: *const Self) -> T {
+        // SAFETY: the words hold a `T`, inline or in a box as its kind says.
+        unsafe {
+            let words = &raw const (*place).words;
+            if KindOf::<T>::INLINE { words.cast::<T>().read() } else { *words.cast::<Box<T>>().read() }
+        }
     }
 
     /// A look at the value, if it is a `T`.
     #[inline]
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
-        // SAFETY: as in `downcast`; the borrow of the message keeps the value where it is.
+        // SAFETY: as in `read_from`; the borrow of the message keeps the value where it is.
         self.is::<T>().then(|| unsafe {
-            if self.kind.boxed { &**self.words.as_ptr().cast::<Box<T>>() } else { &*self.words.as_ptr().cast::<T>() }
+            let words = self.words.as_ptr();
+            if KindOf::<T>::INLINE { &*words.cast::<T>() } else { &**words.cast::<Box<T>>() }
         })
     }
 

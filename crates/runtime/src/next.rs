@@ -43,12 +43,18 @@ impl<T> NextPlace<T> {
     /// Puts `next`, and returns what was there or null. The owner alone may put.
     #[inline]
     pub(crate) fn put(&self, next: *mut T) -> *mut T {
+        if self.put_first(next) { ptr::null_mut() } else { self.place.swap(next, Ordering::AcqRel) }
+    }
+
+    /// Puts `next` into an empty place; false if it is not empty. The owner alone may put.
+    #[inline]
+    pub(crate) fn put_first(&self, next: *mut T) -> bool {
         // A thief can only turn the place empty, so an empty one stays so until the store.
-        if self.is_empty() {
+        let is_empty = self.is_empty();
+        if is_empty {
             self.place.store(next, Ordering::Release);
-            return ptr::null_mut();
         }
-        self.place.swap(next, Ordering::AcqRel)
+        is_empty
     }
 
     /// The owner's way to take, between two polls; null if there is nothing.

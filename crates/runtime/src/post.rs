@@ -40,6 +40,7 @@ pub(crate) fn post(shared: &Shared, local: Option<&Local>, to: Pid, mut letter: 
     push(shared, local, to, letter)
 }
 
+#[inline(never)]
 fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Posted {
     let Some(slot) = shared.slab.slot(to) else {
         return Posted::NoProcess(letter);

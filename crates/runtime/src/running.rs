@@ -100,7 +100,7 @@ impl Running<'_> {
     /// The oldest message, unless the process has had its share for this turn.
     #[inline]
     pub(crate) fn receive(&self) -> Option<Message> {
-        self.next_letter().map(|letter| self.received(letter))
+        self.next_letter().map(|letter| self.counted(letter).open(&self.local.nodes))
     }
 
     #[inline]
@@ -140,7 +140,7 @@ impl Running<'_> {
     }
 
     #[inline]
-    fn received(&self, letter: Letter) -> Message {
+    fn counted(&self, letter: Letter) -> Letter {
         let (cell, body) = (self.slot.cell(), self.body());
         let left = cell.backlog.load(Ordering::Relaxed) - 1;
         cell.backlog.store(left, Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl Running<'_> {
         if letter.heap() != 0 || body.crowded.get() {
             self.frees(letter.heap());
         }
-        letter.open(&self.local.nodes)
+        letter
     }
 
     #[inline(never)]
@@ -182,7 +182,7 @@ impl Running<'_> {
         search: &mut Search,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Option<Message> {
-        self.find(search, wanted).map(|letter| self.received(letter))
+        self.find(search, wanted).map(|letter| self.counted(letter).open(&self.local.nodes))
     }
 
     #[inline]
@@ -196,17 +196,31 @@ impl Running<'_> {
     /// The same for a `wanted` that says the same of a message whenever it is asked: mostly it wants the oldest one.
     #[inline]
     pub(crate) fn receive_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
+        self.find_certain(search, wanted).map(|letter| self.counted(letter).open(&self.local.nodes))
+    }
+
+    /// The value of the first message that carries a `T`.
+    #[inline]
+    pub(crate) fn receive_of<T: 'static>(&self, search: &mut Search) -> Option<T> {
+        let letter = self.find_certain(search, Message::is::<T>)?;
+        // SAFETY: it is the message that was looked at.
+        Some(unsafe { self.counted(letter).open_as(&self.local.nodes) })
+    }
+
+    #[inline]
+    fn find_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Letter> {
         let mut backlog = self.body().backlog.get();
-        let budget = self.local.budget.get();
-        let letter = if budget != 0 && backlog.oldest().is_some_and(&wanted) {
-            let letter = backlog.pop()?;
-            self.body().backlog.set(backlog);
-            self.local.budget.set(budget - 1);
-            letter
-        } else {
-            self.find(search, &mut |message| wanted(message))?
+        let Some(oldest) = backlog.oldest() else {
+            return if self.slot.cell().gate.has_some() { self.search_on(search, &mut |it| wanted(it)) } else { None };
         };
-        Some(self.received(letter))
+        let budget = self.local.budget.get();
+        if budget == 0 || !wanted(oldest) {
+            return self.search_on(search, &mut |message| wanted(message));
+        }
+        let letter = backlog.pop()?;
+        self.body().backlog.set(backlog);
+        self.local.budget.set(budget - 1);
+        Some(letter)
     }
 
     fn search_on(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Letter> {

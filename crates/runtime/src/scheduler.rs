@@ -183,12 +183,13 @@ pub(crate) struct Local {
     pub(crate) budget: Plain<u32>,
     /// What the running process owes to rings.
     pub(crate) turn: Turn,
-    hot_streak: Plain<u32>,
+    /// Processes that may still run next before the queue has its turn.
+    hot_left: Plain<u32>,
     /// The loop's task, while the reactor has its turn.
     reacting: Plain<bool>,
     loop_waker: Plain<Option<Waker>>,
     /// See [`References`](crate::signal::References).
-    pub(crate) next_reference: Plain<u64>,
+    pub(crate) last_reference: Plain<u64>,
     /// Processes that began a wait which is to end after a time; see `timeout.rs`.
     listed: Plain<Vec<Slot>>,
     /// Nobody was woken for the process in the queue, because this scheduler will run it next.
@@ -198,7 +199,9 @@ pub(crate) struct Local {
     first: Plain<bool>,
     events_left: Plain<u32>,
     now_ms: Plain<u32>,
-    ticks: Plain<u32>,
+    /// Polls until the next look at what others gave it to run.
+    until_look: Plain<u32>,
+    looks: Plain<u32>,
     /// Slices that ended after few polls, each of them long.
     long_slices: Plain<u32>,
     spins: Plain<u32>,
@@ -298,15 +301,20 @@ impl Local {
                 self.found_work();
             }
             self.pay_wake();
-            let mut end_ns = self.run_slot(slot).filter(|_| !seeded);
-            ran = ran.saturating_add(1);
-            until_clock -= 1;
-            if until_clock == 0 {
-                until_clock = SLICE_POLLS;
-                end_ns = Some(self.stopwatch.now_ns());
+            let (polls, end_ns) = self.run_streak(slot, until_clock);
+            let before = ran;
+            ran = ran.wrapping_add(polls);
+            if ran / SLICE_POLLS != before / SLICE_POLLS {
                 self.housekeep();
             }
-            if end_ns.is_some_and(|end_ns| end_ns >= slice_end_ns) {
+            until_clock -= polls;
+            let end_ns = match end_ns.filter(|_| !seeded) {
+                None if until_clock != 0 => continue,
+                None => self.stopwatch.now_ns(),
+                Some(end_ns) => end_ns,
+            };
+            until_clock = SLICE_POLLS;
+            if end_ns >= slice_end_ns {
                 self.slice_ends_after(ran);
                 self.rest(cx);
                 cx.waker().wake_by_ref();
@@ -405,9 +413,10 @@ impl Local {
     /// The exit signal that the process must obey, if one came.
     #[inline]
     fn exit_signal(&self, slot: Slot) -> Option<ExitReason> {
-        if !self.signalled.replace(false) {
+        if !self.signalled.get() {
             return None;
         }
+        self.signalled.set(false);
         Holdings::take_exit_signal(slot, slot.pid())
     }
 

@@ -11,6 +11,7 @@
 //! or end it, and one side alone would stay for ever.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cell::{KILLED, TRAPS};
@@ -45,7 +46,21 @@ pub struct Down {
 
 /// One monitor, unlike every other of its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MonitorRef(pub(crate) u64);
+pub struct MonitorRef(NonZeroU64);
+
+impl MonitorRef {
+    /// The reference of a number that [`number`](Self::number) gave, or somebody made up; none has 0.
+    #[cfg(any(feature = "wasm", test))]
+    pub(crate) fn numbered(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
+    /// Its number, for those who keep numbers.
+    #[cfg(feature = "wasm")]
+    pub(crate) const fn number(self) -> u64 {
+        self.0.get()
+    }
+}
 
 impl fmt::Debug for MonitorRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,26 +68,35 @@ impl fmt::Debug for MonitorRef {
     }
 }
 
-/// References that one thread takes from the common count at once.
+/// References that a scheduler takes at once, less the first.
 const REFERENCES: u64 = 1 << 16;
 
-/// Gives out references that never come twice.
+/// Gives out references that never come twice: to schedulers those between two multiples of [`REFERENCES`], to other threads
+/// the multiples.
 #[derive(Default)]
-pub(crate) struct References(AtomicU64);
+pub(crate) struct References {
+    taken: AtomicU64,
+    outside: AtomicU64,
+}
 
 impl References {
+    /// The last reference of a scheduler that must take some first.
+    pub(crate) const USED_UP: u64 = REFERENCES - 1;
+
     pub(crate) fn next(&self) -> MonitorRef {
         let Some(local) = scheduler::local() else {
-            return MonitorRef(self.0.fetch_add(1, Ordering::Relaxed) + 1);
+            return Self::after((self.outside.fetch_add(1, Ordering::Relaxed) + 1) * REFERENCES - 1);
         };
-        let next = local.next_reference.get();
-        let next = if next.is_multiple_of(REFERENCES) {
-            self.0.fetch_add(REFERENCES, Ordering::Relaxed).next_multiple_of(REFERENCES) + 1
-        } else {
-            next
-        };
-        local.next_reference.set(next + 1);
-        MonitorRef(next)
+        let mut before = local.last_reference.get();
+        if (before + 1).is_multiple_of(REFERENCES) {
+            before = self.taken.fetch_add(REFERENCES, Ordering::Relaxed);
+        }
+        local.last_reference.set(before + 1);
+        Self::after(before)
+    }
+
+    fn after(number: u64) -> MonitorRef {
+        MonitorRef(NonZeroU64::MIN.saturating_add(number))
     }
 }
 

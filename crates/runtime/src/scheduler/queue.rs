@@ -20,10 +20,10 @@ use crate::slab::Slot;
 
 /// Receivers run in a row from the one-slot shortcut before the queue has its turn.
 const HOT_STREAK: u32 = 16;
-/// Polls between two looks into the injector while there is other work.
-const INJECTOR_POLLS: u32 = 61;
-/// The same for processes that only this scheduler may run.
-const PINNED_POLLS: u32 = 8;
+/// Polls between two looks at what others gave this scheduler to run, while there is other work.
+const LOOK_POLLS: u32 = 8;
+/// One in so many of them goes to the injector first, the others only to what is pinned here.
+const INJECTOR_LOOKS: u32 = 8;
 /// A slice of no more was one of long polls.
 const FEW_POLLS: u32 = 8;
 
@@ -34,31 +34,57 @@ impl Local {
         if let Some(chance) = &self.chance {
             return self.drawn(chance);
         }
-        let ticks = self.ticks.get().wrapping_add(1);
-        self.ticks.set(ticks);
-        if ticks.is_multiple_of(INJECTOR_POLLS)
-            && let Some(slot) = self.injected()
+        if self.until_look.get() == 0
+            && let Some(slot) = self.look_elsewhere()
         {
             return Some(slot);
         }
-        if ticks.is_multiple_of(PINNED_POLLS)
-            && let Some(slot) = self.pinned()
-        {
-            return Some(slot);
-        }
-        if self.hot_streak.get() < HOT_STREAK
+        if self.hot_left.get() != 0
             && let Some(slot) = self.take_next()
         {
-            self.hot_streak.set(self.hot_streak.get() + 1);
+            self.hot_left.set(self.hot_left.get() - 1);
             return Some(slot);
         }
-        self.hot_streak.set(0);
+        self.hot_left.set(HOT_STREAK);
         self.queue
             .pop()
             .or_else(|| self.take_next())
             .or_else(|| self.pinned())
             .or_else(|| self.injected())
             .or_else(|| if self.fed.get() { None } else { self.stolen() })
+    }
+
+    /// What others gave this scheduler to run, or all of them, while it has work of its own.
+    #[inline(never)]
+    fn look_elsewhere(&self) -> Option<Slot> {
+        self.until_look.set(LOOK_POLLS);
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        let injected = if looks.is_multiple_of(INJECTOR_LOOKS) { self.injected() } else { None };
+        injected.or_else(|| self.pinned())
+    }
+
+    /// Runs a process, and then those whose turn is next because of it, at most so many in all, until the clock was read;
+    /// gives how many ran and the instant.
+    #[inline]
+    pub(super) fn run_streak(&self, mut slot: Slot, most: u32) -> (u32, Option<u64>) {
+        let most = most.min(self.until_look.get()).min(self.hot_left.get() + 1).max(1);
+        let mut left = most;
+        let end_ns = loop {
+            let end_ns = self.run_slot(slot);
+            left -= 1;
+            if left == 0 || end_ns.is_some() || self.owed.get() {
+                break end_ns;
+            }
+            match self.take_next() {
+                Some(next) => slot = next,
+                None => break None,
+            }
+        };
+        let ran = most - left;
+        self.until_look.set(self.until_look.get().saturating_sub(ran));
+        self.hot_left.set(self.hot_left.get() + 1 - ran);
+        (ran, end_ns)
     }
 
     /// Begins the turn of a process.
@@ -125,8 +151,10 @@ impl Local {
         }
         let slices = self.long_slices.get().wrapping_add(1);
         self.long_slices.set(slices);
-        let next = [INJECTOR_POLLS, 1, PINNED_POLLS, 1][slices as usize % 4];
-        self.ticks.set(next - 1);
+        let (until_look, looks) =
+            [(0, INJECTOR_LOOKS - 1), (LOOK_POLLS, 0), (0, 0), (LOOK_POLLS, 0)][slices as usize % 4];
+        self.until_look.set(until_look);
+        self.looks.set(looks);
     }
 
     /// A process that the seed chose among all that could run.
@@ -194,7 +222,7 @@ impl Local {
         let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
         let cell = slot.cell();
         let is_meant = || cell.generation.load(Ordering::Acquire) == to.generation();
-        if !is_meant() || letter.heap() != 0 || !cell.may_be_handed() || !cell.gate.hand() {
+        if !is_meant() || letter.heap() != 0 || !cell.may_run_next() || !cell.gate.hand() {
             return Err(letter);
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
@@ -212,10 +240,8 @@ impl Local {
         };
         body.handed.set(true);
         cell.wait.store(cell.wait.load(Ordering::Relaxed) | WAIT_TURN, Ordering::Relaxed);
-        if handed.is_err() || self.reacting.get() || self.chance.is_some() || !self.me.next.is_empty() {
+        if handed.is_err() || self.reacting.get() || self.chance.is_some() || !self.me.next.put_first(slot.as_ptr()) {
             self.enqueue(slot, true);
-        } else {
-            self.put_next(slot);
         }
         handed
     }

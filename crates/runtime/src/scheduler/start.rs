@@ -17,6 +17,7 @@ use crate::panics;
 use crate::realtime::Stand;
 use crate::ring::turn::Turn;
 use crate::runtime::Shared;
+use crate::signal::References;
 use crate::slab::Slot;
 use crate::stock::Stock;
 use crate::stopwatch::Stopwatch;
@@ -53,17 +54,18 @@ impl Local {
             signalled: Plain::new(false),
             budget: Plain::new(0),
             turn: Turn::new(),
-            hot_streak: Plain::new(0),
+            hot_left: Plain::new(0),
             reacting: Plain::new(true),
             loop_waker: Plain::new(None),
-            next_reference: Plain::new(0),
+            last_reference: Plain::new(References::USED_UP),
             listed: Plain::default(),
             owed: Plain::new(false),
             brief: Plain::new(false),
             first: Plain::new(true),
             events_left: Plain::new(EVENTS_PER_SLICE),
             now_ms: Plain::new(0),
-            ticks: Plain::new(0),
+            until_look: Plain::new(0),
+            looks: Plain::new(0),
             long_slices: Plain::new(0),
             spins: Plain::new(0),
             fed: Plain::new(false),

@@ -26,7 +26,7 @@ pub(crate) mod scheduler {
     pub(crate) struct Local {
         pub(crate) shared: Arc<Shared>,
         pub(crate) nodes: NodePool,
-        pub(crate) next_reference: Plain<u64>,
+        pub(crate) last_reference: Plain<u64>,
     }
 
     impl Local {

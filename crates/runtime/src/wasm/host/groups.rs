@@ -40,12 +40,12 @@ impl Host for State {
         self.may_hold_more()?;
         self.has_room_for_news()?;
         let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;
-        Ok((reference.0, members.into_iter().map(words::pid).collect()))
+        Ok((reference.number(), members.into_iter().map(words::pid).collect()))
     }
 
     fn demonitor(&mut self, monitor: u64) -> bool {
         self.asks(HostCall::DemonitorGroup);
-        self.ctx.demonitor_group(MonitorRef(monitor))
+        MonitorRef::numbered(monitor).is_some_and(|reference| self.ctx.demonitor_group(reference))
     }
 }
 

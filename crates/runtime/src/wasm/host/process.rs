@@ -36,7 +36,7 @@ impl Host for State {
         self.asks(HostCall::Spawn);
         self.may(Capability::Spawn)?;
         let (pid, monitor) = waiting(self.spawn_guest(&module, options)).await?;
-        Ok(Spawned { pid: words::pid(pid), monitor: monitor.map(|MonitorRef(reference)| reference) })
+        Ok(Spawned { pid: words::pid(pid), monitor: monitor.map(MonitorRef::number) })
     }
 
     async fn send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
@@ -136,12 +136,12 @@ impl Host for State {
             self.ctx.be_refused(target, "limit: too many monitors: demonitor some".to_owned());
             return 0;
         }
-        self.ctx.monitor(target).0
+        self.ctx.monitor(target).number()
     }
 
     fn demonitor(&mut self, monitor: u64) -> bool {
         self.asks(HostCall::Demonitor);
-        let was_there = self.ctx.demonitor_flush(MonitorRef(monitor));
+        let was_there = MonitorRef::numbered(monitor).is_some_and(|reference| self.ctx.demonitor_flush(reference));
         if was_there {
             self.monitor_is_over();
         }
@@ -276,7 +276,7 @@ impl State {
             Ok(down) => {
                 self.monitor_is_over();
                 let (pid, reason) = (words::pid(down.pid), words::reason(&down.reason));
-                return Received::Down(Down { monitor: down.reference.0, pid, reason });
+                return Received::Down(Down { monitor: down.reference.number(), pid, reason });
             }
             Err(message) => message,
         };
@@ -313,7 +313,7 @@ fn received_rarest(message: crate::Message) -> Received {
 }
 
 fn change(reference: MonitorRef, group: &str, pid: crate::Pid, joined: bool) -> Received {
-    Received::Group(GroupChange { monitor: reference.0, group: group.to_owned(), pid: words::pid(pid), joined })
+    Received::Group(GroupChange { monitor: reference.number(), group: group.to_owned(), pid: words::pid(pid), joined })
 }
 
 /// The tag that a guest selects a message by; only bytes have one.
