@@ -105,6 +105,12 @@ pub(super) async fn order(
     let walk = Walk { runtime, filter, now_ms, all_keys: sort.key.is_rate(), cost: Cell::new(Duration::ZERO) };
     // The largest comes first, or with every bit turned over the smallest.
     let flip = if sort.desc { 0 } else { u64::MAX };
+    // A constant column has a loop of its own, which does not ask each of a million processes by what they are ordered.
+    macro_rules! by {
+        ($column:expr) => {
+            walk.find(window, |seen, _| number($column, seen, now_ms) ^ flip).await
+        };
+    }
     let found = match sort.key {
         rate if rate.is_rate() => {
             let provisional = rates.prepare(runtime, ranked);
@@ -119,8 +125,12 @@ pub(super) async fn order(
             let found = walk.find(window, |seen, _| NameKey::of(column, seen, sort.desc)).await;
             return found.into_order(window, ranked, &walk);
         }
-        Column::Reds => walk.find(window, |seen, _| seen.reductions() ^ flip).await,
-        column => walk.find(window, |seen, _| number(column, seen, now_ms) ^ flip).await,
+        Column::Reds => by!(Column::Reds),
+        Column::MemoryBytes => by!(Column::MemoryBytes),
+        Column::MailboxLen => by!(Column::MailboxLen),
+        Column::Messages => by!(Column::Messages),
+        Column::AgeMs => by!(Column::AgeMs),
+        column => by!(column),
     };
     Order { still, ..found.into_order(window, ranked, &walk) }
 }
