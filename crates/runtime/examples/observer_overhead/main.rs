@@ -6,7 +6,7 @@
 //!                                CPU per operation, as a ratio with its 95 % interval
 //!   observer_overhead page       a million parked processes under a spawn storm, one observer on the process table:
 //!                                CPU of the console's thread, age of the order shown, bytes of a page
-//!   --blocks N                   ABBA blocks of a load, 0.44 s each (default 240)
+//!   --blocks N                   ABBA blocks of a load, 0.44 s each (default 320)
 //!   --seconds N                  length of each view (default 15)
 //!   --processes N                parked processes (default 1,000,000)
 //! ```
@@ -46,7 +46,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, Box<dyn std::error::Error>> {
-    let mut asked = Asked { chapter: None, blocks: 240, seconds: 15, processes: 1_000_000 };
+    let mut asked = Asked { chapter: None, blocks: 320, seconds: 15, processes: 1_000_000 };
     while let Some(word) = words.next() {
         let mut number =
             || words.next().ok_or_else(|| format!("{word} wants a number"))?.parse::<u64>().map_err(|e| e.to_string());
