@@ -19,9 +19,12 @@ pub(crate) const KILLED: u16 = 1 << 5;
 pub(crate) const CONGESTED: u16 = 1 << 6;
 /// [`Cell::flags`]: something inside of the process waits for it with a waker of its own.
 pub(crate) const OWN_WAKERS: u16 = 1 << 7;
-/// The process runs on one scheduler only, whose number is in the upper byte.
+/// [`Cell::flags`]: the body reads messages of bytes in the short form that others like it send.
+#[cfg(feature = "wasm")]
+pub(crate) const READS_SHORT: u16 = 1 << 8;
+/// The process runs on one scheduler only, whose number is in the upper bits.
 const PINNED: u16 = 1 << 3;
-const HOME_SHIFT: u32 = 8;
+const HOME_SHIFT: u32 = 9;
 /// The last generation of a slot, a mask. With it a pid in one number never looks like one below zero, which core modules
 /// take for an error; at a million processes a second in one slot it lasts for half an hour, and then the slot is left.
 const GENERATION_MAX: u32 = u32::MAX >> 1;

@@ -20,7 +20,7 @@ use crate::groups::Groups;
 use crate::handle::Handle;
 use crate::holdings::{Held, Holdings, Released};
 use crate::mailbox::{NodeDepot, NodePool};
-use crate::parking::Parking;
+use crate::parking::{Parking, SCHEDULERS_MAX};
 use crate::pid::Pid;
 use crate::ring::view::Streams;
 use crate::scheduler::{Local, SchedulerShared};
@@ -72,6 +72,9 @@ pub(crate) struct Shared {
     pub(crate) stuck: Mutex<Vec<Pid>>,
     alarm: (Mutex<()>, Condvar),
 }
+
+// The flags of a process have room for the number of every scheduler.
+const _: () = assert!(pinned_to(SCHEDULERS_MAX - 1) < pinned_to(SCHEDULERS_MAX));
 
 impl Shared {
     /// What the threads of a runtime share, and a queue for each scheduler to be.

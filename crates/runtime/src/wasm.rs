@@ -40,6 +40,7 @@ mod line_budget;
 mod module;
 mod raw;
 mod room;
+mod short;
 mod slabs;
 mod spawn;
 mod state;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::cell::{HOLDS, NAMED, TRAPS, WAIT_RECEIVE};
+use crate::cell::{HOLDS, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE};
 use crate::error::SpawnError;
 use crate::exit::Outcome;
 use crate::holdings::{Holdings, RegisterError};
@@ -27,7 +27,8 @@ pub(crate) struct Beginning {
 
 impl Beginning {
     fn flags(&self, shared: &Shared) -> Result<u16, NotBegun> {
-        self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(NotBegun::Spawn)
+        let pinned = self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(NotBegun::Spawn)?;
+        Ok(pinned | READS_SHORT)
     }
 }
 
@@ -73,6 +74,14 @@ impl Context {
             running.waits_for(WAIT_RECEIVE);
             Pause::Noted
         })
+    }
+
+    /// Whether `to` reads messages in the form of [`ShortBytes`](super::short::ShortBytes). If another process is there by
+    /// now the answer means nothing, and nothing that is sent to `to` is read.
+    #[inline]
+    pub(crate) fn reads_short(&self, to: Pid) -> bool {
+        let slot = self.running().local.shared.slab.slot(to);
+        slot.is_some_and(|slot| slot.cell().flags.load(Ordering::Relaxed) & READS_SHORT != 0)
     }
 
     /// Whether what is delivered without asking for room finds some all the same, as a message or, where exits are trapped,

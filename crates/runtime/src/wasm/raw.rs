@@ -49,11 +49,11 @@ mod mail;
 mod memory;
 mod streams;
 
-use bytes::Bytes;
 use wasmtime::Caller;
 
 use super::bindings::rusm::runtime::types::{self, Error, Received};
 use super::host::words;
+use super::short::Given;
 use super::state::State;
 use crate::topic::Lease;
 pub(crate) use calls::link;
@@ -64,7 +64,7 @@ pub(super) const MODULE: &str = "rusm";
 /// What came last, and what went wrong last.
 #[derive(Default)]
 pub(crate) struct Item {
-    body: Bytes,
+    body: Given,
     tag: u64,
     pid: i64,
     reference: u64,
@@ -118,7 +118,7 @@ impl Item {
     pub(super) fn hold_lease(&mut self, lease: Lease) {
         (self.tag, self.pid) = (lease.id.to_u64(), 0);
         (self.reference, self.reply) = (lease.attempt.into(), lease.position);
-        self.body = lease.message.into_payload();
+        self.body = lease.message.into_payload().into();
     }
 
     /// Keeps the words about what went wrong.
@@ -128,7 +128,7 @@ impl Item {
 
     /// Takes in bytes that came, which is an item of the kind 1.
     #[inline]
-    pub(in crate::wasm) fn take_bytes(&mut self, tag: u64, body: Bytes) -> i32 {
+    pub(in crate::wasm) fn take_bytes(&mut self, tag: u64, body: Given) -> i32 {
         (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
         self.body = body;
         1
@@ -139,7 +139,7 @@ impl Item {
         (self.tag, self.pid, self.reference, self.reply) = (0, 0, 0, 0);
         let of_reason = |reason| words::reason_of(reason).to_string().into_bytes();
         let Some(received) = received else {
-            self.body.clear();
+            self.body = Given::default();
             return 0;
         };
         let (kind, body) = match received {

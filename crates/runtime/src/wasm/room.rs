@@ -8,6 +8,10 @@ use super::config::{Room, WasmConfig, defaults};
 pub(crate) const PAGE_BYTES: u64 = 65_536;
 /// Stack of a pooled instance, of which guests use half; the rest is for what the node does in their calls.
 const POOL_STACK_BYTES: usize = 256 << 10;
+/// Address space for each memory, where there is enough: all that a guest can address, so that no access needs a check.
+const WIDE_BYTES: u64 = 4 << 30;
+/// Address space that all memories together may take for that: half of what a process has.
+const ALL_WIDE_BYTES_MAX: u64 = 1 << 46;
 /// Dirty memory that is cleared in place when an instance ends, if the system can say which pages are dirty.
 const KEEP_SCANNED_BYTES: usize = 2 << 20;
 /// The same where it cannot.
@@ -36,10 +40,31 @@ pub(crate) const fn memory_bytes(config: &WasmConfig) -> u64 {
     config.memory_max_bytes.next_multiple_of(PAGE_BYTES)
 }
 
+/// Memories, tables and core instances of all guests.
+const fn parts(config: &WasmConfig) -> u32 {
+    config.capacity.saturating_mul(config.parts_max)
+}
+
 /// wasmtime's pool, tuned for instances that come and go.
+///
+/// Address space costs nothing until it is touched, but a system may grant less of it, and other engines take theirs: then
+/// memories have what they may grow to, and every access is checked.
 pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
-    let parts = config.capacity.saturating_mul(config.parts_max);
-    let memory_bytes = memory_bytes(config);
+    if may_be_wide(config) {
+        if let Ok(engine) = pool_of(config, WIDE_BYTES) {
+            return Ok(engine);
+        }
+        tracing::debug!("no address space for memories of 4 GiB: accesses of guests are checked");
+    }
+    pool_of(config, memory_bytes(config))
+}
+
+const fn may_be_wide(config: &WasmConfig) -> bool {
+    (WIDE_BYTES + PAGE_BYTES).saturating_mul(parts(config) as u64) <= ALL_WIDE_BYTES_MAX
+}
+
+fn pool_of(config: &WasmConfig, reservation_bytes: u64) -> wasmtime::Result<Engine> {
+    let parts = parts(config);
     let scanned = PoolingAllocationConfig::is_pagemap_scan_available();
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(config.capacity)
@@ -53,7 +78,7 @@ pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
         .max_tables_per_component(config.parts_max)
         .max_memories_per_module(config.parts_max)
         .max_tables_per_module(config.parts_max)
-        .max_memory_size(memory_bytes as usize)
+        .max_memory_size(memory_bytes(config) as usize)
         .table_elements(config.table_max_elements as usize)
         .linear_memory_keep_resident(if scanned { KEEP_SCANNED_BYTES } else { KEEP_BYTES })
         .table_keep_resident(64 << 10)
@@ -62,11 +87,28 @@ pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
     let mut engine = base();
     engine
         .memory_init_cow(true)
-        .memory_reservation(memory_bytes)
+        .memory_reservation(reservation_bytes)
         .memory_guard_size(PAGE_BYTES)
         .guard_before_linear_memory(false)
         .async_stack_size(POOL_STACK_BYTES)
         .max_wasm_stack(POOL_STACK_BYTES / 2)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Engine::new(&engine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_are_wide_by_default_and_not_where_they_would_take_most_of_the_address_space() {
+        let config = WasmConfig::default();
+        let many = WasmConfig { capacity: defaults::POOL_CAPACITY_MAX, ..config.clone() };
+
+        assert!(may_be_wide(&config));
+        assert!(!may_be_wide(&many));
+        for config in [config, many] {
+            pool(&config).expect("there is a pool of either kind");
+        }
+    }
 }

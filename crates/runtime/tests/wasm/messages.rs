@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusm_runtime::wasm::Guest;
-use rusm_runtime::{CallError, TaggedBytes};
+use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
+use rusm_runtime::{CallError, Config, Runtime, TaggedBytes, observe};
 
-use crate::guests::{Node, echo, number, raw};
+use crate::guests::{Node, echo, number, raw, raw_with};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -28,6 +28,82 @@ fn bytes_come_back_whole_and_with_their_tag() {
     });
 
     assert_eq!(answers, (true, u64::MAX, true));
+}
+
+#[test]
+fn bytes_of_every_length_pass_from_guest_to_guest_and_on_to_a_native_process() {
+    let node = Node::small();
+    // Passes on what comes, without the pid that it begins with, to the process of that pid.
+    let relay = raw(
+        "",
+        r"(loop $again
+            (drop (call $receive (i64.const -1)))
+            (local.set $n (call $item_read (i32.const 0) (call $item_len) (i32.const 0)))
+            (drop (call $send (i64.load (i32.const 0)) (call $item_tag) (i32.const 8) (i32.sub (local.get $n) (i32.const 8))))
+            (br $again))",
+    );
+    let relay = node.load("relay", &relay);
+    let (first, second) = (node.spawn(&relay, &Guest::default()), node.spawn(&relay, &Guest::default()));
+
+    node.inside(move |_, ctx| async move {
+        for len in 0..48_u8 {
+            let payload: Vec<u8> = (0..len).collect();
+            let way = [number(second).to_le_bytes(), number(ctx.pid()).to_le_bytes()].concat();
+            let body = Bytes::from([way, payload.clone()].concat());
+            ctx.send(first, body.clone()).await;
+            assert_eq!(ctx.receive_of::<Bytes>().await, payload);
+            ctx.send(first, TaggedBytes { tag: 7, body }).await;
+            assert_eq!(ctx.receive_of::<TaggedBytes>().await, TaggedBytes { tag: 7, body: payload.into() });
+        }
+    });
+}
+
+#[test]
+fn a_guest_waits_for_room_at_another_and_loses_nothing() {
+    let runtime = Runtime::start(Config { schedulers: 2, mailbox_capacity: 16, ..Config::default() }).unwrap();
+    let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 8, ..WasmConfig::default() }).unwrap() };
+    // Begins to read when somebody is called `go`, and expects a hundred numbers in their order.
+    let reader = raw_with(
+        r#"(data (i32.const 100) "go")"#,
+        "(local $i i64)",
+        r"(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (loop $wait (call $yield) (br_if $wait (i64.eqz (call $whereis (i32.const 100) (i32.const 2)))))
+        (loop $again
+            (drop (call $receive_tagged (i64.rem_u (local.get $i) (i64.const 3)) (i64.const -1)))
+            (drop (call $item_read (i32.const 8) (i32.const 8) (i32.const 0)))
+            (if (i64.ne (i64.load (i32.const 8)) (local.get $i)) (then unreachable))
+            (local.set $i (i64.add (local.get $i) (i64.const 1)))
+            (br_if $again (i64.ne (local.get $i) (i64.const 100))))
+        (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 8) (i32.const 8)))",
+    );
+    let writer = raw(
+        "(local $i i64)",
+        r"(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (loop $again
+            (i64.store (i32.const 8) (local.get $i))
+            (drop (call $send (i64.load (i32.const 0)) (i64.rem_u (local.get $i) (i64.const 3)) (i32.const 8) (i32.const 8)))
+            (local.set $i (i64.add (local.get $i) (i64.const 1)))
+            (br_if $again (i64.ne (local.get $i) (i64.const 100))))",
+    );
+    let (reader, writer) = (node.load("reader", &reader), node.load("writer", &writer));
+    let (reader, writer) = (node.spawn(&reader, &Guest::default()), node.spawn(&writer, &Guest::default()));
+
+    let last = node.inside(move |_, ctx| async move {
+        ctx.send(reader, Bytes::copy_from_slice(&number(ctx.pid()).to_le_bytes())).await;
+        while observe::glimpse(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() != 0) {
+            ctx.yield_now().await;
+        }
+        ctx.send(writer, Bytes::copy_from_slice(&number(reader).to_le_bytes())).await;
+        while observe::glimpse(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() < 16) {
+            ctx.yield_now().await;
+        }
+        ctx.register("go").unwrap();
+        ctx.receive_of::<Bytes>().await
+    });
+
+    assert_eq!(last[..], 99_u64.to_le_bytes());
 }
 
 #[test]

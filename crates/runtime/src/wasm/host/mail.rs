@@ -5,9 +5,8 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use bytes::Bytes;
 use wasmtime::StoreContextMut;
-use wasmtime::component::Linker;
+use wasmtime::component::{Linker, WasmList};
 
 use super::words;
 use crate::wasm::bindings::rusm::runtime::types::{Error, Pid, Received};
@@ -35,21 +34,22 @@ impl Future for Done {
 pub(in crate::wasm) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut process = linker.instance("rusm:runtime/process@0.1.0")?;
-    process
-        .func_wrap_async("send", |guest: Guest<'_>, (to, tag, body): (Pid, u64, Vec<u8>)| send(guest, to, tag, body))?;
+    process.func_wrap_async("send", |guest: Guest<'_>, (to, tag, body): (Pid, u64, WasmList<u8>)| {
+        send(guest, to, tag, &body)
+    })?;
     process.func_wrap_async("receive", |guest: Guest<'_>, (timeout_ms,): (Option<u64>,)| receive(guest, timeout_ms))?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
-fn send(mut guest: Guest<'_>, to: Pid, tag: u64, body: Vec<u8>) -> Call<'_, Sent> {
-    let state = guest.data_mut();
+fn send<'a>(mut guest: Guest<'a>, to: Pid, tag: u64, body: &WasmList<u8>) -> Call<'a, Sent> {
+    let (state, body) = (guest.data(), body.as_le_slice(&guest));
     state.asks(HostCall::Send);
-    if let Err(error) = state.fits(&body) {
+    if let Err(error) = state.fits(body) {
         return Box::new(ready(Ok((Err(error),))));
     }
     let to = words::pid_of(to);
-    match state.post(to, tag, Bytes::from(body)) {
+    match state.post(to, tag, body) {
         Ok(()) => Box::new(Done),
         Err(message) => Box::new(async move {
             guest.data_mut().post_when_there_is_room(to, message).await;

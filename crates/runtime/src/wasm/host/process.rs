@@ -12,6 +12,7 @@ use crate::wasm::bindings::rusm::runtime::types::{
 use crate::wasm::capability::Capability;
 use crate::wasm::fiber::waiting;
 use crate::wasm::ground::Beginning;
+use crate::wasm::short::{Given, ShortBytes};
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 use crate::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};
@@ -44,7 +45,7 @@ impl Host for State {
         self.fits(&body)?;
         let to = words::pid_of(to);
         // Mostly there is room, and nothing to wait for.
-        if let Err(message) = self.post(to, tag, Bytes::from(body)) {
+        if let Err(message) = self.post(to, tag, &body) {
             self.post_when_there_is_room(to, message).await;
         }
         Ok(())
@@ -53,7 +54,8 @@ impl Host for State {
     fn try_send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
         self.asks(HostCall::TrySend);
         self.fits(&body)?;
-        self.try_post(words::pid_of(to), tag, Bytes::from(body)).map_err(|error| match error {
+        let long = Bytes::from(body);
+        self.try_post(words::pid_of(to), tag, &long, || long.clone()).map_err(|error| match error {
             TrySendError::Full { .. } => Error::MailboxFull,
             TrySendError::NoProcess { .. } => Error::NoProcess,
         })
@@ -183,16 +185,26 @@ impl Host for State {
 }
 
 impl State {
-    /// Bytes without a tag travel as they are.
+    /// Sends bytes, a few to a guest in the message itself. Those without a tag travel as they are.
     #[inline]
-    fn try_post(&self, to: crate::Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
-        if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
+    fn try_post(
+        &self,
+        to: crate::Pid,
+        tag: u64,
+        body: &[u8],
+        long: impl FnOnce() -> Bytes,
+    ) -> Result<(), TrySendError> {
+        match ShortBytes::new(tag, body) {
+            Some(short) if self.ctx.reads_short(to) => self.ctx.try_send(to, short),
+            _ if tag == 0 => self.ctx.try_send(to, long()),
+            _ => self.ctx.try_send(to, TaggedBytes { tag, body: long() }),
+        }
     }
 
     /// Sends bytes, unless the mailbox is full: then they are handed back. To nobody they are as good as sent.
     #[inline]
-    pub(in crate::wasm) fn post(&self, to: crate::Pid, tag: u64, body: Bytes) -> Result<(), crate::Message> {
-        match self.try_post(to, tag, body) {
+    pub(in crate::wasm) fn post(&self, to: crate::Pid, tag: u64, body: &[u8]) -> Result<(), crate::Message> {
+        match self.try_post(to, tag, body, || Bytes::copy_from_slice(body)) {
             Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
             Err(TrySendError::Full { message, .. }) => Err(message),
         }
@@ -201,13 +213,16 @@ impl State {
     /// Waits until the mailbox has room for what [`post`](Self::post) handed back.
     pub(in crate::wasm) async fn post_when_there_is_room(&mut self, to: crate::Pid, message: crate::Message) {
         waiting(async {
-            match message.downcast::<Bytes>() {
-                Ok(body) => self.ctx.send(to, body).await,
-                Err(message) => {
-                    if let Ok(tagged) = message.downcast::<TaggedBytes>() {
-                        self.ctx.send(to, tagged).await;
-                    }
-                }
+            let message = match message.downcast::<ShortBytes>() {
+                Ok(short) => return self.ctx.send(to, short).await,
+                Err(message) => message,
+            };
+            let message = match message.downcast::<Bytes>() {
+                Ok(body) => return self.ctx.send(to, body).await,
+                Err(message) => message,
+            };
+            if let Ok(tagged) = message.downcast::<TaggedBytes>() {
+                self.ctx.send(to, tagged).await;
             }
         })
         .await;
@@ -228,12 +243,16 @@ impl State {
     /// Takes in the next thing in the mailbox of a core module, and says what kind of item it is.
     #[inline]
     pub(in crate::wasm) fn item_of(&mut self, message: crate::Message) -> i32 {
+        let message = match message.downcast::<ShortBytes>() {
+            Ok(short) => return self.item.take_bytes(short.tag, Given::Short(short)),
+            Err(message) => message,
+        };
         let message = match message.downcast::<Bytes>() {
-            Ok(body) => return self.item.take_bytes(0, body),
+            Ok(body) => return self.item.take_bytes(0, Given::Long(body)),
             Err(message) => message,
         };
         match message.downcast::<TaggedBytes>() {
-            Ok(TaggedBytes { tag, body }) => self.item.take_bytes(tag, body),
+            Ok(TaggedBytes { tag, body }) => self.item.take_bytes(tag, Given::Long(body)),
             Err(message) => {
                 let received = self.received_rarer(message);
                 self.item.take(Some(received))
@@ -244,6 +263,10 @@ impl State {
     /// What the guest is told about the next thing in its mailbox.
     pub(super) fn received(&mut self, message: crate::Message) -> Received {
         let plain = |tag, body: Bytes| Received::Message(Message { tag, body: words::body(body), reply_to: None });
+        let message = match message.downcast::<ShortBytes>() {
+            Ok(short) => return Received::Message(Message { tag: short.tag, body: short.to_vec(), reply_to: None }),
+            Err(message) => message,
+        };
         let message = match message.downcast::<Bytes>() {
             Ok(body) => return plain(0, body),
             Err(message) => message,
@@ -318,6 +341,9 @@ fn change(reference: MonitorRef, group: &str, pid: crate::Pid, joined: bool) -> 
 
 /// The tag that a guest selects a message by; only bytes have one.
 fn tag_of(message: &crate::Message) -> Option<u64> {
+    if let Some(short) = message.downcast_ref::<ShortBytes>() {
+        return Some(short.tag);
+    }
     if let Some(tagged) = message.downcast_ref::<TaggedBytes>() {
         return Some(tagged.tag);
     }

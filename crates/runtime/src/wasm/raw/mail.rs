@@ -7,7 +7,6 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use bytes::Bytes;
 use wasmtime::{Caller, Linker};
 
 use super::calls::timeout;
@@ -60,7 +59,7 @@ fn send(mut guest: Guest<'_>, to: i64, tag: u64, place: (i32, i32)) -> Number<'_
     if let Err(error) = state.fits(bytes) {
         return Box::new(ready(status(state, error)));
     }
-    match state.post(words::pid_of(pid(to)), tag, Bytes::copy_from_slice(bytes)) {
+    match state.post(words::pid_of(pid(to)), tag, bytes) {
         Ok(()) => Box::new(Now::<{ super::OK }>),
         Err(message) => Box::new(async move {
             guest.data_mut().post_when_there_is_room(words::pid_of(pid(to)), message).await;
