@@ -88,7 +88,8 @@ fn a_guest_waits_for_room_at_another_and_loses_nothing() {
             (br_if $again (i64.ne (local.get $i) (i64.const 100))))",
     );
     let (reader, writer) = (node.load("reader", &reader), node.load("writer", &writer));
-    let (reader, writer) = (node.spawn(&reader, &Guest::default()), node.spawn(&writer, &Guest::default()));
+    let trusted = Guest::default().profile("trusted");
+    let (reader, writer) = (node.spawn(&reader, &trusted), node.spawn(&writer, &trusted));
 
     let last = node.inside(move |_, ctx| async move {
         ctx.send(reader, Bytes::copy_from_slice(&number(ctx.pid()).to_le_bytes())).await;
