@@ -25,9 +25,15 @@ fn run(wasm: &Wasm, name: &str, script: &str) -> Result<(), String> {
 
 #[test]
 fn the_specification_holds_under_the_settings_of_guests() {
+    for room in [Room::Pool, Room::Slabs] {
+        holds_in(room);
+    }
+}
+
+fn holds_in(room: Room) {
     let config = WasmConfig {
         capacity: 16,
-        room: Room::Pool,
+        room,
         memory_max_bytes: 4 << 30,
         table_max_elements: 10_000_000,
         parts_max: 64,
@@ -45,6 +51,6 @@ fn the_specification_holds_under_the_settings_of_guests() {
         })
         .collect();
 
-    assert!(failed.is_empty(), "{} of {files}:\n{}", failed.len(), failed.join("\n"));
+    assert!(failed.is_empty(), "{room:?}: {} of {files}:\n{}", failed.len(), failed.join("\n"));
     assert_eq!(files, 97);
 }

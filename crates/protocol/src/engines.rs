@@ -73,7 +73,7 @@ pub struct Engines {
 pub struct EngineInfo {
     /// The kind of its instances, as in a process's row: `wasm`.
     pub kind: String,
-    /// Where they live: `pool` or `slabs`.
+    /// Where they live: `pool`, `checked pool` if there was no address space to spare accesses their checks, or `slabs`.
     pub room: String,
     /// Instances that may live at once.
     pub capacity: u64,

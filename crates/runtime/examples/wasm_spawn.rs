@@ -60,6 +60,7 @@ const WAIT: &str = r#"(module (import "bare" "wait" (func $wait))
     (func (export "run") (loop $again (call $wait) (br $again))))"#;
 const PARKED: &str = r#"(module (import "rusm" "receive" (func $receive (param i64) (result i32))) (memory (export "memory") 1)
     (func (export "run") (drop (call $receive (i64.const -1)))))"#;
+const SPIN: &str = r#"(module (func (export "run") (loop $again (br $again))))"#;
 const CALLS: &str = r#"(module (import "rusm" "self" (func $self (result i64))) (memory (export "memory") 1)
     (func (export "run") (local $n i64)
         (local.set $n (i64.const 2000000))
@@ -176,6 +177,25 @@ impl Bench {
             median(nanoseconds) as u64
         })?;
         Ok((cpu_ns_each as f64, alone_ns as f64))
+    }
+
+    /// Kills guests in the middle of an endless loop, from outside: how long each takes until its end is known, in
+    /// milliseconds, of which an epoch is one.
+    fn kills_spinning(&self, module: &Module) -> Result<Vec<f64>, Failure> {
+        let kill = |_| {
+            let pid = self.wasm.spawn(&self.runtime, module, &Guest::default())?;
+            let watch = self.runtime.watch(pid);
+            // Until it has been taken off its scheduler at least once.
+            let ticks = self.wasm.stats().ticks_total;
+            while self.wasm.stats().ticks_total < ticks + 3 {
+                std::thread::yield_now();
+            }
+            let before = Instant::now();
+            self.runtime.exit(pid, ExitReason::Killed);
+            watch.wait();
+            Ok(before.elapsed().as_secs_f64() * 1e3)
+        };
+        (0..4 * KILLS).map(kill).collect()
     }
 }
 
@@ -369,6 +389,9 @@ fn kills(bench: &Bench) -> Result<(), Failure> {
     }
     show("kill of a parked guest", "ns CPU", each);
     show("the same, to the news of it", "ns", alone);
+    let spinning = bench.kills_spinning(&bench.wasm.load("spin", &wat::parse_str(SPIN)?)?)?;
+    let longest = spinning.iter().copied().fold(0.0, f64::max);
+    show("kill in an endless loop", &format!("ms, {longest:.1} the longest; an epoch is 1 ms"), spinning);
     Ok(())
 }
 

@@ -143,6 +143,11 @@ impl Cell {
     #[inline]
     pub(crate) fn retire(&self, generation: u32) -> (u32, bool) {
         let next = (generation + 1) & GENERATION_MAX;
+        #[cfg(feature = "wasm")]
+        if self.flags.load(Ordering::Relaxed) & READS_SHORT != 0 {
+            // Before the new generation, whose process may be of another kind.
+            self.flags.fetch_and(!READS_SHORT, Ordering::Relaxed);
+        }
         self.generation.store(next, Ordering::SeqCst);
         // After the new generation; whoever adds something sets the flag before it looks at the generation.
         (next, self.flags.load(Ordering::SeqCst) & HOLDS != 0)

@@ -121,6 +121,8 @@ pub(crate) struct Inner {
     config: WasmConfig,
     engine: Engine,
     slabs: Option<Slabs>,
+    /// Where instances live, for observers.
+    room: &'static str,
     components: component::Linker<State>,
     modules: Linker<State>,
     compiled: Compiled,
@@ -150,9 +152,15 @@ impl Wasm {
             memory_max_bytes: config.memory_max_bytes,
             why: format!("{error:#}"),
         };
-        let (engine, slabs) = match room::of(&config) {
-            Room::Slabs => Slabs::engine(&config).map(|(engine, slabs)| (engine, Some(slabs))).map_err(no_room)?,
-            Room::Pool | Room::ByCapacity => (room::pool(&config).map_err(no_room)?, None),
+        let (engine, slabs, room) = match room::of(&config) {
+            Room::Slabs => {
+                let (engine, slabs) = Slabs::engine(&config).map_err(no_room)?;
+                (engine, Some(slabs), "slabs")
+            }
+            Room::Pool | Room::ByCapacity => {
+                let (engine, room) = room::pool(&config).map_err(no_room)?;
+                (engine, None, room)
+            }
         };
         let (mut components, mut modules) = (components(&engine).map_err(no_room)?, modules(&engine).map_err(no_room)?);
         if config.topics {
@@ -174,6 +182,7 @@ impl Wasm {
             config,
             engine,
             slabs,
+            room,
             components,
             modules,
             registry: RwLock::default(),

@@ -16,7 +16,7 @@ const MAPS_OF_A_NODE: u64 = 500;
 /// What a parked guest in slabs takes of memory, rounded up from 10 KiB without and 14 KiB with a linear memory.
 const BYTES_PER_PARKED_GUEST: u64 = 16 << 10;
 /// What a parked native process takes, as the README has it.
-const BYTES_PER_PARKED_PROCESS: u64 = 264;
+const BYTES_PER_PARKED_PROCESS: u64 = 287;
 /// Threads of a node with its observer and some blocking calls, beyond one for each core.
 const THREADS_ENOUGH: u64 = 64;
 
@@ -102,7 +102,8 @@ fn address_space() -> Check {
         "addresses",
         limit.is_none(),
         limit.map_or_else(|| "no limit".to_owned(), bytes_in_words),
-        "guests get address space for the largest memory they may have, hundreds of GiB in all, and no memory before they use it",
+        "pooled guests get 4 GiB of address space each, 64 TiB in all at most, so that their accesses need no check, or for want \
+         of that what they may grow to; no memory before they use it",
         "ulimit -v unlimited",
     )
 }

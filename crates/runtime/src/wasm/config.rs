@@ -50,7 +50,8 @@ pub struct WasmConfig {
     /// Where instances live. Default: by capacity.
     pub room: Room,
     /// Linear memory that one instance may have, in bytes, up to 4 GiB. Default 16 MiB. Address space is set aside for
-    /// all of it, times the capacity; in the pool for 4 GiB of each, as long as that fits into 64 TiB.
+    /// all of it, times capacity and parts; in the pool for 4 GiB of each, as long as that fits into 64 TiB, half of what a
+    /// program has.
     pub memory_max_bytes: u64,
     /// Elements that one table may have. Default 20,000.
     pub table_max_elements: u32,

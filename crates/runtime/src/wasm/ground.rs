@@ -76,12 +76,15 @@ impl Context {
         })
     }
 
-    /// Whether `to` reads messages in the form of [`ShortBytes`](super::short::ShortBytes). If another process is there by
-    /// now the answer means nothing, and nothing that is sent to `to` is read.
+    /// Whether `to` reads messages in the form of [`ShortBytes`](super::short::ShortBytes). If it has ended by now, nothing
+    /// that is sent to it is read.
     #[inline]
     pub(crate) fn reads_short(&self, to: Pid) -> bool {
-        let slot = self.running().local.shared.slab.slot(to);
-        slot.is_some_and(|slot| slot.cell().flags.load(Ordering::Relaxed) & READS_SHORT != 0)
+        let Some(slot) = self.running().local.shared.slab.slot(to) else { return false };
+        let cell = slot.cell();
+        // In this order: the flag is taken away before the generation goes up.
+        cell.generation.load(Ordering::Acquire) == to.generation()
+            && cell.flags.load(Ordering::Relaxed) & READS_SHORT != 0
     }
 
     /// Whether what is delivered without asking for room finds some all the same, as a message or, where exits are trapped,

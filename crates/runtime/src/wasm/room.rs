@@ -8,8 +8,10 @@ use super::config::{Room, WasmConfig, defaults};
 pub(crate) const PAGE_BYTES: u64 = 65_536;
 /// Stack of a pooled instance, of which guests use half; the rest is for what the node does in their calls.
 const POOL_STACK_BYTES: usize = 256 << 10;
-/// Address space for each memory, where there is enough: all that a guest can address, so that no access needs a check.
+/// Address space for each memory, where there is enough: all that an address in a register names.
 const WIDE_BYTES: u64 = 4 << 30;
+/// What may be added to such an address in an instruction without a check.
+const WIDE_GUARD_BYTES: u64 = 32 << 20;
 /// Address space that all memories together may take for that: half of what a process has.
 const ALL_WIDE_BYTES_MAX: u64 = 1 << 46;
 /// Dirty memory that is cleared in place when an instance ends, if the system can say which pages are dirty.
@@ -48,22 +50,24 @@ const fn parts(config: &WasmConfig) -> u32 {
 /// wasmtime's pool, tuned for instances that come and go.
 ///
 /// Address space costs nothing until it is touched, but a system may grant less of it, and other engines take theirs: then
-/// memories have what they may grow to, and every access is checked.
-pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
+/// memories have what they may grow to, every access is checked, and the second value is `"checked pool"`.
+pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static str)> {
     if may_be_wide(config) {
-        if let Ok(engine) = pool_of(config, WIDE_BYTES) {
-            return Ok(engine);
+        match pool_of(config, WIDE_BYTES, WIDE_GUARD_BYTES) {
+            Ok(engine) => return Ok((engine, "pool")),
+            Err(error) => {
+                tracing::info!("guests' accesses to memory are checked, for want of address space: {error:#}")
+            }
         }
-        tracing::debug!("no address space for memories of 4 GiB: accesses of guests are checked");
     }
-    pool_of(config, memory_bytes(config))
+    Ok((pool_of(config, memory_bytes(config), PAGE_BYTES)?, "checked pool"))
 }
 
 const fn may_be_wide(config: &WasmConfig) -> bool {
-    (WIDE_BYTES + PAGE_BYTES).saturating_mul(parts(config) as u64) <= ALL_WIDE_BYTES_MAX
+    (WIDE_BYTES + WIDE_GUARD_BYTES).saturating_mul(parts(config) as u64) <= ALL_WIDE_BYTES_MAX
 }
 
-fn pool_of(config: &WasmConfig, reservation_bytes: u64) -> wasmtime::Result<Engine> {
+fn pool_of(config: &WasmConfig, reservation_bytes: u64, guard_bytes: u64) -> wasmtime::Result<Engine> {
     let parts = parts(config);
     let scanned = PoolingAllocationConfig::is_pagemap_scan_available();
     let mut pool = PoolingAllocationConfig::new();
@@ -88,7 +92,7 @@ fn pool_of(config: &WasmConfig, reservation_bytes: u64) -> wasmtime::Result<Engi
     engine
         .memory_init_cow(true)
         .memory_reservation(reservation_bytes)
-        .memory_guard_size(PAGE_BYTES)
+        .memory_guard_size(guard_bytes)
         .guard_before_linear_memory(false)
         .async_stack_size(POOL_STACK_BYTES)
         .max_wasm_stack(POOL_STACK_BYTES / 2)
@@ -105,10 +109,12 @@ mod tests {
         let config = WasmConfig::default();
         let many = WasmConfig { capacity: defaults::POOL_CAPACITY_MAX, ..config.clone() };
 
+        let few = WasmConfig { capacity: 16, ..config.clone() };
+
         assert!(may_be_wide(&config));
-        assert!(!may_be_wide(&many));
-        for config in [config, many] {
-            pool(&config).expect("there is a pool of either kind");
-        }
+        assert_eq!(
+            [few, many].map(|config| pool(&config).map(|(_, room)| room).ok()),
+            [Some("pool"), Some("checked pool")]
+        );
     }
 }

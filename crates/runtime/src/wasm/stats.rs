@@ -19,7 +19,7 @@ const FAULTS_KEPT: usize = 16;
 /// Counters of an engine; those that end in `_total` only go up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WasmStats {
-    /// `pool` or `slabs`.
+    /// `pool`, `checked pool` if there was no address space to spare accesses their checks, or `slabs`.
     pub room: &'static str,
     /// Instances that may live at once.
     pub capacity: u32,
@@ -55,7 +55,7 @@ impl Wasm {
         let node = &self.0;
         let (memories, stacks) = node.slots();
         WasmStats {
-            room: if node.slabs.is_some() { "slabs" } else { "pool" },
+            room: node.room,
             capacity: node.config.capacity,
             live: node.live(),
             started_total: node.started(),
@@ -199,7 +199,7 @@ impl Engine for Inner {
         let (entries, bytes) = self.compiled.held();
         EngineReport {
             kind: "wasm",
-            room: if self.slabs.is_some() { "slabs" } else { "pool" },
+            room: self.room,
             capacity: self.config.capacity.into(),
             live: self.live().into(),
             started_total: self.started(),

@@ -1,6 +1,6 @@
 //! Limits of one guest and of all.
 
-use rusm_runtime::wasm::{Guest, GuestError, MemoryLimit, WasmConfig};
+use rusm_runtime::wasm::{Guest, GuestError, MemoryLimit, Room, WasmConfig};
 use rusm_runtime::{ExitReason, observe};
 
 use crate::guests::{Node, echo, raw, raw_with, spin};
@@ -33,9 +33,19 @@ fn memory_up_to_the_limit_can_be_used_to_its_last_byte() {
         (drop (i32.load8_u (i32.const 327680)))",
     );
 
-    let reason = Node::small().end_of(&whole, &Guest::default().memory_max_bytes(5 * 65_536));
+    // Further than any guard is wide.
+    let far = raw("", "(drop (i32.load8_u offset=100000000 (i32.const 7)))");
+    let rooms = [(64, Room::Pool, "pool"), (2_000, Room::Pool, "checked pool"), (64, Room::Slabs, "slabs")];
 
-    assert_eq!(reason, ExitReason::other("trap: memory out of bounds"));
+    for (capacity, room, word) in rooms {
+        let node = Node::start(WasmConfig { capacity, room, ..WasmConfig::default() });
+        for guest in [&whole, &far] {
+            let reason = node.end_of(guest, &Guest::default().memory_max_bytes(5 * 65_536));
+
+            assert_eq!(reason, ExitReason::other("trap: memory out of bounds"), "{word}");
+        }
+        assert_eq!(node.wasm.stats().room, word);
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn bytes_come_back_whole_and_with_their_tag() {
 }
 
 #[test]
-fn bytes_of_every_length_pass_from_guest_to_guest_and_on_to_a_native_process() {
+fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_native_process() {
     let node = Node::small();
     // Passes on what comes, without the pid that it begins with, to the process of that pid.
     let relay = raw(
@@ -46,14 +46,18 @@ fn bytes_of_every_length_pass_from_guest_to_guest_and_on_to_a_native_process() {
     let (first, second) = (node.spawn(&relay, &Guest::default()), node.spawn(&relay, &Guest::default()));
 
     node.inside(move |_, ctx| async move {
-        for len in 0..48_u8 {
-            let payload: Vec<u8> = (0..len).collect();
-            let way = [number(second).to_le_bytes(), number(ctx.pid()).to_le_bytes()].concat();
-            let body = Bytes::from([way, payload.clone()].concat());
+        let long = Bytes::from(vec![7; 1_000]);
+        let payloads = || (0..48_u8).flat_map(|len| [Bytes::from_iter(0..len), long.clone()]);
+        let way = [number(second).to_le_bytes(), number(ctx.pid()).to_le_bytes()].concat();
+        for payload in payloads() {
+            let body = Bytes::from([&way, &payload[..]].concat());
             ctx.send(first, body.clone()).await;
-            assert_eq!(ctx.receive_of::<Bytes>().await, payload);
             ctx.send(first, TaggedBytes { tag: 7, body }).await;
-            assert_eq!(ctx.receive_of::<TaggedBytes>().await, TaggedBytes { tag: 7, body: payload.into() });
+        }
+        for payload in payloads() {
+            assert_eq!(ctx.receive().await.downcast::<Bytes>().unwrap(), payload);
+            let tagged = ctx.receive().await.downcast::<TaggedBytes>().unwrap();
+            assert_eq!(tagged, TaggedBytes { tag: 7, body: payload });
         }
     });
 }

@@ -54,8 +54,8 @@ impl Host for State {
     fn try_send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
         self.asks(HostCall::TrySend);
         self.fits(&body)?;
-        let long = Bytes::from(body);
-        self.try_post(words::pid_of(to), tag, &long, || long.clone()).map_err(|error| match error {
+        let short = ShortBytes::new(tag, &body);
+        self.try_post(words::pid_of(to), tag, short, || body.into()).map_err(|error| match error {
             TrySendError::Full { .. } => Error::MailboxFull,
             TrySendError::NoProcess { .. } => Error::NoProcess,
         })
@@ -191,10 +191,10 @@ impl State {
         &self,
         to: crate::Pid,
         tag: u64,
-        body: &[u8],
+        short: Option<ShortBytes>,
         long: impl FnOnce() -> Bytes,
     ) -> Result<(), TrySendError> {
-        match ShortBytes::new(tag, body) {
+        match short {
             Some(short) if self.ctx.reads_short(to) => self.ctx.try_send(to, short),
             _ if tag == 0 => self.ctx.try_send(to, long()),
             _ => self.ctx.try_send(to, TaggedBytes { tag, body: long() }),
@@ -204,7 +204,7 @@ impl State {
     /// Sends bytes, unless the mailbox is full: then they are handed back. To nobody they are as good as sent.
     #[inline]
     pub(in crate::wasm) fn post(&self, to: crate::Pid, tag: u64, body: &[u8]) -> Result<(), crate::Message> {
-        match self.try_post(to, tag, body, || Bytes::copy_from_slice(body)) {
+        match self.try_post(to, tag, ShortBytes::new(tag, body), || Bytes::copy_from_slice(body)) {
             Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
             Err(TrySendError::Full { message, .. }) => Err(message),
         }
