@@ -21,6 +21,7 @@ pub(super) use mail::link;
 pub(super) use names::refused as name_refused;
 pub(super) use process::beginning;
 pub(super) use streams::Streams;
+pub(super) use supervisor::CHILDREN_MAX;
 
 use std::sync::atomic::Ordering;
 

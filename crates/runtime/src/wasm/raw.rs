@@ -8,7 +8,10 @@
 //! |---|---|---|
 //! | `self()`, `parent()` | `i64` | a pid |
 //! | `spawn(p, n, args_p, args_n, profile_p, profile_n, ties)` | `i64` | a pid, or a status. `p, n` is the module's name, of 0 bytes for this one; args are separated by a byte 0; a profile of 0 bytes is one's own; ties: 1 link, 2 monitor; the monitor is `spawn_monitor()` |
-//! | `spawn_monitor()` | `i64` | the monitor of the last `spawn` |
+//! | `spawn_as(…, name_p, name_n, memory_max)` | `i64` | as `spawn`, with a name and the bytes of its memory; of 0 where nothing is said |
+//! | `spawn_monitor()` | `i64` | the monitor of the last of either |
+//! | `supervisor_child(id_p, id_n, p, n, args_p, args_n, profile_p, profile_n, name_p, name_n, memory_max, restart, shutdown_ms)` | status | one more child of the next supervisor. restart: 0 permanent, 1 transient, 2 temporary; shutdown: below 0 as long as it takes, 0 killed |
+//! | `supervisor_start(strategy, intensity, period_ms)` | `i64` | a pid, or a status. strategy: 0 one for one, 1 one for all, 2 rest for one |
 //! | `send(to, tag, p, n)`, `try_send(to, tag, p, n)` | status | |
 //! | `receive(timeout_ms)`, `receive_tagged(tag, timeout_ms)` | kind | waits for ever with a timeout below 0; what came is *the item* |
 //! | `call(to, tag, p, n, timeout_ms)` | status | the reply is the item |
@@ -23,6 +26,8 @@
 //! | `sleep(ms)`, `yield()` | | |
 //! | `register(p, n)`, `unregister(p, n)`, `join(p, n)`, `leave(p, n)` | status | |
 //! | `whereis(p, n)` | `i64` | a pid or 0 |
+//! | `members(p, n)` | `i32` | how many there are in a group, or a status; their pids, `i64` each, are the item |
+//! | `group_monitor(p, n)`, `group_demonitor(ref)` | `i64`, `i32` | a reference, or a status, and the members as above; 1 if there was one |
 //! | `send_after(to, ms, tag, p, n)`, `send_every(to, ms, tag, p, n)` | `i64` | a timer, or a status |
 //! | `cancel(timer)` | `i64` | milliseconds left, or -1 |
 //! | `now_ns()`, `unix_ms()` | `i64` | |
@@ -45,6 +50,7 @@
 //! `run` begins the process; it takes nothing, and what it gives is ignored.
 
 mod calls;
+mod family;
 mod mail;
 mod memory;
 mod streams;
@@ -57,6 +63,7 @@ use super::short::Given;
 use super::state::State;
 use crate::topic::Lease;
 pub(crate) use calls::link;
+pub(crate) use family::Family;
 
 /// The module that core modules import from.
 pub(super) const MODULE: &str = "rusm";
@@ -108,7 +115,6 @@ const fn pid(number: i64) -> types::Pid {
 
 impl Item {
     /// Holds bytes that the guest asked for.
-    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "there is no store"))]
     pub(super) fn hold(&mut self, body: Vec<u8>, tag: u64) {
         (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
         self.body = body.into();

@@ -9,7 +9,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use super::bindings::rusm::runtime::types::Error;
 use super::host::{GuestLog, Streams};
-use super::raw::Item;
+use super::raw::{Family, Item};
 use super::topics::Shares;
 use super::traps::MemoryLimit;
 use super::vitals::Vitals;
@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) memory: Option<Memory>,
     /// What a core module reads in steps.
     pub(crate) item: Item,
+    /// What a core module says of the next supervisor that it starts; few do.
+    pub(crate) family: Option<Box<Family>>,
     memory_bytes: u64,
     requests: Requests,
     timers: Timers,
@@ -141,6 +143,7 @@ impl State {
             args: Vec::new(),
             memory: None,
             item: Item::default(),
+            family: None,
             memory_bytes: 0,
             requests: Requests::default(),
             timers: Timers::default(),

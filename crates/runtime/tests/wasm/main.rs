@@ -7,6 +7,7 @@
 mod bonds;
 mod capabilities;
 mod components;
+mod family;
 mod guests;
 mod hostile;
 #[cfg(feature = "store")]

@@ -16,7 +16,7 @@ use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
 /// Children that one call may start.
-const CHILDREN_MAX: usize = 4_096;
+pub(in crate::wasm) const CHILDREN_MAX: usize = 4_096;
 
 impl Host for State {
     async fn start(

@@ -7,10 +7,9 @@ use wasmtime::{Caller, Linker};
 use super::{MODULE, done, memory, number, pid, status, with_bytes, with_text};
 use crate::wasm::bindings::rusm::runtime::crypto::{Hash, Host as Crypto};
 use crate::wasm::bindings::rusm::runtime::log::{Host as Log, Level};
-use crate::wasm::bindings::rusm::runtime::process::{Host as Process, SpawnOptions, Ties};
-use crate::wasm::bindings::rusm::runtime::types::{Error, ExitReason};
+use crate::wasm::bindings::rusm::runtime::process::Host as Process;
+use crate::wasm::bindings::rusm::runtime::types::{Error, ExitReason, Pid};
 use crate::wasm::bindings::rusm::runtime::{clock, groups, names, random, timers};
-use crate::wasm::spawn::ARGS_MAX;
 use crate::wasm::state::State;
 
 type Guest<'a> = Caller<'a, State>;
@@ -29,10 +28,12 @@ macro_rules! or_return {
         }
     };
 }
+pub(super) use or_return;
 
 /// Puts all functions into a linker.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     identity(linker)?;
+    super::family::link(linker)?;
     super::mail::link(linker)?;
     messages(linker)?;
     items(linker)?;
@@ -49,44 +50,6 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 fn identity(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "self", |mut guest: Guest<'_>| number(Process::self_(guest.data_mut())))?;
     linker.func_wrap(MODULE, "parent", |mut guest: Guest<'_>| Process::parent(guest.data_mut()).map_or(0, number))?;
-    linker.func_wrap(MODULE, "spawn_monitor", |guest: Guest<'_>| guest.data().item.spawned_monitor as i64)?;
-    linker.func_wrap_async(
-        MODULE,
-        "spawn",
-        |mut guest: Guest<'_>,
-         (p, n, args_p, args_n, profile_p, profile_n, ties): (i32, i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let module = or_return!(with_text(&mut guest, (p, n)));
-                let args = or_return!(with_text(&mut guest, (args_p, args_n)));
-                let profile = or_return!(with_text(&mut guest, (profile_p, profile_n)));
-                let mut bonds = Ties::empty();
-                if ties & 1 != 0 {
-                    bonds |= Ties::LINK;
-                }
-                if ties & 2 != 0 {
-                    bonds |= Ties::MONITOR;
-                }
-                // One more than are allowed is enough to be refused.
-                let words = args.split('\0').take(ARGS_MAX + 1).map(str::to_owned);
-                let options = SpawnOptions {
-                    args: if args.is_empty() { Vec::new() } else { words.collect() },
-                    ties: bonds,
-                    name: None,
-                    profile: (!profile.is_empty()).then_some(profile),
-                    memory_max_bytes: None,
-                };
-                let spawned = Process::spawn(guest.data_mut(), module, options).await;
-                let state = guest.data_mut();
-                match spawned {
-                    Ok(spawned) => {
-                        state.item.spawned_monitor = spawned.monitor.unwrap_or(0);
-                        number(spawned.pid)
-                    }
-                    Err(error) => i64::from(status(state, error)),
-                }
-            })
-        },
-    )?;
     Ok(())
 }
 
@@ -214,7 +177,32 @@ fn names_and_groups(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         let Ok(name) = with_text(&mut guest, (p, n)) else { return 0 };
         names::Host::whereis(guest.data_mut(), name).map_or(0, number)
     })?;
+    linker.func_wrap(MODULE, "members", |mut guest: Guest<'_>, p: i32, n: i32| -> i32 {
+        let group = or_return!(with_text(&mut guest, (p, n)));
+        let members = groups::Host::members(guest.data_mut(), group);
+        hold_pids(guest.data_mut(), &members)
+    })?;
+    linker.func_wrap(MODULE, "group_monitor", |mut guest: Guest<'_>, p: i32, n: i32| -> i64 {
+        let group = or_return!(with_text(&mut guest, (p, n)));
+        let state = guest.data_mut();
+        match groups::Host::monitor(state, group) {
+            Ok((monitor, members)) => {
+                hold_pids(state, &members);
+                monitor as i64
+            }
+            Err(error) => i64::from(status(state, error)),
+        }
+    })?;
+    linker.func_wrap(MODULE, "group_demonitor", |mut guest: Guest<'_>, monitor: i64| {
+        i32::from(groups::Host::demonitor(guest.data_mut(), monitor as u64))
+    })?;
     Ok(())
+}
+
+/// Makes pids the item, and says how many they are.
+fn hold_pids(state: &mut State, pids: &[Pid]) -> i32 {
+    state.item.hold(pids.iter().flat_map(|pid| number(*pid).to_le_bytes()).collect(), 0);
+    pids.len() as i32
 }
 
 fn time(linker: &mut Linker<State>) -> wasmtime::Result<()> {
