@@ -137,6 +137,10 @@ pub struct CacheInfo {
     pub misses_total: u64,
     /// Entries that made room for others.
     pub evictions_total: u64,
+    /// Entries that were not as they had been written.
+    pub damaged_total: u64,
+    /// What was compiled and not kept: the directory is full, read-only or not there.
+    pub unkept_total: u64,
 }
 
 /// What instances are made from.

@@ -36,6 +36,8 @@ pub(crate) struct Compiled {
     misses: AtomicU64,
     writes: AtomicU64,
     evictions: AtomicU64,
+    damaged: AtomicU64,
+    unkept: AtomicU64,
     /// Entries and their bytes, as they were counted last.
     held: Mutex<Option<(u64, u64)>>,
 }
@@ -56,8 +58,17 @@ impl Hasher for Collected {
 impl Compiled {
     pub(crate) fn new(dir: Option<PathBuf>, max_bytes: u64) -> Self {
         let none = || AtomicU64::new(0);
-        let held = Mutex::new(None);
-        Self { dir, max_bytes, hits: none(), misses: none(), writes: none(), evictions: none(), held }
+        Self {
+            dir,
+            max_bytes,
+            hits: none(),
+            misses: none(),
+            writes: none(),
+            evictions: none(),
+            damaged: none(),
+            unkept: none(),
+            held: Mutex::new(None),
+        }
     }
 
     pub(crate) fn hits(&self) -> u64 {
@@ -71,6 +82,16 @@ impl Compiled {
     /// Entries that made room for others.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Entries that were not as they had been written.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Compiled code that the directory did not take.
+    pub(crate) fn unkept(&self) -> u64 {
+        self.unkept.load(Ordering::Relaxed)
     }
 
     /// Entries on disk and their bytes, counted when this node writes one, and the first time that somebody asks.
@@ -103,7 +124,8 @@ impl Compiled {
         serialize: impl FnOnce(&C) -> wasmtime::Result<Vec<u8>>,
     ) -> wasmtime::Result<C> {
         let entry = self.dir.as_deref().map(|dir| dir.join(file_name(engine, bytes)));
-        if let Some(code) = entry.as_deref().and_then(read).and_then(|code| load(&code[HEAD_BYTES..]).ok()) {
+        let found = entry.as_deref().and_then(|entry| self.read(entry));
+        if let Some(code) = found.and_then(|code| load(&code[HEAD_BYTES..]).ok()) {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(code);
         }
@@ -112,10 +134,27 @@ impl Compiled {
         if let Some(entry) = entry {
             let kept = serialize(&compiled).map_err(io::Error::other).and_then(|code| self.keep(&entry, &code));
             if let Err(error) = kept {
+                self.unkept.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(entry = %entry.display(), %error, "compiled code was not kept");
             }
         }
         Ok(compiled)
+    }
+
+    /// A whole entry, head and all, unless something is wrong with it.
+    fn read(&self, entry: &Path) -> Option<Vec<u8>> {
+        let code = fs::read(entry).ok()?;
+        let is_whole = |(head, rest): (&[u8], &[u8])| {
+            head[..MAGIC.len()] == *MAGIC && head[MAGIC.len()..] == *Sha256::digest(rest)
+        };
+        if !code.split_at_checked(HEAD_BYTES).is_some_and(is_whole) {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(entry = %entry.display(), "a damaged entry of compiled code is made anew");
+            return None;
+        }
+        // For eviction; on a directory that cannot be written to it goes by the time of writing.
+        drop(File::options().append(true).open(entry).and_then(|file| file.set_modified(now())));
+        Some(code)
     }
 
     /// A new file beside an entry; of a name that is taken, somebody else writes or has left it.
@@ -158,19 +197,6 @@ fn file_name(engine: &Engine, bytes: &[u8]) -> String {
     name.push('.');
     name.push_str(ENDING);
     name
-}
-
-/// A whole entry, head and all, unless something is wrong with it.
-fn read(entry: &Path) -> Option<Vec<u8>> {
-    let code = fs::read(entry).ok()?;
-    let (head, rest) = code.split_at_checked(HEAD_BYTES)?;
-    if head[..MAGIC.len()] != *MAGIC || head[MAGIC.len()..] != *Sha256::digest(rest) {
-        tracing::warn!(entry = %entry.display(), "a damaged entry of compiled code is made anew");
-        return None;
-    }
-    // For eviction; on a directory that cannot be written to it goes by the time of writing.
-    drop(File::options().append(true).open(entry).and_then(|file| file.set_modified(now())));
-    Some(code)
 }
 
 #[expect(clippy::disallowed_methods, reason = "stamps a file as the file system does")]

@@ -43,6 +43,10 @@ pub struct WasmStats {
     pub cache_misses_total: u64,
     /// Entries of compiled code that made room for others.
     pub cache_evictions_total: u64,
+    /// Entries of compiled code that were not as they had been written.
+    pub cache_damaged_total: u64,
+    /// Compiled code that the directory did not take: it is full, read-only or not there.
+    pub cache_unkept_total: u64,
     /// Epochs counted so far; they stand still while no guest runs.
     pub ticks_total: u64,
     /// Traps by what happened; only those that there were.
@@ -67,6 +71,8 @@ impl Wasm {
             cache_hits_total: node.compiled.hits(),
             cache_misses_total: node.compiled.misses(),
             cache_evictions_total: node.compiled.evictions(),
+            cache_damaged_total: node.compiled.damaged(),
+            cache_unkept_total: node.compiled.unkept(),
             ticks_total: node.ticker.ticks(),
             traps_total: counted(traps::CODES, &node.traps),
         }
@@ -215,6 +221,8 @@ impl Engine for Inner {
                 hits_total: self.compiled.hits(),
                 misses_total: self.compiled.misses(),
                 evictions_total: self.compiled.evictions(),
+                damaged_total: self.compiled.damaged(),
+                unkept_total: self.compiled.unkept(),
             },
             modules: self.module_reports(),
             faults_total: counted(traps::CODES, &self.traps),

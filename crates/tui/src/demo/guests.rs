@@ -147,6 +147,7 @@ fn engine(modules: &[ModuleInfo], now_ms: u64) -> EngineInfo {
             hits_total: 31,
             misses_total: 4,
             evictions_total: 1,
+            ..CacheInfo::default()
         },
         faults_total: faults.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| count(name, n)).collect(),
         refusals_total: vec![count("spawn", 3 + now_ms / 30_000), count("network", 2)],

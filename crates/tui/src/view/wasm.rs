@@ -116,7 +116,13 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
             short(misses)
         );
     }
-    Line::from(vec![label("cache", theme), Span::styled(words, theme.style(Role::Text))])
+    let mut line = Line::from(vec![label("cache", theme), Span::styled(words, theme.style(Role::Text))]);
+    for (count, what) in [(cache.unkept_total, "not kept"), (cache.damaged_total, "damaged")] {
+        if count != 0 {
+            line.push_span(Span::styled(format!(" {dot} {} {what}", short(count)), theme.style(Role::Warn)));
+        }
+    }
+    line
 }
 
 /// Traps by their code, and refusals by the capability that was missing, of all engines.
@@ -247,4 +253,22 @@ fn trap(fault: &FaultInfo, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
         Span::styled(format!("{:<20} ", paint::cut(&fault.code, 20, theme)), theme.style(role)),
         Span::styled(paint::cut(function, width.saturating_sub(62), theme), theme.style(Role::Text)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Look;
+
+    #[test]
+    fn a_cache_that_cannot_be_kept_says_so() {
+        let said = |unkept_total, damaged_total| {
+            let of =
+                CacheInfo { max_bytes: 1 << 30, misses_total: 2, unkept_total, damaged_total, ..CacheInfo::default() };
+            cache(of, 80, Theme::of(Look { ascii: true, ..Look::default() })).to_string()
+        };
+
+        assert!(!said(0, 0).contains("kept"));
+        assert!(said(2, 1).contains("2 not kept") && said(2, 1).contains("1 damaged"), "{}", said(2, 1));
+    }
 }

@@ -106,8 +106,16 @@ fn engine(report: &EngineReport) -> EngineInfo {
 }
 
 const fn cache(report: CacheReport) -> CacheInfo {
-    let CacheReport { entries, bytes, max_bytes, hits_total, misses_total, evictions_total } = report;
-    CacheInfo { entries, bytes, max_bytes, hits_total, misses_total, evictions_total }
+    CacheInfo {
+        entries: report.entries,
+        bytes: report.bytes,
+        max_bytes: report.max_bytes,
+        hits_total: report.hits_total,
+        misses_total: report.misses_total,
+        evictions_total: report.evictions_total,
+        damaged_total: report.damaged_total,
+        unkept_total: report.unkept_total,
+    }
 }
 
 fn module(engine: u32, report: &ModuleReport) -> ModuleInfo {
