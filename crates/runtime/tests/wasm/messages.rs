@@ -47,7 +47,7 @@ fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_nat
 
     node.inside(move |_, ctx| async move {
         let long = Bytes::from(vec![7; 1_000]);
-        let payloads = || (0..48_u8).flat_map(|len| [Bytes::from_iter(0..len), long.clone()]);
+        let payloads = || (0..48_u8).flat_map(|len| [(0..len).collect(), long.clone()]);
         let way = [number(second).to_le_bytes(), number(ctx.pid()).to_le_bytes()].concat();
         for payload in payloads() {
             let body = Bytes::from([&way, &payload[..]].concat());

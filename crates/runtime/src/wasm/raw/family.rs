@@ -46,7 +46,7 @@ impl Asked {
 }
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.func_wrap(MODULE, "spawn_monitor", |guest: Guest<'_>| guest.data().item.spawned_monitor as i64)?;
+    linker.func_wrap(MODULE, "spawn_monitor", |guest: Guest<'_>| guest.data().item.spawned_monitor.cast_signed())?;
     linker.func_wrap_async(
         MODULE,
         "spawn",
