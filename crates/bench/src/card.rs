@@ -69,13 +69,25 @@ impl fmt::Display for Family {
 }
 
 impl Card {
+    /// How much of it is timed, where that is not all.
+    fn sampled(&self) -> Option<String> {
+        let (timed, sampling) = (self.timed, self.sampling);
+        let line = || {
+            format!(
+                "At first one {timed} in {sampling} is timed, then as many as the clock leaves room for; how many is with the \
+                 latency, live and in the report."
+            )
+        };
+        (sampling > 1 && self.latency_label.is_some()).then(line)
+    }
+
     /// What goes to observers.
     pub fn meta(&self) -> ScenarioMeta {
         ScenarioMeta {
             id: self.id.to_owned(),
             label: self.label.to_owned(),
             description: self.description.to_owned(),
-            details: self.details.iter().map(|line| (*line).to_owned()).collect(),
+            details: self.details.iter().map(|line| (*line).to_owned()).chain(self.sampled()).collect(),
             real_after_phase: 1,
             real: true,
             unit: self.unit,

@@ -1,7 +1,7 @@
 //! How much of the machine a run may take.
 //!
 //! ```text
-//!   cores/2, rounded up = the whole ──▶ max 1/1 · balanced 4/5 · light 1/2 of it
+//!   the whole = cores/2 ──▶ max 1/1 · balanced 4/5 · light 1/2 of it
 //!                                          │
 //!                        workers = the share, rounded up;  duty = share / workers
 //!
@@ -89,10 +89,9 @@ impl Profile {
 
     /// The workers for a machine.
     pub fn workers(self, cores: usize) -> Workers {
-        let whole = (cores.max(1) as u64).div_ceil(2);
-        let tenths = whole * self.tenths();
-        let count = tenths.div_ceil(10);
-        Workers { count, duty: Share(tenths as f64 / (count * 10) as f64) }
+        let twentieths = cores.max(1) as u64 * self.tenths();
+        let count = twentieths.div_ceil(20);
+        Workers { count, duty: Share(twentieths as f64 / (count * 20) as f64) }
     }
 
     /// The duty of workers whose number was given.
@@ -141,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn an_odd_number_of_cores_has_its_share_of_them_as_well() {
+        let of = |cores| Profile::ALL.map(|profile| profile.workers(cores)).map(|it| (it.count, it.duty.fraction()));
+
+        assert_eq!(of(1), [(1, 0.25), (1, 0.4), (1, 0.5)]);
+        assert_eq!(of(3), [(1, 0.75), (2, 0.6), (2, 0.75)]);
+    }
+
+    #[test]
     fn an_id_leads_back_to_its_profile() {
         for profile in Profile::ALL {
             assert_eq!(Profile::of_id(profile.id()), Some(profile));
@@ -150,14 +157,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_profiles_are_in_the_same_ratio_on_every_machine(cores in 1_usize..1024) {
+        fn a_profile_is_the_same_part_of_every_machine(cores in 1_usize..1024) {
             let work = Profile::ALL.map(|profile| {
                 let workers = profile.workers(cores);
                 workers.count as f64 * workers.duty.fraction()
             });
 
-            prop_assert!((work[0] / work[2] - 0.5).abs() < 1e-9);
-            prop_assert!((work[1] / work[2] - 0.8).abs() < 1e-9);
+            for (work, part) in work.into_iter().zip([0.25, 0.4, 0.5]) {
+                prop_assert!((work / cores as f64 - part).abs() < 1e-9);
+            }
         }
 
         #[test]

@@ -15,7 +15,7 @@ use crate::start::{Node, Unnamed};
 
 /// Runs until the observer is left, or a signal.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
-    needs_a_terminal("use \"rusm node\" for a node without a screen")?;
+    let observer = observer("use \"rusm node\" for a node without a screen")?;
     let settings = Settings::read(flags)?;
     logging::start(&settings.log, true)?;
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         let ended = tokio::select! {
             // The observer has the terminal and gives it back first. What it does not listen to, or not yet, ends it here.
             biased;
-            ended = rusm_tui::run(observing(&node)) => ended.map(Exit::code),
+            ended = rusm_tui::run(of_node(observer, &node)) => ended.map(Exit::code),
             ending = signals.next() => Ok(ending.code()),
         };
         signals.forget();
@@ -35,17 +35,17 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     })
 }
 
-/// Refuses to open an observer where nobody would see it.
-pub(crate) fn needs_a_terminal(remedy: &str) -> Result<(), Failure> {
-    if std::io::stdout().is_terminal() {
-        return Ok(());
+/// How an observer in this terminal is to start, by its own variables; refused where nobody would see it.
+pub(crate) fn observer(remedy: &str) -> Result<Options, Failure> {
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::Usage(format!("stdout is not a terminal: {remedy}")));
     }
-    Err(Failure::Usage(format!("stdout is not a terminal: {remedy}")))
+    rusm_tui::cli::options_of_env().map_err(Failure::Usage)
 }
 
-/// An observer of this node.
-pub(crate) fn observing(node: &Node) -> Options {
-    Options { source: Source::Node(Target::Unix(node.socket().to_owned())), ..Options::default() }
+/// The observer of this node.
+pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
+    Options { source: Source::Node(Target::Unix(node.socket().to_owned())), ..observer }
 }
 
 /// Says what could not be ended; the screen is the caller's own again.

@@ -207,6 +207,18 @@ pub(crate) struct GuestFlags {
     /// The most memory that it may have, such as 64MiB [default: what the engine allows].
     #[arg(long, value_name = "SIZE", help_heading = GUEST)]
     memory_max: Option<String>,
+    /// The most elements that one of its tables may have [default: what the engine allows].
+    #[arg(long, value_name = "N", help_heading = GUEST)]
+    table_max_elements: Option<String>,
+    /// The most instances, memories and tables that it may consist of [default: what the engine allows].
+    #[arg(long, value_name = "N", help_heading = GUEST)]
+    parts_max: Option<String>,
+    /// The longest message that it may send, such as 64KiB [default: what the engine allows].
+    #[arg(long, value_name = "SIZE", help_heading = GUEST)]
+    message_max: Option<String>,
+    /// The share of one scheduler that it may take, in percent [default: 100].
+    #[arg(long, value_name = "PERCENT", help_heading = GUEST)]
+    cpu_max: Option<String>,
     /// A name that other processes find it by.
     #[arg(long, value_name = "NAME", help_heading = GUEST)]
     register: Option<String>,
@@ -224,6 +236,10 @@ impl GuestFlags {
             ("process.restart", "--restart", &self.restart),
             ("process.shutdown", "--shutdown", &self.shutdown),
             ("process.memory_max", "--memory-max", &self.memory_max),
+            ("process.table_max_elements", "--table-max-elements", &self.table_max_elements),
+            ("process.parts_max", "--parts-max", &self.parts_max),
+            ("process.message_max", "--message-max", &self.message_max),
+            ("process.cpu_max", "--cpu-max", &self.cpu_max),
             ("process.register", "--register", &self.register),
         ]
         .into_iter()

@@ -21,9 +21,9 @@ use std::future::pending;
 use std::sync::Arc;
 
 use rusm_runtime::wasm::{Wasm, WasmConfig};
-use rusm_tui::Exit;
+use rusm_tui::{Exit, Options};
 
-use crate::attached::{needs_a_terminal, observing, tell_stuck};
+use crate::attached::{observer, of_node, tell_stuck};
 use crate::cli::RunFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
@@ -43,9 +43,8 @@ enum Over {
 
 /// Runs until the guests have ended, the observer is left, or a signal.
 pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
-    if flags.top {
-        needs_a_terminal("--top needs one; without it the log says how to watch")?;
-    }
+    let observer =
+        if flags.top { Some(observer("--top needs one; without it the log says how to watch")?) } else { None };
     let plan = Plan::read(flags)?;
     logging::start(&plan.settings.log, flags.top)?;
     let store = open_store(&plan.settings)?;
@@ -67,7 +66,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         }
         let mut crew = Crew::of(wasm, node.handle().clone(), app, &name, flags.watch);
         let over = match crew.start().await {
-            Ok(()) => until_over(&node, &mut signals, &mut crew, modules, flags).await,
+            Ok(()) => until_over(&node, &mut signals, &mut crew, modules, observer, flags.watch).await,
             Err(failure) => {
                 drain(node, &mut signals).await?;
                 return Err(failure);
@@ -91,15 +90,28 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     })
 }
 
-async fn until_over(node: &Node, signals: &mut Signals, crew: &mut Crew, modules: Modules, flags: &RunFlags) -> Over {
-    let observer = async { if flags.top { rusm_tui::run(observing(node)).await } else { pending().await } };
+async fn until_over(
+    node: &Node,
+    signals: &mut Signals,
+    crew: &mut Crew,
+    modules: Modules,
+    observer: Option<Options>,
+    watch: bool,
+) -> Over {
+    let is_seen = observer.is_some();
+    let observer = async {
+        match observer {
+            Some(observer) => rusm_tui::run(of_node(observer, node)).await,
+            None => pending().await,
+        }
+    };
     let guests = async {
-        if flags.watch {
+        if watch {
             crew.keep_up_with(modules).await;
         }
         crew.ended().await;
         // Whoever watches may want to see how it came to that.
-        if flags.top { pending().await } else { Over::Guests }
+        if is_seen { pending().await } else { Over::Guests }
     };
     tokio::select! {
         biased;

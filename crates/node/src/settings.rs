@@ -5,6 +5,7 @@
 //! nearest known one, because a setting that silently does nothing is worse than none.
 
 pub(crate) mod app;
+mod limits;
 mod look;
 pub(crate) mod origin;
 pub(crate) mod size;

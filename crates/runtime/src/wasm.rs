@@ -36,10 +36,12 @@ mod ground;
 mod host;
 #[cfg(feature = "store")]
 mod kv;
+mod limits;
 mod line_budget;
 mod module;
 mod raw;
 mod room;
+mod share;
 mod short;
 mod slabs;
 mod spawn;
@@ -70,6 +72,7 @@ use ticker::Ticker;
 
 pub use capability::{Capabilities, Capability, Profiles, SANDBOXED, UnknownWord};
 pub use config::{Room, WasmConfig, defaults};
+pub use limits::Limits;
 pub use line_budget::LineBudget;
 pub use module::{Module, ModuleError};
 pub use spawn::{Guest, GuestError};

@@ -144,6 +144,14 @@ impl Cli {
     }
 }
 
+/// What the environment alone asks for, for a program that has an observer in it.
+///
+/// # Errors
+/// One line: which variable says what makes no sense.
+pub fn options_of_env() -> Result<Options, String> {
+    Cli::read([OsString::from("rusm-top")]).map(Cli::options).map_err(|error| one_line(&error))
+}
+
 /// The variable that says what is logged; it has no flag.
 pub const LOG_LEVEL: &str = "RUSM_TOP_LOG";
 

@@ -16,7 +16,7 @@ mod target;
 pub use discover::Discovery;
 pub use target::{Target, TargetError};
 
-pub(crate) use dial::{Dialer, Socket};
+pub(crate) use dial::{Dialer, Dialled, Socket};
 pub(crate) use inbox::Inbox;
 pub(crate) use keeper::{Outgoing, keep};
 

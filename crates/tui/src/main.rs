@@ -11,12 +11,15 @@ use rusm_tui::cli::{Cli, LOG_LEVEL, one_line};
 use rusm_tui::environment;
 use tracing_subscriber::EnvFilter;
 
+/// The exit code of bad usage.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             complain(&one_line(&error));
-            return ExitCode::from(2);
+            return ExitCode::from(USAGE);
         }
         // Help and the version are no errors.
         Err(asked) => asked.exit(),
@@ -41,8 +44,15 @@ fn complain(error: &dyn std::fmt::Display) {
 }
 
 fn observe(cli: Cli) -> anyhow::Result<u8> {
+    let level = match log_level() {
+        Ok(level) => level,
+        Err(why) => {
+            complain(&why);
+            return Ok(USAGE);
+        }
+    };
     if let Some(path) = cli.log_file() {
-        log_to(&path)?;
+        log_to(&path, level)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(rusm_tui::run(cli.options()));
@@ -57,12 +67,16 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     })
 }
 
+/// What is logged; said wrongly it is an error even where nothing is.
+fn log_level() -> Result<EnvFilter, String> {
+    let level = std::env::var(LOG_LEVEL).unwrap_or_else(|_unset| "info".to_owned());
+    EnvFilter::try_new(&level).map_err(|error| format!("{LOG_LEVEL}={level:?} is no log level: {error}"))
+}
+
 /// The screen is taken, so the log goes to a file.
-fn log_to(path: &Path) -> anyhow::Result<()> {
+fn log_to(path: &Path, level: EnvFilter) -> anyhow::Result<()> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.with_context(|| format!("cannot open the log file {}", path.display()))?;
-    let level = std::env::var(LOG_LEVEL).unwrap_or_else(|_unset| "info".to_owned());
-    let level = EnvFilter::try_new(&level).with_context(|| format!("{LOG_LEVEL}={level:?} is no log level"))?;
     let log = tracing_subscriber::fmt().with_env_filter(level).with_writer(Mutex::new(file)).with_ansi(false);
     // A line that cannot be written is lost: saying so on stderr would panic where nobody reads that.
     log.log_internal_errors(false).init();

@@ -43,7 +43,7 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     }
     let inbox = Inbox::default();
     let outgoing = run::attach(options, &inbox).await?;
-    let mut start = run::start(options, SIZE);
+    let mut start = run::start(options, SIZE, outgoing.over_ssh);
     start.look = Look { color: false, ..start.look };
     let mut model = Model::new(start);
     let began = Instant::now();
@@ -215,7 +215,7 @@ mod tests {
     /// What comes of an asked run where the node says this before and after its answer, as id, error and whether it runs.
     fn outcome(before: (u64, Option<&str>, bool), after: &[(u64, Option<&str>, bool)]) -> Result<bool, String> {
         let options = Options { run: Some("spawn-storm".to_owned()), tab: Tab::Bench, ..Options::default() };
-        let mut model = Model::new(run::start(&options, SIZE));
+        let mut model = Model::new(run::start(&options, SIZE, false));
         let mut earlier = Earlier::default();
         let tick = |&(run_id, error, running): &(u64, Option<&str>, bool)| {
             let frame = Frame {

@@ -61,7 +61,7 @@ pub struct Options {
     pub timeout: Duration,
     /// Whether to connect again when the connection is lost. Default: yes.
     pub reconnect: bool,
-    /// Frames a second, 1–60. Default: 10, or 4 over SSH.
+    /// Frames a second, 1–60. Default: 10, or 4 where the screen, or the node's socket, is at the other end of SSH.
     pub fps: Option<u8>,
     /// The first view. Default: Node.
     pub tab: Tab,

@@ -73,8 +73,8 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing,
                 token_file: options.token_file.clone(),
                 timeout: options.timeout,
             };
-            let socket = dialer.dial().await?;
-            Ok(connection::keep(socket, dialer, inbox.clone()))
+            let dialled = dialer.dial().await?;
+            Ok(connection::keep(dialled, dialer, inbox.clone()))
         }
     }
 }
@@ -82,7 +82,8 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing,
 /// Plays the demo as if it were a connection.
 fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
     let (commands, mut heard) = mpsc::channel(64);
-    let outgoing = Outgoing { commands, retry: Arc::new(Notify::new()), received_bytes: Arc::new(AtomicU64::new(0)) };
+    let received_bytes = Arc::new(AtomicU64::new(0));
+    let outgoing = Outgoing { commands, retry: Arc::new(Notify::new()), received_bytes, over_ssh: false };
     let received = Arc::clone(&outgoing.received_bytes);
     tokio::spawn(async move {
         let start = Instant::now();
@@ -111,7 +112,7 @@ fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
 }
 
 /// How a model starts under these options.
-pub(crate) fn start(options: &Options, size: crate::model::key::Size) -> Start {
+pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: bool) -> Start {
     let (target, demo) = match &options.source {
         Source::Node(target) => (target.to_string(), false),
         Source::Demo { .. } => ("demo data".to_owned(), true),
@@ -122,7 +123,7 @@ pub(crate) fn start(options: &Options, size: crate::model::key::Size) -> Start {
         tab: options.tab,
         filter: options.filter.clone(),
         sort: options.sort,
-        frame_hz: f64::from(fps(options)),
+        frame_hz: f64::from(fps(options, over_ssh)),
         target,
         demo,
         run: options.run.clone(),
@@ -130,9 +131,10 @@ pub(crate) fn start(options: &Options, size: crate::model::key::Size) -> Start {
     }
 }
 
-fn fps(options: &Options) -> u8 {
-    let remote = std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
-    options.fps.unwrap_or(if remote { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
+/// The screen is far away, or the node is.
+fn fps(options: &Options, over_ssh: bool) -> u8 {
+    let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
+    options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
 }
 
 fn look(options: &Options) -> Look {
@@ -178,7 +180,7 @@ impl Shell {
         let signals = Signals::take()?;
         let guard = Guard::take(options.mouse)?;
         let size = terminal::size();
-        let start = start(options, size);
+        let start = start(options, size, outgoing.over_ssh);
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
         Ok(Self {
             screen: Screen::new(io::stdout(), size, start.look.ascii),

@@ -89,6 +89,21 @@ fn a_variable_that_nobody_knows_is_refused() {
 }
 
 #[test]
+fn a_log_level_that_is_none_is_refused_whether_anything_is_logged_or_not() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let ran = |log: &[&str]| {
+        let mut command = rusm_top(folder.path());
+        command.env("RUSM_TOP_LOG", "rusm=loud").args(["--demo", "--once"]).args(log).output().expect("rusm-top runs")
+    };
+
+    let log = folder.path().join("log").display().to_string();
+    for output in [ran(&[]), ran(&["--log-file", &log])] {
+        assert_eq!(code(&output), 2);
+        assert!(error_line(&output).starts_with("rusm-top: RUSM_TOP_LOG=\"rusm=loud\" is no log level: "));
+    }
+}
+
+#[test]
 fn one_frame_of_the_demo_as_text_is_labelled() {
     for tab in ["node", "bench", "processes"] {
         let output = ran(&["--demo", "--once", "--tab", tab]);

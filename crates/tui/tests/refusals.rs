@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -49,6 +50,82 @@ fn node(rusm: &Path) -> (Runtime, Console) {
     let config = ConsoleConfig { dir: rusm.to_owned(), ..ConsoleConfig::named("kv") };
     let console = Console::bind(&runtime, config).expect("the folder is ours");
     (runtime, console)
+}
+
+#[test]
+fn the_thirty_third_observer_is_exit_code_3() {
+    let (folder, rusm) = runtime_folder();
+    let (_runtime, console) = node(&rusm);
+    let attach = || {
+        let mut stream = UnixStream::connect(console.socket()).expect("a node");
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("a node that reads");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 101");
+        stream
+    };
+    let crowd: Vec<_> = (0..32).map(|_| attach()).collect();
+
+    let (code, line) = ended(&mut rusm_top(program(), folder.path(), &["kv"]));
+
+    assert!(line.contains("takes no more observers") && line.contains("32 observers are attached already"), "{line}");
+    assert_eq!(code, 3);
+    drop(crowd);
+}
+
+#[test]
+fn over_tcp_a_wrong_token_and_a_wrong_address_are_exit_code_4_and_tell_apart() {
+    let (folder, rusm) = runtime_folder();
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("it starts");
+    let listen = Some("127.0.0.1:0".parse().expect("an address"));
+    let config = ConsoleConfig { dir: rusm, listen, ..ConsoleConfig::named("kv") };
+    let console = Console::bind(&runtime, config).expect("the folder is ours");
+    let address = console.address().expect("it listens");
+    let token = console.token_file().expect("it listens").display().to_string();
+    let wrong = folder.path().join("wrong");
+    std::fs::write(&wrong, "0123456789abcdef0123456789abcdef").expect("room");
+    // A tunnel whose near end has another port.
+    let near = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let tunnel = near.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        let (client, _) = near.accept().expect("rusm-top");
+        let server = TcpStream::connect(address).expect("the node");
+        let (mut from, mut to) = (client.try_clone().expect("a handle"), server.try_clone().expect("a handle"));
+        std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+        drop(std::io::copy(&mut &server, &mut &client));
+    });
+    let asked = |target: &str, token: &str| {
+        let mut command = rusm_top(program(), folder.path(), &[]);
+        command.args(["--token-file", token, target]);
+        command
+    };
+
+    let (code, line) = ended(&mut asked(&address.to_string(), &wrong.display().to_string()));
+    assert!(line.contains("refused the token (401") && line.contains("try --token-file"), "{line}");
+    assert_eq!(code, 4);
+
+    let (code, line) = ended(&mut asked(&tunnel, &token));
+    assert!(line.contains("refused the address (403") && line.contains("Host must be 127.0.0.1:"), "{line}");
+    assert_eq!(code, 4);
+
+    let seen = asked(&address.to_string(), &token).output().expect("rusm-top runs");
+    assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
+}
+
+#[test]
+fn nodes_are_looked_for_where_nodes_of_the_same_environment_leave_their_sockets() {
+    let (folder, rusm) = runtime_folder();
+    let (_runtime, _console) = node(&rusm);
+    let elsewhere = TempDir::new().expect("a temporary folder");
+
+    let mut command = rusm_top(program(), elsewhere.path(), &["kv"]);
+    let (code, _) = ended(&mut command);
+    assert_eq!(code, 3);
+    let seen = command.env("RUSM_SOCKET_DIR", &rusm).output().expect("rusm-top runs");
+    assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
+    drop(folder);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn screen_lacks(output: &Receiver<Vec<u8>>, parser: &mut Parser, text: &str) {
 fn over_ssh_the_screen_is_drawn_slowly_and_keys_go_through() {
     let Some(server) = Server::start() else { return };
     let (_runtime, console) = node(server.dir.path());
-    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+    let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
     let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
     let mut command = CommandBuilder::new("ssh");
     command.args(server.client());
@@ -148,9 +148,12 @@ fn over_ssh_the_screen_is_drawn_slowly_and_keys_go_through() {
         }
     });
     let cells = |n| NonZero::new(n).expect("a size");
-    let mut parser = Parser::new(cells(24), cells(80), 0);
+    let mut parser = Parser::new(cells(40), cells(120), 0);
 
     screen_shows(&output, &mut parser, "far-away");
+    keys.write_all(b"1").expect("keys go in");
+    screen_shows(&output, &mut parser, " at 4 Hz");
+    keys.write_all(b"3").expect("keys go in");
     keys.write_all(b"?").expect("keys go in");
     screen_shows(&output, &mut parser, "help: Processes");
     keys.write_all(b"\x1b").expect("keys go in");
@@ -174,7 +177,12 @@ fn a_forwarded_socket_is_a_target_like_any_other() {
     server.until("the socket is forwarded", || UnixStream::connect(&near).is_ok());
 
     let seen = Command::new(env!("CARGO_BIN_EXE_rusm-top"))
-        .args([&format!("unix:{}", near.display()), "--once", "--tab", "processes"])
+        .args([&format!("unix:{}", near.display()), "--once"])
+        .output()
+        .expect("it runs");
+    let direct = Command::new(env!("CARGO_BIN_EXE_rusm-top"))
+        .args([&format!("unix:{}", console.socket().display()), "--once"])
+        .env_remove("SSH_CONNECTION")
         .output()
         .expect("it runs");
     drop(tunnel.kill());
@@ -182,5 +190,7 @@ fn a_forwarded_socket_is_a_target_like_any_other() {
 
     let text = String::from_utf8_lossy(&seen.stdout);
     assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
-    assert!(text.contains("far-away"), "{text}");
+    assert!(text.contains("far-away") && text.contains(" at 4 Hz"), "{text}");
+    let text = String::from_utf8_lossy(&direct.stdout);
+    assert!(text.contains("far-away") && text.contains(" at 10 Hz"), "{text}");
 }

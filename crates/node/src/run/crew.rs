@@ -184,11 +184,8 @@ impl Crew {
 }
 
 fn guest(process: &Process, id: &Arc<str>) -> Guest {
-    let mut guest =
-        Guest::default().args(&process.args).profile(process.profile.as_str()).label(Arc::clone(id)).linked();
-    if let Some(bytes) = process.memory_max_bytes {
-        guest = guest.memory_max_bytes(bytes);
-    }
+    let guest = Guest::default().args(&process.args).profile(process.profile.as_str()).limits(process.limits);
+    let mut guest = guest.label(Arc::clone(id)).linked();
     if let Some(name) = &process.register {
         guest = guest.name(name.as_str());
     }

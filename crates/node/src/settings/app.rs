@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
-use rusm_runtime::wasm::{Capability, Profiles, Room, SANDBOXED, WasmConfig};
+use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
 use toml::{Table, Value};
 
 use crate::run::topics::Kept;
+use crate::settings::limits::{self, limits};
 use crate::settings::look::Look;
 use crate::settings::origin::{AllGiven, Form, Given, did_you_mean, one_line, unknown};
 use crate::settings::{SettingsError, parse_duration};
@@ -26,13 +27,17 @@ use crate::settings::{SettingsError, parse_duration};
 pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Every key, and what the file may hold there; `NAME` stands for a word of the user's own, lists have no form.
-const KEYS: [(&str, Option<Form>); 29] = [
+const KEYS: [(&str, Option<Form>); 38] = [
     ("process.name", Some(Form::Text)),
     ("process.module", Some(Form::Text)),
     ("process.args", None),
     ("process.count", Some(Form::Number)),
     ("process.profile", Some(Form::Text)),
     ("process.memory_max", Some(Form::Size)),
+    ("process.table_max_elements", Some(Form::Number)),
+    ("process.parts_max", Some(Form::Number)),
+    ("process.message_max", Some(Form::Size)),
+    ("process.cpu_max", Some(Form::Number)),
     ("process.register", Some(Form::Text)),
     ("process.restart", Some(Form::Text)),
     ("process.shutdown", Some(Form::Time)),
@@ -46,6 +51,11 @@ const KEYS: [(&str, Option<Form>); 29] = [
     ("profile.NAME.capabilities", None),
     ("profile.NAME.buckets", None),
     ("profile.NAME.topics", None),
+    ("profile.NAME.memory_max", Some(Form::Size)),
+    ("profile.NAME.table_max_elements", Some(Form::Number)),
+    ("profile.NAME.parts_max", Some(Form::Number)),
+    ("profile.NAME.message_max", Some(Form::Size)),
+    ("profile.NAME.cpu_max", Some(Form::Number)),
     ("limits.memory_max", Some(Form::Size)),
     ("limits.table_max_elements", Some(Form::Number)),
     ("limits.parts_max", Some(Form::Number)),
@@ -83,7 +93,7 @@ pub(crate) struct Process {
     pub(crate) args: Vec<String>,
     pub(crate) count: u32,
     pub(crate) profile: String,
-    pub(crate) memory_max_bytes: Option<u64>,
+    pub(crate) limits: Limits,
     pub(crate) register: Option<String>,
     pub(crate) restart: Restart,
     pub(crate) shutdown: Shutdown,
@@ -345,10 +355,7 @@ impl File<'_> {
             let Value::Table(profile) = profile else {
                 return Err(self.shape("profile", "a section such as [profile.NAME]"));
             };
-            let known = ["capabilities", "buckets", "topics"];
-            if let Some(word) = profile.keys().find(|word| !known.contains(&word.as_str())) {
-                return Err(unknown(word, &origin, known.into_iter()));
-            }
+            let given = Self::section("profile.NAME", &origin, profile)?;
             let key = "profile.NAME.capabilities";
             let Some(words) = profile.get("capabilities") else { return Err(SettingsError::Missing { key, origin }) };
             let capabilities = strings(key, &origin, words)?.into_iter().map(|word| {
@@ -364,6 +371,7 @@ impl File<'_> {
                 })
             });
             profiles.set(name.as_str(), capabilities.collect::<Result<_, _>>()?);
+            profiles.set_limits(name, limits(&Look(&given), &limits::OF_PROFILE)?);
             if let Some(buckets) = profile.get("buckets") {
                 profiles.set_buckets(name, strings("profile.NAME.buckets", &origin, buckets)?);
             }
@@ -416,7 +424,7 @@ fn process(
         args,
         count,
         profile: profile.unwrap_or_else(|| SANDBOXED.to_owned()),
-        memory_max_bytes: look.bytes("process.memory_max", 4 << 30)?,
+        limits: limits(&look, &limits::OF_PROCESS)?,
         register: look.parsed(
             "process.register",
             &format!("is not between 1 and {NAME_MAX_BYTES} bytes long, or count is not 1"),

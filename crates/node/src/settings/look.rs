@@ -35,11 +35,15 @@ impl Look<'_> {
         }
     }
 
-    /// A number in a range; the default if nobody said one.
-    pub(super) fn count(&self, key: &'static str, min: u64, max: u64, default: u64) -> Result<u64, SettingsError> {
+    /// A number in a range.
+    pub(super) fn number(&self, key: &'static str, min: u64, max: u64) -> Result<Option<u64>, SettingsError> {
         let parse = |text: &str| text.replace('_', "").parse().ok().filter(|number| (min..=max).contains(number));
-        let counted = self.parsed(key, &format!("is no number between {min} and {max}"), &[], parse);
-        counted.map(|value| value.unwrap_or(default))
+        self.parsed(key, &format!("is no number between {min} and {max}"), &[], parse)
+    }
+
+    /// The same; the default if nobody said one.
+    pub(super) fn count(&self, key: &'static str, min: u64, max: u64, default: u64) -> Result<u64, SettingsError> {
+        self.number(key, min, max).map(|value| value.unwrap_or(default))
     }
 
     /// One of a few words.

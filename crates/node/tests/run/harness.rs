@@ -65,6 +65,19 @@ impl Run {
         kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Sends the signal again and again until it ends; the exit code.
+    pub(crate) fn ended_by(&mut self, signal: Signal) -> Option<i32> {
+        let until = Instant::now() + DEADLINE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "{:#?}", self.seen);
+            self.signal(signal);
+            if let Ok(line) = self.log.recv_timeout(Duration::from_millis(50)) {
+                self.seen.push(line);
+            }
+        }
+        self.child.wait().unwrap().code()
+    }
+
     /// Reads the rest of the log; the exit code.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         while let Ok(line) = self.log.recv_timeout(DEADLINE) {

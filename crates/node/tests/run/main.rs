@@ -188,6 +188,25 @@ fn a_signal_stops_guests_in_reverse_order_of_their_start() {
 }
 
 #[test]
+fn a_second_signal_ends_a_run_whose_guest_will_not_stop() {
+    let stubborn = r#"(module
+        (import "rusm" "trap_exits" (func $trap_exits (param i32) (result i32)))
+        (import "rusm" "receive" (func $receive (param i64) (result i32)))
+        (func (export "run")
+            (drop (call $trap_exits (i32.const 1)))
+            (loop $again (drop (call $receive (i64.const -1))) (br $again))))"#;
+    let app = "[[process]]\nmodule = \"stubborn.wat\"\nshutdown = \"infinity\"\n[node]\ndrain = \"1h\"";
+    let dir = folder(&[("stubborn.wat", stubborn), ("rusm.toml", app)]);
+    let mut run = Run::start(dir.path(), &[]);
+    run.wait("guests have started");
+
+    run.signal(Signal::TERM);
+    run.wait("a second signal ends it at once");
+
+    assert_eq!(run.ended_by(Signal::TERM), Some(128 + 15), "{:#?}", run.seen);
+}
+
+#[test]
 fn a_changed_module_replaces_the_one_that_runs_and_a_bad_one_does_not() {
     let dir = folder(&[("app.wat", PARKED)]);
     let change = |text: &str| {

@@ -16,7 +16,9 @@ const RATE_ORDER_AGE: Duration = Duration::from_millis(2_700);
 const PROVISIONAL_AGE: Duration = Duration::from_millis(450);
 /// Share of one core that an order may take which comes along with a refresh of values before that age.
 const REFRESH_SHARE: f64 = 0.004;
-/// An order that costs more than this is made anew less often than its age asks for.
+/// Rows up to which the age of an order goes before its cost, within reason: a million and some.
+const ROWS_PROMISED: u64 = 1_100_000;
+/// An order of so few rows that costs more than this is made anew less often than its age asks for all the same.
 const ORDER_COST_MAX: Duration = Duration::from_millis(20);
 /// Share of one core that such an order may take.
 const ORDER_SHARE: f64 = 0.008;
@@ -27,14 +29,14 @@ const ORDERS_AHEAD: Duration = Duration::from_secs(2);
 /// Share of one core that sampling may take.
 const SAMPLING_SHARE: f64 = 0.004;
 
-/// How old an order may get at the most before it is made anew, when making it takes `cost`.
-pub(super) fn order_age_max(by_rate: bool, provisional: bool, cost: Duration) -> Duration {
+/// How old an order of so many rows may get at the most before it is made anew, when making it takes `cost`.
+pub(super) fn order_age_max(by_rate: bool, provisional: bool, rows: u64, cost: Duration) -> Duration {
     let age = match (by_rate, provisional) {
         (false, _) => ORDER_AGE,
         (true, false) => RATE_ORDER_AGE,
         (true, true) => PROVISIONAL_AGE,
     };
-    if cost > ORDER_COST_MAX { age.max(cost.div_f64(ORDER_SHARE)) } else { age }
+    if cost > ORDER_COST_MAX || rows > ROWS_PROMISED { age.max(cost.div_f64(ORDER_SHARE)) } else { age }
 }
 
 /// The age from which a refresh of values, of which one comes `every` so often, brings a new order along.
@@ -143,10 +145,19 @@ mod tests {
 
     #[test]
     fn orders_are_made_at_their_age_until_they_cost_too_much_for_it() {
-        assert_eq!(order_age_max(false, false, 5 * MS), 915 * MS);
-        assert_eq!(order_age_max(true, false, 5 * MS), 2_700 * MS);
-        assert_eq!(order_age_max(true, true, 5 * MS), 450 * MS);
-        assert_eq!(order_age_max(false, false, 80 * MS), 10_000 * MS);
+        let million = 1_000_000;
+
+        assert_eq!(order_age_max(false, false, million, 5 * MS), 915 * MS);
+        assert_eq!(order_age_max(true, false, million, 5 * MS), 2_700 * MS);
+        assert_eq!(order_age_max(true, true, million, 5 * MS), 450 * MS);
+        assert_eq!(order_age_max(false, false, million, 80 * MS), 10_000 * MS);
+    }
+
+    #[test]
+    fn beyond_a_million_rows_the_share_of_a_core_is_kept_and_the_age_is_not() {
+        assert_eq!(order_age_max(false, false, 2_000_000, 16 * MS), 2_000 * MS);
+        assert_eq!(order_age_max(false, true, 2_000_000, 4 * MS), 915 * MS);
+        assert_eq!(order_age_max(true, false, 4_000_000, 32 * MS), 4_000 * MS);
     }
 
     #[test]
@@ -157,7 +168,7 @@ mod tests {
         assert!(order_age_min(refresh, MS / 2) < refresh);
         assert_eq!(order_age_min(refresh, 2 * MS), 500 * MS);
         assert!(
-            order_age_min(refresh, 14 * MS) > order_age_max(true, false, 14 * MS),
+            order_age_min(refresh, 14 * MS) > order_age_max(true, false, 1_000_000, 14 * MS),
             "a large table waits for its age"
         );
     }

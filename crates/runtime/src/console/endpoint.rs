@@ -60,7 +60,9 @@ pub enum ConsoleError {
         address: SocketAddr,
     },
     /// Anyone on the network could try tokens, and read what is sent.
-    #[error("address {address} is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it")]
+    #[error(
+        "address {address} is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it, by the same port"
+    )]
     NotLoopback {
         /// The address.
         address: SocketAddr,
@@ -90,10 +92,10 @@ fn variable(dir: &Path) -> &'static str {
     if dir == runtime_dir() { "XDG_RUNTIME_DIR" } else { "RUSM_SOCKET_DIR" }
 }
 
-/// The directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm`, else `/tmp/rusm-UID`.
+/// The directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm` if that is an absolute path, else `/tmp/rusm-UID`.
 pub fn runtime_dir() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir).join("rusm"),
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute()) {
+        Some(dir) => dir.join("rusm"),
         None => PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct Node {
     pub(super) budget: OrderBudget,
     info: NodeInfo,
     tick: Duration,
+    pause: Cell<Duration>,
     clients: Cell<u32>,
     /// Counts the starts and ends of runs, after which every order is made anew.
     era: Cell<u64>,
@@ -53,6 +54,7 @@ impl Node {
             budget: OrderBudget::new(Instant::now()),
             info,
             tick,
+            pause: Cell::new(tick),
             clients: Cell::new(0),
             era: Cell::new(0),
             frames,
@@ -71,6 +73,16 @@ impl Node {
             role,
             node: self.info.clone(),
         }
+    }
+
+    /// How long the sampler waits between two samples now.
+    pub(super) fn pause(&self) -> Duration {
+        self.pause.get()
+    }
+
+    /// The sampler waits so long until the next sample.
+    pub(super) fn pauses(&self, pause: Duration) {
+        self.pause.set(pause);
     }
 
     pub(super) const fn tick(&self) -> Duration {

@@ -120,6 +120,7 @@ async fn sample(node: &Rc<Node>, mut sampler: Sampler, newest: watch::Sender<Arc
         }
         let sample = sampler.tick(Instant::now(), run, node.clients());
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
+        node.pauses(pause);
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
             // Not known to happen; frames then come at the reactor's own pace.

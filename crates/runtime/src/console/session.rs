@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     async fn check_life(&mut self) -> Result<(), End> {
         let now = Instant::now();
         // A node that stood still itself has heard nobody meanwhile, and has asked nobody.
-        self.heard += (now - self.checked).saturating_sub(2 * self.node.tick());
+        self.heard += (now - self.checked).saturating_sub(2 * self.node.pause());
         self.checked = now;
         if now.saturating_duration_since(self.heard) >= self.node.limits.dead_after {
             return Err(End::Lost("gave no sign of life for too long"));

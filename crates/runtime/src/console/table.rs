@@ -91,7 +91,7 @@ impl Table {
             return (ready_at.max(now), ready_at.max(now));
         };
         let since = if order.provisional { order.ranked } else { order.made };
-        let oldest = since + order_age_max(self.view.sort.key.is_rate(), order.provisional, order.cost);
+        let oldest = since + order_age_max(self.view.sort.key.is_rate(), order.provisional, order.total, order.cost);
         let with_values = order.ranked + order_age_min(self.every(), order.cost);
         (ready_at.max(with_values.min(oldest)), ready_at.max(oldest))
     }
@@ -122,7 +122,7 @@ impl Table {
         let order = self.order.as_ref()?;
         let (offset, window) = order.window(self.view.window)?;
         let age = order.made.elapsed();
-        let late = age > order_age_max(self.view.sort.key.is_rate(), false, Duration::ZERO) + LATE;
+        let late = age > order_age_max(self.view.sort.key.is_rate(), false, 0, Duration::ZERO) + LATE;
         let cost_us = (order.cost.as_secs_f64() * 1e6).round();
         self.seq += 1;
         Some(Rows {

@@ -13,6 +13,7 @@ use wasmtime_wasi::p2::bindings::CommandPre;
 use super::bindings::ActorPre;
 use super::host::words;
 use super::module::Code;
+use super::share::Share;
 use super::state::State;
 use super::vitals::Vitals;
 use super::wasi::Wasi;
@@ -48,6 +49,7 @@ impl Drop for Permit {
 pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason> + Send {
     let Start { args, permit } = start;
     let vitals = permit.vitals();
+    let share = Share::new(vitals.bounds.cpu_max_percent, vitals.node.config.tick);
     let guest = async move {
         let mut state = State::new(ctx, Arc::clone(&vitals));
         if vitals.module.needs_wasi {
@@ -60,7 +62,7 @@ pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason
         let ended = call(&mut store, &vitals.module.code, args).await;
         vitals.node.ended(ended, store.data_mut())
     };
-    Sliced { guest, permit }
+    Sliced { guest, share, permit }
 }
 
 async fn call(store: &mut Store<State>, code: &Code, args: Vec<String>) -> wasmtime::Result<ExitReason> {
@@ -122,9 +124,11 @@ fn scheduler_number() -> usize {
     scheduler::local().map_or(0, scheduler::Local::number)
 }
 
-/// Tells the ticker when the guest runs.
+/// Tells the ticker when the guest runs, and lets it run no more than its share.
 struct Sliced<F> {
     guest: F,
+    /// None of those that may take all of a scheduler.
+    share: Option<Box<Share>>,
     /// Dropped after the guest.
     permit: Permit,
 }
@@ -137,14 +141,17 @@ impl<F: Future> Future for Sliced<F> {
     #[expect(clippy::inline_always, reason = "see above")]
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
-        // SAFETY: the guest is pinned with this and never moved out of it; the other field is not pinned.
-        let (guest, vitals) = unsafe {
+        // SAFETY: the guest is pinned with this and never moved out of it; the other fields are not pinned.
+        let (guest, share, vitals) = unsafe {
             let this = self.get_unchecked_mut();
-            (Pin::new_unchecked(&mut this.guest), &*this.permit.0)
+            (Pin::new_unchecked(&mut this.guest), &mut this.share, &*this.permit.0)
         };
         let ticker = &vitals.node.ticker;
         ticker.runs(scheduler_number());
         vitals.begin_slice(ticker.ticks());
-        guest.poll(cx)
+        match share {
+            None => guest.poll(cx),
+            Some(share) => share.poll(guest, cx, vitals),
+        }
     }
 }

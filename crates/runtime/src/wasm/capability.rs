@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::limits::Limits;
+
 /// Something that a guest may do only when it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -145,6 +147,7 @@ struct Granted {
     buckets: Vec<Names>,
     /// The same of topics.
     topics: Vec<Names>,
+    limits: Limits,
 }
 
 /// Names, and beginnings of names with a star at the end.
@@ -169,12 +172,23 @@ fn fits(lists: &[Names], name: &str) -> bool {
 
 impl Grant {
     fn new(profile: Arc<str>, capabilities: Capabilities, buckets: Names, topics: Names) -> Self {
-        Self(Arc::new(Granted { profile, capabilities, buckets: vec![buckets], topics: vec![topics] }))
+        Self(Arc::new(Granted {
+            profile,
+            capabilities,
+            buckets: vec![buckets],
+            topics: vec![topics],
+            limits: Limits::default(),
+        }))
     }
 
     /// The name of what is granted.
     pub(crate) fn profile(&self) -> &Arc<str> {
         &self.0.profile
+    }
+
+    /// How much processes with it may use.
+    pub(crate) fn limits(&self) -> Limits {
+        self.0.limits
     }
 
     #[inline]
@@ -189,7 +203,8 @@ impl Grant {
         narrow(&mut buckets, &parent.buckets);
         narrow(&mut topics, &parent.topics);
         let capabilities = own.capabilities.narrowed_to(parent.capabilities);
-        Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics }))
+        let limits = own.limits.narrowed_to(parent.limits);
+        Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics, limits }))
     }
 
     /// Whether a bucket of the store is among those that were granted.
@@ -254,6 +269,11 @@ impl Profiles {
         self.change(name, |granted| granted.topics = vec![topics.into_iter().map(Into::into).collect()]);
     }
 
+    /// Limits what processes of a profile may use. Without this they may use what the node allows.
+    pub fn set_limits(&mut self, name: &str, limits: Limits) {
+        self.change(name, |granted| granted.limits = limits);
+    }
+
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Granted)) {
         if let Some(grant) = self.0.get_mut(name) {
             change(Arc::make_mut(&mut grant.0));
@@ -266,6 +286,14 @@ impl Profiles {
     /// [`UnknownWord`] names those that there are.
     pub fn find(&self, name: &str) -> Result<Capabilities, UnknownWord> {
         self.grant(name).map(|grant| grant.0.capabilities)
+    }
+
+    /// How much processes of a profile may use.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    pub fn limits(&self, name: &str) -> Result<Limits, UnknownWord> {
+        self.grant(name).map(|grant| grant.limits())
     }
 
     /// The names of all profiles, sorted.

@@ -76,7 +76,7 @@ impl Host for State {
             return Err(Error::Limit(format!("a limit of {limit} rows is not between 1 and {ROWS_MAX}")));
         }
         // What a page holds must fit into the guest's memory; a row of its own always may come.
-        let bytes_max = usize::try_from(self.vitals.memory_max_bytes / 4).unwrap_or(usize::MAX);
+        let bytes_max = usize::try_from(self.vitals.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
         let page = waiting(bucket.scan_within(prefix, after, limit as usize, bytes_max)).await?;
         let row = |row: crate::store::Row| Row { key: row.key.into(), value: row.value.into() };
         Ok(Page { rows: page.rows.into_iter().map(row).collect(), next: page.next.map(Vec::from) })

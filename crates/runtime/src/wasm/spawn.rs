@@ -10,10 +10,11 @@ use super::body::{Permit, Start, run};
 use super::capability::{Grant, SANDBOXED, UnknownWord};
 use super::ground::{Beginning, NotBegun};
 use super::host::{beginning, name_refused};
+use super::limits::{Bounds, Limits};
 use super::module::{self, Module, ModuleError};
 use super::state::State;
 use super::vitals::Vitals;
-use super::{Inner, Wasm, room};
+use super::{Inner, Wasm};
 use crate::supervisor::ChildSpec;
 use crate::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
 
@@ -31,13 +32,13 @@ pub(super) const ARGS_MAX: usize = 1024;
 pub struct Guest {
     args: Vec<String>,
     profile: Arc<str>,
-    memory_max_bytes: Option<u64>,
+    limits: Limits,
     beginning: Beginning,
 }
 
 impl Default for Guest {
     fn default() -> Self {
-        Self { args: Vec::new(), profile: SANDBOXED.into(), memory_max_bytes: None, beginning: Beginning::default() }
+        Self { args: Vec::new(), profile: SANDBOXED.into(), limits: Limits::default(), beginning: Beginning::default() }
     }
 }
 
@@ -53,8 +54,14 @@ impl Guest {
     }
 
     /// The most linear memory that it may have, in bytes. Default, and at most, what the node allows.
-    pub fn memory_max_bytes(self, bytes: u64) -> Self {
-        Self { memory_max_bytes: Some(bytes), ..self }
+    pub fn memory_max_bytes(mut self, bytes: u64) -> Self {
+        self.limits.memory_max_bytes = Some(bytes);
+        self
+    }
+
+    /// All that it may use. Default, and at most, what the node and its profile allow.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// A name that is registered for it before its first instruction.
@@ -211,9 +218,8 @@ impl Inner {
             return Err(GuestError::Capacity { capacity: self.config.capacity });
         }
         module.0.tally.begin();
-        let most = room::memory_bytes(&self.config);
-        let memory_max_bytes = guest.memory_max_bytes.map_or(most, |bytes| bytes.min(most));
-        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, memory_max_bytes);
+        let bounds = Bounds::of(&self.config, guest.limits.narrowed_to(grant.limits()));
+        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds);
         Ok(Start { args: guest.args.clone(), permit: Permit(Arc::new(vitals)) })
     }
 }
@@ -242,7 +248,7 @@ impl State {
     /// Checks arguments that this guest gives to another, which the node holds for it.
     pub(super) fn may_have(&self, args: &[String]) -> Result<(), types::Error> {
         let bytes: usize = args.iter().map(String::len).sum();
-        let bytes_max = self.vitals.node.config.message_max_bytes as usize;
+        let bytes_max = self.vitals.bounds.message_max_bytes as usize;
         if args.len() <= ARGS_MAX && bytes <= bytes_max {
             return Ok(());
         }
@@ -260,9 +266,9 @@ impl State {
                 grant.map_err(|error| types::Error::NoSuch(error.to_string()))?.narrowed_to(&self.vitals.grant)
             }
         };
-        let own = self.vitals.memory_max_bytes;
+        let asked = Limits { memory_max_bytes: options.memory_max_bytes, ..Limits::default() };
         let guest = Guest {
-            memory_max_bytes: Some(options.memory_max_bytes.map_or(own, |bytes| bytes.min(own))),
+            limits: asked.narrowed_to(self.vitals.bounds.limits()),
             beginning: beginning(&options),
             profile: Arc::clone(grant.profile()),
             args: options.args,

@@ -157,7 +157,7 @@ impl State {
     /// Checks a message that the guest sends.
     #[inline]
     pub(crate) fn fits(&self, body: &[u8]) -> Result<(), Error> {
-        let most = self.vitals.node.config.message_max_bytes as usize;
+        let most = self.vitals.bounds.message_max_bytes as usize;
         if body.len() <= most { Ok(()) } else { Err(too_long(body.len(), most)) }
     }
 
@@ -177,7 +177,7 @@ impl State {
 
     /// Checks that one more timer may be set, with a message of so many bytes.
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
-        let bytes_max = self.vitals.memory_max_bytes;
+        let bytes_max = self.vitals.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
             return Ok(());
         }
@@ -257,25 +257,25 @@ fn too_long(bytes: usize, most: usize) -> Error {
 impl ResourceLimiter for State {
     // The pool has these limits of its own; without it nothing else would hold a component to them.
     fn instances(&self) -> usize {
-        self.vitals.node.config.parts_max as usize
+        self.vitals.bounds.parts_max as usize
     }
 
     fn tables(&self) -> usize {
-        self.vitals.node.config.parts_max as usize
+        self.vitals.bounds.parts_max as usize
     }
 
     fn memories(&self) -> usize {
-        self.vitals.node.config.parts_max as usize
+        self.vitals.bounds.parts_max as usize
     }
 
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         // Beyond what the module itself allows, growing fails in the guest and ends nobody.
-        if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.vitals.memory_max_bytes) {
+        if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.vitals.bounds.memory_max_bytes) {
             return Ok(false);
         }
         let total = self.memory_bytes - current as u64 + desired as u64;
-        if total > self.vitals.memory_max_bytes {
-            let limit = MemoryLimit { memory_max_bytes: self.vitals.memory_max_bytes, wanted_bytes: total };
+        if total > self.vitals.bounds.memory_max_bytes {
+            let limit = MemoryLimit { memory_max_bytes: self.vitals.bounds.memory_max_bytes, wanted_bytes: total };
             self.limit = Some(limit);
             return Err(limit.into());
         }
@@ -290,7 +290,7 @@ impl ResourceLimiter for State {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        if desired > self.vitals.node.config.table_max_elements as usize {
+        if desired > self.vitals.bounds.table_max_elements as usize {
             return Ok(false);
         }
         let elements = &self.vitals.table_elements;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::Inner;
 use super::capability::Grant;
+use super::limits::Bounds;
 use super::module::Loaded;
 use crate::cell::bump;
 use crate::observe::{Extra, Fact};
@@ -42,11 +43,12 @@ pub(crate) struct Vitals {
     pub(crate) node: Arc<Inner>,
     pub(crate) module: Arc<Loaded>,
     pub(crate) grant: Grant,
-    pub(crate) memory_max_bytes: u64,
+    pub(crate) bounds: Bounds,
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) table_elements: AtomicU64,
     host_calls: AtomicU64,
     slices: AtomicU64,
+    rests: AtomicU64,
     /// The tick at which the guest got its scheduler.
     slice_began: AtomicU64,
     refusals: AtomicU32,
@@ -54,16 +56,17 @@ pub(crate) struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(node: Arc<Inner>, module: Arc<Loaded>, grant: Grant, memory_max_bytes: u64) -> Self {
+    pub(crate) fn new(node: Arc<Inner>, module: Arc<Loaded>, grant: Grant, bounds: Bounds) -> Self {
         Self {
             node,
             module,
             grant,
-            memory_max_bytes,
+            bounds,
             memory_bytes: AtomicU64::new(0),
             table_elements: AtomicU64::new(0),
             host_calls: AtomicU64::new(0),
             slices: AtomicU64::new(0),
+            rests: AtomicU64::new(0),
             slice_began: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
             last_call: AtomicU8::new(HostCall::Nothing as u8),
@@ -92,6 +95,11 @@ impl Vitals {
         bump(&self.slices, 1);
     }
 
+    /// The guest took more than its share and has to rest.
+    pub(super) fn count_rest(&self) {
+        bump(&self.rests, 1);
+    }
+
     pub(crate) fn count_refusal(&self) {
         self.refusals.store(self.refusals.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
     }
@@ -116,8 +124,10 @@ impl Extra for Vitals {
             "form" => Fact::Text(self.module.code.kind().into()),
             "profile" => Fact::Text(Arc::clone(self.grant.profile())),
             "linear_memory_bytes" => Fact::Bytes(self.memory_bytes.load(Ordering::Relaxed)),
-            "linear_memory_max_bytes" => Fact::Bytes(self.memory_max_bytes),
+            "linear_memory_max_bytes" => Fact::Bytes(self.bounds.memory_max_bytes),
             "table_elements" => count(&self.table_elements),
+            "cpu_max_percent" => Fact::Count(self.bounds.cpu_max_percent.into()),
+            "rests_total" => count(&self.rests),
             "epoch_slices_total" => count(&self.slices),
             "host_calls_total" => count(&self.host_calls),
             "last_host_call" => Fact::Text(HOST_CALLS[usize::from(self.last_call.load(Ordering::Relaxed))].into()),
@@ -127,13 +137,15 @@ impl Extra for Vitals {
     }
 }
 
-const FACTS: [&str; 9] = [
+const FACTS: [&str; 11] = [
     "form",
     "profile",
     "linear_memory_bytes",
     "linear_memory_max_bytes",
     "table_elements",
     "epoch_slices_total",
+    "cpu_max_percent",
+    "rests_total",
     "host_calls_total",
     "last_host_call",
     "refusals_total",

@@ -15,6 +15,7 @@ mod kv;
 mod limits;
 mod messages;
 mod paths;
+mod shares;
 mod slabs;
 mod streams;
 mod topics;

@@ -65,9 +65,15 @@ pub(crate) struct Dialer {
     pub(crate) timeout: Duration,
 }
 
+/// An open connection, and whether its bytes go through `ssh`, which has opened the socket on this side.
+pub(crate) struct Dialled {
+    pub(crate) socket: Socket,
+    pub(crate) over_ssh: bool,
+}
+
 impl Dialer {
     /// Opens a connection.
-    pub(crate) async fn dial(&self) -> Result<Socket, DialError> {
+    pub(crate) async fn dial(&self) -> Result<Dialled, DialError> {
         let endpoint = self.discovery.resolve(&self.target).await?;
         let attempt = self.open(&endpoint);
         tokio::time::timeout(self.timeout, attempt).await.unwrap_or_else(|_elapsed| {
@@ -76,11 +82,13 @@ impl Dialer {
         })
     }
 
-    async fn open(&self, endpoint: &Endpoint) -> Result<Socket, DialError> {
+    async fn open(&self, endpoint: &Endpoint) -> Result<Dialled, DialError> {
         let not_connected = |error: io::Error| explain(&error, endpoint);
+        let mut over_ssh = false;
         let (stream, request, token_file): (Box<dyn Duplex>, Request, Option<PathBuf>) = match endpoint {
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(not_connected)?;
+                over_ssh = is_of_ssh(&stream);
                 (Box::new(stream), request("ws://localhost/")?, None)
             }
             Endpoint::Tcp { host, port } => {
@@ -101,7 +109,8 @@ impl Dialer {
             .write_buffer_size(0)
             .max_write_buffer_size(WRITE_BUFFER_MAX);
         let shaken = tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
-        shaken.map(|(socket, _)| socket).map_err(|error| refusal(&error, endpoint, token_file.as_deref()))
+        let dialled = |(socket, _)| Dialled { socket, over_ssh };
+        shaken.map(dialled).map_err(|error| refusal(&error, endpoint, token_file.as_deref()))
     }
 
     /// The token, if there is one; a file that was named must be there.
@@ -121,6 +130,16 @@ impl Dialer {
             _ => Err(ExitError::Usage(format!("{} holds no token", path.display())).into()),
         }
     }
+}
+
+/// Whether it was a program for SSH that opened the socket. One that has gone into the background meanwhile is gone itself;
+/// nodes do not do that.
+fn is_of_ssh(stream: &UnixStream) -> bool {
+    let Some(pid) = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0) else { return false };
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(
+        |error| error.kind() == io::ErrorKind::NotFound && Path::new("/proc/self/comm").exists(),
+        |name| ["ssh", "sshd", "sshd-session"].contains(&name.trim_end()),
+    )
 }
 
 fn explain(error: &io::Error, endpoint: &Endpoint) -> DialError {
@@ -147,10 +166,12 @@ fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> Dia
     let said = sanitise::line(said.lines().next().unwrap_or_default());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     match (status.as_u16(), token_file) {
-        (401 | 403, Some(file)) => DialError::Refused(format!(
+        (401, Some(file)) => DialError::Refused(format!(
             "{target} refused the token ({status}{said}): the token of {} is wrong or missing, try --token-file",
             file.display()
         )),
+        // Such as by the port of a tunnel, which is another than the node's.
+        (403, Some(_)) => DialError::Refused(format!("{target} refused the address ({status}{said})")),
         (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{said})")),
         (503, _) => DialError::Unreachable(format!("{target} takes no more observers ({status}{said})")),
         _ => DialError::Refused(format!("{target} is no rusm node ({status}{said})")),

@@ -38,13 +38,15 @@ impl fmt::Display for Endpoint {
 }
 
 impl Discovery {
-    /// `$XDG_RUNTIME_DIR/rusm`, else `/tmp/rusm-<uid>`.
+    /// Where nodes with the same environment leave them: `$RUSM_SOCKET_DIR`, else `$XDG_RUNTIME_DIR/rusm` if that is an
+    /// absolute path, else `/tmp/rusm-<uid>`.
     pub fn from_env() -> Self {
-        let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()).map_or_else(
-            || PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
-            |dir| PathBuf::from(dir).join("rusm"),
-        );
-        Self { folder }
+        let said = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let usual = || match said("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()) {
+            Some(dir) => dir.join("rusm"),
+            None => PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
+        };
+        Self { folder: said("RUSM_SOCKET_DIR").unwrap_or_else(usual) }
     }
 
     /// A folder of one's own.

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::error::{Error as WsError, ProtocolError};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::connection::{Dialer, Inbox, Socket, Target, sanitise};
+use crate::connection::{Dialer, Dialled, Inbox, Socket, Target, sanitise};
 use crate::exit::Error as ExitError;
 use crate::model::message::{Fault, LinkEvent, Msg};
 
@@ -41,17 +41,20 @@ pub(crate) struct Outgoing {
     pub(crate) retry: Arc<Notify>,
     /// Bytes received so far.
     pub(crate) received_bytes: Arc<AtomicU64>,
+    /// Whether the first connection went through `ssh`.
+    pub(crate) over_ssh: bool,
 }
 
-/// Starts the task that keeps `socket`, and all that follow it, until `inbox`'s owner drops its end.
-pub(crate) fn keep(socket: Socket, dialer: Dialer, inbox: Inbox) -> Outgoing {
+/// Starts the task that keeps what was dialled, and all that follow it, until `inbox`'s owner drops its end.
+pub(crate) fn keep(dialled: Dialled, dialer: Dialer, inbox: Inbox) -> Outgoing {
+    let Dialled { socket, over_ssh } = dialled;
     let (sender, commands) = mpsc::channel(64);
     let retry = Arc::new(Notify::new());
     let received_bytes = Arc::new(AtomicU64::new(0));
     let keeper =
         Keeper { dialer, inbox, commands, retry: Arc::clone(&retry), received_bytes: Arc::clone(&received_bytes) };
     tokio::spawn(keeper.run(socket));
-    Outgoing { commands: sender, retry, received_bytes }
+    Outgoing { commands: sender, retry, received_bytes, over_ssh }
 }
 
 /// Why a connection ended, or did not come about.
@@ -105,9 +108,9 @@ impl Keeper {
             } else {
                 self.post(LinkEvent::Connecting).await;
                 match self.dialer.dial().await {
-                    Ok(socket) => {
+                    Ok(dialled) => {
                         self.forget_commands();
-                        next = Some(socket);
+                        next = Some(dialled.socket);
                         continue;
                     }
                     Err(error) => {

@@ -11,6 +11,8 @@ use crate::model::columns::ColumnSet;
 use crate::model::line_edit::LineEdit;
 use crate::model::{around, columns};
 
+/// Rows asked for beyond those that are visible: a page of so many stays below 20 KB.
+const ROWS_AHEAD_MAX: u32 = 150;
 /// Filters remembered.
 const HISTORY_MAX: usize = 32;
 
@@ -114,7 +116,7 @@ impl Table {
             filter: self.filter_in_force().to_owned(),
             window: ViewWindow {
                 offset: self.top.saturating_sub(visible.into()),
-                len: (u32::from(visible) * 3).clamp(3, VIEW_ROWS_MAX),
+                len: (u32::from(visible) * 3).clamp(3, ROWS_AHEAD_MAX).max(visible.into()).min(VIEW_ROWS_MAX),
             },
             reorder: self.reorder,
             ..View::default()

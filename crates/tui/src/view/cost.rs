@@ -27,6 +27,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     let (seen, cost) = (&now.observer, &now.cost);
     let budget = if cost.duty_pct > 1.0 { Role::Warn } else { Role::Good };
     let hz = format!("{:.0} of {:.0} Hz", cost.actual_hz, cost.target_hz);
+    let drawn = format!("{} at {:.0} Hz", format::bytes_per_sec(model.own.drawn_bytes_per_sec), model.frame_hz);
     let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
     let stuck = if seen.stuck.is_empty() { Role::Text } else { Role::Bad };
     let figures = [
@@ -46,7 +47,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         ("snapshots", hz, Role::Text),
         ("this program", format::percent(model.own.cpu_pct), Role::Text),
         ("received", format::bytes_per_sec(model.own.received_bytes_per_sec), Role::Text),
-        ("drawn", format::bytes_per_sec(model.own.drawn_bytes_per_sec), Role::Text),
+        ("drawn", drawn, Role::Text),
         ("frames skipped", format::count(now.skipped), Role::Text),
     ];
     let split = inner.height.saturating_sub(observing.len() as u16 + 1).min(figures.len() as u16);

@@ -54,7 +54,7 @@ fn what_is_said_is_taken_and_the_rest_has_its_default() {
     assert_eq!((web.name.as_str(), web.module.as_path()), ("web", Path::new("shop/web.wasm")));
     assert_eq!((web.count, web.restart, web.profile.as_str()), (1, Restart::Transient, SANDBOXED));
     assert_eq!(web.shutdown, Shutdown::Timeout(Duration::from_secs(5)));
-    assert_eq!((pool.args.len(), pool.memory_max_bytes), (2, Some(1 << 20)));
+    assert_eq!((pool.args.len(), pool.limits.memory_max_bytes), (2, Some(1 << 20)));
     assert_eq!((pool.restart, pool.shutdown), (Restart::Permanent, Shutdown::BrutalKill));
     assert_eq!(pool.ids().collect::<Vec<_>>(), ["pool.1".into(), "pool.2".into(), "pool.3".into()]);
     assert_eq!(app.modules["helper"], Path::new("shop/lib/helper.wasm"));
@@ -81,7 +81,7 @@ fn an_unknown_key_is_answered_with_the_nearest() {
         refused("[[proces]]\nmodule = \"a\""),
         "unknown setting \"proces\" in shop/rusm.toml: did you mean \"process\"?"
     );
-    assert!(refused("[profile.mine]\ncapability = []").ends_with("did you mean \"capabilities\"?"));
+    assert!(refused("[profile.mine]\ncapability = []").ends_with("did you mean \"profile.NAME.capabilities\"?"));
 }
 
 #[test]
@@ -141,6 +141,30 @@ fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
         refused("[profile.trusted]\ncapabilities = []").contains("profile \"trusted\" in shop/rusm.toml is built in")
     );
     assert!(refused("[profile.mine]").starts_with("profile.NAME.capabilities is missing"));
+}
+
+#[test]
+fn a_process_and_a_profile_say_what_one_guest_may_use() {
+    let said =
+        "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n";
+    let limits = Limits {
+        memory_max_bytes: Some(131_072),
+        table_max_elements: Some(100),
+        parts_max: Some(3),
+        message_max_bytes: Some(4_096),
+        cpu_max_percent: Some(25),
+    };
+
+    let process = format!("[[process]]\nmodule = \"a.wasm\"\n{said}");
+    let app = read(&format!("{process}[profile.tight]\ncapabilities = []\n{said}")).unwrap();
+
+    assert_eq!(app.processes[0].limits, limits);
+    assert_eq!(app.wasm.profiles.limits("tight").unwrap(), limits);
+    assert_eq!(app.wasm.profiles.limits("trusted").unwrap(), Limits::default());
+    let cpu = |share: &str| refused(&format!("[profile.tight]\ncapabilities = []\ncpu_max = {share}"));
+    let of = "in shop/rusm.toml (profile \"tight\")";
+    assert_eq!(cpu("0"), format!("profile.NAME.cpu_max of \"0\" {of} is no number between 1 and 100"));
+    assert_eq!(cpu("\"a lot\""), format!("profile.NAME.cpu_max of \"a lot\" {of} must be a whole number"));
 }
 
 #[test]

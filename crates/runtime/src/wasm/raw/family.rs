@@ -174,7 +174,7 @@ fn strategy_of(number: i32) -> Result<Strategy, Error> {
 /// Whether one more child may be kept, whose words have so many bytes.
 fn has_room(state: &State, bytes: usize) -> Result<(), Error> {
     let (children, before) = state.family.as_ref().map_or((0, 0), |family| (family.children.len(), family.bytes));
-    let bytes_max = state.vitals.node.config.message_max_bytes as usize;
+    let bytes_max = state.vitals.bounds.message_max_bytes as usize;
     if children < CHILDREN_MAX && before.saturating_add(bytes) <= bytes_max {
         return Ok(());
     }

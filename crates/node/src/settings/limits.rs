@@ -1,0 +1,44 @@
+//! What single guests may use, as a process or a profile says it: the same keys below both.
+
+use rusm_runtime::wasm::Limits;
+
+use crate::settings::SettingsError;
+use crate::settings::look::Look;
+
+/// The keys of limits below one section.
+pub(super) struct LimitKeys {
+    memory_max: &'static str,
+    table_max_elements: &'static str,
+    parts_max: &'static str,
+    message_max: &'static str,
+    cpu_max: &'static str,
+}
+
+/// Those of a process.
+pub(super) const OF_PROCESS: LimitKeys = LimitKeys {
+    memory_max: "process.memory_max",
+    table_max_elements: "process.table_max_elements",
+    parts_max: "process.parts_max",
+    message_max: "process.message_max",
+    cpu_max: "process.cpu_max",
+};
+
+/// Those of a profile.
+pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
+    memory_max: "profile.NAME.memory_max",
+    table_max_elements: "profile.NAME.table_max_elements",
+    parts_max: "profile.NAME.parts_max",
+    message_max: "profile.NAME.message_max",
+    cpu_max: "profile.NAME.cpu_max",
+};
+
+/// The limits that were said; the ranges are those of `[limits]`.
+pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<Limits, SettingsError> {
+    Ok(Limits {
+        memory_max_bytes: look.bytes(keys.memory_max, 4 << 30)?,
+        table_max_elements: look.number(keys.table_max_elements, 1, 10_000_000)?.map(|elements| elements as u32),
+        parts_max: look.number(keys.parts_max, 1, 1_000)?.map(|parts| parts as u32),
+        message_max_bytes: look.bytes(keys.message_max, u32::MAX.into())?.map(|bytes| bytes as u32),
+        cpu_max_percent: look.number(keys.cpu_max, 1, 100)?.map(|percent| percent as u8),
+    })
+}
