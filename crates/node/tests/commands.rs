@@ -97,6 +97,32 @@ fn bad_input_gets_one_line_and_the_usage_code() {
 }
 
 #[test]
+fn a_scenario_that_fails_is_reported_with_its_reason_and_exit_code_5() {
+    let dir = tempfile::tempdir().unwrap();
+
+    let output = run(
+        dir.path(),
+        &[
+            "bench",
+            "run",
+            "parked",
+            "--param",
+            "processes=5000",
+            "--process-limit",
+            "1000",
+            "--for",
+            "1s",
+            "--runs",
+            "1",
+        ],
+    );
+
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("failed: 5000 processes are too many for this node, which has room for 1000"), "{said}");
+    assert_eq!(output.status.code(), Some(5), "{said}");
+}
+
+#[test]
 fn help_is_asked_for_and_no_mistake() {
     let dir = tempfile::tempdir().unwrap();
     for args in [&["--help"][..], &["bench", "--help"], &["bench", "run", "--help"], &["help", "node"], &["--version"]]

@@ -192,6 +192,7 @@ fn a_second_signal_ends_a_run_whose_guest_will_not_stop() {
     let stubborn = r#"(module
         (import "rusm" "trap_exits" (func $trap_exits (param i32) (result i32)))
         (import "rusm" "receive" (func $receive (param i64) (result i32)))
+        (memory (export "memory") 1)
         (func (export "run")
             (drop (call $trap_exits (i32.const 1)))
             (loop $again (drop (call $receive (i64.const -1))) (br $again))))"#;

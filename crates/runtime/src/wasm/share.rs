@@ -168,7 +168,7 @@ mod tests {
     fn what_is_left_over_is_two_ticks_worth_however_long_it_waited() {
         let now = Instant::now();
         let mut account = Account::new(50, MS, now);
-        let later = now + Duration::from_secs(3_600);
+        let later = now + Duration::from_hours(1);
         account.passes(later);
         // Five ticks at half of them: two and a half owed, two of them left over.
         account.ran(later + 5 * MS);

@@ -11,7 +11,7 @@ fn fact(node: &Node, pid: Pid, name: &str) -> u64 {
     let facts = extra(&node.runtime, pid).expect("a guest").facts();
     match facts.into_iter().find(|(known, _)| *known == name).expect("a fact of guests").1 {
         Fact::Count(count) | Fact::Bytes(count) => count,
-        other => panic!("{other:?}"),
+        other @ Fact::Text(_) => panic!("{other:?}"),
     }
 }
 
