@@ -50,7 +50,10 @@ class Top:
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             if self.has_output(0.01):
-                os.read(self.terminal, 65536)
+                try:
+                    os.read(self.terminal, 65536)
+                except OSError:  # It has left.
+                    return
 
     def shows(self, text):
         """Seconds from its start until it has shown these words."""

@@ -44,4 +44,6 @@ async def watch(node, what, seconds):
           f"load {[round(load, 2) for load in observer['scheduler_load']]}  {len(observer['processes'])} rows")
 
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__.strip())
 asyncio.run(main(*sys.argv[1:]))

@@ -48,7 +48,7 @@ build_c() {
     local flags="-std=c2x -Os -flto -mbulk-memory -Wall -Wextra -Wno-unused-parameter -nostdlib -ffreestanding"
     local link="-Wl,--no-entry,--gc-sections,--strip-debug,--stack-first,-z,stack-size=8192" guest
     mkdir -p "$target/c"
-    for guest in hello ping_pong counter digest parked; do
+    for guest in hello ping_pong counter crash spin hog digest parked; do
         # shellcheck disable=SC2086 # each word of them is a flag
         "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" c/$guest.c c/rusm.c
         "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" $wit actor

@@ -29,15 +29,29 @@ fn pooled(maps: u64) -> u64 {
     maps.saturating_sub(MAPS_OF_A_NODE) / MAPS_PER_POOLED_GUEST
 }
 
+/// The maps of the other room, by the kernel's release.
+fn slabs(release: &str) -> &'static str {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) >= (Some(6), Some(13)) {
+        "two maps in all"
+    } else {
+        "two maps for each guard of a stack while there are any, then canaries (Linux 6.13 has guards without)"
+    }
+}
+
 fn maps() -> Check {
     let maps = read_number("/proc/sys/vm/max_map_count");
     let needed = u64::from(POOL_CAPACITY_MAX) * MAPS_PER_POOLED_GUEST + MAPS_OF_A_NODE;
     let means = match maps {
-        Some(maps) => format!(
-            "vm.max_map_count: engine.room \"pool\" holds {} wasm guests at {MAPS_PER_POOLED_GUEST} maps each; \"slabs\" takes \
-             two maps in all, so memory is its limit",
-            grouped(pooled(maps))
-        ),
+        Some(maps) => {
+            let release = rustix::system::uname();
+            let slabs = slabs(release.release().to_str().unwrap_or_default());
+            format!(
+                "vm.max_map_count: engine.room \"pool\" holds {} wasm guests at {MAPS_PER_POOLED_GUEST} maps each; \"slabs\" \
+                 takes {slabs}, so memory is its limit",
+                grouped(pooled(maps))
+            )
+        }
         None => "the kernel does not say how many wasm guests the pool can hold".to_owned(),
     };
     Check::of(
@@ -124,6 +138,15 @@ fn threads(machine: &Machine) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn guards_take_no_maps_from_linux_6_13_on() {
+        for (release, has) in
+            [("6.18.44-fc-v657", true), ("6.13", true), ("7.0.1", true), ("6.1.0-25-amd64", false), ("?", false)]
+        {
+            assert_eq!(slabs(release) == "two maps in all", has, "{release}");
+        }
+    }
 
     #[test]
     fn the_usual_number_of_maps_holds_the_largest_pool() {

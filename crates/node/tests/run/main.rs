@@ -245,7 +245,7 @@ fn compiled_code_is_kept_for_the_next_run() {
 }
 
 /// Guests that come to their own end, and a word of what they say; none is said by those that only do something.
-const ENDING: [(&[&str], &str); 11] = [
+const ENDING: [(&[&str], &str); 15] = [
     (&["rust/hello.wasm", "you"], "hello, you"),
     (&["c/hello.wasm"], "hello, world"),
     (&["ts/guests.wasm", "hello", "Ada"], "hello, Ada"),
@@ -257,18 +257,33 @@ const ENDING: [(&[&str], &str); 11] = [
     (&["c/counter.wasm"], "add 3: 5"),
     (&["rust/ping_pong.wasm"], "round trips"),
     (&["c/ping_pong.wasm"], "round trips"),
+    (&["wat/ping_pong.wasm"], "round trips"),
+    (&["wat/counter.wasm"], "after a crash to 1"),
+    (&["c/crash.wasm", "exit"], "shutdown: closing time"),
+    (&["ts/guests.wasm", "crash", "exit"], "shutdown: closing time"),
 ];
 /// Guests that end by a fault, and its words.
-const FAULTY: [(&[&str], &str); 6] = [
+const FAULTY: [(&[&str], &str); 17] = [
     (&["rust/crash.wasm", "panic"], "trap: unreachable"),
     (&["rust/crash.wasm", "panic"], " < crash::end < run\""),
     (&["rust/hog.wasm"], "memory_limit("),
     (&["wat/recurse.wasm"], "trap: stack overflow"),
     (&["wat/trap.wasm"], "trap: unreachable"),
     (&["ts/guests.wasm", "nothing"], "is none of"),
+    (&["c/crash.wasm", "error"], "no more coins"),
+    (&["c/crash.wasm", "divide"], "trap: integer division by zero"),
+    (&["c/crash.wasm", "recurse"], "recurse < recurse"),
+    (&["c/hog.wasm"], "memory_limit("),
+    (&["ts/guests.wasm", "crash", "panic"], "Error: asked to panic"),
+    (&["ts/guests.wasm", "crash", "recurse"], "trap: stack overflow"),
+    (&["ts/guests.wasm", "hog"], "memory_limit("),
+    (&["wat/crash.wasm", "error"], "no more coins"),
+    (&["wat/crash.wasm", "bounds"], "trap: memory out of bounds"),
+    (&["wat/crash.wasm", "infinite"], "trap: stack overflow"),
+    (&["wat/hog.wasm"], "memory_limit("),
 ];
 /// Guests that go on until they are stopped.
-const LASTING: [&[&str]; 14] = [
+const LASTING: [&[&str]; 19] = [
     &["rust/counter.wasm", "serve"],
     &["rust/digest.wasm"],
     &["c/digest.wasm"],
@@ -277,6 +292,11 @@ const LASTING: [&[&str]; 14] = [
     &["wat/parked.wasm"],
     &["rust/spin.wasm"],
     &["wat/spin.wasm"],
+    &["c/spin.wasm"],
+    &["ts/guests.wasm", "spin"],
+    &["wat/digest.wasm"],
+    &["c/crash.wasm"],
+    &["wat/crash.wasm"],
     &["rust/keeper.wasm"],
     &["c/keeper.wasm"],
     &["ts/keeper.wasm"],

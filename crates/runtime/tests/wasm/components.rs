@@ -142,6 +142,64 @@ fn labelled(place: u32, bytes: u32) -> Vec<u8> {
     .unwrap()
 }
 
+/// A component that sends so many bytes at `place`, to nobody.
+fn sending(place: u32, bytes: u32) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(component
+        (import "rusm:runtime/types@0.1.0" (instance $types
+            (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
+            (export "pid" (type $pid (eq $pid')))
+            (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
+                (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
+            (export "exit-reason" (type $reason (eq $reason')))
+            (type $error' (variant (case "denied" string) (case "no-process") (case "mailbox-full") (case "timed-out")
+                (case "callee-exited" $reason) (case "no-such" string) (case "taken" string) (case "limit" string)
+                (case "invalid" string)))
+            (export "error" (type (eq $error')))))
+        (alias export $types "pid" (type $pid))
+        (alias export $types "error" (type $error))
+        (import "rusm:runtime/process@0.1.0" (instance $process
+            (alias outer 1 $pid (type $pid'))
+            (export "pid" (type $pid (eq $pid')))
+            (alias outer 1 $error (type $error'))
+            (export "error" (type $error (eq $error')))
+            (export "send" (func (param "to" $pid) (param "tag" u64) (param "body" (list u8)) (result (result (error $error)))))))
+        (core module $memory (memory (export "memory") 1)
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024))
+        (core instance $memory (instantiate $memory))
+        (core module $m
+            (import "p" "send" (func $send (param i32 i32 i32 i64 i32 i32 i32)))
+            (func (export "run") (param i32 i32) (result i32)
+                (call $send (i32.const 0) (i32.const 0) (i32.const 0) (i64.const 0)
+                    (i32.const {place}) (i32.const {bytes}) (i32.const 64))
+                (i32.const 16)))
+        (alias export $process "send" (func $send))
+        (core func $send' (canon lower (func $send) (memory (core memory $memory "memory"))
+            (realloc (core func $memory "realloc"))))
+        (core instance $i (instantiate $m (with "p" (instance (export "send" (func $send'))))))
+        (func (export "run") (param "args" (list string)) (result (result (error string)))
+            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn a_component_that_sends_what_is_outside_of_its_memory_traps() {
+    let node = Node::small();
+
+    for (place, bytes) in [(65_536, 0), (65_505, 31), (65_504, 32), (0, 65_536)] {
+        assert_eq!(node.end_of(&sending(place, bytes), &Guest::default()), ExitReason::Normal, "{place}, {bytes}");
+    }
+    for (place, bytes) in
+        [(65_535, 2), (65_506, 31), (0, u32::MAX), (u32::MAX, 1), (u32::MAX, u32::MAX), (0x8000_0000, 0x8000_0000)]
+    {
+        let ended = node.end_of(&sending(place, bytes), &Guest::default()).to_string();
+
+        assert_eq!(ended, "trap: list pointer/length out of bounds of memory", "{place}, {bytes}");
+    }
+    assert_eq!(node.wasm.stats().traps_total, [("other", 6)]);
+}
+
 #[test]
 fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
     let node = Node::small();

@@ -16,6 +16,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::canary::{self, Canaries};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// Slots that are emptied together.
@@ -36,6 +37,8 @@ pub(crate) struct Arena {
     used: AtomicU32,
     /// The system has guards that take no map.
     light_guards: AtomicBool,
+    /// Slots for whose guards the system had no map.
+    canaries: Canaries,
 }
 
 #[derive(Default)]
@@ -75,7 +78,8 @@ impl Arena {
         let base = NonNull::new(base).ok_or_else(too_many)?;
         let light_guards = AtomicBool::new(guard_bytes != 0);
         let (free, used) = (Mutex::default(), AtomicU32::new(0));
-        Ok(Self { base, slot_bytes, slots, guard_bytes, kept_max, free, used, light_guards })
+        let canaries = Canaries::default();
+        Ok(Self { base, slot_bytes, slots, guard_bytes, kept_max, free, used, light_guards, canaries })
     }
 
     /// Slots that there are.
@@ -101,6 +105,10 @@ impl Arena {
     pub(crate) fn take(&self) -> Option<u32> {
         let slot = self.take_free()?;
         self.used.fetch_add(1, Ordering::Relaxed);
+        if self.canaries.has(slot) {
+            // SAFETY: the slot was just taken, and is longer than its guard.
+            canary::draw(unsafe { &mut *self.place(slot).cast() });
+        }
         Some(slot)
     }
 
@@ -132,6 +140,10 @@ impl Arena {
     /// Takes a slot back.
     pub(crate) fn give(&self, slot: u32) {
         self.used.fetch_sub(1, Ordering::Relaxed);
+        if self.canaries.has(slot) {
+            // SAFETY: nobody has the slot any more, and it is longer than its guard.
+            canary::check(unsafe { &*self.place(slot).cast() });
+        }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.kept.len() < self.kept_max {
             free.kept.push(slot);
@@ -191,9 +203,11 @@ impl Arena {
             }
             self.light_guards.store(false, Ordering::Relaxed);
         }
-        // Takes two memory maps; where the system has no more, the headroom below the guest's half must do.
+        // Takes two memory maps.
         // SAFETY: as above.
-        unsafe { mprotect(place, self.guard_bytes, MprotectFlags::empty()) }.ok();
+        if unsafe { mprotect(place, self.guard_bytes, MprotectFlags::empty()) }.is_err() {
+            self.canaries.add(slot);
+        }
     }
 }
 
@@ -222,6 +236,27 @@ mod tests {
             arena.give(slot);
         }
         assert_eq!(arena.used(), 0);
+    }
+
+    #[test]
+    fn a_slot_without_a_guard_has_a_canary_each_time_that_it_is_taken() {
+        let arena = Arena::new(65_536, 1, 4096, 0).unwrap();
+        arena.canaries.add(0);
+        // Its guard is left out, as where there was no map for it.
+        arena.free.lock().unwrap().fresh = 1;
+        arena.free.lock().unwrap().clean.push(0);
+        let mut drawn = [0; canary::BYTES];
+        canary::draw(&mut drawn);
+
+        for _ in 0..200 {
+            let slot = arena.take().unwrap();
+            // SAFETY: the slot was just taken.
+            unsafe {
+                assert_eq!(arena.place(slot).cast::<[u8; canary::BYTES]>().read(), drawn);
+                arena.place(slot).add(canary::BYTES).write_bytes(0xaa, 65_536 - canary::BYTES);
+            }
+            arena.give(slot);
+        }
     }
 
     #[test]
