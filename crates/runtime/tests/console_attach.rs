@@ -226,7 +226,7 @@ async fn a_console_that_cannot_open_says_what_to_do() {
         (port_in_use, format!("address {taken} is in use: choose another port with --listen")),
         (
             exposed,
-            "address 0.0.0.0:0 is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it"
+            "address 0.0.0.0:0 is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it, by the same port"
                 .to_owned(),
         ),
         (
