@@ -149,7 +149,14 @@ impl Cli {
 /// # Errors
 /// One line: which variable says what makes no sense.
 pub fn options_of_env() -> Result<Options, String> {
-    Cli::read([OsString::from("rusm-top")]).map(Cli::options).map_err(|error| one_line(&error))
+    // Its node is known, and the log is the program's.
+    let elsewhere = ["target", "token_file", "log_file"];
+    let command = elsewhere
+        .into_iter()
+        .fold(Cli::command(), |command, about| command.mut_arg(about, |argument| argument.env(None::<&str>)));
+    let matches = command.try_get_matches_from(["rusm-top"]);
+    let cli = matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    cli.map(Cli::options).map_err(|error| one_line(&error))
 }
 
 /// The variable that says what is logged; it has no flag.

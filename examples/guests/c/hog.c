@@ -8,7 +8,9 @@ enum { PAGE = 65536 };
 rusm_bytes run(rusm_args args) {
     int64_t step_kib = STEP_KIB;
     if (args.len > 0 && (!rusm_number(args.at[0], &step_kib) || step_kib < 1)) return RUSM("the argument is no number of KiB");
-    size_t pages = ((size_t)step_kib * 1024 + PAGE - 1) / PAGE;
+    /* There is no larger memory. */
+    if (step_kib > 4 * 1024 * 1024) step_kib = 4 * 1024 * 1024;
+    size_t pages = (size_t)(((uint64_t)step_kib * 1024 + PAGE - 1) / PAGE);
     for (int64_t taken = 1;; taken++) {
         size_t place = __builtin_wasm_memory_grow(0, pages);
         if (place == (size_t)-1) return RUSM("no more memory, and no limit");

@@ -25,7 +25,7 @@ export const run = actor(([way]) => {
 });
 
 function end(way: string): void {
-  const chosen = ways[way];
-  if (chosen === undefined) throw `${JSON.stringify(way)} is none of ${Object.keys(ways).join(", ")}`;
-  chosen();
+  const known = Object.keys(ways);
+  if (!known.includes(way)) throw `${JSON.stringify(way)} is none of ${known.join(", ")}`;
+  ways[way]!();
 }

@@ -48,10 +48,10 @@ export function actor(body: Body): Body {
 /** Several processes in one module: the first argument says which, as in `rusm run guests.wasm counter`. */
 export function roles(bodies: Record<string, Body>): Body {
   return ([role = "", ...args]) => {
-    const body = bodies[role];
-    if (body === undefined) throw `the first argument ${JSON.stringify(role)} is none of ${Object.keys(bodies).join(", ")}`;
+    const known = Object.keys(bodies);
+    if (!known.includes(role)) throw `the first argument ${JSON.stringify(role)} is none of ${known.join(", ")}`;
     way = [role];
-    body(args);
+    bodies[role]!(args);
   };
 }
 

@@ -1,5 +1,5 @@
 ;; A process that ends in the way that the first letter of its first argument says, or of a message if it has none:
-;; return, error, divide, bounds, infinite recursion; by everything else it traps.
+;; return, error, close (shut down with words), divide, bounds, infinite recursion; by everything else it traps.
 (module
   (import "rusm" "arg_read" (func $arg_read (param $at i32) (param $place i32) (param $bytes i32) (result i32)))
   (import "rusm" "arg_count" (func $arg_count (result i32)))
@@ -10,6 +10,7 @@
     (func $exit (param $pid i64) (param $reason i32) (param $place i32) (param $bytes i32) (result i32)))
   (memory (export "memory") 1)
   (data (i32.const 16) "no more coins")
+  (data (i32.const 32) "closing time")
 
   (func $recurse (param $depth i32) (result i32)
     (i32.add (call $recurse (i32.add (local.get $depth) (i32.const 1))) (local.get $depth)))
@@ -27,6 +28,8 @@
     (if (call $is (i32.const 0x72 (; r ;))) (then (return)))
     (if (call $is (i32.const 0x65 (; e ;)))
       (then (drop (call $exit (call $self) (i32.const 4) (i32.const 16) (i32.const 13)))))
+    (if (call $is (i32.const 0x63 (; c ;)))
+      (then (drop (call $exit (call $self) (i32.const 2) (i32.const 32) (i32.const 12)))))
     (if (call $is (i32.const 0x64 (; d ;))) (then (drop (i32.div_u (i32.const 1) (i32.const 0)))))
     (if (call $is (i32.const 0x62 (; b ;))) (then (drop (i32.load (i32.const -16)))))
     (if (call $is (i32.const 0x69 (; i ;))) (then (drop (call $recurse (i32.const 0)))))

@@ -34,7 +34,7 @@ const KEYS: [(&str, &str, Form); 18] = [
     ("log.format", "RUSM_LOG_FORMAT", Form::Text),
 ];
 
-/// The observer's own variables: `rusm` reads none of them, and knows them so that a mistyped one does not pass.
+/// The observer's own variables; `rusm` knows them so that a mistyped one does not pass, and its own observer heeds FPS and ASCII.
 const OBSERVER_VARIABLES: [&str; 6] =
     ["RUSM_TOP_TARGET", "RUSM_TOP_TOKEN_FILE", "RUSM_TOP_FPS", "RUSM_TOP_ASCII", "RUSM_TOP_LOG", "RUSM_TOP_LOG_FILE"];
 

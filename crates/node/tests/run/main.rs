@@ -245,7 +245,7 @@ fn compiled_code_is_kept_for_the_next_run() {
 }
 
 /// Guests that come to their own end, and a word of what they say; none is said by those that only do something.
-const ENDING: [(&[&str], &str); 15] = [
+const ENDING: [(&[&str], &str); 16] = [
     (&["rust/hello.wasm", "you"], "hello, you"),
     (&["c/hello.wasm"], "hello, world"),
     (&["ts/guests.wasm", "hello", "Ada"], "hello, Ada"),
@@ -261,6 +261,7 @@ const ENDING: [(&[&str], &str); 15] = [
     (&["wat/counter.wasm"], "after a crash to 1"),
     (&["c/crash.wasm", "exit"], "shutdown: closing time"),
     (&["ts/guests.wasm", "crash", "exit"], "shutdown: closing time"),
+    (&["wat/crash.wasm", "close"], "shutdown: closing time"),
 ];
 /// Guests that end by a fault, and its words.
 const FAULTY: [(&[&str], &str); 17] = [

@@ -112,6 +112,8 @@ pub(super) struct Session<S> {
     heard: Instant,
     /// When it was looked whether the client lives.
     checked: Instant,
+    /// The pause between two samples then.
+    pause: Duration,
     pinged: Instant,
 }
 
@@ -119,6 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     pub(super) fn new(node: Rc<Node>, socket: WebSocketStream<S>, peer: Peer) -> Self {
         let now = Instant::now();
         let limits = node.limits;
+        let pause = node.pause();
         Self {
             node,
             socket,
@@ -144,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             messages: Allowance::new(limits.messages_per_sec, now),
             heard: now,
             checked: now,
+            pause,
             pinged: now,
         }
     }
@@ -210,8 +214,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     async fn check_life(&mut self) -> Result<(), End> {
         let now = Instant::now();
         // A node that stood still itself has heard nobody meanwhile, and has asked nobody.
-        self.heard += (now - self.checked).saturating_sub(2 * self.node.pause());
-        self.checked = now;
+        let pause = self.node.pause();
+        self.heard += (now - self.checked).saturating_sub(2 * pause.max(self.pause));
+        (self.checked, self.pause) = (now, pause);
         if now.saturating_duration_since(self.heard) >= self.node.limits.dead_after {
             return Err(End::Lost("gave no sign of life for too long"));
         }

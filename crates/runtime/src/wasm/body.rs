@@ -149,9 +149,14 @@ impl<F: Future> Future for Sliced<F> {
         let ticker = &vitals.node.ticker;
         ticker.runs(scheduler_number());
         vitals.begin_slice(ticker.ticks());
-        match share {
-            None => guest.poll(cx),
-            Some(share) => share.poll(guest, cx, vitals),
+        if share.as_mut().is_some_and(|share| !share.may_run(cx, vitals)) {
+            return Poll::Pending;
         }
+        // In one place, so that it becomes part of this.
+        let polled = guest.poll(cx);
+        if let Some(share) = share {
+            share.ran();
+        }
+        polled
     }
 }

@@ -252,10 +252,12 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// Adds a profile, or changes one.
+    /// Adds a profile, or changes one, which then has no buckets and topics, and the limits that it had.
     pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
         let name = name.into();
-        self.0.insert(Arc::clone(&name), Grant::new(name, capabilities, Arc::new([]), Arc::new([])));
+        let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
+        self.0.insert(Arc::clone(&name), Grant::new(Arc::clone(&name), capabilities, Arc::new([]), Arc::new([])));
+        self.set_limits(&name, limits);
     }
 
     /// Grants buckets of the store to a profile that has the capability `kv`: names, or beginnings of names with a star at
@@ -269,7 +271,8 @@ impl Profiles {
         self.change(name, |granted| granted.topics = vec![topics.into_iter().map(Into::into).collect()]);
     }
 
-    /// Limits what processes of a profile may use. Without this they may use what the node allows.
+    /// Limits what processes of a profile may use. Without this they may use what the node allows. A profile that is not there
+    /// stays so.
     pub fn set_limits(&mut self, name: &str, limits: Limits) {
         self.change(name, |granted| granted.limits = limits);
     }

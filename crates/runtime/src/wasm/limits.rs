@@ -5,8 +5,8 @@ use super::room;
 
 /// How much one guest may use of what its node allows every guest; `None` is all of that.
 ///
-/// A guest is held to the narrowest of what its node, its [profile](super::Profiles), whoever starts it and the guest that it
-/// is started by say.
+/// A guest is held to the narrowest of what its node says, its [profile](super::Profiles), whoever starts it, and, if that is
+/// a guest, what that one is held to. Guests themselves only say how much memory those may have that they start.
 ///
 /// ```
 /// use rusm_runtime::wasm::{Guest, Limits};
@@ -24,8 +24,8 @@ pub struct Limits {
     pub parts_max: Option<u32>,
     /// Bytes of one message that it sends. A longer one is an error in the guest.
     pub message_max_bytes: Option<u32>,
-    /// The share of one scheduler's time that it may take, in percent, 1 to 100. At the end of an epoch in which it took more,
-    /// it rests.
+    /// The share of one scheduler's time that it may take, in percent, 1 to 100. When it took more, it rests before its next
+    /// turn, at the latest at the end of an epoch.
     pub cpu_max_percent: Option<u8>,
 }
 

@@ -5,15 +5,16 @@
 //!           └ it owes ─▶ it rests until it has a tick's worth to run again
 //! ```
 //!
-//! Epochs cut a guest that runs on and on, so nobody owes more than a tick or two. What a guest leaves unused it keeps, but not
-//! more than two ticks' worth: one that mostly waits never notices that it has a share.
+//! Epochs cut a guest that runs on and on, so it owes a tick or two; what a host call or a fill of memory takes longer, in which
+//! no epoch ends, it owes as well. What a guest leaves unused it keeps, but not more than two ticks' worth: one that mostly waits
+//! never notices that it has a share.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::task::Context as TaskContext;
+use std::time::Duration;
 
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::vitals::Vitals;
 use crate::cell::WAIT_SLEEP;
@@ -35,23 +36,9 @@ impl Share {
         (percent < 100).then(some)
     }
 
-    /// Polls the guest, unless it has to rest; its process is woken when it may go on.
+    /// Whether the guest may run now; else its process is woken when it may.
     #[inline(never)]
-    pub(super) fn poll<F: Future>(
-        &mut self,
-        guest: Pin<&mut F>,
-        cx: &mut TaskContext<'_>,
-        vitals: &Vitals,
-    ) -> Poll<F::Output> {
-        if !self.may_run(cx, vitals) {
-            return Poll::Pending;
-        }
-        let polled = guest.poll(cx);
-        self.account.ran(Instant::now());
-        polled
-    }
-
-    fn may_run(&mut self, cx: &mut TaskContext<'_>, vitals: &Vitals) -> bool {
+    pub(super) fn may_run(&mut self, cx: &mut TaskContext<'_>, vitals: &Vitals) -> bool {
         loop {
             if let Some(rest) = &mut self.rest {
                 if rest.as_mut().poll(cx).is_pending() {
@@ -67,6 +54,12 @@ impl Share {
             vitals.count_rest();
             self.rest = Some(Box::pin(tokio::time::sleep(rest)));
         }
+    }
+
+    /// The guest ran from then until now.
+    #[inline(never)]
+    pub(super) fn ran(&mut self) {
+        self.account.ran(Instant::now());
     }
 }
 

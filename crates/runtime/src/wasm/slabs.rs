@@ -7,7 +7,7 @@
 //!
 //! What limits wasmtime's pool is not memory but memory maps, of which a system gives 65,530 to a process; here there are two,
 //! however many instances live. Only pages that were touched take memory. Before Linux 6.13 a guard takes two maps as well:
-//! when there are no more, stacks get a canary instead.
+//! when there are no more, stacks get a canary instead, which takes a page of each.
 
 #![expect(unsafe_code, reason = "promises the engine what its stacks and memories are")]
 

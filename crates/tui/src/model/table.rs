@@ -11,8 +11,8 @@ use crate::model::columns::ColumnSet;
 use crate::model::line_edit::LineEdit;
 use crate::model::{around, columns};
 
-/// Rows asked for beyond those that are visible: a page of so many stays below 20 KB.
-const ROWS_AHEAD_MAX: u32 = 150;
+/// The most rows that are asked for, unless more are visible: a page of so many stays below 20 KB.
+const PAGE_ROWS_MAX: u32 = 150;
 /// Filters remembered.
 const HISTORY_MAX: usize = 32;
 
@@ -110,14 +110,12 @@ impl Table {
     /// What the node should stream, given what is visible.
     pub(crate) fn wish(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
         let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
+        let len = (u32::from(visible) * 3).clamp(3, PAGE_ROWS_MAX).max(visible.into()).min(VIEW_ROWS_MAX);
         let mut view = View {
             columns,
             sort: self.sort,
             filter: self.filter_in_force().to_owned(),
-            window: ViewWindow {
-                offset: self.top.saturating_sub(visible.into()),
-                len: (u32::from(visible) * 3).clamp(3, ROWS_AHEAD_MAX).max(visible.into()).min(VIEW_ROWS_MAX),
-            },
+            window: ViewWindow { offset: self.top.saturating_sub(beside(len, visible.into())), len },
             reorder: self.reorder,
             ..View::default()
         };
@@ -133,10 +131,10 @@ impl Table {
         self.reorder = false;
     }
 
-    /// Whether the window that the node has still leaves half a page on either side of what is visible.
+    /// Whether the window that the node has still leaves half of the rows on either side of what is visible.
     fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
         let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
-        let margin = visible / 2;
+        let margin = beside(len, visible) / 2;
         let above = window.offset == 0 || self.top >= window.offset + margin;
         let below = end >= self.matched().max(1) || self.top + visible + margin <= end;
         window.len == len && above && below && self.top >= window.offset
@@ -359,5 +357,30 @@ impl Table {
     pub(crate) fn clear_filter(&mut self) {
         self.filter.clear();
         self.rewind();
+    }
+}
+
+/// Rows of a window of `len` on either side of those that are visible.
+fn beside(len: u32, visible: u64) -> u64 {
+    u64::from(len).saturating_sub(visible) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_all_that_is_visible_on_a_screen_of_any_height() {
+        for visible in 1..=200_u16 {
+            let table = Table { top: 500, ..Table::default() };
+
+            let window = table.wish(None, visible, 140).window;
+
+            let end = window.offset + u64::from(window.len);
+            assert!(window.offset <= 500 && 500 + u64::from(visible) <= end, "{visible}: {window:?}");
+            assert!(window.len <= PAGE_ROWS_MAX.max(visible.into()), "{visible}: {window:?}");
+            // What it asked for it does not ask for again.
+            assert!(table.is_covered(window, window.len, visible), "{visible}: {window:?}");
+        }
     }
 }
