@@ -192,14 +192,17 @@ fn a_second_signal_ends_a_run_whose_guest_will_not_stop() {
     let stubborn = r#"(module
         (import "rusm" "trap_exits" (func $trap_exits (param i32) (result i32)))
         (import "rusm" "receive" (func $receive (param i64) (result i32)))
+        (import "rusm" "log" (func $log (param i32 i32 i32)))
         (memory (export "memory") 1)
+        (data (i32.const 0) "deaf from now on")
         (func (export "run")
             (drop (call $trap_exits (i32.const 1)))
+            (call $log (i32.const 2) (i32.const 0) (i32.const 16))
             (loop $again (drop (call $receive (i64.const -1))) (br $again))))"#;
     let app = "[[process]]\nmodule = \"stubborn.wat\"\nshutdown = \"infinity\"\n[node]\ndrain = \"1h\"";
     let dir = folder(&[("stubborn.wat", stubborn), ("rusm.toml", app)]);
     let mut run = Run::start(dir.path(), &[]);
-    run.wait("guests have started");
+    run.wait("deaf from now on");
 
     run.signal(Signal::TERM);
     run.wait("a second signal ends it at once");

@@ -45,38 +45,55 @@ impl Drop for Permit {
 
 /// Runs a guest from its first instruction to its last.
 ///
-/// The future is a part of what a guest that waits takes of memory, so nothing is in it twice.
+/// Its first poll makes nearly all of what a guest is. One that has not run yet thus fits into its control block, and in a
+/// storm of short ones each is made where the one before it was, in memory that the processor still has at hand.
 pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason> + Send {
     let Start { args, permit } = start;
     let vitals = permit.vitals();
     let share = Share::new(vitals.bounds.cpu_max_percent, vitals.node.config.tick);
     let guest = async move {
-        let mut state = State::new(ctx, Arc::clone(&vitals));
-        if vitals.module.needs_wasi {
-            state.wasi = Some(Box::new(Wasi::new(&state, &args)));
-        }
-        let mut store = Store::new(&vitals.node.engine, state);
-        store.limiter(|state| state);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(epoch);
-        let ended = call(&mut store, &vitals.module.code, args).await;
-        vitals.node.ended(ended, store.data_mut())
+        ctx.account_memory((bytes_of(life) + size_of::<State>()) as u64);
+        Box::pin(life(ctx, vitals, args)).await
     };
     Sliced { guest, share, permit }
 }
 
-async fn call(store: &mut Store<State>, code: &Code, args: Vec<String>) -> wasmtime::Result<ExitReason> {
+const fn bytes_of<F>(_: fn(Context, Arc<Vitals>, Vec<String>) -> F) -> usize {
+    size_of::<F>()
+}
+
+/// The future is a part of what a guest that waits takes of memory: nothing is in it twice, and what only begins a module is in
+/// a box of its own that is gone by then.
+async fn life(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> ExitReason {
+    let mut store = store(ctx, &vitals, args);
+    let ended = call(&mut store, &vitals.module.code).await;
+    vitals.node.ended(ended, store.data_mut())
+}
+
+fn store(ctx: Context, vitals: &Arc<Vitals>, args: Vec<String>) -> Store<State> {
+    let mut state = State::new(ctx, Arc::clone(vitals), args);
+    if vitals.module.needs_wasi {
+        state.wasi = Some(Box::new(Wasi::new(&state)));
+    }
+    let mut store = Store::new(&vitals.node.engine, state);
+    store.limiter(|state| state);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(epoch);
+    store
+}
+
+async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitReason> {
     match code {
         // The ways of components are several times as large as those of modules, who need not pay for them.
-        Code::Actor(pre) => Box::pin(actor(store, pre, args)).await,
+        Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
         Code::Raw { pre, run, results } => {
-            store.data_mut().args = args;
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = Box::pin(pre.instantiate_async(&mut *store)).await?;
             let run = instance.get_module_export(&mut *store, run).and_then(Extern::into_func);
             let Some(run) = run else { return Ok(ExitReason::other("no function run")) };
             if *results == 0 {
-                run.typed::<(), ()>(&*store)?.call_async(&mut *store, ()).await?;
+                let run = run.typed::<(), ()>(&*store)?;
+                run.call_async(&mut *store, ()).await?;
             } else {
                 let mut given = vec![wasmtime::Val::I32(0); *results];
                 run.call_async(&mut *store, &[], &mut given).await?;
@@ -84,16 +101,17 @@ async fn call(store: &mut Store<State>, code: &Code, args: Vec<String>) -> wasmt
             Ok(ExitReason::Normal)
         }
         Code::Wasip1(pre) => {
-            store.data_mut().args = args;
-            let instance = pre.instantiate_async(&mut *store).await?;
-            instance.get_typed_func::<(), ()>(&mut *store, "_start")?.call_async(&mut *store, ()).await?;
+            let instance = Box::pin(pre.instantiate_async(&mut *store)).await?;
+            let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+            start.call_async(&mut *store, ()).await?;
             Ok(ExitReason::Normal)
         }
     }
 }
 
-async fn actor(store: &mut Store<State>, pre: &ActorPre<State>, args: Vec<String>) -> wasmtime::Result<ExitReason> {
+async fn actor(store: &mut Store<State>, pre: &ActorPre<State>) -> wasmtime::Result<ExitReason> {
     let actor = pre.instantiate_async(&mut *store).await?;
+    let args = std::mem::take(&mut store.data_mut().args);
     let ended = actor.call_run(&mut *store, &args).await?;
     Ok(ended.map_or_else(|why| ExitReason::Other(words::why(&why)), |()| ExitReason::Normal))
 }

@@ -114,10 +114,12 @@ impl Context {
         Holdings::count(self.running().slot, self.pid())
     }
 
-    /// Counts bytes that the body holds outside of its future to the memory of this process.
+    /// Counts bytes that the body has taken outside of its control block to the memory of this process.
     pub(crate) fn account_memory(&self, bytes: u64) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.running().slot.cell().future_bytes.store(bytes, Ordering::Relaxed);
+        let running = self.running();
+        let held = &running.slot.cell().future_bytes;
+        let all = u64::from(held.load(Ordering::Relaxed)).saturating_add(bytes);
+        held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Starts a process that is tied and named before its first instruction.

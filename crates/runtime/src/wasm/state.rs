@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) wasi: Option<Box<Wasi>>,
     pub(crate) lines: GuestLog,
-    /// The arguments of a core module.
+    /// Its arguments; those of a component until its first instruction.
     pub(crate) args: Vec<String>,
     /// The memory of a core module, once it was needed.
     pub(crate) memory: Option<Memory>,
@@ -134,13 +134,13 @@ impl Timers {
 }
 
 impl State {
-    pub(crate) fn new(ctx: Context, vitals: Arc<Vitals>) -> Self {
+    pub(crate) fn new(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> Self {
         Self {
             ctx,
             vitals,
             wasi: None,
             lines: GuestLog::default(),
-            args: Vec::new(),
+            args,
             memory: None,
             item: Item::default(),
             family: None,
@@ -279,9 +279,9 @@ impl ResourceLimiter for State {
             self.limit = Some(limit);
             return Err(limit.into());
         }
-        self.memory_bytes = total;
         self.vitals.memory_bytes.store(total, Ordering::Relaxed);
-        self.ctx.account_memory(total);
+        self.ctx.account_memory(total - self.memory_bytes);
+        self.memory_bytes = total;
         Ok(true)
     }
 

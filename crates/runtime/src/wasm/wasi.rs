@@ -39,7 +39,7 @@ pub(crate) enum Wasi {
 }
 
 impl Wasi {
-    pub(crate) fn new(state: &State, args: &[String]) -> Self {
+    pub(crate) fn new(state: &State) -> Self {
         let module = &state.vitals.module;
         let lines = |level| {
             Lines(Arc::new(Mutex::new(Text {
@@ -51,7 +51,7 @@ impl Wasi {
             })))
         };
         let mut builder = WasiCtxBuilder::new();
-        builder.arg(&*module.name).args(args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
+        builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
         if state.vitals.grant.has(Capability::Network) {
             builder.inherit_network().allow_ip_name_lookup(true);
         }

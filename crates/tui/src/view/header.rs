@@ -50,8 +50,9 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
         Link::Live if model.frame.as_ref().is_some_and(|frame| frame.stalled) => {
             Span::styled(format!("{} stalled", theme.sign("●", "*")), theme.style(Role::Warn))
         }
-        Link::Live => Span::styled(format!("{} live", theme.sign("●", "*")), theme.style(Role::Good)),
-        Link::Connecting { .. } => {
+        Link::Live if model.greeted => Span::styled(format!("{} live", theme.sign("●", "*")), theme.style(Role::Good)),
+        // Until the node has said who it is nothing can be asked of it.
+        Link::Live | Link::Connecting { .. } => {
             Span::styled(format!("{} connecting", theme.sign("◌", "o")), theme.style(Role::Warn))
         }
         Link::Lost { .. } => Span::styled(format!("{} lost", theme.sign("○", "x")), theme.style(Role::Bad)),

@@ -129,6 +129,18 @@ fn a_node_without_scenarios_profiles_or_processes() {
 }
 
 #[test]
+fn a_node_is_live_once_it_has_said_who_it_is() {
+    let mut model = Model::new(Start { size: LARGE, ..Start::default() });
+    update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
+    let before = lines(&screen(&model));
+    update(&mut model, Msg::Server(Demo::new(1).hello()), Duration::ZERO);
+    let after = lines(&screen(&model));
+
+    assert!(before.contains("◌ connecting") && !before.contains("● live"), "{before}");
+    assert!(after.contains("● live"), "{after}");
+}
+
+#[test]
 fn a_lost_connection_lies_over_the_last_frame() {
     let mut watched = busy(Tab::Node, USUAL, false);
     let reason = "nobody listens at unix:/run/rusm/kv.sock: is the node running?".to_owned();
