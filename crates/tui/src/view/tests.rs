@@ -121,23 +121,13 @@ fn a_node_without_scenarios_profiles_or_processes() {
             node: rusm_protocol::NodeInfo { name: "app".to_owned(), build: "debug".to_owned(), ..Default::default() },
         };
         update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
+        let unknown = lines(&screen(&model));
+        assert!(unknown.contains('◌') && !unknown.contains('●'), "not live before it has said who it is: {unknown}");
         update(&mut model, Msg::Server(ServerMessage::Hello(Box::new(hello))), Duration::ZERO);
         update(&mut model, Msg::Server(ServerMessage::Tick { frame: Box::default() }), Duration::ZERO);
 
         insta::assert_snapshot!(format!("{}_empty", tab.id()), lines(&screen(&model)));
     }
-}
-
-#[test]
-fn a_node_is_live_once_it_has_said_who_it_is() {
-    let mut model = Model::new(Start { size: LARGE, ..Start::default() });
-    update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
-    let before = lines(&screen(&model));
-    update(&mut model, Msg::Server(Demo::new(1).hello()), Duration::ZERO);
-    let after = lines(&screen(&model));
-
-    assert!(before.contains("◌ connecting") && !before.contains("● live"), "{before}");
-    assert!(after.contains("● live"), "{after}");
 }
 
 #[test]
