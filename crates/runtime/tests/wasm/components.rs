@@ -214,3 +214,105 @@ fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
     assert_eq!(node.wasm.stats().traps_total, [("other", 5)]);
     assert_eq!(node.end_of(&component(""), &Guest::default()), ExitReason::Normal, "the node goes on");
 }
+
+/// A component that watches a group, joins it and leaves it, and traps unless it hears of both.
+fn watcher() -> Vec<u8> {
+    wat::parse_str(
+        r#"(component
+        (import "rusm:runtime/process@0.1.0" (instance $process
+            (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
+            (export "pid" (type $pid (eq $pid')))
+            (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
+                (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
+            (export "exit-reason" (type $reason (eq $reason')))
+            (type $message' (record (field "tag" u64) (field "body" (list u8)) (field "reply-to" (option u64))))
+            (export "message" (type $message (eq $message')))
+            (type $signal' (record (field "from" $pid) (field "reason" $reason)))
+            (export "exit-signal" (type $signal (eq $signal')))
+            (type $down' (record (field "monitor" u64) (field "pid" $pid) (field "reason" $reason)))
+            (export "down" (type $down (eq $down')))
+            (type $change' (record (field "monitor" u64) (field "group" string) (field "pid" $pid) (field "joined" bool)))
+            (export "group-change" (type $change (eq $change')))
+            (type $received' (variant (case "message" $message) (case "exit" $signal) (case "down" $down)
+                (case "group" $change) (case "opaque" string)))
+            (export "received" (type $received (eq $received')))
+            (export "receive" (func (param "timeout-ms" (option u64)) (result (option $received))))))
+        (import "rusm:runtime/groups@0.1.0" (instance $groups
+            (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
+            (export "pid" (type $pid (eq $pid')))
+            (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
+                (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
+            (export "exit-reason" (type $reason (eq $reason')))
+            (type $error' (variant (case "denied" string) (case "no-process") (case "mailbox-full") (case "timed-out")
+                (case "callee-exited" $reason) (case "no-such" string) (case "taken" string) (case "limit" string)
+                (case "invalid" string)))
+            (export "error" (type $error (eq $error')))
+            (export "join" (func (param "group" string) (result (result (error $error)))))
+            (export "leave" (func (param "group" string) (result (result (error $error)))))
+            (export "monitor" (func (param "group" string) (result (result (tuple u64 (list $pid)) (error $error)))))
+            (export "demonitor" (func (param "monitor" u64) (result bool)))))
+        (core module $memory
+            (memory (export "memory") 1)
+            (data (i32.const 64) "crew")
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024))
+        (core instance $memory (instantiate $memory))
+        (core module $m
+            (import "m" "memory" (memory 1))
+            (import "g" "receive" (func $receive (param i32 i64 i32)))
+            (import "g" "join" (func $join (param i32 i32 i32)))
+            (import "g" "leave" (func $leave (param i32 i32 i32)))
+            (import "g" "monitor" (func $monitor (param i32 i32 i32)))
+            (import "g" "demonitor" (func $demonitor (param i64) (result i32)))
+            (func $must (param $holds i32) (if (i32.eqz (local.get $holds)) (then unreachable)))
+            (func $hears (param $reference i64) (param $joined i32)
+                (call $receive (i32.const 0) (i64.const 0) (i32.const 256))
+                (call $must (i32.load8_u (i32.const 256)))
+                (call $must (i32.eq (i32.load8_u (i32.const 264)) (i32.const 3)))
+                (call $must (i64.eq (i64.load (i32.const 272)) (local.get $reference)))
+                (call $must (i32.eq (i32.load (i32.const 284)) (i32.const 4)))
+                (call $must (i32.eq (i32.load (i32.load (i32.const 280))) (i32.load (i32.const 64))))
+                (call $must (i32.eq (i32.load8_u (i32.const 300)) (local.get $joined))))
+            (func (export "run") (param $args i32) (param $count i32) (result i32)
+                (local $reference i64)
+                (call $monitor (i32.const 64) (i32.const 4) (i32.const 128))
+                (call $must (i32.eqz (i32.load8_u (i32.const 128))))
+                (local.set $reference (i64.load (i32.const 136)))
+                (call $must (i32.eqz (i32.load (i32.const 148))))
+                (call $join (i32.const 64) (i32.const 4) (i32.const 192))
+                (call $must (i32.eqz (i32.load8_u (i32.const 192))))
+                (call $hears (local.get $reference) (i32.const 1))
+                (call $leave (i32.const 64) (i32.const 4) (i32.const 192))
+                (call $must (i32.eqz (i32.load8_u (i32.const 192))))
+                (call $hears (local.get $reference) (i32.const 0))
+                (call $must (call $demonitor (local.get $reference)))
+                (call $must (i32.eqz (call $demonitor (local.get $reference))))
+                (i32.const 16)))
+        (alias export $process "receive" (func $receive))
+        (alias export $groups "join" (func $join))
+        (alias export $groups "leave" (func $leave))
+        (alias export $groups "monitor" (func $monitor))
+        (alias export $groups "demonitor" (func $demonitor))
+        (core func $receive' (canon lower (func $receive) (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+        (core func $join' (canon lower (func $join) (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+        (core func $leave' (canon lower (func $leave) (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+        (core func $monitor' (canon lower (func $monitor) (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+        (core func $demonitor' (canon lower (func $demonitor)))
+        (core instance $i (instantiate $m
+            (with "m" (instance $memory))
+            (with "g" (instance
+                (export "receive" (func $receive')) (export "join" (func $join')) (export "leave" (func $leave'))
+                (export "monitor" (func $monitor')) (export "demonitor" (func $demonitor'))))))
+        (func (export "run") (param "args" (list string)) (result (result (error string)))
+            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#,
+    )
+    .unwrap()
+}
+
+#[test]
+fn a_component_hears_who_joins_and_leaves_a_group_that_it_monitors() {
+    let node = Node::small();
+
+    assert_eq!(node.end_of(&watcher(), &Guest::default().profile("trusted")), ExitReason::Normal);
+    let denied = node.end_of(&watcher(), &Guest::default()).to_string();
+    assert_eq!(denied, "trap: unreachable", "`groups` was not granted, which is an error and no group");
+}
