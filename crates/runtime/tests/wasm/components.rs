@@ -215,16 +215,20 @@ fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
     assert_eq!(node.end_of(&component(""), &Guest::default()), ExitReason::Normal, "the node goes on");
 }
 
-/// A component that watches a group, joins it and leaves it, and traps unless it hears of both.
-fn watcher() -> Vec<u8> {
-    wat::parse_str(
-        r#"(component
-        (import "rusm:runtime/process@0.1.0" (instance $process
+/// The types that interfaces of our world share.
+const TYPES: &str = r#"
             (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
             (export "pid" (type $pid (eq $pid')))
             (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
                 (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
-            (export "exit-reason" (type $reason (eq $reason')))
+            (export "exit-reason" (type $reason (eq $reason')))"#;
+
+/// A component that watches a group, joins it and leaves it, and traps unless it hears of both.
+fn watcher() -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(component
+        (import "rusm:runtime/process@0.1.0" (instance $process
+            {TYPES}
             (type $message' (record (field "tag" u64) (field "body" (list u8)) (field "reply-to" (option u64))))
             (export "message" (type $message (eq $message')))
             (type $signal' (record (field "from" $pid) (field "reason" $reason)))
@@ -238,11 +242,7 @@ fn watcher() -> Vec<u8> {
             (export "received" (type $received (eq $received')))
             (export "receive" (func (param "timeout-ms" (option u64)) (result (option $received))))))
         (import "rusm:runtime/groups@0.1.0" (instance $groups
-            (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
-            (export "pid" (type $pid (eq $pid')))
-            (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
-                (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
-            (export "exit-reason" (type $reason (eq $reason')))
+            {TYPES}
             (type $error' (variant (case "denied" string) (case "no-process") (case "mailbox-full") (case "timed-out")
                 (case "callee-exited" $reason) (case "no-such" string) (case "taken" string) (case "limit" string)
                 (case "invalid" string)))
@@ -303,8 +303,8 @@ fn watcher() -> Vec<u8> {
                 (export "receive" (func $receive')) (export "join" (func $join')) (export "leave" (func $leave'))
                 (export "monitor" (func $monitor')) (export "demonitor" (func $demonitor'))))))
         (func (export "run") (param "args" (list string)) (result (result (error string)))
-            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#,
-    )
+            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#
+    ))
     .unwrap()
 }
 
