@@ -34,6 +34,8 @@ const BYTES_TAG: u64 = 256;
 const PARTS_MAX: u32 = 16;
 /// Address space for a guest's memory: with all that it can address, its code need not check bounds.
 const MEMORY_MAX_BYTES: u64 = 4 << 30;
+/// Bytes that a node hashes in one call.
+const DIGEST_MAX_BYTES: u64 = 512 << 10;
 /// How long one request may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
@@ -82,7 +84,7 @@ impl Scenario for CryptoOps {
                 Parameter {
                     name: "bytes",
                     description: "Bytes to hash; those of a chain are always 32.",
-                    kind: Kind::Bytes { min: 0, max: 1 << 20, default: defaults::DIGEST_BYTES },
+                    kind: Kind::Bytes { min: 0, max: DIGEST_MAX_BYTES, default: defaults::DIGEST_BYTES },
                 },
             ],
             source_file: "crates/bench/src/crypto_ops.rs",

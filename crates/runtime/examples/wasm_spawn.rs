@@ -1,7 +1,7 @@
 //! What a guest costs beside bare wasmtime with the same settings, and beside a native process: starts, messages, calls into
 //! the node, and kills.
 //!
-//! Rounds of both alternate, and CPU time of the whole program is compared, because the machine has other users:
+//! Rounds of both alternate on one core, and CPU time of the whole program is compared, because the machine has other users:
 //! `cargo run --release -p rusm-runtime --features wasm --example wasm_spawn`
 //!
 //! An argument chooses a part: `starts`, `messages`, `calls` or `kills`.
@@ -15,7 +15,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, GuestError, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
-use rustix::thread::ClockId;
+use rustix::thread::{ClockId, CpuSet, sched_getcpu, sched_setaffinity};
 use rustix::time::clock_gettime;
 use wasmtime::{Caller, Linker, Store, StoreLimits, StoreLimitsBuilder, component};
 
@@ -397,7 +397,15 @@ fn kills(bench: &Bench) -> Result<(), Failure> {
 
 type Part = fn(&Bench) -> Result<(), Failure>;
 
+/// Keeps all threads on the core that this one is on: what somebody else has of two cores may differ by a third.
+fn stay_on_one_core() -> Result<(), Failure> {
+    let mut core = CpuSet::new();
+    core.set(sched_getcpu());
+    Ok(sched_setaffinity(None, &core)?)
+}
+
 fn main() -> Result<(), Failure> {
+    stay_on_one_core()?;
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() })?;
     let wasm = Wasm::start(WasmConfig { capacity: CAPACITY, ..WasmConfig::default() })?;
     let bench = Bench { runtime, wasm };

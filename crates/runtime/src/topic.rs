@@ -174,6 +174,12 @@ impl Topic {
         found.ok_or_else(|| UnknownSubscription { topic: self.name().to_owned(), name: name.to_owned() })
     }
 
+    /// Subscriptions that it has.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn subscriptions_count(&self) -> usize {
+        self.shared.subscriptions.lock().len()
+    }
+
     fn dead_letters(&self, name: &str) -> Result<Weak<Shared>, SubscribeError> {
         let runtime = self.runtime.upgrade().ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
         let topic = runtime.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;

@@ -44,6 +44,7 @@ mod room;
 mod share;
 mod short;
 mod slabs;
+mod spare;
 mod spawn;
 mod state;
 mod stats;
@@ -236,6 +237,7 @@ impl Wasm {
 fn components(engine: &Engine) -> wasmtime::Result<component::Linker<State>> {
     let mut linker = component::Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi::link_components(&mut linker)?;
     bindings::Actor::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
     host::link(&mut linker)?;
     bindings::streaming::rusm::runtime::streams::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
@@ -245,6 +247,7 @@ fn components(engine: &Engine) -> wasmtime::Result<component::Linker<State>> {
 fn modules(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_async(&mut linker, State::wasi_p1)?;
+    wasi::link_modules(&mut linker)?;
     raw::link(&mut linker)?;
     Ok(linker)
 }

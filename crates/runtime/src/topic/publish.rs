@@ -246,8 +246,9 @@ impl Topic {
         messages.iter().position(|message| self.check(message).is_err())
     }
 
+    /// Whether the topic takes messages of this size.
     #[inline]
-    fn check(&self, message: &Message) -> Result<(), MessageError> {
+    pub(crate) fn check(&self, message: &Message) -> Result<(), MessageError> {
         message.check(self.shared.payload_max, self.shared.log.rules().bytes)
     }
 
@@ -258,7 +259,7 @@ impl Topic {
             Ok(()) => Ok(message),
             Err(error) => {
                 if let Some(key) = message.shared_key().filter(|_| !matches!(error, MessageError::OrderingKey { .. })) {
-                    self.shared.log.lock().paused.insert(Arc::clone(key));
+                    self.shared.log.lock().pause(key);
                 }
                 Err(error.into())
             }

@@ -86,7 +86,17 @@ impl Held {
     }
 }
 
+/// Keys that are paused at once: of more, the next message of a key may overtake one that was refused.
+const PAUSED_MAX: usize = 65_536;
+
 impl Shelf {
+    /// Takes no more messages of this key.
+    pub(super) fn pause(&mut self, key: &Arc<str>) {
+        if self.paused.len() < PAUSED_MAX {
+            self.paused.insert(Arc::clone(key));
+        }
+    }
+
     pub(super) fn new(rules: Rules, base: u64) -> Self {
         let mut shelf = Self {
             rules,

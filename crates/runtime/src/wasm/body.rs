@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use wasmtime::{Extern, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use super::bindings::ActorPre;
 use super::host::words;
 use super::module::Code;
 use super::share::Share;
+use super::spare::Spare;
 use super::state::State;
 use super::vitals::Vitals;
 use super::wasi::Wasi;
@@ -62,8 +63,8 @@ const fn bytes_of<F>(_: fn(Context, Arc<Vitals>, Vec<String>) -> F) -> usize {
     size_of::<F>()
 }
 
-/// The future is a part of what a guest that waits takes of memory: nothing is in it twice, and what only begins a module is in
-/// a box of its own that is gone by then.
+/// The future is a part of what a guest that waits takes of memory: nothing is in it twice, and what only
+/// begins a guest is in a room of its own that is given back by then.
 async fn life(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> ExitReason {
     let mut store = store(ctx, &vitals, args);
     let ended = call(&mut store, &vitals.module.code).await;
@@ -87,8 +88,11 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
         // The ways of components are several times as large as those of modules, who need not pay for them.
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
-        Code::Raw { pre, run, results } => {
-            let instance = Box::pin(pre.instantiate_async(&mut *store)).await?;
+        Code::Raw { pre, initialize, run, results } => {
+            let instance = Spare::new(pre.instantiate_async(&mut *store)).await?;
+            if let Some(initialize) = initialize {
+                Box::pin(initialize_by(store, instance, initialize)).await?;
+            }
             let run = instance.get_module_export(&mut *store, run).and_then(Extern::into_func);
             let Some(run) = run else { return Ok(ExitReason::other("no function run")) };
             if *results == 0 {
@@ -101,7 +105,7 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
             Ok(ExitReason::Normal)
         }
         Code::Wasip1(pre) => {
-            let instance = Box::pin(pre.instantiate_async(&mut *store)).await?;
+            let instance = Spare::new(pre.instantiate_async(&mut *store)).await?;
             let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
             start.call_async(&mut *store, ()).await?;
             Ok(ExitReason::Normal)
@@ -109,15 +113,28 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
     }
 }
 
+/// What a module of a language with constructors has done before anything else.
+async fn initialize_by(
+    store: &mut Store<State>,
+    instance: Instance,
+    initialize: &ModuleExport,
+) -> wasmtime::Result<()> {
+    let initialize = instance.get_module_export(&mut *store, initialize).and_then(Extern::into_func);
+    match initialize {
+        Some(initialize) => initialize.typed::<(), ()>(&*store)?.call_async(&mut *store, ()).await,
+        None => Ok(()),
+    }
+}
+
 async fn actor(store: &mut Store<State>, pre: &ActorPre<State>) -> wasmtime::Result<ExitReason> {
-    let actor = pre.instantiate_async(&mut *store).await?;
+    let actor = Spare::new(pre.instantiate_async(&mut *store)).await?;
     let args = std::mem::take(&mut store.data_mut().args);
     let ended = actor.call_run(&mut *store, &args).await?;
     Ok(ended.map_or_else(|why| ExitReason::Other(words::why(&why)), |()| ExitReason::Normal))
 }
 
 async fn command(store: &mut Store<State>, pre: &CommandPre<State>) -> wasmtime::Result<ExitReason> {
-    let command = pre.instantiate_async(&mut *store).await?;
+    let command = Spare::new(pre.instantiate_async(&mut *store)).await?;
     let ended = command.wasi_cli_run().call_run(&mut *store).await?;
     Ok(if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") })
 }

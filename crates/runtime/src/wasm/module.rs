@@ -3,9 +3,9 @@
 //! What kind of guest a file is follows from what it exports: a component with `run` is an actor of our world, one with
 //! `wasi:cli/run` a command; a core module with `run` uses the raw import table, one with `_start` is a WASI command.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use thiserror::Error;
 use wasmtime::component::{Component, types::ComponentItem};
@@ -92,7 +92,13 @@ pub(crate) enum Code {
     /// A component with `wasi:cli/run`.
     Command(CommandPre<State>),
     /// A core module with `run`, which gives so many results that nobody reads.
-    Raw { pre: InstancePre<State>, run: ModuleExport, results: usize },
+    Raw {
+        pre: InstancePre<State>,
+        /// Before it, where a language has constructors.
+        initialize: Option<ModuleExport>,
+        run: ModuleExport,
+        results: usize,
+    },
     /// A core module with `_start`.
     Wasip1(InstancePre<State>),
 }
@@ -151,10 +157,26 @@ pub(crate) fn load(node: &Inner, name: Arc<str>, bytes: &[u8]) -> Result<Module,
     Ok(Module(Arc::new(Loaded { name, code, needs_wasi, tally: Tally::default() })))
 }
 
+/// The largest file that is taken for a module.
+const FILE_MAX_BYTES: u64 = 1 << 30;
+
 /// The same from a file.
 pub(crate) fn load_file(node: &Inner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
-    let bytes = std::fs::read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
+    let bytes = read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
     load(node, name, &bytes)
+}
+
+/// Reads a file that has an end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let about = std::fs::metadata(path)?;
+    let unfit = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if !about.is_file() {
+        return Err(unfit("it is no regular file".to_owned()));
+    }
+    if about.len() > FILE_MAX_BYTES {
+        return Err(unfit(format!("it has {} bytes, and {FILE_MAX_BYTES} are the most", about.len())));
+    }
+    std::fs::read(path)
 }
 
 fn link_component(node: &Inner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {
@@ -213,13 +235,18 @@ fn link_module(node: &Inner, name: &str, module: &wasmtime::Module) -> Result<(C
     }
     match (plain("run"), plain("_start")) {
         (Some((0, results)), _) => match module.get_export_index("run") {
-            Some(run) => Ok((Code::Raw { pre, run, results }, needs_wasi)),
+            Some(run) => {
+                let initialize = plain("_initialize")
+                    .filter(|kind| *kind == (0, 0))
+                    .and_then(|_| module.get_export_index("_initialize"));
+                Ok((Code::Raw { pre, initialize, run, results }, needs_wasi))
+            }
             None => Err(no_entry("exports no function `run`".to_owned())),
         },
+        (_, Some((0, 0))) => Ok((Code::Wasip1(pre), needs_wasi)),
         (Some(_), _) => {
             Err(no_entry("exports `run` with parameters: a core module reads its arguments by `arg_read`".to_owned()))
         }
-        (None, Some((0, 0))) => Ok((Code::Wasip1(pre), needs_wasi)),
         _ => Err(no_entry("exports neither a function `run` nor the `_start` of a WASI command".to_owned())),
     }
 }

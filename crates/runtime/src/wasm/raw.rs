@@ -64,6 +64,7 @@ use super::state::State;
 use crate::topic::Lease;
 pub(crate) use calls::link;
 pub(crate) use family::Family;
+pub(super) use memory::find as memory_at;
 
 /// The module that core modules import from.
 pub(super) const MODULE: &str = "rusm";

@@ -1,5 +1,6 @@
 //! Starting guests: from outside, from native processes, from guests, and by supervisors.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -287,9 +288,15 @@ impl State {
         if !self.vitals.node.config.spawn_by_path {
             return Err(GuestError::NoModule { name: name.to_owned() });
         }
-        let (node, name): (_, Arc<str>) = (Arc::clone(&self.vitals.node), name.into());
+        let (node, path) = (Arc::clone(&self.vitals.node), PathBuf::from(name));
         let load = move || {
-            let module = module::load_file(&node, Arc::clone(&name), name.as_ref().as_ref())?;
+            // However a guest spells it, a file is kept once.
+            let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;
+            let name: Arc<str> = path.to_string_lossy().into();
+            if let Some(module) = node.module(&name) {
+                return Ok(module);
+            }
+            let module = module::load_file(&node, name, &path)?;
             node.add(&module);
             Ok(module)
         };

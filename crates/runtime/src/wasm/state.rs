@@ -44,6 +44,8 @@ pub(crate) struct State {
     timers: Timers,
     /// Monitors that it has set and not heard of yet.
     monitors: u32,
+    /// Supervisors that it started; some may have ended.
+    pub(super) supervisors: Vec<Pid>,
     /// What it was refused last, which the engine does not always say.
     limit: Option<MemoryLimit>,
     /// Ends of streams; few have any.
@@ -148,6 +150,7 @@ impl State {
             requests: Requests::default(),
             timers: Timers::default(),
             monitors: 0,
+            supervisors: Vec::new(),
             limit: None,
             streams: None,
             shares: None,
@@ -273,7 +276,8 @@ impl ResourceLimiter for State {
         if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.vitals.bounds.memory_max_bytes) {
             return Ok(false);
         }
-        let total = self.memory_bytes - current as u64 + desired as u64;
+        // A memory of 64 bits may ask for all that can be counted.
+        let total = (self.memory_bytes - current as u64).saturating_add(desired as u64);
         if total > self.vitals.bounds.memory_max_bytes {
             let limit = MemoryLimit { memory_max_bytes: self.vitals.bounds.memory_max_bytes, wanted_bytes: total };
             self.limit = Some(limit);

@@ -24,6 +24,8 @@ use super::state::State;
 use super::vitals::HostCall;
 use crate::topic::{AckId, AckStatus, Consumer, Message, PublishError, SubscriptionConfig, Topic};
 
+/// Subscriptions that guests may bring a topic to. They stay when their guests have ended.
+const SUBSCRIPTIONS_MAX: usize = 1_024;
 /// Shares in subscriptions that a guest may have at once.
 const SHARES_MAX: usize = 64;
 
@@ -96,6 +98,8 @@ impl State {
     fn topic(&self, call: HostCall, name: &str, message: &Message) -> Result<Topic, Error> {
         let topic = self.granted_topic(call, name)?;
         self.fits(message.payload())?;
+        // Refused here it does not pause its key, which guests could not resume and which others use, too.
+        topic.check(message).map_err(|error| refused(&PublishError::Message(error)))?;
         Ok(topic)
     }
 
@@ -106,6 +110,9 @@ impl State {
         }
         let found = match topic.subscription(subscription) {
             Ok(found) => found,
+            Err(_unknown) if topic.subscriptions_count() >= SUBSCRIPTIONS_MAX => {
+                return Err(Error::Limit(format!("topic {:?} has {SUBSCRIPTIONS_MAX} subscriptions", topic.name())));
+            }
             Err(_unknown) => match topic.create_subscription(subscription, SubscriptionConfig::default()) {
                 Ok(created) => created,
                 // Somebody else was faster, or the name is none.

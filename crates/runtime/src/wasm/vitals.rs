@@ -39,6 +39,10 @@ host_calls! {
 }
 
 /// One guest; its counters are written by the thread that runs it.
+///
+/// With its counts of references it is larger than what glibc keeps in fast bins, which it would have to empty before each
+/// allocation as large as the store of the next guest.
+#[repr(align(16))]
 pub(crate) struct Vitals {
     pub(crate) node: Arc<Inner>,
     pub(crate) module: Arc<Loaded>,

@@ -1,6 +1,8 @@
 //! WASI for guests that ask for it: arguments, clocks, random, and standard output that goes to the log line by line.
 //!
-//! No files and no environment; sockets only with the capability `network`.
+//! No files and no environment; sockets only with the capability `network`, random bytes only with `random`.
+
+mod guarded;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ use super::module::Code;
 use super::state::State;
 use crate::Pid;
 
+pub(super) use guarded::{link_components, link_modules};
+
 /// The name of the first WASI as an import of core modules.
 pub(crate) const P1: &str = "wasi_snapshot_preview1";
 
@@ -29,6 +33,10 @@ pub(crate) const P1: &str = "wasi_snapshot_preview1";
 const WRITE_BYTES: usize = 64 * 1024;
 /// Bytes of a line that has no end, after which it is written.
 const LINE_BYTES: usize = 8 * 1024;
+/// Random bytes that one call makes without a pause.
+const RANDOM_BYTES_MAX: usize = 65_536;
+/// Resources, such as sockets and moments to wait for, that a component may hold. They are memory of the node.
+const RESOURCES_MAX: usize = 4_096;
 
 /// The WASI of one guest.
 pub(crate) enum Wasi {
@@ -52,12 +60,17 @@ impl Wasi {
         };
         let mut builder = WasiCtxBuilder::new();
         builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
+        builder.max_random_size(RANDOM_BYTES_MAX as u64);
         if state.vitals.grant.has(Capability::Network) {
-            builder.inherit_network().allow_ip_name_lookup(true);
+            builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         }
         match module.code {
             Code::Raw { .. } | Code::Wasip1(_) => Self::First(builder.build_p1()),
-            Code::Actor(_) | Code::Command(_) => Self::Second(builder.build(), ResourceTable::new()),
+            Code::Actor(_) | Code::Command(_) => {
+                let mut table = ResourceTable::new();
+                table.set_max_capacity(RESOURCES_MAX);
+                Self::Second(builder.build(), table)
+            }
         }
     }
 }

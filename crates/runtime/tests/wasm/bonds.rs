@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_runtime::supervisor::{Strategy, Supervisor};
 use rusm_runtime::wasm::{Guest, Trap, Wasm, WasmConfig};
-use rusm_runtime::{Config, Down, Exit, ExitReason, Handle, Pid, Runtime};
+use rusm_runtime::{Config, Down, Exit, ExitReason, Handle, Runtime};
 
+use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with, spin};
 
 #[test]
@@ -60,9 +61,12 @@ fn a_kill_reaches_a_guest_in_a_tight_loop_and_one_that_waits() {
     let node = Node::small();
     let (spin, echo) = (node.load("spin", &spin()), node.load("echo", &echo()));
 
-    for module in [spin, echo] {
+    for (module, is_spinning) in [(spin, true), (echo, false)] {
         let pids: Vec<_> = (0..8).map(|_| node.spawn(&module, &Guest::default())).collect();
         let watches: Vec<_> = pids.iter().map(|pid| node.runtime.watch(*pid)).collect();
+        node.until("all of them have run", |node| {
+            pids.iter().all(|pid| fact(&node.runtime, *pid, if is_spinning { SLICES } else { "host_calls_total" }) > 0)
+        });
         for pid in pids {
             node.runtime.exit(pid, ExitReason::Killed);
         }
@@ -90,7 +94,7 @@ fn guests_in_tight_loops_leave_time_for_others() {
 
     assert_eq!(answers, 20);
     for pid in spinners {
-        node.until("it was taken off its core", |node| slices_of(&node.runtime, pid) > 0);
+        node.until("it was taken off its core", |node| fact(&node.runtime, pid, SLICES) > 0);
         node.runtime.exit(pid, ExitReason::Killed);
     }
 }
@@ -109,7 +113,7 @@ fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
             let start = |_| wasm.spawn_from(&ctx, &spin, &Guest::default()).unwrap().0;
             let spinners: Vec<_> = (0..2).map(start).collect();
             ctx.sleep(Duration::from_micros(1)).await;
-            slices.push(spinners.iter().map(|pid| slices_of(&handle, *pid)).sum());
+            slices.push(spinners.iter().map(|pid| fact(&handle, *pid, SLICES)).sum());
             for pid in spinners {
                 ctx.exit(pid, ExitReason::Killed);
             }
@@ -120,15 +124,6 @@ fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
     });
 
     assert!(slept <= 8, "{slept}");
-}
-
-/// How often a guest was taken off its core.
-fn slices_of(handle: &Handle, pid: Pid) -> u64 {
-    let facts = rusm_runtime::observe::extra(handle, pid).unwrap().facts();
-    match facts.iter().find(|(name, _)| *name == "epoch_slices_total").unwrap().1 {
-        rusm_runtime::observe::Fact::Count(count) => count,
-        ref other => panic!("{other:?}"),
-    }
 }
 
 #[test]

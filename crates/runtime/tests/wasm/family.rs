@@ -111,3 +111,70 @@ fn a_guest_starts_a_supervisor_whose_children_come_back() {
     node.runtime.exit(boss, ExitReason::Killed);
     node.until("the supervisor takes its children along", |node| node.wasm.stats().live == 0);
 }
+
+#[test]
+fn a_bomb_of_supervisors_and_one_that_is_to_remember_everything_meet_bounds() {
+    let node = Node::small();
+    let starts = |intensity: &str, then: &str| {
+        raw(
+            "",
+            &format!(
+                r"(loop $again
+                (local.set $pid (call $supervisor_start (i32.const 0) (i32.const {intensity}) (i64.const 1000)))
+                (if (i64.gt_s (local.get $pid) (i64.const 0)) (then (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $again))))
+                {then}
+                (local.set $n (call $error_read (i32.const 1024) (i32.const 500)))
+                (drop (call $exit (call $self) (i32.const 4) (i32.const 1024) (local.get $n)))"
+            ),
+        )
+    };
+    let trusted = Guest::default().profile("trusted");
+    let end = |guest: &[u8]| node.end_of(guest, &trusted).to_string();
+
+    let bomb = starts("1", "(if (i32.ne (local.get $n) (i32.const 256)) (then unreachable))");
+    assert_eq!(end(&bomb), "a process may have 256 supervisors: end some");
+    assert_eq!(end(&starts("65537", "")), "an intensity of 65537: the most is 65536");
+    assert_eq!(end(&starts("-1", "")), "an intensity of 4294967295: the most is 65536");
+}
+
+#[test]
+fn supervisors_that_have_ended_make_room_for_others() {
+    let node = Node::small();
+    // Ends each of 600 before it starts the next, as those do whose work is done.
+    let starts = raw(
+        "",
+        r"(drop (call $trap_exits (i32.const 1)))
+        (loop $again
+            (local.set $pid (call $supervisor_start (i32.const 0) (i32.const 1) (i64.const 1000)))
+            (if (i64.le_s (local.get $pid) (i64.const 0)) (then unreachable))
+            (drop (call $exit (local.get $pid) (i32.const 3) (i32.const 0) (i32.const 0)))
+            (if (i32.ne (call $receive (i64.const -1)) (i32.const 2)) (then unreachable))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i32.lt_u (local.get $n) (i32.const 600))))",
+    );
+
+    assert_eq!(node.end_of(&starts, &Guest::default().profile("trusted")), ExitReason::Normal);
+}
+
+#[test]
+fn what_is_asked_for_without_the_right_or_sense_is_a_status() {
+    let node = Node::small();
+    let ends_with = |call: &str| {
+        let run = format!(
+            r"(if (i32.ge_s (local.tee $n {call}) (i32.const 0)) (then unreachable))
+            (local.set $n (call $error_read (i32.const 1024) (i32.const 500)))
+            (drop (call $exit (call $self) (i32.const 4) (i32.const 1024) (local.get $n)))"
+        );
+        raw("", &run)
+    };
+    let spawn_with = |memory_max: &str| {
+        ends_with(&format!(
+            "(i32.wrap_i64 (call $spawn_as (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+                (i32.const 0) (i32.const 0) (i32.const 0) (i64.const {memory_max})))"
+        ))
+    };
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+
+    assert_eq!(end(&ends_with("(call $members (i32.const 0) (i32.const 1))"), "sandboxed"), "denied: groups");
+    assert_eq!(end(&spawn_with("-1"), "trusted"), "-1 bytes of memory at most");
+}

@@ -4,6 +4,7 @@ use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Runtime};
 
 use crate::components::component;
+use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with};
 
 fn refused(node: &Node, bytes: &[u8]) -> String {
@@ -98,6 +99,14 @@ fn a_file_for_another_world_is_told_what_it_lacks() {
         refused(&node, &module(r#"(module (func (export "run") (param i32)))"#)),
         "bad exports `run` with parameters: a core module reads its arguments by `arg_read`"
     );
+    // What a command calls `run` is its own business.
+    assert_eq!(
+        node.end_of(
+            &module(r#"(module (func (export "run") (param i32)) (func (export "_start")))"#),
+            &Guest::default()
+        ),
+        ExitReason::Normal
+    );
     assert_eq!(
         refused(&node, &module(r#"(module (import "rusm" "self" (func (result i64))) (func (export "run")))"#)),
         "bad imports functions but exports no memory called `memory` for them to use"
@@ -123,12 +132,17 @@ fn a_start_function_that_traps_or_never_returns_is_the_end_of_that_process_alone
     let loops = wat::parse_str(r#"(module (func $s (loop $l (br $l))) (start $s) (func (export "run")))"#).unwrap();
 
     assert_eq!(node.end_of(&traps, &Guest::default()), ExitReason::other("trap: unreachable"));
-    let loops = node.load("loops", &loops);
-    let pid = node.spawn(&loops, &Guest::default());
-    let watch = node.runtime.watch(pid);
-    node.runtime.exit(pid, ExitReason::Killed);
+    assert_eq!(end_of_one_that_runs(&node, &loops), ExitReason::Killed);
+}
 
-    assert_eq!(watch.wait(), ExitReason::Killed);
+/// Kills a guest that has been taken off its scheduler at least once.
+fn end_of_one_that_runs(node: &Node, guest: &[u8]) -> ExitReason {
+    let module = node.load("runs", guest);
+    let pid = node.spawn(&module, &Guest::default());
+    let watch = node.runtime.watch(pid);
+    node.until("it was taken off its scheduler", |node| fact(&node.runtime, pid, SLICES) > 0);
+    node.runtime.exit(pid, ExitReason::Killed);
+    watch.wait()
 }
 
 #[test]
@@ -210,13 +224,9 @@ fn numbers_that_name_nothing_are_harmless() {
 #[test]
 fn a_storm_of_host_calls_is_interrupted_like_any_loop() {
     let node = Node::start(WasmConfig { capacity: 4, ..WasmConfig::default() });
-    let storm = node.load("storm", &raw("", "(loop $again (drop (call $self)) (br $again))"));
-    let pid = node.spawn(&storm, &Guest::default());
-    let watch = node.runtime.watch(pid);
+    let storm = raw("", "(loop $again (drop (call $self)) (br $again))");
 
-    node.runtime.exit(pid, ExitReason::Killed);
-
-    assert_eq!(watch.wait(), ExitReason::Killed);
+    assert_eq!(end_of_one_that_runs(&node, &storm), ExitReason::Killed);
 }
 
 #[test]

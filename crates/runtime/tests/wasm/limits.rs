@@ -24,6 +24,25 @@ fn memory_beyond_the_limit_is_the_reason() {
 }
 
 #[test]
+fn growth_that_no_number_holds_is_beyond_the_limit_too() {
+    let node = Node::small();
+    // Two memories, of which the second may be asked to grow by nearly all that 64 bits count.
+    let wraps = |pages: &str| {
+        wat::parse_str(format!(
+            r#"(module (memory 1) (memory $wide i64 1)
+            (func (export "run") (drop (memory.grow $wide (i64.const {pages})))
+                (loop $again (drop (memory.grow 0 (i32.const 1))) (br $again))))"#
+        ))
+        .unwrap()
+    };
+    let end = |pages: &str| node.end_of(&wraps(pages), &Guest::default().memory_max_bytes(8 * 65_536)).to_string();
+
+    for pages in ["-1", "-2", "281474976710655", "281474976710654", "6", "7"] {
+        assert_eq!(end(pages), "memory_limit(524288)", "{pages}");
+    }
+}
+
+#[test]
 fn memory_up_to_the_limit_can_be_used_to_its_last_byte() {
     let whole = raw(
         "",

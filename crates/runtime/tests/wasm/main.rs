@@ -7,6 +7,7 @@
 mod bonds;
 mod capabilities;
 mod components;
+mod facts;
 mod family;
 mod guests;
 mod hostile;
@@ -19,4 +20,5 @@ mod shares;
 mod slabs;
 mod streams;
 mod topics;
+mod wasi;
 mod watched;

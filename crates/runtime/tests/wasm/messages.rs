@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
-use rusm_runtime::{CallError, Config, Runtime, TaggedBytes, observe};
+use rusm_runtime::{CallError, Config, ExitReason, Runtime, TaggedBytes, observe};
 
 use crate::guests::{Node, echo, number, raw, raw_with};
 
@@ -229,4 +229,22 @@ fn arguments_arrive_and_a_label_is_shown() {
     node.until("the label is there", |node| {
         rusm_runtime::observe::process(&node.runtime, pid).is_some_and(|seen| seen.label.as_deref() == Some("zwei"))
     });
+}
+
+#[test]
+fn what_constructs_a_module_runs_before_it() {
+    let node = Node::small();
+    let module = |initialize: &str| {
+        wat::parse_str(format!(
+            r#"(module (global $ready (mut i32) (i32.const 0)) {initialize}
+            (func (export "run") (if (i32.eqz (global.get $ready)) (then unreachable))))"#
+        ))
+        .unwrap()
+    };
+    let constructs = module(r#"(func (export "_initialize") (global.set $ready (i32.const 1)))"#);
+    let fails = module(r#"(func (export "_initialize") (drop (i32.div_u (i32.const 1) (i32.const 0))))"#);
+
+    assert_eq!(node.end_of(&constructs, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&fails, &Guest::default()).to_string(), "trap: integer division by zero");
+    assert_eq!(node.end_of(&module(""), &Guest::default()).to_string(), "trap: unreachable");
 }

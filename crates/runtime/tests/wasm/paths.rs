@@ -55,3 +55,19 @@ fn a_name_starts_what_the_node_keeps_under_it() {
     assert_eq!(node.end_of(&starter("ends"), &trusted), ExitReason::other("trap: unreachable"));
     assert_eq!(node.end_of(&starter("nowhere"), &trusted).to_string(), "no module is called \"nowhere\"");
 }
+
+#[test]
+fn a_file_is_kept_once_however_it_is_spelled_and_what_has_no_end_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().canonicalize().unwrap().join("ends.wasm");
+    std::fs::write(&file, wat::parse_str(r#"(module (func (export "run") unreachable))"#).unwrap()).unwrap();
+    let open = Node::start(WasmConfig { capacity: 8, spawn_by_path: true, ..WasmConfig::default() });
+    let trusted = Guest::default().profile("trusted");
+    let end = |path: &str| open.end_of(&starter(path), &trusted).to_string();
+    let spelled = format!("{}/./ends.wasm", file.parent().unwrap().display());
+
+    assert_eq!(end(&spelled), "trap: unreachable");
+    assert!(open.wasm.module(&spelled).is_none());
+    assert!(open.wasm.module(file.to_str().unwrap()).is_some());
+    assert_eq!(end("/dev/zero"), "cannot read /dev/zero: it is no regular file");
+}

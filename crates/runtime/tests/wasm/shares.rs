@@ -1,19 +1,11 @@
 //! Limits of single guests: what a profile, whoever starts a guest and the guest that it is started by leave of the node's.
 
 use bytes::Bytes;
-use rusm_runtime::observe::{Fact, extra};
 use rusm_runtime::wasm::{Capabilities, Guest, Limits, Profiles, WasmConfig};
-use rusm_runtime::{Down, ExitReason, Pid};
+use rusm_runtime::{Down, ExitReason};
 
+use crate::facts::{SLICES, fact};
 use crate::guests::{Node, raw, raw_with, spin};
-
-fn fact(node: &Node, pid: Pid, name: &str) -> u64 {
-    let facts = extra(&node.runtime, pid).expect("a guest").facts();
-    match facts.into_iter().find(|(known, _)| *known == name).expect("a fact of guests").1 {
-        Fact::Count(count) | Fact::Bytes(count) => count,
-        other @ Fact::Text(_) => panic!("{other:?}"),
-    }
-}
 
 /// A node with the profile `tight`, which can do everything and may use little.
 fn tight() -> Node {
@@ -54,7 +46,7 @@ fn whoever_starts_a_guest_can_limit_it_further_and_not_widen() {
     let waits = node.load("waits", &raw("", "(drop (call $receive (i64.const -1)))"));
     let held = |limits: Limits| {
         let pid = node.spawn(&waits, &Guest::default().profile("tight").limits(limits));
-        (fact(&node, pid, "linear_memory_max_bytes"), fact(&node, pid, "cpu_max_percent"))
+        (fact(&node.runtime, pid, "linear_memory_max_bytes"), fact(&node.runtime, pid, "cpu_max_percent"))
     };
 
     let narrower = Limits { memory_max_bytes: Some(65_536), cpu_max_percent: Some(5), ..Limits::default() };
@@ -96,10 +88,13 @@ fn a_guest_with_a_share_rests_and_one_without_never_does() {
 
     let (limited, free) = (node.spawn(&spin, &Guest::default().limits(limits)), node.spawn(&spin, &Guest::default()));
 
-    node.until("it has rested", |node| fact(node, limited, "rests_total") > 5);
-    node.until("the other was taken off", |node| fact(node, free, "epoch_slices_total") > 5);
-    assert_eq!((fact(&node, limited, "cpu_max_percent"), fact(&node, free, "cpu_max_percent")), (10, 100));
-    assert_eq!(fact(&node, free, "rests_total"), 0);
+    node.until("it has rested", |node| fact(&node.runtime, limited, "rests_total") > 5);
+    node.until("the other was taken off", |node| fact(&node.runtime, free, SLICES) > 5);
+    assert_eq!(
+        (fact(&node.runtime, limited, "cpu_max_percent"), fact(&node.runtime, free, "cpu_max_percent")),
+        (10, 100)
+    );
+    assert_eq!(fact(&node.runtime, free, "rests_total"), 0);
     // Each rest of 10 ms or more follows a slice of a tick or two.
     for pid in [limited, free] {
         let watch = node.runtime.watch(pid);

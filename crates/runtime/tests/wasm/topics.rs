@@ -133,6 +133,20 @@ fn a_guest_cannot_settle_what_another_has() {
 }
 
 #[test]
+fn a_message_of_a_guest_that_is_refused_pauses_nobody() {
+    let (node, orders) = ground();
+    // More than half of what the topic holds is no payload of it.
+    let run = format!(
+        "(drop (memory.grow (i32.const 16))) (call $expect (call $publish {ORDERS} {KEY} (i32.const 100) (i32.const 600000)) (i32.const 0))"
+    );
+
+    let refused = end(&node, &run, "clerk");
+
+    assert!(refused.contains("600000"), "{refused}");
+    orders.try_publish(Message::new("tea").with_key("key")).unwrap();
+}
+
+#[test]
 fn a_guest_is_refused_topics_and_each_that_it_was_not_granted() {
     let (node, _orders) = ground();
     let orders = format!("(call $expect (call $try_publish {ORDERS} {NO_KEY} {TEA}) (i32.const 0))");

@@ -17,6 +17,10 @@ use crate::wasm::vitals::HostCall;
 
 /// Children that one call may start.
 pub(in crate::wasm) const CHILDREN_MAX: usize = 4_096;
+/// Supervisors of one guest that live at once: they are native processes, of which the capacity of the engine knows nothing.
+const SUPERVISORS_MAX: usize = 256;
+/// Restarts that a supervisor may be told to forgive within its period, each of which it remembers for so long.
+const INTENSITY_MAX: u32 = 65_536;
 
 impl Host for State {
     async fn start(
@@ -43,6 +47,11 @@ impl State {
         if children.len() > CHILDREN_MAX {
             return Err(Error::Limit(format!("{} children at once: the most is {CHILDREN_MAX}", children.len())));
         }
+        if intensity > INTENSITY_MAX {
+            return Err(Error::Invalid(format!("an intensity of {intensity}: the most is {INTENSITY_MAX}")));
+        }
+        self.may_keep(&children)?;
+        self.has_room_for_supervisor()?;
         let strategy = match strategy {
             Strategy::OneForOne => SpecStrategy::OneForOne,
             Strategy::OneForAll => SpecStrategy::OneForAll,
@@ -53,10 +62,36 @@ impl State {
             supervisor = supervisor.child(self.child(child).await?);
         }
         let started = supervisor.start_link(&self.ctx).await;
-        started.map(|supervisor| words::pid(supervisor.pid())).map_err(|error| match error {
-            InitError::Spawn(error) => Error::Limit(error.to_string()),
-            InitError::Ended(reason) => Error::Invalid(reason.to_string()),
-        })
+        match started {
+            Ok(supervisor) => {
+                self.supervisors.push(supervisor.pid());
+                Ok(words::pid(supervisor.pid()))
+            }
+            Err(InitError::Spawn(error)) => Err(Error::Limit(error.to_string())),
+            Err(InitError::Ended(reason)) => Err(Error::Invalid(reason.to_string())),
+        }
+    }
+
+    /// Checks what a supervisor keeps for the restarts of its children.
+    fn may_keep(&self, children: &[ChildSpec]) -> Result<(), Error> {
+        children.iter().try_for_each(|child| self.may_have(&child.options.args))?;
+        let bytes: usize = children.iter().flat_map(|child| &child.options.args).map(String::len).sum();
+        let bytes_max = self.vitals.bounds.message_max_bytes as usize;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("{bytes} bytes of arguments for all children: the most is {bytes_max}")))
+    }
+
+    fn has_room_for_supervisor(&mut self) -> Result<(), Error> {
+        if self.supervisors.len() >= SUPERVISORS_MAX {
+            let runtime = self.ctx.runtime();
+            self.supervisors.retain(|supervisor| runtime.is_alive(*supervisor));
+        }
+        if self.supervisors.len() < SUPERVISORS_MAX {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("a process may have {SUPERVISORS_MAX} supervisors: end some")))
     }
 
     async fn child(&mut self, child: ChildSpec) -> Result<Spec, Error> {
@@ -64,7 +99,6 @@ impl State {
         if options.ties != Ties::empty() {
             return Err(Error::Invalid(format!("child {id:?} has ties: those are its supervisor's business")));
         }
-        self.may_have(&options.args)?;
         let module = self.module_called(&module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let restart = match restart {

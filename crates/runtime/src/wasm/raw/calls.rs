@@ -10,6 +10,7 @@ use crate::wasm::bindings::rusm::runtime::log::{Host as Log, Level};
 use crate::wasm::bindings::rusm::runtime::process::Host as Process;
 use crate::wasm::bindings::rusm::runtime::types::{Error, ExitReason, Pid};
 use crate::wasm::bindings::rusm::runtime::{clock, groups, names, random, timers};
+use crate::wasm::capability::Capability;
 use crate::wasm::state::State;
 
 type Guest<'a> = Caller<'a, State>;
@@ -179,8 +180,12 @@ fn names_and_groups(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     })?;
     linker.func_wrap(MODULE, "members", |mut guest: Guest<'_>, p: i32, n: i32| -> i32 {
         let group = or_return!(with_text(&mut guest, (p, n)));
-        let members = groups::Host::members(guest.data_mut(), group);
-        hold_pids(guest.data_mut(), &members)
+        let state = guest.data_mut();
+        if let Err(error) = state.may(Capability::Groups) {
+            return status(state, error);
+        }
+        let members = groups::Host::members(state, group);
+        hold_pids(state, &members)
     })?;
     linker.func_wrap(MODULE, "group_monitor", |mut guest: Guest<'_>, p: i32, n: i32| -> i64 {
         let group = or_return!(with_text(&mut guest, (p, n)));

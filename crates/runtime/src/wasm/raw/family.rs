@@ -33,6 +33,10 @@ impl Asked {
     fn options(&self, guest: &mut Guest<'_>) -> Result<SpawnOptions, i32> {
         let args = with_text(guest, self.args)?;
         let said = |text: String| (!text.is_empty()).then_some(text);
+        let Ok(memory_max_bytes) = u64::try_from(self.memory_max_bytes) else {
+            let error = Error::Invalid(format!("{} bytes of memory at most", self.memory_max_bytes));
+            return Err(status(guest.data_mut(), error));
+        };
         // One more than are allowed is enough to be refused.
         let words = args.split('\0').take(ARGS_MAX + 1).map(str::to_owned);
         Ok(SpawnOptions {
@@ -40,7 +44,7 @@ impl Asked {
             ties: Ties::empty(),
             name: said(with_text(guest, self.name)?),
             profile: said(with_text(guest, self.profile)?),
-            memory_max_bytes: u64::try_from(self.memory_max_bytes).ok().filter(|bytes| *bytes != 0),
+            memory_max_bytes: (memory_max_bytes != 0).then_some(memory_max_bytes),
         })
     }
 }

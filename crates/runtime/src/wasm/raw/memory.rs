@@ -24,7 +24,10 @@ fn first(caller: &mut Caller<'_, State>) -> Option<Memory> {
 /// the words about what is wrong are left to [`refused`].
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a result by way of memory costs more than what this does")]
-pub(super) fn find<'a>(caller: &'a mut Caller<'_, State>, (p, n): (i32, i32)) -> Option<(&'a mut State, &'a mut [u8])> {
+pub(in crate::wasm) fn find<'a>(
+    caller: &'a mut Caller<'_, State>,
+    (p, n): (i32, i32),
+) -> Option<(&'a mut State, &'a mut [u8])> {
     let (memory, state) = memory(caller)?.data_and_store_mut(caller);
     let bytes = memory.get_mut(p as u32 as usize..)?.get_mut(..n as u32 as usize)?;
     Some((state, bytes))

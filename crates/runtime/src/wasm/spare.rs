@@ -1,0 +1,101 @@
+//! Memory for what begins a guest, which the next guest on the same thread begins in.
+//!
+//! The future of an instantiation is a little larger than what glibc keeps at hand for a thread, so that a box for each of
+//! them would be an eighth of what a short guest costs. Nearly all are done at their first poll: one spare is enough.
+
+#![expect(unsafe_code, reason = "a future lives in memory that outlives it")]
+
+use std::cell::Cell;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context as TaskContext, Poll};
+
+/// Bytes of the largest future that fits.
+const ROOM_BYTES: usize = 4096;
+
+#[repr(align(16))]
+struct Room(#[expect(dead_code, reason = "only its place is used")] MaybeUninit<[u8; ROOM_BYTES]>);
+
+thread_local! {
+    /// Empty while a future is in it.
+    static SPARE: Cell<Option<Box<Room>>> = const { Cell::new(None) };
+}
+
+/// A future in a spare room of its thread, or in a new one.
+pub(super) struct Spare<F> {
+    room: NonNull<Room>,
+    future: PhantomData<Box<F>>,
+}
+
+// SAFETY: this owns its room and the future in it, and nothing else knows of them.
+unsafe impl<F: Send> Send for Spare<F> {}
+
+impl<F: Future> Spare<F> {
+    pub(super) fn new(future: F) -> Self {
+        const { assert!(size_of::<F>() <= ROOM_BYTES && align_of::<F>() <= align_of::<Room>()) };
+        let room = SPARE.take().unwrap_or_else(|| Box::new(Room(MaybeUninit::uninit())));
+        let room = NonNull::from(Box::leak(room));
+        // SAFETY: the room is large enough and aligned, as was just asserted, and nothing is in it.
+        unsafe { room.cast::<F>().write(future) };
+        Self { room, future: PhantomData }
+    }
+}
+
+impl<F: Future> Future for Spare<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
+        // SAFETY: the future has been there since `new` and is not moved until it is dropped.
+        unsafe { Pin::new_unchecked(self.room.cast::<F>().as_mut()) }.poll(cx)
+    }
+}
+
+impl<F> Drop for Spare<F> {
+    fn drop(&mut self) {
+        // SAFETY: the future has been there since `new`; the room was a box, and has nothing in it from here on.
+        let room = unsafe {
+            self.room.cast::<F>().drop_in_place();
+            Box::from_raw(self.room.as_ptr())
+        };
+        // A thread that ends keeps nothing.
+        let _ = SPARE.try_with(|spare| spare.set(Some(room)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_next_future_is_where_the_one_before_it_was() {
+        let dropped = Arc::new(());
+        let held = Arc::clone(&dropped);
+        let mut first = Spare::new(async move { Arc::strong_count(&held) });
+        let room = first.room;
+        let beside = Spare::new(std::future::pending::<()>());
+
+        assert_eq!(poll_once(&mut first), Poll::Ready(2));
+        drop(first);
+
+        assert_eq!(Arc::strong_count(&dropped), 1);
+        assert_ne!(beside.room, room);
+        assert_eq!(Spare::new(std::future::ready(())).room, room);
+    }
+
+    #[test]
+    fn a_future_may_wait_on_one_thread_and_end_on_another() {
+        let mut waiting = Spare::new(std::future::pending::<()>());
+        assert_eq!(poll_once(&mut waiting), Poll::Pending);
+
+        std::thread::spawn(move || drop(waiting)).join().expect("it ends");
+    }
+
+    fn poll_once<F: Future>(future: &mut Spare<F>) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut TaskContext::from_waker(std::task::Waker::noop()))
+    }
+}
