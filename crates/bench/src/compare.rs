@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::document::{Document, Kind};
-use crate::figure::{Better, CPU, Figure, P99, RATE};
+use crate::figure::{Better, CPU, Figure, RATE, usual};
 use crate::machine::Fitness;
 use crate::nearest::suggestion;
 use crate::plan::RequestError;
@@ -264,7 +264,7 @@ pub(crate) fn deciding(
     is_open: bool,
     figures: &[Compared],
 ) -> Result<(String, Outcome), CompareError> {
-    let name = given.unwrap_or(if is_open { P99 } else { RATE });
+    let name = given.unwrap_or_else(|| usual(is_open, figures.iter().any(|figure| figure.name == RATE)));
     let found = figures.iter().find(|figure| figure.name == name);
     let found = found.ok_or_else(|| CompareError::Figure {
         name: name.to_owned(),

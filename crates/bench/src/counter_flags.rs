@@ -108,24 +108,34 @@ pub fn fill_from_harness(
     Ok(())
 }
 
+/// The parameter that stands for several others.
+pub const PRESET: &str = "preset";
+/// What a preset stands for.
+const BY_PRESET: [&str; 5] = ["keys", "threshold", "low_threshold", "commit_interval", "commit_max_age"];
+
+/// Takes out what a preset stands for, because another one was given.
+pub fn forget_preset(given: &mut BTreeMap<String, String>) {
+    given.retain(|name, _| !BY_PRESET.contains(&name.as_str()));
+}
+
 /// Adds what a preset stands for.
 pub(crate) fn fill_from_preset(given: &mut BTreeMap<String, String>) {
-    let options = match given.get("preset").map(String::as_str) {
+    let options = match given.get(PRESET).map(String::as_str) {
         Some("balanced") => CommitOptions::balanced(),
         Some("low-pressure") => CommitOptions::low_pressure(),
         Some("fresh") => CommitOptions::fresh(),
         _ => return,
     };
-    let values = [
-        ("keys", "128".to_owned()),
-        ("threshold", options.threshold.to_string()),
-        ("low_threshold", options.low_threshold.to_string()),
-        ("commit_interval", format!("{:?}", options.interval)),
-        ("commit_max_age", format!("{:?}", options.max_age)),
-    ];
+    let values = BY_PRESET.into_iter().zip([
+        "128".to_owned(),
+        options.threshold.to_string(),
+        options.low_threshold.to_string(),
+        format!("{:?}", options.interval),
+        format!("{:?}", options.max_age),
+    ]);
     // A threshold that is given takes its own half.
     let own_threshold = given.contains_key("threshold");
-    for (name, value) in values.into_iter().filter(|(name, _)| *name != "low_threshold" || !own_threshold) {
+    for (name, value) in values.filter(|(name, _)| *name != "low_threshold" || !own_threshold) {
         given.entry(name.to_owned()).or_insert(value);
     }
 }

@@ -66,6 +66,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Whether every unit is where it belongs; without that there is no result.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        if self.wrong == 0 {
+            return Ok(());
+        }
+        Err(RunError::Account(format!("the store is wrong by {} units after {} operations", self.wrong, self.ops)))
+    }
+
     pub(crate) fn ops_per_sec(&self) -> f64 {
         self.ops as f64 / self.wall.as_secs_f64()
     }

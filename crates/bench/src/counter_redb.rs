@@ -179,7 +179,7 @@ impl Turns for Redb {
         // Whatever is left goes with the directory.
         std::fs::remove_file(&path).ok();
         if let Some(outcome) = outcome {
-            desk.recorder.fail(outcome.wrong);
+            outcome.check()?;
             case.rounds.push(Shown { outcome, transactions, durable });
         }
         Ok(())

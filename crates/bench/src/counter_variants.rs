@@ -210,7 +210,7 @@ impl Turns for Rounds {
         let Some(outcome) = self.variant.in_memory(desk, &mut self.recorders, flags, self.clock)? else {
             return Ok(());
         };
-        desk.recorder.fail(outcome.wrong);
+        outcome.check()?;
         if self.outcomes.len() < KEPT {
             self.outcomes.push(outcome);
         }

@@ -77,12 +77,14 @@ impl Figure {
                 Better::Higher,
                 Box::new(|report| report.open_loop.map(|open| open.achieved)),
             ),
-            ("rss_bytes", ColumnUnit::Bytes, Better::Lower, Box::new(|report| report.rss_bytes.map(|rss| rss as f64))),
+            (RSS, ColumnUnit::Bytes, Better::Lower, Box::new(|report| report.rss_bytes.map(|rss| rss as f64))),
         ];
         let of = |(name, unit, better, pick): (&str, ColumnUnit, Better, Pick)| {
             Self::of(name, unit, better, runs.iter().map(pick).collect::<Option<Vec<f64>>>()?)
         };
-        picks.into_iter().filter_map(of).collect()
+        // Where cases take turns, rate and latency are those of a mixture, which a slower case changes as much as a slower machine.
+        let is_mixture = runs.iter().any(|run| run.takes_turns);
+        picks.into_iter().filter(|(name, ..)| !is_mixture || IN_TURNS.contains(name)).filter_map(of).collect()
     }
 
     /// As the interval stands in a report.
@@ -103,8 +105,20 @@ impl Figure {
 pub const RATE: &str = "ops_per_sec";
 /// The figure that says most on a machine that others use.
 pub const CPU: &str = "cpu_ns_per_op";
+const RSS: &str = "rss_bytes";
+/// The figures of a scenario whose cases take turns; the first one decides.
+const IN_TURNS: [&str; 2] = [CPU, RSS];
 /// The figure by which open loops are compared.
 pub const P99: &str = "latency_ns_p99";
+
+/// The figure that decides when nobody names one, of those that there are.
+pub(crate) fn usual(is_open: bool, has_rate: bool) -> &'static str {
+    match (is_open, has_rate) {
+        (true, _) => P99,
+        (false, true) => RATE,
+        (false, false) => CPU,
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,8 @@ pub struct Interval {
     pub cpu: Duration,
     /// The 99th percentile of the latencies timed in it, in nanoseconds; 0 when none were.
     pub latency_p99_ns: u64,
+    /// The longest of them; 0 when there were none.
+    pub latency_max_ns: u64,
 }
 
 impl Interval {

@@ -108,7 +108,7 @@ impl Scenario for KvStorm {
                     tables.show(load.table(&ground, &report, account));
                     match account.lost {
                         0 => Ok(()),
-                        lost => Err(RunError::Lacks(format!("{lost} acknowledged updates are not there any more"))),
+                        lost => Err(RunError::Account(format!("{lost} acknowledged updates are not there any more"))),
                     }
                 })
                 .await

@@ -136,7 +136,7 @@ pub use catalogue::{catalogue, find};
 pub use compare::{
     CompareError, CompareOptions, Compared, Comparison, Interleaved, Outcome, Round, Side, THRESHOLD, compare, order,
 };
-pub use counter_flags::{HARNESS, fill_from_harness};
+pub use counter_flags::{HARNESS, PRESET, fill_from_harness, forget_preset};
 pub use document::{Document, DocumentError, Kind as DocumentKind, SCHEMA_VERSION};
 pub use engine::Engine;
 pub use figure::{Better, CPU, Figure, P99, RATE};

@@ -135,7 +135,7 @@ impl Turns for Footprints {
                 .into(),
             ]);
         }
-        table.note("side by side, cursors are 8 bytes apart; seed: its own figures, for orientation");
+        table.note("side by side, seats are 32 bytes apart; seed: its own figures, for orientation");
         desk.tables().show(table);
     }
 }

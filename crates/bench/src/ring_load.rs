@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   readers start ─▶ the writer writes chunks for a while ─▶ closes ─▶ readers read the rest, check it and report
-//!                        └─ one chunk in 256 is stamped ─▶ the first reader says how long it took
+//!                        └─ one chunk in 256 or fewer is stamped ─▶ the first reader says how long it took
 //! ```
 //!
 //! Starting threads and processes is not in the time. Every reader checks the first number of each run that it reads, so a
@@ -21,7 +21,7 @@ use crate::run::RunError;
 use crate::stage::StopFlag;
 use crate::usage::process_cpu;
 
-/// Chunks between two that are stamped.
+/// Chunks between two that are stamped, or more in a large ring.
 const STAMP_EVERY: u64 = 256;
 /// Chunks that the writer writes between two looks at the clock.
 const CHUNKS_PER_LOOK: u64 = 16;
@@ -117,6 +117,8 @@ struct Stamp {
 struct Course {
     start: Instant,
     stamp: Stamp,
+    /// Chunks between two that are stamped.
+    stamp_every: u64,
     /// When the writer began: starting readers is not in the time.
     begun: OnceLock<Instant>,
     stop: StopFlag,
@@ -129,7 +131,7 @@ impl Course {
     }
 
     fn stamp(&self, chunk: u64, position: u64) {
-        if chunk.is_multiple_of(STAMP_EVERY) {
+        if chunk.is_multiple_of(self.stamp_every) {
             self.stamp.at_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
             self.stamp.position.store(position + 1, Ordering::Release);
         }
@@ -150,6 +152,8 @@ pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option
     let course = Arc::new(Course {
         start: Instant::now(),
         stamp: Stamp::default(),
+        // Two rings' worth apart at least: no reader is so slow that the next one finds it still under way.
+        stamp_every: STAMP_EVERY.max(2 * load.capacity as u64 / load.chunk.max(1) as u64),
         begun: OnceLock::new(),
         stop: stop.clone(),
         length: load.length,

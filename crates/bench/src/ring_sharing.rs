@@ -120,7 +120,7 @@ fn table(cases: &RingCases) -> Table {
             seed.map(|(.., read)| read * 1e6).into(),
         ]);
     }
-    table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, cursors are 8 bytes apart");
+    table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, seats are 32 bytes apart");
     table.note("seed: its own figures for busy threads on 16 cores, for orientation");
     table
 }

@@ -44,6 +44,7 @@ impl Reading {
             ops: later.sums.ops.saturating_sub(self.sums.ops),
             cpu: later.cpu.saturating_sub(self.cpu),
             latency_p99_ns: 0,
+            latency_max_ns: 0,
         }
     }
 }
@@ -115,15 +116,15 @@ impl Sampler {
         }
         let interval = self.last.until(&reading);
         self.last = reading;
-        let latency_p99_ns = self.read_latencies();
-        self.intervals.push_back(Interval { latency_p99_ns, ..interval });
+        let (latency_p99_ns, latency_max_ns) = self.read_latencies();
+        self.intervals.push_back(Interval { latency_p99_ns, latency_max_ns, ..interval });
         if self.cut.is_none() {
             self.judge();
         }
     }
 
-    /// Adds what was timed since the last reading, and says its 99th percentile.
-    fn read_latencies(&mut self) -> u64 {
+    /// Adds what was timed since the last reading, and says its 99th percentile and its longest.
+    fn read_latencies(&mut self) -> (u64, u64) {
         let mut counts =
             if self.window.len() > WINDOW { self.window.pop_front() } else { None }.unwrap_or_else(Counts::empty);
         self.meter.latencies.read(&mut counts);
@@ -135,7 +136,8 @@ impl Sampler {
         let added = self.cumulative.add(&self.interval_histogram);
         debug_assert!(added.is_ok(), "histograms of the same bounds add up");
         self.window.push_back(counts);
-        if self.interval_histogram.is_empty() { 0 } else { self.interval_histogram.value_at_quantile(0.99) }
+        let seen = &self.interval_histogram;
+        if seen.is_empty() { (0, 0) } else { (seen.value_at_quantile(0.99), seen.max()) }
     }
 
     fn judge(&mut self) {

@@ -37,12 +37,12 @@ impl Signs {
         let silent = |interval: &Interval| interval.ops == 0 && interval.duration >= PAUSE.mul_f64(0.5);
         // A rate below one in an interval has intervals without any and no pause.
         let mean = intervals.iter().map(|interval| interval.ops).sum::<u64>() as f64 / intervals.len().max(1) as f64;
-        let late = |interval: &Interval| Duration::from_nanos(interval.latency_p99_ns) >= PAUSE;
+        let late = |interval: &Interval| Duration::from_nanos(interval.latency_max_ns) >= PAUSE;
         let halts = |interval: &Interval| (silent(interval) && mean >= 10.0) || late(interval);
         // What was asked in a silence ends late after it: both are one pause.
         for pause in intervals.chunk_by(|a, b| halts(a) == halts(b)).filter(|pause| halts(&pause[0])) {
             let silence = pause.iter().filter(|interval| silent(interval)).map(|interval| interval.duration).sum();
-            let latest = pause.iter().map(|interval| Duration::from_nanos(interval.latency_p99_ns)).max();
+            let latest = pause.iter().map(|interval| Duration::from_nanos(interval.latency_max_ns)).max();
             pauses += 1;
             longest = longest.max(silence).max(latest.unwrap_or_default());
         }
@@ -85,6 +85,7 @@ mod tests {
             duration: Duration::from_millis(100),
             ops: *ops,
             latency_p99_ns: us * 1_000,
+            latency_max_ns: us * 1_000,
             ..Interval::default()
         };
         ops.iter().zip(p99_us).map(interval).collect()
@@ -103,6 +104,14 @@ mod tests {
         let signs = Signs::of(&intervals(&[100, 0, 0, 300, 100], &[10, 0, 0, 280_000, 10]));
 
         assert_eq!((signs.pauses, signs.longest_pause_ms), (1, 280));
+    }
+
+    #[test]
+    fn one_late_answer_among_many_is_a_pause() {
+        let mut seen = intervals(&[10_000; 5], &[10; 5]);
+        seen[2].latency_max_ns = 150_000_000;
+
+        assert_eq!((Signs::of(&seen).pauses, Signs::of(&seen).longest_pause_ms), (1, 150));
     }
 
     #[test]

@@ -106,7 +106,9 @@ pub struct SweepCell {
     pub figures: Vec<Figure>,
 }
 
-/// The recipes of all cells, each of them checked.
+/// The recipes of all cells, each of them checked, with what is left to defaults said in each.
+///
+/// The parameters of `recipe` are those that were given.
 ///
 /// # Errors
 /// [`GridError::Request`] for the first cell that cannot be run.
@@ -120,8 +122,10 @@ pub fn cells(recipe: &Recipe, axes: &[Axis]) -> Result<Vec<Recipe>, GridError> {
         };
         recipes = recipes.iter().flat_map(|recipe| axis.values.iter().map(move |value| with(recipe, value))).collect();
     }
-    for recipe in &recipes {
-        Plan::of(&recipe.request())?;
+    for recipe in &mut recipes {
+        // What one parameter stands for, as a preset does, is not the same in all cells.
+        let plan = Plan::of(&recipe.request())?;
+        recipe.params = plan.params.iter().map(|(name, value)| (name.to_owned(), value)).collect();
     }
     Ok(recipes)
 }
@@ -203,6 +207,24 @@ mod tests {
         let shown: Vec<String> =
             cells.iter().map(|cell| format!("{}/{}", cell.params["pairs"], cell.params["payload"])).collect();
         assert_eq!(shown, ["1/0", "1/1KiB", "1/64KiB", "8/0", "8/1KiB", "8/64KiB"]);
+    }
+
+    #[test]
+    fn each_cell_has_what_its_own_preset_stands_for() {
+        let axes = grid(&["preset=none,balanced,fresh"]).unwrap();
+        let given = |params: &[(&str, &str)]| Recipe {
+            scenario: "counter-vsa".to_owned(),
+            params: params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..Recipe::default()
+        };
+        let thresholds = |recipe: &Recipe| {
+            let cells = cells(recipe, &axes).unwrap();
+            cells.iter().map(|cell| cell.params["threshold"].clone()).collect::<Vec<_>>()
+        };
+
+        let [none, balanced, fresh] = &thresholds(&given(&[]))[..] else { panic!("three cells") };
+        assert!(balanced != fresh && none != balanced && none != fresh, "{none} {balanced} {fresh}");
+        assert_eq!(thresholds(&given(&[("threshold", "50")])), ["50"; 3], "what is given wins");
     }
 
     #[test]

@@ -125,6 +125,8 @@ impl Turns for Firings {
 
     fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
         let (_, fire, _) = ACTORS[index];
+        // Anew, as in a guest: a signal that is made smaller again and again becomes a number that processors are slow with.
+        self.signals = Signals::new();
         for _ in 0..SINGLE {
             let before_ns = now_ns();
             fire(black_box(&mut self.signals));

@@ -94,7 +94,9 @@ impl Scenario for TimerJitter {
                 _ => &[false, true],
             };
             let hogs = stage.cores() * 2;
-            let cases = loads.iter().flat_map(|busy| MODES.iter().map(move |mode| Case::new(*mode, *busy))).collect();
+            let rate = stage.params().number("hz");
+            let modes = || MODES.iter().filter(move |mode| mode.fits(rate));
+            let cases = loads.iter().flat_map(|busy| modes().map(move |mode| Case::new(*mode, *busy))).collect();
             in_turn(stage, Jitter { cases, hogs, lacks: None }).await
         })
     }
@@ -105,6 +107,14 @@ impl Scenario for TimerJitter {
 enum Mode {
     Ticker { name: &'static str, spin: Spin, slack: Duration, lead: bool, seed: [Option<f64>; 4] },
     Cyclictest,
+}
+
+impl Mode {
+    /// Whether it spins for no longer than a period.
+    fn fits(&self, rate: u64) -> bool {
+        let period = Duration::from_nanos(1_000_000_000 / rate.max(1));
+        !matches!(self, Self::Ticker { spin: Spin::Fixed(spin), .. } if *spin > period)
+    }
 }
 
 const fn ticker(name: &'static str, spin: Spin, slack: Duration, seed: Option<[f64; 4]>) -> Mode {

@@ -121,7 +121,9 @@ impl Turns for Starts {
         let started = if case.processes { processes(case, desk)? } else { threads(case)? };
         for (_, _, late_ns) in &started {
             desk.recorder.latency(*late_ns);
-            self.lateness.add(*late_ns);
+            if case.start == How::Epoch {
+                self.lateness.add(*late_ns);
+            }
         }
         desk.recorder.count(started.len() as u64);
         let (Some(first), Some(last)) = (started.iter().map(|s| s.0).min(), started.iter().map(|s| s.0).max()) else {

@@ -172,6 +172,9 @@ fn threads_that_are_pinned_do_their_work_all_the_same() {
     let runtime = runtime();
     let requests = [
         request("timer-jitter", &[("pin", "yes"), ("load", "quiet"), ("hz", "1000")]),
+        // Faster than some of the modes could spin.
+        request("timer-jitter", &[("load", "quiet"), ("hz", "48000")]),
+        request("timer-jitter", &[("load", "quiet"), ("hz", "100000")]),
         request("timer-tasks", &[("pin", "yes"), ("most", "10")]),
         request("ring-contention", &[("pin", "yes"), ("readers", "2"), ("wait", "park-lazy")]),
     ];

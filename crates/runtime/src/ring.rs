@@ -102,7 +102,7 @@ pub enum Policy {
 /// How far apart the readers' cursors lie in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// Side by side: readers slow each other down. For comparisons.
+    /// Side by side, 32 bytes each: readers slow each other down. For comparisons.
     Packed,
     /// On a cache line each, 64 bytes.
     Line,

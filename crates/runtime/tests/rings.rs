@@ -190,6 +190,53 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
 }
 
 #[test]
+fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_waited_first() {
+    let runtime = runtime(2);
+    let (mut writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the numbers are right");
+    let joins = subscriber.clone();
+    let idle = runtime
+        .spawn(move |ctx| async move {
+            let _reader = joins.join().expect("a seat");
+            ctx.receive().await;
+        })
+        .expect("there is room");
+    // Joined here, it belongs to the process that waits by it.
+    let handed = subscriber.join().expect("a seat");
+    let (tell, told) = mpsc::channel();
+    let waits = runtime
+        .spawn(move |ctx| async move {
+            let (mut reader, mut items) = (handed, [0; 1]);
+            let first = reader.read_exact(&mut items);
+            drop(tokio::time::timeout(Duration::ZERO, first).await);
+            tell.send(()).expect("the test waits for it");
+            ctx.receive().await;
+            drop(reader);
+        })
+        .expect("there is room");
+    told.recv().expect("it has waited");
+    wait_for("two readers", || subscriber.readers() == 2);
+    let writing = runtime
+        .spawn(move |_| async move {
+            for item in 0..200 {
+                writer.write(&[item]).await;
+            }
+            writer.close();
+        })
+        .expect("there is room");
+    let blocks = |pid| {
+        let views = observe::streams(&runtime, 1);
+        views.into_iter().any(|ring| ring.waits_for.is_some_and(|reader| reader.pid == Some(pid)))
+    };
+
+    wait_for("one of them blocks the writer", || blocks(idle) || blocks(waits));
+    runtime.try_send(idle, ()).expect("it waits for it");
+    wait_for("the other blocks the writer", || blocks(waits));
+    runtime.try_send(waits, ()).expect("it waits for it");
+
+    assert_ends_well(&runtime, writing);
+}
+
+#[test]
 fn a_lossy_ring_goes_on_and_tells_exactly_how_much_was_missed() {
     let (mut writer, subscriber) =
         Builder::new(64).policy(Policy::Lossy).build::<u64>().expect("the numbers are right");

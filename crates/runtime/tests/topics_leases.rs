@@ -44,6 +44,32 @@ async fn three_leased(ctx: &Context, config: SubscriptionConfig) -> (Topic, rusm
 }
 
 #[test]
+fn a_message_that_comes_back_or_waits_behind_its_key_is_as_old_as_it_is() {
+    test::run(1, |ctx| async move {
+        let topic = topic(&ctx, "work");
+        let config = SubscriptionConfig { ordered: true, ack_deadline: 20 * SECOND, ..SubscriptionConfig::default() };
+        let mut consumer = topic.create_subscription("workers", config).expect("a new name").consumer();
+        ctx.sleep(SECOND).await;
+        topic.publish(numbered(0).with_key("a")).await.expect("open");
+        topic.publish(numbered(1).with_key("a")).await.expect("open");
+        let oldest_secs = || topic.view(1).subscriptions[0].oldest_ns / 1_000_000_000;
+
+        for age in [4, 8, 12] {
+            let lease = consumer.next().await.expect("open");
+            ctx.sleep(4 * SECOND).await;
+            assert_eq!((number(&lease.message), oldest_secs()), (0, age));
+            assert_eq!(consumer.nack(lease.id), AckStatus::Done);
+        }
+        let first = consumer.next().await.expect("open");
+        assert_eq!(consumer.ack(first.id), AckStatus::Done);
+        assert_eq!(oldest_secs(), 12, "the second was published at the same time");
+        let second = consumer.next().await.expect("open");
+        assert_eq!(consumer.ack(second.id), AckStatus::Done);
+        assert_eq!(oldest_secs(), 0);
+    });
+}
+
+#[test]
 fn an_acknowledgement_counts_once_and_later_ones_say_so() {
     test::run(1, |ctx| async move {
         let (_topic, mut consumer, leases) = three_leased(&ctx, SubscriptionConfig::default()).await;

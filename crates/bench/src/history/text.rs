@@ -6,7 +6,7 @@ use rusm_runtime::Config;
 
 use super::Entry;
 use crate::catalogue::find;
-use crate::figure::{CPU, P99, RATE};
+use crate::figure::{CPU, RATE, usual};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 
@@ -27,7 +27,8 @@ pub fn history_text(entries: &[Entry], last: usize) -> String {
     }
     let mut text = String::new();
     for (title, group) in &groups {
-        let decides = if group[0].recipe.rate_per_sec.is_some() { P99 } else { RATE };
+        let newest = group[group.len() - 1];
+        let decides = usual(newest.recipe.rate_per_sec.is_some(), newest.figure(RATE).is_some());
         let medians: Vec<f64> =
             group.iter().filter_map(|entry| entry.figure(decides)).map(|figure| figure.median).collect();
         push(&mut text, title);

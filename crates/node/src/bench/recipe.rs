@@ -1,8 +1,9 @@
 //! From flags to a recipe, and the runtime to cook it on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rusm_bench::{Plan, Recipe, fill_from_harness, parse_assignment};
+use rusm_bench::{PRESET, Plan, Recipe, fill_from_harness, forget_preset, parse_assignment};
 use rusm_runtime::Config;
 
 use crate::cli::CommonFlags;
@@ -16,6 +17,8 @@ use crate::settings::{Settings, parse_duration};
 pub(crate) struct Prepared {
     /// What to run.
     pub(crate) recipe: Recipe,
+    /// Its parameters without those that are left to defaults.
+    pub(crate) given: BTreeMap<String, String>,
     /// How the runtime is set.
     pub(crate) runtime: Config,
 }
@@ -35,7 +38,11 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
         settings.profile.id().clone_into(&mut recipe.profile);
     }
     let params = flags.params.iter().map(|text| parse_assignment(text)).collect::<Result<Vec<_>, _>>();
-    recipe.params.extend(params.map_err(|error| Failure::Request(error.into()))?);
+    let params = params.map_err(|error| Failure::Request(error.into()))?;
+    if !is_new && params.iter().any(|(name, _)| name == PRESET) {
+        forget_preset(&mut recipe.params);
+    }
+    recipe.params.extend(params);
     if is_new {
         fill_from_harness(&recipe.scenario, &mut recipe.params, |name| std::env::var(name).ok())
             .map_err(Failure::Request)?;
@@ -52,9 +59,10 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
     say_runtime(&mut recipe, &flags.common, &settings.runtime);
     let plan = Plan::of(&recipe.request())?;
     // What is left to defaults is said, so that a report is made once more even when the defaults have changed.
-    recipe.params = plan.params.iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let said = plan.params.iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let given = std::mem::replace(&mut recipe.params, said);
     logging::start(&settings.log, false)?;
-    Ok(Prepared { recipe, runtime: settings.runtime })
+    Ok(Prepared { recipe, given, runtime: settings.runtime })
 }
 
 /// Says in a recipe how the runtime is set, where it does not say so itself or a flag was given.

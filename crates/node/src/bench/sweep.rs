@@ -1,6 +1,6 @@
 //! `rusm bench sweep`: a scenario over a grid of parameters.
 
-use rusm_bench::{HeadlessError, cells, parse_grid, run_sweep};
+use rusm_bench::{HeadlessError, Recipe, cells, parse_grid, run_sweep};
 
 use crate::bench::compare::json;
 use crate::bench::recipe::prepare;
@@ -13,7 +13,7 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
     let axes = parse_grid(&flags.grid)?;
     let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
     prepared.recipe.runs = flags.runs;
-    let recipes = cells(&prepared.recipe, &axes)?;
+    let recipes = cells(&Recipe { params: prepared.given, ..prepared.recipe.clone() }, &axes)?;
     let count = recipes.len();
     let signals = StopOnSignal::listen()?;
     let measured = run_sweep(&prepared.recipe, axes, &recipes, &prepared.runtime, signals.flag(), |number, cell| {

@@ -22,6 +22,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::store::{Account, Change, CounterStore, Places, Slot, StoreError};
+use crate::scheduler;
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 /// How long an eventual commit may not be durable.
@@ -153,11 +154,11 @@ impl RedbStore {
 }
 
 impl Drop for RedbStore {
-    /// Writes what was asked for, durably.
+    /// Has what was asked for written, durably, and waits for that; not on a scheduler, which must not wait for the disk.
     fn drop(&mut self) {
         self.line.jobs.lock().closed = true;
         self.line.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().filter(|_| scheduler::local().is_none()) {
             // A panic in it was reported by the panic hook.
             drop(thread.join());
         }

@@ -85,6 +85,8 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
     pub fn join(&self) -> Result<Reader<T>, JoinError> {
         let cursors = &self.0.cursors;
         let cursor = cursors.join().ok_or_else(|| JoinError { readers_max: cursors.seats.len() })?;
+        // Until somebody else reads by it.
+        turn::note_reader(&self.0, cursor.seat());
         Ok(Reader {
             ring: Arc::clone(&self.0),
             cursor,
@@ -175,6 +177,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         loop {
             let Poll::Ready(found) = self.cursor.poll_found(&self.ring.cursors, cx) else {
                 self.stats.empty += 1;
+                turn::note_reader(&self.ring, self.cursor.seat());
                 turn::waits();
                 return Poll::Pending;
             };

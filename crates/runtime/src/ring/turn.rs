@@ -121,6 +121,13 @@ fn note<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, ru
     running.local.turn.owes.set(true);
 }
 
+/// Notes for observers that the running process, if one runs, is who reads from this seat.
+pub(crate) fn note_reader<T>(ring: &Shared<T>, seat: usize) {
+    if let Some(pid) = running_pid() {
+        ring.cursors.seats.owner(seat).store(packed(pid), Ordering::Relaxed);
+    }
+}
+
 /// Has the topic's sleepers woken at the end of this turn; false where there are no turns.
 pub(crate) fn wakes_later(topic: &Arc<topic::Shared>) -> bool {
     let Some(running) = running() else { return false };

@@ -278,7 +278,9 @@ impl<T: Send + Sync + 'static> Writer<T> {
                 Policy::Lossless | Policy::Lossy => None,
             };
             let (cursor, cursors) = (&mut self.cursor, &self.ring.cursors);
-            if park::block_until(after, |cx| cursor.poll_room(cursors, cx, wanted)).is_some() {
+            let has_room = park::block_until(after, |cx| cursor.poll_room(cursors, cx, wanted)).is_some();
+            self.ring.notes.parks.store(self.cursor.parks, Ordering::Relaxed);
+            if has_room {
                 return;
             }
             self.evict(wanted);

@@ -300,10 +300,14 @@ impl Tickers {
         let Some(priority) = u8::try_from(wanted).ok().and_then(NonZeroU8::new).filter(|_| wanted > *has) else {
             return;
         };
-        *has = wanted;
         let entered = Realtime::enter(priority).map(Realtime::keep);
-        if let Err(error) = &entered {
-            tracing::warn!(%error, "tickers stay without SCHED_FIFO at priority {priority}");
+        match &entered {
+            Ok(()) => *has = wanted,
+            Err(error) => {
+                tracing::warn!(%error, "tickers stay without SCHED_FIFO at priority {priority}");
+                // One that asks for less later may get it.
+                self.wanted_priority.compare_exchange(wanted, *has, Ordering::Relaxed, Ordering::Relaxed).ok();
+            }
         }
         *self.realtime.lock() = Some(entered.map(|()| priority).map_err(|error| error.to_string()));
     }

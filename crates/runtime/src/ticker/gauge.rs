@@ -1,7 +1,7 @@
 //! What others may read of a ticker: counters that its owner writes and nobody else, and how late it was.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::ledger::Account;
 
@@ -46,12 +46,12 @@ pub(super) struct Gauge {
 #[derive(Debug)]
 struct Buckets {
     max_ns: AtomicU64,
-    counts: [AtomicU32; LEN],
+    counts: [AtomicU64; LEN],
 }
 
 impl Gauge {
     pub(super) fn new(measures: bool) -> Self {
-        let buckets = || Box::new(Buckets { max_ns: AtomicU64::new(0), counts: [const { AtomicU32::new(0) }; LEN] });
+        let buckets = || Box::new(Buckets { max_ns: AtomicU64::new(0), counts: [const { AtomicU64::new(0) }; LEN] });
         let zero = || AtomicU64::new(0);
         Self {
             ticks: zero(),
@@ -101,7 +101,7 @@ impl Gauge {
     pub(super) fn late(&self, ns: u64) {
         let Some(lateness) = &self.lateness else { return };
         let count = &lateness.counts[bucket_of(ns)];
-        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        count.store(count.load(Relaxed) + 1, Relaxed);
         if ns > lateness.max_ns.load(Relaxed) {
             lateness.max_ns.store(ns, Relaxed);
         }
@@ -110,7 +110,7 @@ impl Gauge {
     /// Reads how late it was; `None` if nobody measures.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let buckets = self.lateness.as_ref()?;
-        let counts: Vec<u64> = buckets.counts.iter().map(|count| u64::from(count.load(Relaxed))).collect();
+        let counts: Vec<u64> = buckets.counts.iter().map(|count| count.load(Relaxed)).collect();
         let (count, max_ns): (u64, u64) = (counts.iter().sum(), buckets.max_ns.load(Relaxed));
         let percentile = |thousandths: u64| {
             let wanted = (count * thousandths).div_ceil(1_000).max(1);

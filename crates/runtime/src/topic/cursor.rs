@@ -38,6 +38,15 @@ impl Cursor {
         }
     }
 
+    /// About when the next message was published, in nanoseconds of the runtime.
+    #[inline]
+    pub(super) fn published_ns(&self) -> u64 {
+        match &self.place {
+            Place::At { segment, .. } => segment.published_ns(self.position()),
+            Place::Parked(_) => 0,
+        }
+    }
+
     /// Messages that can be read one after the other from here; adds to `missed` what this cursor will never see.
     #[inline]
     pub(super) fn ready(&mut self, log: &Log, missed: &mut u64) -> usize {

@@ -185,13 +185,13 @@ impl Desk {
             if self.is_crowded() || self.cursor.ready(log, &mut 0) == 0 {
                 return None;
             }
-            let position = self.cursor.position();
+            let (position, published_ns) = (self.cursor.position(), self.cursor.published_ns());
             let message = self.cursor.next().clone();
             if self.journal.is_some() && self.done_before.remove(&position) {
                 continue;
             }
             let key = if self.config.ordered { message.shared_key().cloned() } else { None };
-            let slot = self.hand.take_in(message, position);
+            let slot = self.hand.take_in(message, position, published_ns);
             if !self.tried_before.is_empty() {
                 self.hand.item_mut(slot).attempt = self.tried_before.remove(&position).unwrap_or(0);
             }

@@ -85,7 +85,9 @@ pub(super) struct Item {
     pub(super) stage: Stage,
     /// How the lease of the generation before ended.
     ended: AckStatus,
-    /// Nanoseconds of the runtime, for observers.
+    /// About when it was published, in nanoseconds of the runtime, for observers.
+    pub(super) published_ns: u64,
+    /// When it was handed out last.
     pub(super) since_ns: u64,
     pub(super) deadline_ns: u64,
 }
@@ -115,7 +117,7 @@ impl Hand {
 
     /// Takes a message in.
     #[inline]
-    pub(super) fn take_in(&mut self, message: Message, position: u64) -> u32 {
+    pub(super) fn take_in(&mut self, message: Message, position: u64, published_ns: u64) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.items.push(Item {
                 message: None,
@@ -125,6 +127,7 @@ impl Hand {
                 consumer: 0,
                 stage: Stage::Free,
                 ended: AckStatus::Unknown,
+                published_ns,
                 since_ns: 0,
                 deadline_ns: 0,
             });
@@ -134,7 +137,7 @@ impl Hand {
         item.message = Some(message);
         item.position = position;
         item.attempt = 0;
-        item.since_ns = 0;
+        item.published_ns = published_ns;
         slot
     }
 

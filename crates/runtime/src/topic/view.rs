@@ -164,10 +164,10 @@ fn subscription(inner: &Inner, now_ns: u64) -> SubscriptionView {
     SubscriptionView { oldest_ns: view.oldest_ns.max(age_ns(&inner.topic, cursor, now_ns)), ..view }
 }
 
-/// The age of the oldest message in hand since it was handed out last, and who has the oldest lease.
+/// The age of the oldest message in hand, and who has the oldest lease.
 fn oldest_in_hand(desk: &Desk, now_ns: u64) -> (u64, Option<Pid>) {
-    let items = || desk.hand.slots().map(|(_, item)| item).filter(|item| item.since_ns > 0);
-    let oldest = items().map(|item| item.since_ns).min().map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+    let items = || desk.hand.slots().map(|(_, item)| item);
+    let oldest = items().map(|item| item.published_ns).min().map_or(0, |first_ns| now_ns.saturating_sub(first_ns));
     let leased = items().filter(|item| item.stage == Stage::Leased).min_by_key(|item| item.since_ns);
     (oldest, leased.and_then(|item| desk.seats[item.consumer as usize].pid))
 }

@@ -91,9 +91,15 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     };
     let first = first(inner, widths, 30);
     heading(frame, inner, theme, first, words, widths);
-    for (row, ticker) in (1..inner.height).zip(time.tickers.iter().skip(model.time.top)) {
+    let top = first_of(time.tickers.len(), inner, model);
+    for (row, ticker) in (1..inner.height).zip(time.tickers.iter().skip(top)) {
         put(frame, inner, row, theme, first, &ticker_cells(ticker, inner.width, theme), widths);
     }
+}
+
+/// The first row shown of a list: both lists move together, and each stays full.
+fn first_of(rows: usize, inner: Rect, model: &Model) -> usize {
+    model.time.top.min(rows.saturating_sub(usize::from(inner.height.saturating_sub(1))))
 }
 
 fn ticker_cells(ticker: &TickerInfo, width: u16, theme: Theme) -> Vec<(String, Role)> {
@@ -163,7 +169,8 @@ fn streams(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     };
     let first = first(inner, widths, 24);
     heading(frame, inner, theme, first, words, widths);
-    for (row, stream) in (1..inner.height).zip(time.streams.iter().skip(model.time.top)) {
+    let top = first_of(time.streams.len(), inner, model);
+    for (row, stream) in (1..inner.height).zip(time.streams.iter().skip(top)) {
         put(frame, inner, row, theme, first, &stream_cells(stream, inner.width, theme), widths);
     }
 }
