@@ -1,5 +1,8 @@
 //! Subscriptions that come and go while a topic is in use.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
 use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig, Topic};
@@ -66,13 +69,17 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
         stage.crew(move |_| async move { while subscriber.next_batch(64).await.is_ok() {} })?;
     }
     let (recorder, pace, own) = (stage.recorder(), stage.pace(0, 1, stage.duty()), topic.clone());
-    stage.crew(move |ctx| cycles(ctx, own, recorder, pace))?;
+    let failed = Arc::new(AtomicU64::new(0));
+    let tells = Arc::clone(&failed);
+    stage.crew(move |ctx| cycles(ctx, own, recorder, pace, tells))?;
     stage.stopped().await?;
     stage.ended().await?;
     let view = topic.view(0);
-    let exact = view.subscriptions.is_empty() && view.subscribers == 0 && view.dropped_total == 0;
+    let failed = failed.load(Ordering::Relaxed);
+    let exact = view.subscriptions.is_empty() && view.subscribers == 0 && view.dropped_total == 0 && failed == 0;
     let columns = [
         ("cycles", ColumnUnit::Count),
+        ("failed", ColumnUnit::Count),
         ("subscriptions left", ColumnUnit::Count),
         ("subscribers left", ColumnUnit::Count),
         ("dropped", ColumnUnit::Count),
@@ -81,6 +88,7 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
     let mut table = Table::new("Loss account", &columns);
     table.row([
         view.published_total.into(),
+        failed.into(),
         (view.subscriptions.len() as u64).into(),
         (view.subscribers as u64).into(),
         view.dropped_total.into(),
@@ -90,7 +98,7 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
     if exact { Ok(()) } else { Err(RunError::Account(format!("{view:?}"))) }
 }
 
-async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace) {
+async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace, failed: Arc<AtomicU64>) {
     ctx.set_label("churn");
     while let Some(turn) = pace.turn(&ctx, 16).await {
         for _ in 0..turn {
@@ -101,6 +109,7 @@ async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pa
                 recorder.count(1);
             } else {
                 recorder.fail(1);
+                failed.fetch_add(1, Ordering::Relaxed);
             }
         }
         ctx.yield_now().await;

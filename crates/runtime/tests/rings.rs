@@ -1,37 +1,16 @@
 //! Rings as processes and threads see them: order, policies, the end of either side.
 
+#[path = "common/rings.rs"]
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rusm_runtime::ring::{Builder, ChunkError, Flush, JoinError, Padding, Policy, ReadError, Reader, RingError};
-use rusm_runtime::{Config, ExitReason, Pid, Runtime, observe};
-
-const LONG: Duration = Duration::from_mins(2);
-
-fn runtime(schedulers: usize) -> Runtime {
-    Runtime::start(Config { schedulers, ..Config::default() }).expect("the schedulers start")
-}
-
-/// Reads numbers until the end, checks that none is missing, and gives their count.
-async fn count_up(mut reader: Reader<u64>, chunk: usize) -> u64 {
-    let mut items = vec![0; chunk];
-    let mut expected = reader.position();
-    let first = expected;
-    loop {
-        match reader.read(&mut items).await {
-            Ok(count) => {
-                for item in &items[..count] {
-                    assert_eq!(*item, expected);
-                    expected += 1;
-                }
-            }
-            Err(ReadError::Ended) => return expected - first,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
+use common::{LONG, assert_ends_well, count_up, runtime, wait_for};
+use rusm_runtime::ring::{Builder, ChunkError, Flush, JoinError, Padding, Policy, ReadError, RingError};
+use rusm_runtime::{ExitReason, observe};
 
 #[test]
 fn many_processes_read_every_item_in_order() {
@@ -93,18 +72,6 @@ fn threads_and_processes_read_together() {
     wait_for("the threads", || subscriber.readers() == 0);
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < deadline, "{what} did not come about");
-        std::thread::yield_now();
-    }
-}
-
-fn assert_ends_well(runtime: &Runtime, pid: Pid) {
-    assert!(matches!(runtime.wait(pid), ExitReason::Normal | ExitReason::NoProcess));
-}
-
 #[test]
 fn a_reader_that_dies_however_it_dies_stops_nobody() {
     let runtime = runtime(2);
@@ -144,96 +111,6 @@ fn a_reader_that_dies_however_it_dies_stops_nobody() {
 
     assert_ends_well(&runtime, done);
     assert_eq!(written.load(Ordering::Relaxed), 1_000);
-}
-
-#[test]
-fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
-    let runtime = runtime(2);
-    let (mut writer, subscriber) =
-        Builder::new(64).label("samples").seen_by(&runtime).build::<u64>().expect("the numbers are right");
-    let (slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
-    let slow = runtime
-        .spawn(move |ctx| async move {
-            let mut reader = slow;
-            let mut items = [0; 64];
-            reader.read_exact(&mut items[..8]).await.expect("as many are written");
-            ctx.receive().await;
-            while reader.read(&mut items).await.is_ok() {}
-        })
-        .expect("there is room");
-    runtime.spawn(move |_| async move { assert_eq!(count_up(fast, 16).await, 200) }).expect("there is room");
-    let writing = runtime
-        .spawn(move |_| async move {
-            for item in 0..200 {
-                writer.write(&[item]).await;
-            }
-            writer.close();
-        })
-        .expect("there is room");
-
-    let mut seen = None;
-    wait_for("a blocked writer", || {
-        let views = observe::streams(&runtime, 1);
-        seen = views.into_iter().find(|ring| ring.waits_for.is_some_and(|reader| reader.pid == Some(slow)));
-        seen.as_ref().is_some_and(|ring| ring.fill == 64 && ring.written_total == 72)
-    });
-    let seen = seen.expect("it was found");
-    assert_eq!((seen.label.as_deref(), seen.capacity, seen.readers), (Some("samples"), 64, 2));
-    assert_eq!((seen.writer, seen.written_total, seen.item_bytes), (Some(writing), 72, 8));
-    assert_eq!((seen.slowest.len(), seen.slowest[0].pid, seen.slowest[0].lag), (1, Some(slow), 64));
-
-    runtime.try_send(slow, ()).expect("it waits for it");
-    assert_ends_well(&runtime, writing);
-    drop(subscriber);
-    runtime.wait(slow);
-    wait_for("an empty list", || observe::streams(&runtime, 1).is_empty());
-}
-
-#[test]
-fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_waited_first() {
-    let runtime = runtime(2);
-    let (mut writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the numbers are right");
-    let joins = subscriber.clone();
-    let idle = runtime
-        .spawn(move |ctx| async move {
-            let _reader = joins.join().expect("a seat");
-            ctx.receive().await;
-        })
-        .expect("there is room");
-    // Joined here, it belongs to the process that waits by it.
-    let handed = subscriber.join().expect("a seat");
-    let (tell, told) = mpsc::channel();
-    let waits = runtime
-        .spawn(move |ctx| async move {
-            let (mut reader, mut items) = (handed, [0; 1]);
-            let first = reader.read_exact(&mut items);
-            drop(tokio::time::timeout(Duration::ZERO, first).await);
-            tell.send(()).expect("the test waits for it");
-            ctx.receive().await;
-            drop(reader);
-        })
-        .expect("there is room");
-    told.recv().expect("it has waited");
-    wait_for("two readers", || subscriber.readers() == 2);
-    let writing = runtime
-        .spawn(move |_| async move {
-            for item in 0..200 {
-                writer.write(&[item]).await;
-            }
-            writer.close();
-        })
-        .expect("there is room");
-    let blocks = |pid| {
-        let views = observe::streams(&runtime, 1);
-        views.into_iter().any(|ring| ring.waits_for.is_some_and(|reader| reader.pid == Some(pid)))
-    };
-
-    wait_for("one of them blocks the writer", || blocks(idle) || blocks(waits));
-    runtime.try_send(idle, ()).expect("it waits for it");
-    wait_for("the other blocks the writer", || blocks(waits));
-    runtime.try_send(waits, ()).expect("it waits for it");
-
-    assert_ends_well(&runtime, writing);
 }
 
 #[test]

@@ -440,3 +440,29 @@ fn an_observer_sees_who_is_slow() {
         assert_eq!(slowest.oldest_ns / 1_000_000_000, 5);
     });
 }
+
+#[test]
+fn what_a_subscriber_that_never_reads_has_lost_is_seen_at_once() {
+    test::run(1, |ctx| async move {
+        let topic = ctx.topics().create("news").expect("a new name");
+        let mut oldest = topic.subscribe(Overflow::DropOldest { capacity: 10 });
+        let mut cut_off = topic.subscribe(Overflow::Disconnect { capacity: 10 });
+        let mut newest = topic.subscribe(Overflow::DropOldest { capacity: 0 });
+        for number in 0..100 {
+            topic.publish(numbered(number)).await.expect("open");
+        }
+
+        let accounts = [oldest.account(), cut_off.account(), newest.account()];
+        assert_eq!(accounts.map(|account| (account.published, account.delivered)), [(100, 0); 3]);
+        assert_eq!(accounts.map(|account| (account.backlog, account.dropped)), [(10, 90), (0, 100), (1, 99)]);
+        assert_eq!(topic.view(3).dropped_total, 289);
+
+        assert_eq!(number(oldest.next().await.expect("open")), 90);
+        assert_eq!(number(newest.next().await.expect("open")), 99, "a capacity of none is one");
+        assert!(cut_off.next().await.is_err());
+        let accounts = [oldest.account(), cut_off.account(), newest.account()];
+        assert_eq!(accounts.map(|account| (account.backlog, account.dropped)), [(9, 90), (0, 100), (0, 99)]);
+        drop((oldest, cut_off, newest));
+        assert_eq!(topic.view(3).dropped_total, 289);
+    });
+}

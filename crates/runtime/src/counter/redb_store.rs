@@ -154,7 +154,8 @@ impl RedbStore {
 }
 
 impl Drop for RedbStore {
-    /// Has what was asked for written, durably, and waits for that; not on a scheduler, which must not wait for the disk.
+    /// Has what was asked for written, durably, and waits until the file is closed; not on a scheduler, which must not wait for
+    /// the disk: dropped by a process, it is closed soon after.
     fn drop(&mut self) {
         self.line.jobs.lock().closed = true;
         self.line.changed.notify_one();

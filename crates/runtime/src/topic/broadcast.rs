@@ -27,19 +27,19 @@ pub enum Overflow {
     Block,
     /// It has at most `capacity` messages before it, the newest, and fewer when the topic is full.
     DropOldest {
-        /// Messages.
+        /// Messages, one at least.
         capacity: usize,
     },
     /// It has at most `capacity` messages before it; what comes meanwhile is not for it.
     ///
     /// Publishing costs a copy of the message's handle for each subscriber of this kind.
     DropNewest {
-        /// Messages.
+        /// Messages, one at least.
         capacity: usize,
     },
     /// It is a subscriber no more as soon as more than `capacity` messages are before it, or the topic is full.
     Disconnect {
-        /// Messages.
+        /// Messages, one at least.
         capacity: usize,
     },
 }
@@ -120,20 +120,39 @@ impl Seat {
         crate::ring::unpacked(self.owner.load(Ordering::Relaxed))
     }
 
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Messages that it will never see, those among them that it has not come by yet.
+    pub(super) fn dropped(&self, head: u64) -> u64 {
+        self.dropped.load(Ordering::Relaxed) + self.given_up(head)
     }
 
     pub(super) fn delivered(&self) -> u64 {
         let passed = self.position.load(Ordering::Relaxed) - self.joined.load(Ordering::Relaxed);
-        if self.is_pushed() { passed } else { passed.saturating_sub(self.dropped()) }
+        if self.is_pushed() { passed } else { passed.saturating_sub(self.dropped.load(Ordering::Relaxed)) }
     }
 
     pub(super) fn backlog(&self, head: u64) -> u64 {
         if self.is_pushed() {
             return self.pushed.lock().len() as u64;
         }
+        self.behind(head) - self.given_up(head)
+    }
+
+    fn behind(&self, head: u64) -> u64 {
         head.saturating_sub(self.position.load(Ordering::Relaxed))
+    }
+
+    /// Messages before it that its policy has given up, and that it skips when it reads next.
+    fn given_up(&self, head: u64) -> u64 {
+        let behind = self.behind(head);
+        match self.overflow {
+            Overflow::DropOldest { capacity } => behind.saturating_sub(capacity.max(1) as u64),
+            Overflow::Disconnect { capacity }
+                if self.gone.load(Ordering::Relaxed) || behind > capacity.max(1) as u64 =>
+            {
+                behind
+            }
+            _ => 0,
+        }
     }
 
     const fn is_pushed(&self) -> bool {
@@ -159,7 +178,7 @@ impl Listener for Seat {
     fn hear(&self, message: &Message) -> bool {
         let Overflow::DropNewest { capacity } = self.overflow else { return false };
         let mut pushed = self.pushed.lock();
-        if pushed.len() >= capacity {
+        if pushed.len() >= capacity.max(1) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -219,13 +238,13 @@ impl Subscriber {
     pub fn account(&self) -> BroadcastAccount {
         let head = self.topic.log.head();
         let (published, backlog) = (self.seat.published(head), self.seat.backlog(head));
-        let (delivered, dropped) = (self.seat.delivered(), self.seat.dropped());
+        let (delivered, dropped) = (self.seat.delivered(), self.seat.dropped(head));
         BroadcastAccount { published, delivered, backlog, dropped }
     }
 
     /// Messages that it will never see.
     pub fn dropped(&self) -> u64 {
-        self.seat.dropped()
+        self.seat.dropped(self.topic.log.head())
     }
 
     /// Waits for the next message.
@@ -309,11 +328,11 @@ impl Subscriber {
         let mut ready = cursor.ready(&self.topic.log, &mut missed);
         let behind = self.topic.log.head().saturating_sub(cursor.position());
         match self.seat.overflow {
-            Overflow::DropOldest { capacity } if behind > capacity as u64 => {
-                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity as u64);
+            Overflow::DropOldest { capacity } if behind > capacity.max(1) as u64 => {
+                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity.max(1) as u64);
                 ready = cursor.ready(&self.topic.log, &mut missed);
             }
-            Overflow::Disconnect { capacity } if behind > capacity as u64 || missed > 0 => {
+            Overflow::Disconnect { capacity } if behind > capacity.max(1) as u64 || missed > 0 => {
                 self.seat.gone.store(true, Ordering::Relaxed);
                 missed += cursor.skip_to(&self.topic.log, cursor.position() + behind);
                 self.seat.position.store(cursor.position(), Ordering::Relaxed);

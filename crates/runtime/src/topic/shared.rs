@@ -92,7 +92,7 @@ impl Shared {
     pub(super) fn remove_seat(&self, id: u64) {
         let removed = self.seats.lock().remove(&id);
         if let Some(seat) = removed {
-            self.dropped_before.fetch_add(seat.dropped(), Ordering::Relaxed);
+            self.dropped_before.fetch_add(seat.dropped(self.log.head()), Ordering::Relaxed);
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) fn topic(shared: &Shared, subscribers_most: usize) -> TopicView {
     let mut dropped_total = shared.dropped_before.load(Ordering::Relaxed);
     let mut seats = Vec::new();
     shared.each_seat(|id, seat| {
-        dropped_total += seat.dropped();
+        dropped_total += seat.dropped(fill.head);
         seats.push((Reverse(seat.backlog(fill.head)), id, subscriber(shared, seat, fill.head, now_ns)));
     });
     seats.sort_unstable_by_key(|(backlog, id, _)| (*backlog, *id));
@@ -133,7 +133,7 @@ fn subscriber(shared: &Shared, seat: &Seat, head: u64, now_ns: u64) -> Subscript
         redelivered_total: 0,
         expired_total: 0,
         dead_lettered_total: 0,
-        dropped_total: seat.dropped(),
+        dropped_total: seat.dropped(head),
         slowest: seat.owner(),
     }
 }

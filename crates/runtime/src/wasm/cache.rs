@@ -17,11 +17,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Module};
 
+/// How names of entries end that are being written, and after what time nobody writes them any more.
+const PART: &str = "part";
+const LEFT_AFTER: Duration = Duration::from_hours(1);
 /// The ending of entries.
 const ENDING: &str = "rusmc";
 /// What an entry begins with, before its digest.
@@ -161,7 +165,7 @@ impl Compiled {
     fn create_beside(&self, entry: &Path) -> io::Result<(PathBuf, File)> {
         loop {
             let count = self.writes.fetch_add(1, Ordering::Relaxed);
-            let beside = entry.with_extension(format!("{}-{count}.part", std::process::id()));
+            let beside = entry.with_extension(format!("{}-{count}.{PART}", std::process::id()));
             match File::options().write(true).create_new(true).open(&beside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return created.map(|file| (beside, file)),
@@ -219,11 +223,20 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
         let path = file?.path();
         // Another node may be removing entries, too.
         let Ok(data) = path.metadata() else { continue };
+        if path.extension().is_some_and(|ending| ending == PART) && is_left(data.modified()?) {
+            // Somebody removes it a moment earlier, or it stays for the next time.
+            drop(fs::remove_file(&path));
+        }
         if path.extension().is_some_and(|ending| ending == ENDING) {
             entries.push((data.modified()?, data.len(), path));
         }
     }
     Ok(entries)
+}
+
+/// Whether nobody writes it any more: a node that ended in the middle has left it.
+fn is_left(written: std::time::SystemTime) -> bool {
+    now().duration_since(written).is_ok_and(|age| age >= LEFT_AFTER)
 }
 
 /// How many there are, and their bytes.

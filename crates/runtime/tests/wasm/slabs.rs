@@ -72,6 +72,13 @@ fn recursion_and_bounds_trap_there_too() {
     let module = |run| raw_with("(func $deeper (call $deeper))", "", run);
 
     assert_eq!(node.end_of(&module("(call $deeper)"), &Guest::default()).to_string(), "trap: stack overflow");
+    // At every depth, the last one before the overflow among them, the node has the stack that it needs for a call.
+    let calls = "(func $deeper (drop (call $random (i32.const 0) (i32.const 64))) (drop (call $digest (i32.const 0)
+        (i32.const 0) (i32.const 64) (i32.const 64))) (call $label (i32.const 0) (i32.const 5)) (call $deeper))";
+    for node in [&node, &Node::small()] {
+        let deep = raw_with(calls, "", "(call $deeper)");
+        assert_eq!(node.end_of(&deep, &Guest::default()).to_string(), "trap: stack overflow");
+    }
     let beyond = node.end_of(&module("(drop (i32.load (i32.const 65536)))"), &Guest::default());
     assert_eq!(beyond.to_string(), "trap: memory out of bounds");
     let hog = module("(loop $again (drop (memory.grow (i32.const 1))) (br $again))");

@@ -114,3 +114,20 @@ fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
     assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"), "the name is that of this test");
     assert_eq!(entries(dir.path()), [""; 0].map(PathBuf::from));
 }
+
+#[test]
+fn what_a_writer_left_that_ended_in_the_middle_is_removed() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let part = |name: &str, age: Duration| {
+        let path = dir.path().join(name);
+        let file = File::create(&path).unwrap();
+        file.set_modified(now() - age).unwrap();
+        path
+    };
+    let left = part("abc.1-0.part", LEFT_AFTER + Duration::from_mins(1));
+    let under_way = part("abc.2-0.part", Duration::from_mins(1));
+
+    Compiled::new(Some(dir.path().to_owned()), 1 << 30).module(&engine, &module(1)).unwrap();
+
+    assert!(!left.exists() && under_way.exists());
+}
