@@ -28,7 +28,7 @@ fn reopened(path: &Path, durability: CommitDurability) -> RedbStore {
     loop {
         match RedbStore::open(path, durability) {
             Err(StoreError::Storage(why)) if why.contains("already open") && Instant::now() < until => {
-                thread::yield_now()
+                thread::yield_now();
             }
             opened => return opened.expect("the file opens"),
         }
