@@ -53,7 +53,7 @@ pub(crate) struct Outcome {
     pub(crate) cpu: Duration,
     /// Operations in one timed thing, and their times.
     pub(crate) group: u64,
-    pub(crate) times: Histogram<u64>,
+    pub(crate) times: Times,
     /// What the store was asked for before the final flush.
     pub(crate) running: Account,
     /// And after it.
@@ -63,6 +63,28 @@ pub(crate) struct Outcome {
     pub(crate) looks: u64,
     /// Units by which the store is wrong.
     pub(crate) wrong: u64,
+}
+
+/// What is kept of the times of a round: all of them would take more memory than what is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    percentiles_ns: [u64; PERCENTILES.len()],
+    /// Those that took more than five times as long as the one in the middle.
+    long: u64,
+}
+
+/// The percentiles that are kept.
+const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
+
+impl Times {
+    pub(crate) fn of(times: &Histogram<u64>) -> Self {
+        let bound = times.value_at_quantile(0.5).saturating_mul(5).saturating_add(1);
+        let is_none = times.is_empty() || bound > times.max();
+        Self {
+            percentiles_ns: PERCENTILES.map(|percentile| times.value_at_quantile(percentile / 100.0)),
+            long: if is_none { 0 } else { times.count_between(bound, HIGHEST_NS) },
+        }
+    }
 }
 
 impl Outcome {
@@ -82,15 +104,15 @@ impl Outcome {
         self.cpu.as_nanos() as f64 / self.ops as f64
     }
 
-    /// A percentile of the time of one operation, in nanoseconds.
+    /// A percentile of the time of one operation, in nanoseconds; one of those that are kept, or the next above.
     pub(crate) fn latency_ns(&self, percentile: f64) -> f64 {
-        self.times.value_at_quantile(percentile / 100.0) as f64 / self.group as f64
+        let at = PERCENTILES.iter().position(|kept| *kept >= percentile).unwrap_or(PERCENTILES.len() - 1);
+        self.times.percentiles_ns[at] as f64 / self.group as f64
     }
 
     /// Timed things that took more than five times as long as the one in the middle.
-    pub(crate) fn long(&self) -> u64 {
-        let bound = self.times.value_at_quantile(0.5).saturating_mul(5).saturating_add(1);
-        if self.times.is_empty() || bound > self.times.max() { 0 } else { self.times.count_between(bound, HIGHEST_NS) }
+    pub(crate) const fn long(&self) -> u64 {
+        self.times.long
     }
 }
 
@@ -165,7 +187,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
         wall,
         cpu,
         group: load.group(),
-        times,
+        times: Times::of(&times),
         running,
         account: store.account().since(&before),
         achieved: achieved(store),
@@ -241,12 +263,12 @@ impl<C> Worker<C> {
     where
         C: Counter<S>,
     {
+        let mut tally = Tally { ops: 0, denied: 0, net: 0, times: histogram() };
         ctx.receive_of::<Go>().await;
         let Flags { duration, keys, churn, .. } = self.load.flags;
         let (group, every) = (self.load.group(), self.load.every());
         // A share of all that a half of the generator's word can be.
         let negative = (churn << 32) / 100;
-        let mut tally = Tally { ops: 0, denied: 0, net: 0, times: histogram() };
         let deadline = (!duration.is_zero()).then(|| Instant::now() + duration);
         // Workers do not time all at once.
         let mut countdown = every.min(1 + self.number as u64);

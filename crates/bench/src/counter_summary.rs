@@ -121,6 +121,7 @@ mod tests {
 
     use super::*;
     use crate::counter_flags::FLAGS;
+    use crate::counter_load::Times;
     use crate::parameter::Params;
 
     fn round() -> (Flags, Outcome) {
@@ -138,7 +139,7 @@ mod tests {
             wall: Duration::from_nanos(769_123_456),
             cpu: Duration::from_secs(1),
             group: 16,
-            times,
+            times: Times::of(&times),
             running: account,
             account,
             achieved: AchievedDelay::default(),
