@@ -304,9 +304,9 @@ impl Params {
         }
     }
 
-    /// Names and values, for a report.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.0.iter().map(|(name, value)| (*name, value.to_string()))
+    /// Names and values as they are written, those that were left to defaults among them.
+    pub fn said(&self) -> BTreeMap<String, String> {
+        self.0.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect()
     }
 }
 

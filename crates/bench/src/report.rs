@@ -228,7 +228,7 @@ impl Report {
         let mut report = Self {
             scenario: card.id.to_owned(),
             ops_label: card.ops_label.to_owned(),
-            params: run.plan.params.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            params: run.plan.params.said(),
             profile: run.plan.profile.id().to_owned(),
             schedulers,
             takes_turns: run.plan.scenario.takes_turns(),

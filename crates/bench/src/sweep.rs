@@ -125,10 +125,9 @@ pub fn cells(recipe: &Recipe, axes: &[Axis]) -> Result<Vec<Recipe>, GridError> {
     for recipe in &mut recipes {
         // What one parameter stands for, as a preset does, is not the same in all cells.
         let plan = Plan::of(&recipe.request())?;
-        let said = plan.params.iter().map(|(name, value)| (name.to_owned(), value));
         // What was given stays as it was written.
-        let given = std::mem::take(&mut recipe.params);
-        recipe.params = said.chain(given).collect();
+        let given = std::mem::replace(&mut recipe.params, plan.params.said());
+        recipe.params.extend(given);
     }
     Ok(recipes)
 }

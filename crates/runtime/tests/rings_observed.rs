@@ -7,13 +7,24 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{assert_ends_well, count_up, runtime, wait_for};
-use rusm_runtime::observe;
-use rusm_runtime::ring::Builder;
+use rusm_runtime::ring::{Builder, Writer};
+use rusm_runtime::{Pid, Runtime, observe};
+
+/// A process that writes as many items, one by one, and closes the ring.
+fn writes_200(runtime: &Runtime, mut writer: Writer<u64>) -> Pid {
+    let body = move |_| async move {
+        for item in 0..200 {
+            writer.write(&[item]).await;
+        }
+        writer.close();
+    };
+    runtime.spawn(body).expect("there is room")
+}
 
 #[test]
 fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
     let runtime = runtime(2);
-    let (mut writer, subscriber) =
+    let (writer, subscriber) =
         Builder::new(64).label("samples").seen_by(&runtime).build::<u64>().expect("the numbers are right");
     let (slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     let slow = runtime
@@ -26,14 +37,7 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
         })
         .expect("there is room");
     runtime.spawn(move |_| async move { assert_eq!(count_up(fast, 16).await, 200) }).expect("there is room");
-    let writing = runtime
-        .spawn(move |_| async move {
-            for item in 0..200 {
-                writer.write(&[item]).await;
-            }
-            writer.close();
-        })
-        .expect("there is room");
+    let writing = writes_200(&runtime, writer);
 
     let mut seen = None;
     wait_for("a blocked writer", || {
@@ -56,7 +60,7 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
 #[test]
 fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_waited_first() {
     let runtime = runtime(2);
-    let (mut writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the numbers are right");
+    let (writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the numbers are right");
     let joins = subscriber.clone();
     let idle = runtime
         .spawn(move |ctx| async move {
@@ -79,14 +83,7 @@ fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_wa
         .expect("there is room");
     told.recv().expect("it has waited");
     wait_for("two readers", || subscriber.readers() == 2);
-    let writing = runtime
-        .spawn(move |_| async move {
-            for item in 0..200 {
-                writer.write(&[item]).await;
-            }
-            writer.close();
-        })
-        .expect("there is room");
+    let writing = writes_200(&runtime, writer);
     let blocks = |pid| {
         let views = observe::streams(&runtime, 1);
         views.into_iter().any(|ring| ring.waits_for.is_some_and(|reader| reader.pid == Some(pid)))

@@ -68,9 +68,8 @@ fn title(recipe: &Recipe) -> String {
     let bare = find(&recipe.scenario).ok().and_then(|scenario| {
         Plan::of(&crate::plan::Request { scenario: scenario.card().id.to_owned(), ..Default::default() }).ok()
     });
-    let is_default = |name: &str, value: &str| {
-        bare.as_ref().is_some_and(|plan| plan.params.iter().any(|(known, default)| known == name && default == value))
-    };
+    let defaults = bare.map(|plan| plan.params.said()).unwrap_or_default();
+    let is_default = |name: &String, value: &String| defaults.get(name) == Some(value);
     for (name, value) in recipe.params.iter().filter(|(name, value)| !value.is_empty() && !is_default(name, value)) {
         push_word(&mut title, &format!("{name}={value}"));
     }

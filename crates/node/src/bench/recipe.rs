@@ -59,8 +59,7 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
     say_runtime(&mut recipe, &flags.common, &settings.runtime);
     let plan = Plan::of(&recipe.request())?;
     // What is left to defaults is said, so that a report is made once more even when the defaults have changed.
-    let said = plan.params.iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let given = std::mem::replace(&mut recipe.params, said);
+    let given = std::mem::replace(&mut recipe.params, plan.params.said());
     logging::start(&settings.log, false)?;
     Ok(Prepared { recipe, given, runtime: settings.runtime })
 }

@@ -44,6 +44,19 @@ pub enum Overflow {
     },
 }
 
+impl Overflow {
+    /// The same with room for one message at least.
+    fn with_room(mut self) -> Self {
+        match &mut self {
+            Self::Block => {}
+            Self::DropOldest { capacity } | Self::DropNewest { capacity } | Self::Disconnect { capacity } => {
+                *capacity = (*capacity).max(1);
+            }
+        }
+        self
+    }
+}
+
 /// Why nothing comes any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
@@ -94,7 +107,7 @@ pub(super) struct Seat {
 impl Seat {
     fn new(overflow: Overflow, joined: u64) -> Self {
         Self {
-            overflow,
+            overflow: overflow.with_room(),
             joined: AtomicU64::new(joined),
             position: AtomicU64::new(joined),
             dropped: AtomicU64::new(0),
@@ -145,10 +158,8 @@ impl Seat {
     fn given_up(&self, head: u64) -> u64 {
         let behind = self.behind(head);
         match self.overflow {
-            Overflow::DropOldest { capacity } => behind.saturating_sub(capacity.max(1) as u64),
-            Overflow::Disconnect { capacity }
-                if self.gone.load(Ordering::Relaxed) || behind > capacity.max(1) as u64 =>
-            {
+            Overflow::DropOldest { capacity } => behind.saturating_sub(capacity as u64),
+            Overflow::Disconnect { capacity } if self.gone.load(Ordering::Relaxed) || behind > capacity as u64 => {
                 behind
             }
             _ => 0,
@@ -178,7 +189,7 @@ impl Listener for Seat {
     fn hear(&self, message: &Message) -> bool {
         let Overflow::DropNewest { capacity } = self.overflow else { return false };
         let mut pushed = self.pushed.lock();
-        if pushed.len() >= capacity.max(1) {
+        if pushed.len() >= capacity {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -328,11 +339,11 @@ impl Subscriber {
         let mut ready = cursor.ready(&self.topic.log, &mut missed);
         let behind = self.topic.log.head().saturating_sub(cursor.position());
         match self.seat.overflow {
-            Overflow::DropOldest { capacity } if behind > capacity.max(1) as u64 => {
-                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity.max(1) as u64);
+            Overflow::DropOldest { capacity } if behind > capacity as u64 => {
+                missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity as u64);
                 ready = cursor.ready(&self.topic.log, &mut missed);
             }
-            Overflow::Disconnect { capacity } if behind > capacity.max(1) as u64 || missed > 0 => {
+            Overflow::Disconnect { capacity } if behind > capacity as u64 || missed > 0 => {
                 self.seat.gone.store(true, Ordering::Relaxed);
                 missed += cursor.skip_to(&self.topic.log, cursor.position() + behind);
                 self.seat.position.store(cursor.position(), Ordering::Relaxed);

@@ -20,6 +20,7 @@ pub(super) use log::GuestLog;
 pub(super) use mail::link;
 pub(super) use names::refused as name_refused;
 pub(super) use process::beginning;
+pub(super) use random::BYTES_MAX as RANDOM_BYTES_MAX;
 pub(super) use streams::Streams;
 pub(super) use supervisor::CHILDREN_MAX;
 

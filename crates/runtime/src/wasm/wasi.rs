@@ -19,7 +19,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
 use super::capability::Capability;
-use super::host::GuestLog;
+use super::host::{GuestLog, RANDOM_BYTES_MAX};
 use super::module::Code;
 use super::state::State;
 use crate::Pid;
@@ -33,8 +33,6 @@ pub(crate) const P1: &str = "wasi_snapshot_preview1";
 const WRITE_BYTES: usize = 64 * 1024;
 /// Bytes of a line that has no end, after which it is written.
 const LINE_BYTES: usize = 8 * 1024;
-/// Random bytes that one call makes without a pause.
-const RANDOM_BYTES_MAX: usize = 65_536;
 /// Resources, such as sockets and moments to wait for, that a component may hold. They are memory of the node.
 const RESOURCES_MAX: usize = 4_096;
 
@@ -60,7 +58,7 @@ impl Wasi {
         };
         let mut builder = WasiCtxBuilder::new();
         builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
-        builder.max_random_size(RANDOM_BYTES_MAX as u64);
+        builder.max_random_size(RANDOM_BYTES_MAX.into());
         if state.vitals.grant.has(Capability::Network) {
             builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         }

@@ -6,8 +6,8 @@ use crate::wasm::capability::Capability;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Random bytes in one call.
-const BYTES_MAX: u32 = 65_536;
+/// Random bytes that are made without a pause: those of one call, or of WASI a piece.
+pub(in crate::wasm) const BYTES_MAX: u32 = 65_536;
 
 impl Host for State {
     fn bytes(&mut self, count: u32) -> Result<Vec<u8>, Error> {

@@ -14,9 +14,10 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::sockets::WasiSocketsView;
 
-use super::{P1, RANDOM_BYTES_MAX};
+use super::P1;
 use crate::wasm::capability::Capability;
 use crate::wasm::fiber::waiting;
+use crate::wasm::host::RANDOM_BYTES_MAX;
 use crate::wasm::raw::memory_at;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
@@ -98,7 +99,7 @@ async fn fill_with_random(mut guest: Caller<'_, State>, (p, n): (i32, i32)) -> i
     let (mut at, mut left) = (0, n as u32 as usize);
     loop {
         let Some((state, bytes)) = memory_at(&mut guest, (p, n)) else { return ERRNO_FAULT };
-        let piece = left.min(RANDOM_BYTES_MAX);
+        let piece = left.min(RANDOM_BYTES_MAX as usize);
         if getrandom::fill(&mut bytes[at..at + piece]).is_err() {
             return ERRNO_IO;
         }
