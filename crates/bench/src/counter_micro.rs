@@ -207,7 +207,7 @@ impl Turns for Micro {
                 go.into(),
             ]);
         }
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

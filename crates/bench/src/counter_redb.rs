@@ -226,7 +226,7 @@ impl Turns for Redb {
         }
         table.note(format!("in {}, a file system of type {}", self.room.0.display(), file_system(&self.room.0)));
         table.note("ops/s is while workers work; the transactions of the final flush count, too");
-        desk.tables().print(lines);
-        desk.tables().show(table);
+        desk.print(lines);
+        desk.show(table);
     }
 }

@@ -161,8 +161,8 @@ impl Turns for Sweep {
             lines.push(cell.line());
         }
         table.note("achieved: what a call of the store took in truth, on average");
-        desk.tables().print(lines);
-        desk.tables().show(table);
+        desk.print(lines);
+        desk.show(table);
     }
 }
 

@@ -224,8 +224,8 @@ impl Turns for Rounds {
         let (word, flags) = (self.variant.word(), &self.flags);
         let mut lines = block(word, flags, middle);
         lines.extend([summary(word, flags, middle), TSV_HEAD.to_owned(), tsv(word, flags, middle)]);
-        desk.tables().print(lines);
-        desk.tables().show(self.table());
+        desk.print(lines);
+        desk.show(self.table());
     }
 }
 

@@ -163,7 +163,7 @@ impl Turns for Versus {
             ]);
         }
         table.note(format!("{} writers; {}", self.writers, self.ground.note(self.durability)));
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

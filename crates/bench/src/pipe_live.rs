@@ -231,7 +231,7 @@ impl Turns for Live {
             }
         }
         table.note(format!("gate: 0 drops; there were {drops}"));
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

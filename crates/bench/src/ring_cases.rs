@@ -4,8 +4,42 @@ use std::time::Duration;
 
 use crate::ring_load::{Load, Outcome, run};
 use crate::run::RunError;
-use crate::table::Table;
+use crate::table::{Cell, ColumnUnit, Table};
 use crate::turns::{Desk, Turns};
+
+/// What the seed's ring shows with so many readers, by its own figures for busy threads on 16 cores.
+#[derive(Clone, Copy)]
+pub(crate) struct Seed {
+    pub(crate) readers: usize,
+    /// Millions a second that are written, and read by all readers.
+    pub(crate) rates: [f64; 2],
+    /// Reads and writes of a hundred that failed.
+    pub(crate) failed: [f64; 2],
+    /// Millions of looks at all readers.
+    pub(crate) looks: f64,
+}
+
+pub(crate) const fn seed(readers: usize, rates: [f64; 2], failed: [f64; 2], looks: f64) -> Seed {
+    Seed { readers, rates, failed, looks }
+}
+
+/// The columns that it has in a table.
+pub(crate) const SEED_COLUMNS: [(&str, ColumnUnit); 5] = [
+    ("seed written/s", ColumnUnit::Amount),
+    ("seed read/s", ColumnUnit::Amount),
+    ("seed reads failed", ColumnUnit::Percent),
+    ("seed writes failed", ColumnUnit::Percent),
+    ("seed looks", ColumnUnit::Amount),
+];
+
+impl Seed {
+    /// Its cells in those columns, if it is beside that row.
+    pub(crate) fn cells(seed: Option<&Self>) -> [Cell; 5] {
+        seed.map_or([const { Cell::Missing }; 5], |Self { rates, failed, looks, .. }| {
+            [rates[0] * 1e6, rates[1] * 1e6, failed[0], failed[1], looks * 1e6].map(Cell::from)
+        })
+    }
+}
 
 /// How long a turn of a case writes.
 pub(crate) const TURN: Duration = Duration::from_millis(30);
@@ -98,6 +132,6 @@ impl Turns for RingCases {
     }
 
     fn show(&self, desk: &Desk) {
-        desk.tables().show((self.table)(self));
+        desk.show((self.table)(self));
     }
 }

@@ -101,7 +101,7 @@ impl Turns for CopyCases {
     }
 
     fn show(&self, desk: &Desk) {
-        desk.tables().show((self.table)(self));
+        desk.show((self.table)(self));
     }
 }
 

@@ -136,6 +136,6 @@ impl Turns for Footprints {
             ]);
         }
         table.note("side by side, seats are 32 bytes apart; seed: its own figures, for orientation");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }

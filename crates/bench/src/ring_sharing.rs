@@ -3,19 +3,22 @@
 use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
 
-use crate::background::{Background, LOAD};
+use crate::background::{LOAD, by_load};
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
-use crate::ring_cases::{RingCases, TURN};
+use crate::ring_cases::{RingCases, SEED_COLUMNS, Seed, TURN, seed};
 use crate::ring_load::{Load, Waiting};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
-use crate::turns::in_turn;
 
-/// Readers, and what the seed writes and reads then, in millions a second.
-const SEED: [(usize, f64, f64); 5] =
-    [(1, 24.3, 24.3), (2, 25.0, 50.0), (4, 22.1, 88.6), (8, 14.0, 111.8), (16, 16.1, 256.9)];
+const SEED: [Seed; 5] = [
+    seed(1, [24.3, 24.3], [71.8, 99.80], 1_060.0),
+    seed(2, [25.0, 50.0], [87.7, 99.75], 852.0),
+    seed(4, [22.1, 88.6], [95.2, 99.56], 415.0),
+    seed(8, [14.0, 111.8], [97.0, 99.45], 220.0),
+    seed(16, [16.1, 256.9], [99.0, 97.98], 62.5),
+];
 
 /// All paddings; the first is what the others are compared with.
 const PADDINGS: [Padding; 3] = [Padding::Packed, Padding::Line, Padding::Pair];
@@ -80,14 +83,14 @@ impl Scenario for RingSharing {
                     pin: false,
                 }
             };
-            let loads = SEED.into_iter().flat_map(|(readers, ..)| PADDINGS.map(load(readers))).collect();
-            let _background = Background::asked_for(stage)?;
-            in_turn(stage, RingCases::new(loads, table)).await
+            let loads: Vec<_> = SEED.into_iter().flat_map(|seed| PADDINGS.map(load(seed.readers))).collect();
+            by_load(stage, || RingCases::new(loads.clone(), table)).await
         })
     }
 }
 
 fn table(cases: &RingCases) -> Table {
+    let [written, read, reads_failed, writes_failed, looks] = SEED_COLUMNS;
     let columns = [
         ("readers", ColumnUnit::Count),
         ("apart", ColumnUnit::Bytes),
@@ -96,16 +99,21 @@ fn table(cases: &RingCases) -> Table {
         ("÷ packed", ColumnUnit::Ratio),
         ("reads failed", ColumnUnit::Percent),
         ("writes failed", ColumnUnit::Percent),
+        ("looks", ColumnUnit::Count),
         ("cpu/item", ColumnUnit::Ns),
         ("turns", ColumnUnit::Count),
-        ("seed written/s", ColumnUnit::Amount),
-        ("seed read/s", ColumnUnit::Amount),
+        written,
+        read,
+        reads_failed,
+        writes_failed,
+        looks,
     ];
     let mut table = Table::new("Cursors of readers side by side and apart", &columns);
     for (load, median) in cases.medians() {
         let packed = cases.written_per_sec(|other| other.padding == Padding::Packed && other.readers == load.readers);
         // The seed's readers lie a line apart.
-        let seed = SEED.iter().find(|(readers, ..)| *readers == load.readers && load.padding == Padding::Line);
+        let seed = SEED.iter().find(|seed| seed.readers == load.readers && load.padding == Padding::Line);
+        let [written, read, reads_failed, writes_failed, looks] = Seed::cells(seed);
         table.row([
             (load.readers as u64).into(),
             (load.padding.bytes() as u64).into(),
@@ -114,13 +122,19 @@ fn table(cases: &RingCases) -> Table {
             packed.map(|packed| median.written_per_sec / packed).into(),
             median.reads_failed_percent.into(),
             median.writes_failed_percent.into(),
+            median.looks.into(),
             median.cpu_ns_per_item.into(),
             median.turns.into(),
-            seed.map(|(_, written, _)| written * 1e6).into(),
-            seed.map(|(.., read)| read * 1e6).into(),
+            written,
+            read,
+            reads_failed,
+            writes_failed,
+            looks,
         ]);
     }
     table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, seats are 32 bytes apart");
-    table.note("seed: its own figures for busy threads on 16 cores, for orientation");
+    table.note(
+        "seed: its own figures for busy threads on 16 cores, for orientation; its looks are of a run, ours of a turn",
+    );
     table
 }

@@ -15,7 +15,7 @@ use rusm_runtime::ring::{Builder, Policy, ReadError, Reader, Writer};
 use rusm_runtime::ticker::sleep_precise;
 use rusm_runtime::{Pid, observe};
 
-use crate::background::{Background, LOAD};
+use crate::background::{LOAD, by_load};
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::ring_cases::median;
@@ -24,7 +24,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::{Stage, StopFlag};
 use crate::table::{ColumnUnit, Table};
 use crate::ticking::now_ns;
-use crate::turns::{Desk, Turns, in_turn};
+use crate::turns::{Desk, Turns};
 
 /// How long a turn writes.
 const TURN: Duration = Duration::from_millis(150);
@@ -101,13 +101,13 @@ impl Scenario for RingSlow {
             let policies =
                 [("lossless", Policy::Lossless), ("evict", Policy::EvictAfter(PATIENCE)), ("lossy", Policy::Lossy)];
             let cases = policies.into_iter().filter(|(word, _)| wanted == "all" || wanted == *word);
-            let cases = cases.map(|(word, policy)| Case { word, policy, shown: Vec::new() }).collect();
-            let _background = Background::asked_for(stage)?;
-            in_turn(stage, SlowReader { cases }).await
+            let cases: Vec<_> = cases.map(|(word, policy)| Case { word, policy, shown: Vec::new() }).collect();
+            by_load(stage, || SlowReader { cases: cases.clone() }).await
         })
     }
 }
 
+#[derive(Clone)]
 struct Case {
     word: &'static str,
     policy: Policy,
@@ -189,7 +189,7 @@ impl Turns for SlowReader {
         table.note(
             "fast: one of them; evicted and waits: of a turn of 150 ms; waits for: the share of looks that saw it; nobody: under 5 %",
         );
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

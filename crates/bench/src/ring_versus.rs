@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
 
-use crate::background::{Background, LOAD};
+use crate::background::{LOAD, by_load};
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::ring_cases::{Shown, TURN};
@@ -13,7 +13,7 @@ use crate::run::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
-use crate::turns::{Desk, Turns, in_turn};
+use crate::turns::{Desk, Turns};
 
 /// The most turns of a case that are kept.
 const KEPT: usize = 1_000;
@@ -82,9 +82,8 @@ impl Scenario for RingVersus {
                 pin: false,
             };
             let case = |readers| move |rival| (rival, load(readers), Vec::new());
-            let cases = readers.into_iter().flat_map(|readers| Rival::ALL.map(case(readers))).collect();
-            let _background = Background::asked_for(stage)?;
-            in_turn(stage, Versus { cases }).await
+            let cases: Vec<_> = readers.into_iter().flat_map(|readers| Rival::ALL.map(case(readers))).collect();
+            by_load(stage, || Versus { cases: cases.clone() }).await
         })
     }
 }
@@ -157,6 +156,6 @@ impl Turns for Versus {
             ));
         }
         table.note("medians of turns of 30 ms each, by items read");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }

@@ -13,7 +13,7 @@ use rusm_protocol::Unit;
 use rusm_runtime::ring::{Builder, Flush, Reader, RingError, Writer};
 use rusm_runtime::ticker::sleep_precise;
 
-use crate::background::{Background, LOAD};
+use crate::background::{LOAD, by_load};
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::run::RunError;
@@ -22,7 +22,7 @@ use crate::spread::Spread;
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::ticking::now_ns;
-use crate::turns::{Desk, Turns, in_turn};
+use crate::turns::{Desk, Turns};
 
 /// Writes of a turn.
 const WRITES: u64 = 100;
@@ -74,8 +74,7 @@ impl Scenario for RingWake {
         Box::pin(async move {
             let case = |(who, eager)| Case { who, eager, spread: Spread::default() };
             let cases = [(Who::Process, true), (Who::Process, false), (Who::Thread, true), (Who::Thread, false)];
-            let _background = Background::asked_for(stage)?;
-            in_turn(stage, Wakes { cases: cases.map(case) }).await
+            by_load(stage, || Wakes { cases: cases.map(case) }).await
         })
     }
 }
@@ -141,7 +140,7 @@ impl Turns for Wakes {
             table.row([who.into(), passed_on.into(), mean, p50, p99, p999, max, case.spread.len().into()]);
         }
         table.note(format!("the writer works on for {} µs in its turn", desk.params.number("work")));
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

@@ -251,7 +251,7 @@ impl Turns for Pipes {
         }
         table.note("bound: one copy and the same XXH3 on one thread; medians of turns of 60 ms");
         table.note("gates at 64 KiB: native ÷ bound at least 0.5, with a guest ÷ native at least 0.5");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

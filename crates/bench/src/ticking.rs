@@ -10,6 +10,8 @@ use crate::run::RunError;
 use crate::spread::Spread;
 use crate::turns::Desk;
 
+/// What observers call a ticker of a case.
+const LABEL: &str = "thread of a case";
 /// Ticks a second that are spun all the way.
 const SPUN_HZ: u64 = 100_000;
 
@@ -95,7 +97,7 @@ pub(crate) fn tick(
     ticks: u64,
     mut work: impl FnMut(Firings),
 ) -> Result<Option<Ticks>, RunError> {
-    let mut ticker = Ticker::new(frequency, options)?;
+    let mut ticker = Ticker::new(frequency, options)?.seen_by(&desk.runtime, LABEL);
     let (mut lateness, mut due) = (Spread::default(), 0);
     let (wall_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
     while due < ticks {

@@ -108,6 +108,7 @@ impl Turns for Empty {
                 (*due).into(),
             ]);
         }
-        desk.tables().show(table);
+        table.note("Gate: fired is due, without an overrun, on an idle core.");
+        desk.show(table);
     }
 }

@@ -183,7 +183,7 @@ impl Turns for Firings {
             "Net is of batches of 1,024, median; the rest is one at a time, with a clock read of {:.1} ns in it.",
             self.clock.read_ns
         ));
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

@@ -1,16 +1,15 @@
 //! How late a ticker's ticks are: spinning, timer slack and load, with cyclictest beside.
 //!
 //! ```text
-//!   quiet: slack 50 µs, slack 1 ns, the same with a lead, spin 10 µs, 50 µs, governed, cyclictest ──▶ busy: the same beside hogs ──▶ again
+//!   quiet: slack 50 µs, slack 1 ns, the same with a lead, spin 10 µs, 50 µs, governed, cyclictest ──▶ busy: the same ──▶ again
 //! ```
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, Scope};
 use std::time::Duration;
 
 use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, Spin, TickerOptions};
 
+use crate::background::{LOADS, QUIET, by_load};
 use crate::card::{Card, Family};
 use crate::cyclictest;
 use crate::parameter::{Kind, Parameter};
@@ -21,7 +20,7 @@ use crate::spread::Spread;
 use crate::stage::Stage;
 use crate::table::{Cell, ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, tick};
-use crate::turns::{Desk, Turns, in_turn};
+use crate::turns::{Desk, Turns};
 
 /// The priority of `SCHED_FIFO`, if asked for.
 const PRIORITY: u8 = 80;
@@ -48,7 +47,7 @@ impl Scenario for TimerJitter {
                 "No spin is a ticker's default: it asks for its wake-ups earlier than the tick, by about as much as they take, and \
                  those that come too early wait out the rest awake, 0.5 µs in the mean and a two-hundredth of the period at most: spun \
                  says how much it is. No lead asks for the tick itself, and waits out nothing.",
-                "Busy means two spinning threads for each core. The governor spins where the kernel is a little late and \
+                "Busy means two endless loops for each core. The governor spins where the kernel is a little late and \
                  not where it preempts, so there it must not overrun more than no spinning does. It spins once a tenth of a \
                  second has gone well, and a case begins anew every quarter: so on quiet cores it spins before three ticks of five.",
                 "Columns of the seed are its own figures for 10 kHz on another machine, with a slack of 50 µs, for \
@@ -63,11 +62,7 @@ impl Scenario for TimerJitter {
                     description: "Ticks a second.",
                     kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
                 },
-                Parameter {
-                    name: "load",
-                    description: "Whether the cores have other work.",
-                    kind: Kind::Choice { words: &["both", "quiet", "busy"] },
-                },
+                LOADS,
                 Parameter {
                     name: "realtime",
                     description: "Whether tickers and cyclictest run under SCHED_FIFO.",
@@ -88,16 +83,10 @@ impl Scenario for TimerJitter {
 
     fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let loads: &[bool] = match stage.params().word("load") {
-                "quiet" => &[false],
-                "busy" => &[true],
-                _ => &[false, true],
-            };
-            let hogs = stage.cores() * 2;
             let rate = stage.params().number("hz");
-            let modes = || MODES.iter().filter(move |mode| mode.fits(rate));
-            let cases = loads.iter().flat_map(|busy| modes().map(move |mode| Case::new(*mode, *busy))).collect();
-            in_turn(stage, Jitter { cases, hogs, lacks: None }).await
+            let case = |mode: &Mode| Case { mode: *mode, ticks: Ticks::default() };
+            let cases = || MODES.iter().filter(|mode| mode.fits(rate)).map(case).collect();
+            by_load(stage, || Jitter { cases: cases(), lacks: None }).await
         })
     }
 }
@@ -141,15 +130,10 @@ const MODES: [Mode; 7] = [
 
 struct Case {
     mode: Mode,
-    busy: bool,
     ticks: Ticks,
 }
 
 impl Case {
-    fn new(mode: Mode, busy: bool) -> Self {
-        Self { mode, busy, ticks: Ticks::default() }
-    }
-
     fn lateness(&self) -> &Spread {
         &self.ticks.lateness
     }
@@ -157,7 +141,6 @@ impl Case {
 
 struct Jitter {
     cases: Vec<Case>,
-    hogs: usize,
     /// Why there is no cyclictest.
     lacks: Option<String>,
 }
@@ -173,65 +156,50 @@ impl Turns for Jitter {
         let pin = desk.params.word("pin") == "yes";
         // A quarter of a second: the governor looks on for the first tenth.
         let ticks = (rate / 4).max(20);
-        let (case, over) = (&mut self.cases[case], AtomicBool::new(false));
-        let hogs = if case.busy { self.hogs } else { 0 };
-        thread::scope(|scope| {
-            (0..hogs).for_each(|_| hog(scope, &over));
-            // After the hogs, which inherit what this thread has, as cyclictest does.
-            let pinned = Pinned::at(0, pin);
-            let turned = match case.mode {
-                _ if pinned.is_err() => Ok(()),
-                Mode::Ticker { spin, slack, lead, .. } => {
-                    let realtime = priority.and_then(std::num::NonZeroU8::new);
-                    let measure = Measure::Lateness;
-                    let options = TickerOptions { spin, lead, slack, measure, realtime, ..TickerOptions::default() };
-                    tick(desk, hz(rate), options, ticks, |_| {}).map(|ticks| {
-                        if let Some(ticks) = ticks {
-                            case.ticks.merge(&ticks);
-                        }
-                    })
+        let case = &mut self.cases[case];
+        // What is beside has the cores that this thread had before; cyclictest inherits what it has now.
+        let _pinned = Pinned::at(0, pin)?;
+        match case.mode {
+            Mode::Ticker { spin, slack, lead, .. } => {
+                let realtime = priority.and_then(std::num::NonZeroU8::new);
+                let measure = Measure::Lateness;
+                let options = TickerOptions { spin, lead, slack, measure, realtime, ..TickerOptions::default() };
+                if let Some(ticks) = tick(desk, hz(rate), options, ticks, |_| {})? {
+                    case.ticks.merge(&ticks);
                 }
-                Mode::Cyclictest if self.lacks.is_some() => Ok(()),
-                Mode::Cyclictest => {
-                    match cyclictest::run(1_000_000 / rate, ticks, priority) {
-                        Ok(spread) => case.ticks.lateness.merge(&spread),
-                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                            self.lacks = Some(cyclictest::HOW.to_owned());
-                        }
-                        Err(error) => self.lacks = Some(error.to_string()),
-                    }
-                    Ok(())
+            }
+            Mode::Cyclictest if self.lacks.is_some() => {}
+            Mode::Cyclictest => match cyclictest::run(1_000_000 / rate, ticks, priority) {
+                Ok(spread) => case.ticks.lateness.merge(&spread),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    self.lacks = Some(cyclictest::HOW.to_owned());
                 }
-            };
-            over.store(true, Ordering::Relaxed);
-            pinned.and(turned)
-        })
+                Err(error) => self.lacks = Some(error.to_string()),
+            },
+        }
+        Ok(())
     }
 
     fn show(&self, desk: &Desk) {
-        let rate = desk.params.number("hz");
         let realtime = desk.params.word("realtime") == "yes";
-        for busy in [false, true] {
-            if self.cases.iter().any(|case| case.busy == busy) {
-                desk.tables().show(self.table(rate, realtime, busy));
-            }
-        }
+        desk.show(self.table(desk.params.number("hz"), realtime, desk.beside.get() != QUIET));
     }
 }
 
 impl Jitter {
     fn table(&self, rate: u64, realtime: bool, busy: bool) -> Table {
-        let load = if busy { format!("{} spinning threads beside", self.hogs) } else { "nothing beside".to_owned() };
         let policy = if realtime { " under SCHED_FIFO" } else { "" };
         let mut table = Table::new(
-            &format!("Jitter at {}{policy}, {load}", hz(rate)),
+            &format!("Jitter at {}{policy}", hz(rate)),
             &[
                 ("mode", ColumnUnit::Text),
+                ("slack", ColumnUnit::Ns),
                 ("mean", ColumnUnit::Ns),
                 ("p50", ColumnUnit::Ns),
                 ("p99", ColumnUnit::Ns),
                 ("p99.9", ColumnUnit::Ns),
                 ("max", ColumnUnit::Ns),
+                ("late", ColumnUnit::Percent),
                 ("overruns", ColumnUnit::Percent),
                 ("cpu", ColumnUnit::Percent),
                 ("spun", ColumnUnit::Ns),
@@ -243,23 +211,25 @@ impl Jitter {
             ],
         );
         let of_seed = rate == 10_000 && !busy;
-        for case in self.cases.iter().filter(|case| case.busy == busy) {
+        for case in &self.cases {
             let [mean, p50, p99, p999, max] = case.lateness().cells();
-            let (name, seed) = match case.mode {
-                Mode::Ticker { name, seed, .. } => (name, if of_seed { seed } else { [None; 4] }),
-                Mode::Cyclictest => ("cyclictest", [None; 4]),
+            let (name, slack, seed) = match case.mode {
+                Mode::Ticker { name, slack, seed, .. } => (name, slack, if of_seed { seed } else { [None; 4] }),
+                // It leaves its thread what every thread has.
+                Mode::Cyclictest => ("cyclictest", SLACK_DEFAULT, [None; 4]),
             };
             let [seed_mean, seed_p50, seed_p99, seed_overruns] = seed.map(Cell::from);
             let (overruns, cpu) = (case.ticks.overruns_pct().into(), case.ticks.cpu_pct().into());
             let ticks = case.lateness().len().into();
-            let name = name.into();
             table.row([
-                name,
+                name.into(),
+                (slack.as_nanos() as u64).into(),
                 mean,
                 p50,
                 p99,
                 p999,
                 max,
+                case.lateness().pct_from(1_000_000_000 / rate).into(),
                 overruns,
                 cpu,
                 case.ticks.spun_ns_per_tick().into(),
@@ -271,6 +241,7 @@ impl Jitter {
             ]);
         }
         let of_gate = if realtime { Vec::new() } else { self.ratios(busy) };
+        table.note("late: wake-ups a period late or more; overruns: ticks whose time had passed before anybody waited for them");
         for line in of_gate.into_iter().chain(self.lacks.clone()) {
             table.note(line);
         }
@@ -280,14 +251,12 @@ impl Jitter {
     /// What the gates are about, each with the figure that it asks for.
     fn ratios(&self, busy: bool) -> Vec<String> {
         let case = |wanted: &str| {
-            self.cases
-                .iter()
-                .find(|case| case.busy == busy && matches!(case.mode, Mode::Ticker { name, .. } if name == wanted))
+            self.cases.iter().find(|case| matches!(case.mode, Mode::Ticker { name, .. } if name == wanted))
         };
         let (Some(plain), Some(governed)) = (case("no spin"), case("governed")) else { return Vec::new() };
         let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs.filter(|theirs| *theirs > 0.0)?);
         let mut lines = Vec::new();
-        let cyclictest = self.cases.iter().find(|case| case.busy == busy && matches!(case.mode, Mode::Cyclictest));
+        let cyclictest = self.cases.iter().find(|case| matches!(case.mode, Mode::Cyclictest));
         if let Some(theirs) = cyclictest.map(Case::lateness) {
             let p50 = ratio(plain.lateness().percentile(50.0), theirs.percentile(50.0));
             let p99 = ratio(plain.lateness().percentile(99.0), theirs.percentile(99.0));
@@ -302,13 +271,4 @@ impl Jitter {
         }
         lines
     }
-}
-
-/// Spins until it is over.
-fn hog<'scope>(scope: &'scope Scope<'scope, '_>, over: &'scope AtomicBool) {
-    scope.spawn(|| {
-        while !over.load(Ordering::Relaxed) {
-            std::hint::spin_loop();
-        }
-    });
 }

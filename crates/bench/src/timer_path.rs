@@ -122,7 +122,7 @@ impl Turns for Paths {
         }
         table.note(format!("Overrun is CPU time of the thread, on time what passed less what was spun; medians of all turns. A clock read is {read_ns:.1} ns."));
         table.note("Gate: at most 1.2 clock reads on the overrun path.");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

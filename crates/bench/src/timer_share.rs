@@ -52,13 +52,13 @@ impl Scenario for TimerShare {
     }
 }
 
-/// A name, hertz, ticks a second, ticks of a turn, and the seed's share and "per-firing timer".
-const CASES: [(&str, u64, u64, u64, [f64; 2]); 5] = [
-    ("K=1 @ 10 kHz", 10_000, 10_000, 500, [99.98, 99_907.0]),
-    ("K=10 @ 1 kHz", 10_000, 1_000, 50, [100.0, 99_990.0]),
-    ("1 MHz, K=1", 1_000_000, 1_000_000, 5_000, [97.61, 981.0]),
-    ("10 MHz, K=10", 10_000_000, 1_000_000, 5_000, [97.60, 97.7]),
-    ("100 MHz, K=100", 100_000_000, 1_000_000, 5_000, [97.60, 9.8]),
+/// A name, hertz, ticks a second, ticks of a turn; the seed's timer and work a tick, its share and "per-firing timer".
+const CASES: [(&str, u64, u64, u64, [f64; 4]); 5] = [
+    ("K=1 @ 10 kHz", 10_000, 10_000, 500, [99_907.0, 17.0, 99.98, 99_907.0]),
+    ("K=10 @ 1 kHz", 10_000, 1_000, 50, [999_905.0, 18.0, 100.0, 99_990.0]),
+    ("1 MHz, K=1", 1_000_000, 1_000_000, 5_000, [981.0, 24.0, 97.61, 981.0]),
+    ("10 MHz, K=10", 10_000_000, 1_000_000, 5_000, [977.0, 24.0, 97.60, 97.7]),
+    ("100 MHz, K=100", 100_000_000, 1_000_000, 5_000, [978.0, 24.0, 97.60, 9.8]),
 ];
 
 #[derive(Clone, Default)]
@@ -108,13 +108,18 @@ impl Turns for Shares {
                 ("of it work", ColumnUnit::Ns),
                 ("not work/tick", ColumnUnit::Ns),
                 ("not work/tick ÷ K", ColumnUnit::Ns),
+                ("not work", ColumnUnit::Percent),
                 ("fired", ColumnUnit::Count),
                 ("overruns", ColumnUnit::Percent),
+                ("seed timer", ColumnUnit::Ns),
+                ("seed work", ColumnUnit::Ns),
                 ("seed not work", ColumnUnit::Percent),
                 ("seed ÷ K", ColumnUnit::Ns),
             ],
         );
-        for ((name, rate, tick_rate, _, [seed_pct, seed_ns]), share) in CASES.iter().zip(&self.sums) {
+        for ((name, rate, tick_rate, _, [seed_timer, seed_work, seed_pct, seed_ns]), share) in
+            CASES.iter().zip(&self.sums)
+        {
             let (ticks, batch) = (&share.ticks, rate.div_ceil(*tick_rate) as f64);
             let (fired, all) = (ticks.account.fired as f64, ticks.account.ticks as f64);
             let timer_ns = ticks.wall_ns.saturating_sub(share.work_ns) as f64 / all;
@@ -125,15 +130,18 @@ impl Turns for Shares {
                 (share.work_ns as f64 / fired).into(),
                 timer_ns.into(),
                 (timer_ns / batch).into(),
+                (100.0 * timer_ns * all / ticks.wall_ns as f64).into(),
                 ticks.of_a_turn(ticks.account.fired).into(),
                 ticks.overruns_pct().into(),
+                (*seed_timer).into(),
+                (*seed_work).into(),
                 (*seed_pct).into(),
                 (*seed_ns).into(),
             ]);
         }
         table.note(
-            "\"not work/tick ÷ K\" is the seed's per-firing timer: a period divided by K. The cost is CPU/firing.",
+            "\"not work/tick ÷ K\" is the seed's per-firing timer, \"not work\" its overhead ratio: a period divided by K, and of no use. The cost is CPU/firing.",
         );
-        desk.tables().show(table);
+        desk.show(table);
     }
 }

@@ -182,7 +182,7 @@ impl Turns for Sweep {
         }
         table.note("late: wake-ups a period late or more; preempted: overruns after wake-ups over 100 µs late");
         table.note("Gate: overruns at 48 kHz at most 5 % where the machine is not busy.");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

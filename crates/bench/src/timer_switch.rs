@@ -117,7 +117,7 @@ impl Turns for Switches {
             ]);
         }
         table.note("Medians of all turns; CPU is that of the whole program. Gate: processes at most 0.5 of futex.");
-        desk.tables().show(table);
+        desk.show(table);
     }
 }
 

@@ -273,6 +273,6 @@ impl Turns for Steps {
         for ((name, _), turns) in CASES.iter().zip(&self.turns) {
             table.row([(*name).into(), median(turns).into(), (turns.len() as u64).into()]);
         }
-        desk.tables().show(table);
+        desk.show(table);
     }
 }

@@ -7,6 +7,7 @@
 //! One case after the other and time and again, so that what else the machine does falls on all of them alike. A case looks
 //! at the stop flag at each of its steps; one that was cut short does not count.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusm_runtime::Handle;
@@ -15,13 +16,15 @@ use crate::meter::Recorder;
 use crate::parameter::Params;
 use crate::run::RunError;
 use crate::stage::{Stage, StopFlag};
-use crate::table::Tables;
+use crate::table::{Table, Tables};
 
 /// What cases stand on.
 pub(crate) struct Desk {
     pub(crate) recorder: Recorder,
     pub(crate) params: Params,
     pub(crate) runtime: Handle,
+    /// What the title of a table ends with: what was beside its cases.
+    pub(crate) beside: Cell<&'static str>,
     tables: Tables,
     stop: StopFlag,
 }
@@ -37,8 +40,15 @@ impl Desk {
         self.stop.clone()
     }
 
-    pub(crate) const fn tables(&self) -> &Tables {
-        &self.tables
+    /// Shows a table, in place of an earlier one of the same title.
+    pub(crate) fn show(&self, mut table: Table) {
+        table.title.push_str(self.beside.get());
+        self.tables.show(table);
+    }
+
+    /// Prints lines as they are, in place of those printed before.
+    pub(crate) fn print(&self, lines: Vec<String>) {
+        self.tables.print(lines);
     }
 }
 
@@ -63,6 +73,7 @@ pub(crate) async fn in_turn(stage: &mut Stage, mut turns: impl Turns) -> Result<
         recorder: stage.recorder(),
         params: stage.params().clone(),
         runtime: stage.runtime().clone(),
+        beside: Cell::default(),
         tables: stage.tables().clone(),
         stop: stage.stop_flag(),
     };

@@ -17,15 +17,44 @@ pub(crate) fn process_cpu() -> Duration {
 /// CPU time of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineCpu {
-    /// What all processes have used.
+    /// What all processes have used that this one has not started.
     pub(crate) busy: Duration,
     /// What a hypervisor gave to others while this machine wanted it.
     pub(crate) stolen: Duration,
 }
 
-/// CPU time of the whole machine so far; `None` where the system does not say.
+/// CPU time of the whole machine so far, without what programs have used that this one has started; `None` where the
+/// system does not say.
 pub(crate) fn machine_cpu() -> Option<MachineCpu> {
-    machine_cpu_of(&fs::read_to_string("/proc/stat").ok()?)
+    let machine = machine_cpu_of(&fs::read_to_string("/proc/stat").ok()?)?;
+    Some(MachineCpu { busy: machine.busy.saturating_sub(children_cpu()), ..machine })
+}
+
+/// CPU time of the programs that this one has started, those that have ended and those that run.
+fn children_cpu() -> Duration {
+    let stat = |path: &str| fs::read_to_string(path).ok();
+    let ended = stat("/proc/self/stat").and_then(|stat| times_of(&stat)).map_or(0, |[_, children]| children);
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children: String =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
+    let running = children
+        .split_whitespace()
+        .filter_map(|id| times_of(&stat(&format!("/proc/{id}/stat"))?))
+        .map(|[own, children]| own + children);
+    time(ended + running.sum::<u64>())
+}
+
+/// Ticks that a process has used, and its children that have ended.
+fn times_of(stat: &str) -> Option<[u64; 2]> {
+    // The name of the program stands in brackets, and may have any in it.
+    let fields = stat.rsplit_once(')')?.1;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();
+    let [user, system, children_user, children_system] = ticks[..] else { return None };
+    Some([user + system, children_user + children_system])
+}
+
+const fn time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * (1000 / TICKS_PER_SEC))
 }
 
 /// Resident memory of the process in bytes, now and at its most; `None` where the system does not say.
@@ -38,7 +67,6 @@ pub(crate) fn resident() -> Option<(u64, u64)> {
 fn machine_cpu_of(stat: &str) -> Option<MachineCpu> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    let time = |ticks: u64| Duration::from_millis(ticks * (1000 / TICKS_PER_SEC));
     let busy = [0, 1, 2, 5, 6].iter().map(|field| ticks.get(*field).copied()).sum::<Option<u64>>()?;
     Some(MachineCpu { busy: time(busy), stolen: time(ticks.get(7).copied().unwrap_or(0)) })
 }
@@ -60,6 +88,25 @@ mod tests {
         let cpu = MachineCpu { busy: Duration::from_secs(2), stolen: Duration::from_millis(5_550) };
         assert_eq!(machine_cpu_of(stat), Some(cpu));
         assert_eq!(machine_cpu_of(""), None);
+    }
+
+    #[test]
+    fn the_times_of_a_process_are_found_whatever_it_is_called() {
+        let stat = "77 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 20 0 1";
+
+        assert_eq!(times_of(stat), Some([11 + 12, 13 + 14]));
+        assert_eq!(times_of("77 (sh) S 1 2"), None);
+        assert!(times_of(&fs::read_to_string("/proc/self/stat").unwrap()).is_some());
+    }
+
+    #[test]
+    fn what_a_child_uses_is_not_the_work_of_others() {
+        let before = children_cpu();
+
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let ended = std::process::Command::new("sh").args(["-c", work]).status().unwrap();
+
+        assert!(ended.success() && children_cpu() > before);
     }
 
     #[test]

@@ -186,6 +186,22 @@ fn threads_that_are_pinned_do_their_work_all_the_same() {
 }
 
 #[test]
+fn cases_that_take_turns_with_other_work_beside_have_a_table_for_each() {
+    let runtime = runtime();
+    for (scenario, load, beside) in [
+        ("ring-size", "both", &[", nothing beside", ", two endless loops for each core beside"][..]),
+        ("ring-size", "busy", &[", two endless loops for each core beside"]),
+        ("timer-jitter", "quiet", &[", nothing beside"]),
+    ] {
+        let report = run(&runtime, &request(scenario, &[("load", load)]));
+
+        assert_sound(&runtime, &report);
+        assert_eq!(report.tables.len(), beside.len(), "{report}");
+        assert!(report.tables.iter().zip(beside).all(|(table, beside)| table.title.ends_with(beside)), "{report}");
+    }
+}
+
+#[test]
 fn a_slow_reader_is_waited_for_evicted_or_moved_on_by_the_policy() {
     let runtime = runtime();
     // A chunk takes the slow one 5 ms where it is to be evicted, several times as long as an evicting ring waits.

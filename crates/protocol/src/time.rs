@@ -22,7 +22,7 @@ impl Default for TimeView {
     }
 }
 
-/// The tickers of processes, and rings with the streams that stand on them.
+/// The tickers of processes and threads, and rings with the streams that stand on them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Time {
@@ -37,7 +37,7 @@ pub struct Time {
     /// The scheduling of the thread that wakes tickers, where somebody asked for `SCHED_FIFO`: what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realtime: Option<String>,
-    /// Tickers of processes.
+    /// Tickers of processes, and of threads that want to be seen.
     pub tickers_total: u64,
     /// The oldest of them, up to 100.
     pub tickers: Vec<TickerInfo>,
@@ -47,15 +47,16 @@ pub struct Time {
     pub streams: Vec<StreamInfo>,
 }
 
-/// A ticker of a process; counters that end in `_total` only go up.
+/// A ticker; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TickerInfo {
     /// Unlike every other of this node.
     pub id: u64,
-    /// The process that it wakes.
-    pub pid: String,
-    /// That process's name or label.
+    /// The process that it wakes; absent for one of a thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<String>,
+    /// That process's name or label, or what the thread calls it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Firings a second that it is to have.

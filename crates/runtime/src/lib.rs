@@ -31,6 +31,7 @@ mod gate;
 mod groups;
 mod handle;
 mod holdings;
+mod layers;
 mod mailbox;
 mod message;
 mod next;

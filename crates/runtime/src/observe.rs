@@ -454,7 +454,7 @@ pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// At most `most` tickers of processes, the oldest first.
+/// At most `most` tickers of processes, and of threads that want to be [seen](crate::ticker::Ticker::seen_by), the oldest first.
 pub fn tickers(runtime: &Handle, most: usize) -> Vec<TickerReport> {
     ticker::read_tickers(&runtime.shared.tickers, most)
 }

@@ -2,17 +2,34 @@
 
 #![expect(unsafe_code, reason = "the scheduling policy of a thread has no safe function")]
 
+use std::cell::RefCell;
 use std::io;
+use std::marker::PhantomData;
 use std::num::NonZeroU8;
+
+use crate::layers::Layers;
 
 /// The highest priority of `SCHED_FIFO`.
 pub const PRIORITY_MAX: u8 = 99;
 
-/// The policy that a thread had before it became one of `SCHED_FIFO`; it gets that back in the end.
-#[derive(Debug)]
-pub(crate) struct Realtime {
+thread_local! {
+    /// The policies that this thread wants.
+    static POLICIES: RefCell<Layers<Policy>> = const { RefCell::new(Layers::new()) };
+}
+
+/// How the kernel treats a thread.
+#[derive(Clone, Copy, Debug)]
+struct Policy {
     policy: libc::c_int,
     priority: libc::c_int,
+}
+
+/// `SCHED_FIFO` for this thread; it gets back in the end what it had before. Of several the newest holds.
+#[derive(Debug)]
+pub(crate) struct Realtime {
+    id: u64,
+    /// What it changed is this thread's.
+    _thread: PhantomData<*const ()>,
 }
 
 impl Realtime {
@@ -26,8 +43,11 @@ impl Realtime {
         let policy = check(unsafe { libc::sched_getscheduler(0) })?;
         // SAFETY: as above.
         check(unsafe { libc::sched_getparam(0, &raw mut before) })?;
-        set(libc::SCHED_FIFO, libc::c_int::from(priority.get()))?;
-        Ok(Self { policy, priority: before.sched_priority })
+        let wanted = Policy { policy: libc::SCHED_FIFO, priority: priority.get().into() };
+        set(wanted)?;
+        let before = Policy { policy, priority: before.sched_priority };
+        let id = POLICIES.with_borrow_mut(|policies| policies.add(before, wanted));
+        Ok(Self { id, _thread: PhantomData })
     }
 
     /// Keeps it for as long as the thread lives.
@@ -38,8 +58,10 @@ impl Realtime {
 
 impl Drop for Realtime {
     fn drop(&mut self) {
+        // A thread that ends takes its policy with it.
+        let left = POLICIES.try_with(|policies| policies.borrow_mut().remove(self.id)).ok().flatten();
         // To give up a privilege is always permitted.
-        drop(set(self.policy, self.priority));
+        left.and_then(|left| set(left).ok());
     }
 }
 
@@ -64,17 +86,17 @@ impl Stand {
         if known && matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR) {
             let step = if self == Self::Ahead { 1 } else { -1 };
             let priority = (now.sched_priority + step).clamp(1, PRIORITY_MAX.into());
-            if let Err(error) = set(policy, priority) {
+            if let Err(error) = set(Policy { policy, priority }) {
                 tracing::debug!(%error, "a thread stays at real-time priority {}", now.sched_priority);
             }
         }
     }
 }
 
-fn set(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    let wanted = libc::sched_param { sched_priority: priority };
+fn set(wanted: Policy) -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: wanted.priority };
     // SAFETY: 0 is this thread, and the kernel reads one `sched_param`.
-    check(unsafe { libc::sched_setscheduler(0, policy, &raw const wanted) }).map(|_| ())
+    check(unsafe { libc::sched_setscheduler(0, wanted.policy, &raw const param) }).map(|_| ())
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -105,6 +127,11 @@ mod tests {
             Stand::Ahead.take();
             assert_eq!(own(), (libc::SCHED_FIFO, 6));
             drop(realtime);
+            assert_eq!(own(), before);
+            let (first, second) = (Realtime::enter(NonZeroU8::MIN).unwrap(), Realtime::enter(NonZeroU8::MIN).unwrap());
+            drop(first);
+            assert_eq!(own(), (libc::SCHED_FIFO, 1));
+            drop(second);
             assert_eq!(own(), before);
         });
 

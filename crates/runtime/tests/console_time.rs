@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use rusm_runtime::Context;
 use rusm_runtime::ring::Builder;
-use rusm_runtime::ticker::{Frequency, Measure, TickerOptions};
+use rusm_runtime::ticker::{Frequency, Measure, Ticker, TickerOptions};
 use serde_json::{Value, json};
 use support::{Client, node};
 
@@ -54,6 +54,20 @@ async fn a_ticker_is_shown_with_its_owner_its_account_and_how_late_it_is() {
     assert_eq!((&ticker["rate_hz"], &ticker["overrun"]), (&json!(1000.0), &json!("drop")));
     assert!(ticker["late_ns_p99"].as_u64() >= ticker["late_ns_p50"].as_u64(), "{ticker}");
     assert!(ticker["late_ns_p50"].is_u64(), "{ticker}");
+}
+
+#[tokio::test]
+async fn the_ticker_of_a_thread_is_shown_by_what_the_thread_calls_it() {
+    let node = node();
+    let ticker = Ticker::new(Frequency::hz(1_000).unwrap(), TickerOptions::default()).unwrap();
+    let _ticker = ticker.seen_by(&node.runtime, "sampler");
+    let mut client = node.attach().await;
+
+    watch(&mut client, 1).await;
+    let time = seen(&mut client, 1, |time| time["tickers_total"] == json!(1)).await;
+
+    let ticker = &time["tickers"][0];
+    assert_eq!((&ticker["name"], ticker.get("pid"), &ticker["rate_hz"]), (&json!("sampler"), None, &json!(1000.0)));
 }
 
 #[tokio::test]

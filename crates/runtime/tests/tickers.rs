@@ -78,6 +78,24 @@ fn observers_see_the_tickers_that_there_are_and_their_state() {
 }
 
 #[test]
+fn observers_see_the_ticker_of_a_thread_that_wants_it() {
+    let runtime = runtime();
+    let options = TickerOptions { tick_rate: Some(hz(1_000)), measure: Measure::Lateness, ..TickerOptions::default() };
+    let unseen = Ticker::new(hz(10_000), options).expect("these options go together");
+    let mut ticker = Ticker::new(hz(10_000), options).expect("these options go together").seen_by(&runtime, "sampler");
+
+    let fired: u64 = (0..5).map(|_| ticker.wait().count).sum();
+
+    let [seen] = &observe::tickers(&runtime, 10)[..] else { panic!("one is seen") };
+    assert_eq!((seen.pid, seen.label.as_deref(), seen.batch), (None, Some("sampler"), 10));
+    assert_eq!((seen.account, seen.lateness.map(|late| late.count)), (ticker.account(), Some(5)));
+    assert_eq!((fired, unseen.report().id), (50, 0));
+    assert_eq!((ticker.report().id, ticker.report().label), (seen.id, seen.label.clone()));
+    drop(ticker);
+    assert_eq!(observe::tickers(&runtime, 10), []);
+}
+
+#[test]
 fn a_scheduler_sleeps_between_the_ticks_of_its_only_process() {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("one scheduler starts");
     let body = |ctx: Context| async move {

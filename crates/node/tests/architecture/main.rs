@@ -37,10 +37,12 @@ const ARROWS: [Arrow; 6] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All the items of the runtime and of what it stands on that live as long as the program.
-const STATICS: [Static; 5] = [
+const STATICS: [Static; 7] = [
     Static { file: "runtime/src/panics.rs", name: "PLACE", why: "the hook's note to its own thread" },
     Static { file: "runtime/src/panics.rs", name: "HOOK", why: "the standard library has one panic hook" },
+    Static { file: "runtime/src/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },
+    Static { file: "runtime/src/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/wasm/spare.rs", name: "SPARE", why: "memory of this thread with nothing in it" },
     Static { file: "runtime/src/waker.rs", name: "WAKER", why: "a table of functions, never written" },
 ];

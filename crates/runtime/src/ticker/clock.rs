@@ -3,6 +3,8 @@
 //! `CLOCK_MONOTONIC`: it neither jumps when somebody sets the time nor runs while the machine is suspended, so a suspended
 //! machine owes no ticks. A sleep is always until an instant and never for a time: the error of a relative sleep adds up.
 
+use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, current_timer_slack, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
+
+use crate::layers::Layers;
 
 /// A wait shorter than this is spun: the call that sleeps takes longer.
 pub(super) const SLEEP_MIN_NS: u64 = 200;
@@ -61,26 +65,38 @@ pub(crate) fn wake(word: &AtomicU32) {
     futex::wake(word, futex::Flags::PRIVATE, 1).ok();
 }
 
+thread_local! {
+    /// The slacks that this thread wants.
+    static SLACKS: RefCell<Layers<NonZeroU64>> = const { RefCell::new(Layers::new()) };
+}
+
 /// The slack that the kernel may add to this thread's sleeps, while it lives; 50 µs is what a thread has by default.
 ///
-/// Without effect where the kernel refuses: sleeps are then as late as they were.
+/// Of several the newest holds. Without effect where the kernel refuses: sleeps are then as late as they were.
 #[derive(Debug)]
 pub(crate) struct Slack {
-    before: Option<NonZeroU64>,
+    id: Option<u64>,
+    /// What it changed is this thread's.
+    _thread: PhantomData<*const ()>,
 }
 
 impl Slack {
     pub(crate) fn set(ns: u64) -> Self {
+        let wanted = NonZeroU64::new(ns).unwrap_or(NonZeroU64::MIN);
         let before = current_timer_slack().ok().and_then(NonZeroU64::new);
-        Self { before: set_current_timer_slack(NonZeroU64::new(ns.max(1))).ok().and(before) }
+        let before = before.filter(|_| set_current_timer_slack(Some(wanted)).is_ok());
+        let id = before.map(|before| SLACKS.with_borrow_mut(|slacks| slacks.add(before, wanted)));
+        Self { id, _thread: PhantomData }
     }
 }
 
 impl Drop for Slack {
     fn drop(&mut self) {
-        if self.before.is_some() {
+        // A thread that ends takes its slack with it.
+        let left = self.id.and_then(|id| SLACKS.try_with(|slacks| slacks.borrow_mut().remove(id)).ok().flatten());
+        if left.is_some() {
             // It was allowed before.
-            set_current_timer_slack(self.before).ok();
+            set_current_timer_slack(left).ok();
         }
     }
 }
@@ -140,6 +156,18 @@ mod tests {
         let slack = Slack::set(1);
         assert_eq!(current_timer_slack().unwrap(), 1);
         drop(slack);
+
+        assert_eq!(current_timer_slack().unwrap(), before);
+    }
+
+    #[test]
+    fn slacks_are_given_back_in_any_order() {
+        let before = current_timer_slack().unwrap();
+
+        let (first, second) = (Slack::set(1), Slack::set(2_000));
+        drop(first);
+        assert_eq!(current_timer_slack().unwrap(), 2_000);
+        drop(second);
 
         assert_eq!(current_timer_slack().unwrap(), before);
     }

@@ -12,10 +12,12 @@ use crate::pid::Pid;
 /// A ticker, and what it has done so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TickerReport {
-    /// Unlike every other of its runtime; 0 for one of a thread.
+    /// Unlike every other of its runtime; 0 for one that no runtime knows.
     pub id: u64,
     /// The process that it belongs to; `None` for one of a thread.
     pub pid: Option<Pid>,
+    /// What the owner of one of a thread calls it.
+    pub label: Option<Arc<str>>,
     /// Firings a second.
     pub frequency: Frequency,
     /// Firings of one tick: K.
@@ -37,7 +39,7 @@ pub struct TickerReport {
 /// The thread that wakes processes at their ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickerDriver {
-    /// Its tickers.
+    /// The tickers that observers see: its own, and those of threads.
     pub tickers: u64,
     /// Its priority in `SCHED_FIFO`, or why it has none; `None` if nobody asked.
     pub realtime: Option<Result<u8, String>>,
@@ -45,28 +47,42 @@ pub struct TickerDriver {
 
 /// What the runtime keeps of a ticker to show it.
 pub(super) struct Shown {
-    pub(super) pid: Pid,
+    pub(super) owner: Owner,
     pub(super) plan: Plan,
     pub(super) gauge: Arc<Gauge>,
 }
 
-impl Tickers {
-    /// Shows a ticker to observers; gives its id.
-    pub(super) fn show(&self, shown: Shown) -> u64 {
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.shown.lock().insert(id, shown);
-        id
-    }
+/// Whose it is.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Process(Pid),
+    Thread(Option<Arc<str>>),
+}
 
-    pub(super) fn hide(&self, id: u64) {
-        self.shown.lock().remove(&id);
+/// A ticker that observers see for as long as this lives.
+pub(super) struct Seen {
+    pub(super) id: u64,
+    tickers: Arc<Tickers>,
+}
+
+impl Seen {
+    pub(super) fn of(tickers: &Arc<Tickers>, shown: Shown) -> Self {
+        let id = tickers.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        tickers.shown.lock().insert(id, shown);
+        Self { id, tickers: Arc::clone(tickers) }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.tickers.shown.lock().remove(&self.id);
     }
 }
 
 /// Reads at most `most` tickers, the oldest first.
 pub(crate) fn read_tickers(tickers: &Tickers, most: usize) -> Vec<TickerReport> {
     let shown = tickers.shown.lock();
-    shown.iter().take(most).map(|(id, shown)| report(*id, Some(shown.pid), &shown.plan, &shown.gauge)).collect()
+    shown.iter().take(most).map(|(id, shown)| report(*id, &shown.owner, &shown.plan, &shown.gauge)).collect()
 }
 
 /// Reads the driver.
@@ -75,10 +91,15 @@ pub(crate) fn read_driver(tickers: &Tickers) -> TickerDriver {
     TickerDriver { tickers: tickers.shown.lock().len() as u64, realtime }
 }
 
-pub(super) fn report(id: u64, pid: Option<Pid>, plan: &Plan, gauge: &Gauge) -> TickerReport {
+pub(super) fn report(id: u64, owner: &Owner, plan: &Plan, gauge: &Gauge) -> TickerReport {
+    let (pid, label) = match owner {
+        Owner::Process(pid) => (Some(*pid), None),
+        Owner::Thread(label) => (None, label.clone()),
+    };
     TickerReport {
         id,
         pid,
+        label,
         frequency: plan.frequency,
         batch: plan.grid.batch(),
         overrun: plan.options.overrun,

@@ -11,7 +11,7 @@ use super::driver::{Entry, Tickers};
 use super::gauge::Gauge;
 use super::governor::Governor;
 use super::ledger::{Account, Firings, Ledger};
-use super::observed::{Shown, TickerReport, report};
+use super::observed::{Owner, Seen, Shown, TickerReport, report};
 use super::pulse::Pulse;
 use super::{Epoch, Frequency, Overrun, Plan, TickerError, TickerOptions, nanos};
 use crate::cell::WAIT_SLEEP;
@@ -82,8 +82,9 @@ impl Context {
             once: false,
         };
         tickers.drive(entry, options.realtime)?;
-        let id = tickers.show(Shown { pid: self.pid(), plan, gauge: Arc::clone(&gauge) });
-        Ok(ProcessTicker { ctx: self, plan, ledger, epoch_ns, pulse, gauge, waited: false, id, tickers })
+        let shown = Shown { owner: Owner::Process(self.pid()), plan, gauge: Arc::clone(&gauge) };
+        let seen = Seen::of(&tickers, shown);
+        Ok(ProcessTicker { ctx: self, plan, ledger, epoch_ns, pulse, gauge, waited: false, seen, tickers })
     }
 
     /// Waits for `delay`, to some microseconds where [`sleep`](Self::sleep) waits to the millisecond.
@@ -167,7 +168,7 @@ pub struct ProcessTicker<'a> {
     gauge: Arc<Gauge>,
     /// The next tick was waited for.
     waited: bool,
-    id: u64,
+    seen: Seen,
     tickers: Arc<Tickers>,
 }
 
@@ -245,7 +246,7 @@ impl ProcessTicker<'_> {
 
     /// What it has done so far, for observers.
     pub fn report(&self) -> TickerReport {
-        report(self.id, Some(self.ctx.pid()), &self.plan, &self.gauge)
+        report(self.seen.id, &Owner::Process(self.ctx.pid()), &self.plan, &self.gauge)
     }
 }
 
@@ -253,6 +254,5 @@ impl Drop for ProcessTicker<'_> {
     fn drop(&mut self) {
         self.pulse.lock().end();
         self.tickers.let_go();
-        self.tickers.hide(self.id);
     }
 }

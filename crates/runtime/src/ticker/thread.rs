@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::clock::{self, SLEEP_MIN_NS, Slack};
 use super::gauge::Gauge;
 use super::governor::Governor;
 use super::lead::Lead;
 use super::ledger::{Account, Firings, Ledger};
-use super::observed::{TickerReport, report};
+use super::observed::{Owner, Seen, Shown, TickerReport, report};
 use super::{Epoch, Frequency, Plan, Spin, TickerError, TickerOptions};
+use crate::handle::Handle;
 use crate::realtime::Realtime;
 
 /// A ticker of the thread that made it.
@@ -37,7 +39,9 @@ pub struct Ticker {
     catch_up_max: u64,
     governor: Governor,
     lead: Lead,
-    gauge: Gauge,
+    gauge: Arc<Gauge>,
+    /// With what its owner calls it.
+    seen: Option<(Seen, Owner)>,
     realtime: Option<Result<Realtime, String>>,
     _slack: Slack,
     /// What it changed is this thread's.
@@ -61,7 +65,8 @@ impl Ticker {
         let realtime = options.realtime.map(|priority| Realtime::enter(priority).map_err(|error| error.to_string()));
         let (ledger, epoch_ns) = plan.ledger(clock::now_ns());
         Ok(Self {
-            gauge: Gauge::new(plan.measures()),
+            gauge: Arc::new(Gauge::new(plan.measures())),
+            seen: None,
             plan,
             catch_up_max: if options.spin == Spin::Governed { 0 } else { ledger.catch_up_max() },
             tick_ns: epoch_ns.saturating_add(ledger.next_ns()),
@@ -73,6 +78,15 @@ impl Ticker {
             _slack: slack,
             _thread: PhantomData,
         })
+    }
+
+    /// Has the observers of a runtime see it, by that name; without, none does.
+    #[must_use]
+    pub fn seen_by(mut self, runtime: &Handle, label: &str) -> Self {
+        let owner = Owner::Thread(Some(label.into()));
+        let shown = Shown { owner: owner.clone(), plan: self.plan, gauge: Arc::clone(&self.gauge) };
+        self.seen = Some((Seen::of(&runtime.shared.tickers, shown), owner));
+        self
     }
 
     /// Waits for the next batch, or gives it at once if its time has passed and the policy does not drop it.
@@ -93,6 +107,9 @@ impl Ticker {
 
     #[inline]
     fn measured(&self, mut firings: Firings, late_ns: u64) -> Firings {
+        if self.seen.is_some() {
+            self.gauge.show(&self.ledger.account());
+        }
         if self.plan.measures() {
             firings.late_ns = Some(late_ns);
             self.gauge.late(late_ns);
@@ -159,7 +176,9 @@ impl Ticker {
             }
             woken = clock::now_ns();
             let late_ns = woken.saturating_sub(asleep_until);
-            self.lead.woke(if spin_ns.is_none() { self.lead.late(tick_ns, woken) } else { late_ns });
+            if self.plan.options.lead {
+                self.lead.woke(if spin_ns.is_none() { self.lead.late(tick_ns, woken) } else { late_ns });
+            }
             if self.plan.options.spin == Spin::Governed {
                 self.governor.woke(late_ns);
             }
@@ -188,9 +207,11 @@ impl Ticker {
 
     /// What it has done so far, for observers.
     pub fn report(&self) -> TickerReport {
-        // Nobody else looks at it, so it need not be shown at each wait.
+        // One that nobody else looks at is not shown at each wait.
         self.gauge.show(&self.ledger.account());
         let realtime = self.realtime.as_ref().map(|entered| entered.as_ref().err().cloned().map_or(Ok(()), Err));
-        TickerReport { realtime, ..report(0, None, &self.plan, &self.gauge) }
+        let unseen = (0, &Owner::Thread(None));
+        let (id, owner) = self.seen.as_ref().map_or(unseen, |(seen, owner)| (seen.id, owner));
+        TickerReport { realtime, ..report(id, owner, &self.plan, &self.gauge) }
     }
 }

@@ -96,8 +96,8 @@ fn engines(engines: &mut Engines) {
 fn time(time: &mut Time) {
     clean_all(&mut time.realtime);
     for ticker in &mut time.tickers {
-        clean_all([&mut ticker.pid, &mut ticker.overrun]);
-        clean_all(&mut ticker.name);
+        clean(&mut ticker.overrun);
+        clean_all([&mut ticker.pid, &mut ticker.name].into_iter().flatten());
     }
     for stream in &mut time.streams {
         clean(&mut stream.policy);

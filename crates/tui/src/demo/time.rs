@@ -7,7 +7,7 @@ pub(crate) fn time(view: &TimeView, seq: u64, now_ms: u64) -> Time {
     let due = |hz: u64| hz * now_ms / 1000;
     let ticker = |id: u64, name: &str, hz: u64, batch: u64, lost: [u64; 2], late: Option<[u64; 2]>| TickerInfo {
         id,
-        pid: format!("<0.{}.1>", 40 + id),
+        pid: Some(format!("<0.{}.1>", 40 + id)),
         name: Some(name.to_owned()),
         rate_hz: hz as f64,
         batch,

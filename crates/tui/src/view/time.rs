@@ -63,14 +63,14 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let name = format!("tickers {} {}", theme.dot(), format::count(total));
     let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
-        let text = if newest.is_some() { "no process has a ticker" } else { "waiting for tickers" };
+        let text = if newest.is_some() { "nothing ticks" } else { "waiting for tickers" };
         return rows::note(frame, inner, theme, text);
     };
     let wide = inner.width >= WIDE;
     let (words, widths): (&[&str], &[i16]) = if wide {
         (
             &[
-                "PROCESS",
+                "TICKER",
                 "PID",
                 "AT",
                 "K",
@@ -85,9 +85,9 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
             &[-16, 9, 7, -10, 9, 9, 9, 9, 9, 9],
         )
     } else if inner.width >= USUAL {
-        (&["PROCESS", "AT", "K", "FIRED/S", "DROPPED", "COALESCED", "P50 LATE", "P99 LATE"], &[9, 5, 8, 8, 9, 8, 8])
+        (&["TICKER", "AT", "K", "FIRED/S", "DROPPED", "COALESCED", "P50 LATE", "P99 LATE"], &[9, 5, 8, 8, 9, 8, 8])
     } else {
-        (&["PROCESS", "AT", "FIRED/S", "DROPPED", "P99 LATE"], &[9, 8, 8, 8])
+        (&["TICKER", "AT", "FIRED/S", "DROPPED", "P99 LATE"], &[9, 8, 8, 8])
     };
     let first = first(inner, widths, 30);
     heading(frame, inner, theme, first, words, widths);
@@ -111,14 +111,15 @@ fn ticker_cells(ticker: &TickerInfo, width: u16, theme: Theme) -> Vec<(String, R
         Some(ns) => (format::nanos(ns, theme.micro()), Role::Delay),
     };
     let text = |text: String| (text, Role::Text);
-    let name = (ticker.name.clone().unwrap_or_else(|| ticker.pid.clone()), Role::Strong);
+    let pid = ticker.pid.as_deref().unwrap_or("thread");
+    let name = (ticker.name.clone().unwrap_or_else(|| pid.to_owned()), Role::Strong);
     let at = text(hertz(ticker.rate_hz));
     let batch = (format::short(ticker.batch as f64), Role::Dim);
     let rate = (format::short(ticker.fired_per_sec), Role::Flow);
     let (dropped, coalesced) = (lost(ticker.dropped_total), lost(ticker.coalesced_total));
     let (p50, p99) = (late(ticker.late_ns_p50), late(ticker.late_ns_p99));
     if width >= WIDE {
-        let (pid, policy) = ((ticker.pid.clone(), Role::Dim), (ticker.overrun.clone(), Role::Dim));
+        let (pid, policy) = ((pid.to_owned(), Role::Dim), (ticker.overrun.clone(), Role::Dim));
         let fired = text(format::short(ticker.fired_total as f64));
         vec![name, pid, at, batch, policy, rate, fired, dropped, coalesced, p50, p99]
     } else if width >= USUAL {

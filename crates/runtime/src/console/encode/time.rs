@@ -13,8 +13,11 @@ use crate::ticker::{Overrun, TickerReport};
 pub(in crate::console) fn ticker(runtime: &Handle, ticker: &TickerReport, fired_per_sec: f64) -> TickerInfo {
     TickerInfo {
         id: ticker.id,
-        pid: ticker.pid.map(|pid| pid.to_string()).unwrap_or_default(),
-        name: ticker.pid.and_then(|pid| name(runtime, pid)),
+        pid: ticker.pid.map(|pid| pid.to_string()),
+        name: match ticker.pid {
+            Some(pid) => name(runtime, pid),
+            None => ticker.label.as_ref().map(|label| cut(label, NAME_MAX_BYTES)),
+        },
         rate_hz: ticker.frequency.as_hz(),
         batch: ticker.batch,
         overrun: overrun(ticker.overrun).to_owned(),
