@@ -31,6 +31,8 @@ const CHUNKS_PER_LOOK: u64 = 16;
 pub(crate) enum Waiting {
     /// Readers and writer are processes.
     Processes,
+    /// The same, which write and look at each item where it lies.
+    InPlace,
     /// Threads that try again at once: the seed's ring.
     Busy,
     /// Threads that try 100 times, yield 100 times and then sleep for 1 ms: the seed's later ring.
@@ -44,12 +46,14 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
+    /// All that copy.
     pub(crate) const ALL: [Self; 6] =
         [Self::Processes, Self::ParkLazy, Self::ParkEager, Self::SpinYield, Self::Hybrid, Self::Busy];
 
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Processes => "processes",
+            Self::InPlace => "in-place",
             Self::Busy => "busy",
             Self::Hybrid => "hybrid",
             Self::SpinYield => "spin-yield",
@@ -159,7 +163,7 @@ pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option
         length: load.length,
     });
     let outcome = match load.waiting {
-        Waiting::Processes => as_processes(handle, writer, &subscriber, load, &course)?,
+        Waiting::Processes | Waiting::InPlace => as_processes(handle, writer, &subscriber, load, &course)?,
         _ => as_threads(writer, &subscriber, load, &course)?,
     };
     Ok((!stop.is_set()).then_some(outcome))
@@ -178,9 +182,10 @@ fn as_processes(
         let (course, tell) = (Arc::clone(course), tell.clone());
         handle.spawn(move |_| async move {
             let mut tally = Tally::new(reader, load.chunk, index == 0);
-            let mut items = vec![0; load.chunk];
-            while let Ok(count) = tally.reader.read(&mut items).await {
-                tally.got(&items[..count], &course);
+            if load.waiting == Waiting::InPlace {
+                tally.look_on(&course).await;
+            } else {
+                tally.read_on(&course).await;
             }
             tell.send(tally.outcome())
         })?;
@@ -193,7 +198,11 @@ fn as_processes(
         let mut source = Source::new(load.chunk);
         while !source.is_over(&course) {
             source.next(&course, writer.written());
-            writer.write(&source.items).await;
+            if load.waiting == Waiting::InPlace {
+                number_in_place(&mut writer, load.chunk).await;
+            } else {
+                writer.write(&source.items).await;
+            }
         }
         let outcome = written(&writer);
         writer.close();
@@ -248,6 +257,17 @@ fn as_threads(
         (outcome.wall, outcome.cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
         Ok(outcome)
     })
+}
+
+/// Writes the next numbers of a chunk where they are to lie.
+async fn number_in_place(writer: &mut Writer<u32>, chunk: usize) {
+    let position = writer.written() as u32;
+    let Ok(mut grant) = writer.grant(chunk).await else { return };
+    let (one, other) = grant.slices();
+    for (place, number) in one.iter_mut().chain(other).zip(0_u32..) {
+        *place = position.wrapping_add(number);
+    }
+    grant.commit(chunk);
 }
 
 fn seat(subscriber: &Subscriber<u32>) -> Reader<u32> {
@@ -347,22 +367,53 @@ struct Tally {
     times: bool,
     timed: u64,
     delivered: u64,
+    /// Where the next chunk begins.
+    marked: u64,
     wrong: u64,
     latencies_ns: Vec<u64>,
 }
 
 impl Tally {
     fn new(reader: Reader<u32>, chunk: usize, times: bool) -> Self {
-        Self { reader, chunk: chunk as u64, times, timed: 0, delivered: 0, wrong: 0, latencies_ns: Vec::new() }
+        let (chunk, latencies_ns) = (chunk as u64, Vec::new());
+        Self { reader, chunk, times, timed: 0, delivered: 0, marked: 0, wrong: 0, latencies_ns }
+    }
+
+    /// Copies a chunk at a time, and checks the first of each.
+    async fn read_on(&mut self, course: &Course) {
+        let mut items = vec![0; self.chunk as usize];
+        while let Ok(count) = self.reader.read(&mut items).await {
+            self.got(&items[..count], course);
+        }
+    }
+
+    /// Checks each item where it lies.
+    async fn look_on(&mut self, course: &Course) {
+        loop {
+            let first = self.delivered as u32;
+            let Ok(peek) = self.reader.peek().await else { return };
+            let (count, (one, other)) = (peek.len(), peek.slices());
+            let strange = |items: &[u32], first: u32| -> u32 {
+                items.iter().zip(0_u32..).map(|(item, number)| u32::from(*item != first.wrapping_add(number))).sum()
+            };
+            let wrong = strange(one, first) + strange(other, first.wrapping_add(one.len() as u32));
+            peek.release(count);
+            self.wrong += u64::from(wrong);
+            self.delivered += count as u64;
+            if self.times {
+                self.time(course);
+            }
+        }
     }
 
     #[inline]
     fn got(&mut self, items: &[u32], course: &Course) {
         let first = self.delivered;
         self.delivered += items.len() as u64;
-        let marked = first.next_multiple_of(self.chunk);
-        if marked < self.delivered && items[(marked - first) as usize] != marked as u32 {
-            self.wrong += 1;
+        // The first of each chunk says where it belongs.
+        while self.marked < self.delivered {
+            self.wrong += u64::from(items[(self.marked - first) as usize] != self.marked as u32);
+            self.marked += self.chunk;
         }
         if self.times {
             self.time(course);

@@ -19,6 +19,8 @@ use crate::usage::process_cpu;
 pub(crate) enum Rival {
     /// Ours, between processes.
     Ours,
+    /// Ours, between processes that write and look at each item where it lies, as those of `disruptor` do.
+    OursInPlace,
     /// Ours, between threads that sleep.
     OursThreads,
     /// One `rtrb` for each reader, between threads that yield.
@@ -36,8 +38,9 @@ pub(crate) enum Rival {
 }
 
 impl Rival {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Ours,
+        Self::OursInPlace,
         Self::Memcpy,
         Self::OursThreads,
         Self::Rtrb,
@@ -50,6 +53,7 @@ impl Rival {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Ours => "ours, processes",
+            Self::OursInPlace => "ours, in place",
             Self::OursThreads => "ours, threads",
             Self::Rtrb => "rtrb for each reader",
             Self::DisruptorBusy => "disruptor, spinning",
@@ -64,6 +68,7 @@ impl Rival {
     pub(crate) fn run(self, handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
         let outcome = match self {
             Self::Ours => return run(handle, stop, Load { waiting: Waiting::Processes, ..load }),
+            Self::OursInPlace => return run(handle, stop, Load { waiting: Waiting::InPlace, ..load }),
             Self::OursThreads => return run(handle, stop, Load { waiting: Waiting::ParkLazy, ..load }),
             Self::Rtrb => rtrb(stop, load),
             Self::DisruptorBusy => disruptor(stop, load, BusySpin),

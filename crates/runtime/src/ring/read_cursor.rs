@@ -91,16 +91,28 @@ impl ReaderCursor {
     /// Gives back what was read, of which the last was `count` items: the writer hears of it now, or when it is much.
     /// Ends what [`begin`](Self::begin) began.
     pub(crate) fn give_back(&mut self, cursors: &Cursors, count: u64, at_once: bool) {
-        if cursors.guard != Guard::Unguarded {
-            return self.give_back_guarded(cursors, count, at_once);
+        if cursors.guard == Guard::Unguarded {
+            self.give_back_unguarded(cursors, at_once);
+        } else {
+            self.give_back_guarded(cursors, count, at_once);
         }
+    }
+
+    /// The same where nobody moves readers, which have nothing to begin.
+    #[inline]
+    pub(crate) fn give_back_unguarded(&mut self, cursors: &Cursors, at_once: bool) {
         // Released, because another thread may publish it.
         cursors.seats.read_to(self.seat).store(self.tail, Ordering::Release);
         if at_once || self.tail >= self.publish_at() {
-            self.published = self.tail;
-            cursors.seats.tail(self.seat).store(self.tail, Ordering::Release);
-            cursors.has_moved(self.seat, Pause::after(at_once));
+            self.publish(cursors, at_once);
         }
+    }
+
+    #[inline(never)]
+    fn publish(&mut self, cursors: &Cursors, at_once: bool) {
+        self.published = self.tail;
+        cursors.seats.tail(self.seat).store(self.tail, Ordering::Release);
+        cursors.has_moved(self.seat, Pause::after(at_once));
     }
 
     /// Of a guarded ring the writer hears at once.

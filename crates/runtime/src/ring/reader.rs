@@ -13,7 +13,7 @@ use super::cursors::{Ended, Found, Guard};
 use super::park;
 use super::read_cursor::ReaderCursor;
 use super::shared::Shared;
-use super::turn::{self, Mark};
+use super::turn::{self, Mark, Place};
 use super::writer::Flush;
 
 /// There is no seat for another reader: end one, or build the ring with more.
@@ -171,8 +171,14 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// Finds items and begins to read them; their number. What was begun must be given back.
     pub(crate) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
-        if !turn::may_go_on(cx) {
-            return Poll::Pending;
+        if turn::may_go_on(cx) { self.poll_opened(cx) } else { Poll::Pending }
+    }
+
+    fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
+        // The shortest way: nobody moves this reader, and there is something.
+        let available = self.available_unguarded(1);
+        if available > 0 {
+            return Poll::Ready(Ok(available));
         }
         loop {
             let Poll::Ready(found) = self.cursor.poll_found(&self.ring.cursors, cx) else {
@@ -238,11 +244,22 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// Gives items back that were opened.
     #[inline]
     pub(crate) fn release(&mut self, count: usize) {
-        self.stats.reads += u64::from(count > 0);
-        self.cursor.advance(count as u64);
+        self.count(count);
         if self.cursor.tail() >= self.quiet_until {
             self.pass_on(count as u64);
         }
+    }
+
+    /// Whether the end of this turn passes on what is read, as this reader has had noted.
+    #[inline]
+    fn is_noted(&self, place: Place) -> bool {
+        place == Place::Turn(self.mark) && self.flush == Flush::Turn
+    }
+
+    #[inline]
+    fn count(&mut self, read: usize) {
+        self.stats.reads += u64::from(read > 0);
+        self.cursor.advance(read as u64);
     }
 
     /// Has the writer hear of what was read: now or at the end of the turn.
@@ -278,8 +295,19 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     /// # Errors
     /// [`ReadError`] when nothing more will come, or something was missed before what comes now.
     pub async fn next(&mut self) -> Result<T, ReadError> {
-        let peek = self.peek().await?;
-        Ok(peek.take_first())
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, ReadError>> {
+        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
+        if self.is_noted(place) && self.available_unguarded(1) > 0 {
+            let first = self.opened(1).0[0].clone();
+            self.count(1);
+            self.cursor.give_back_unguarded(&self.ring.cursors, false);
+            return Poll::Ready(Ok(first));
+        }
+        let count = ready!(self.poll_opened(cx))?;
+        Poll::Ready(Ok(Peek { reader: self, count }.take_first()))
     }
 
     /// The same without waiting.
@@ -307,7 +335,18 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         if items.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let opened = ready!(self.poll_open(cx))?;
+        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
+        // The shortest way: the end of this turn passes on what is read, as was noted, and nobody moves this reader.
+        if self.is_noted(place) {
+            let available = self.available_unguarded(items.len());
+            if available > 0 {
+                let count = self.copy(available, items);
+                self.count(count);
+                self.cursor.give_back_unguarded(&self.ring.cursors, false);
+                return Poll::Ready(Ok(count));
+            }
+        }
+        let opened = ready!(self.poll_opened(cx))?;
         // What the cursor knew of may be the end of a batch.
         let opened = opened.max(self.cursor.available(&self.ring.cursors, items.len() as u64) as usize);
         Poll::Ready(Ok(self.copy_out(opened, items)))
@@ -368,10 +407,16 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
 
     #[inline]
     fn copy_out(&mut self, opened: usize, items: &mut [T]) -> usize {
+        let count = self.copy(opened, items);
+        self.release(count);
+        count
+    }
+
+    #[inline]
+    fn copy(&self, opened: usize, items: &mut [T]) -> usize {
         let count = opened.min(items.len());
         // SAFETY: the cursors have given these items to this reader.
         unsafe { self.ring.slots.copy_out(self.cursor.tail(), &mut items[..count]) };
-        self.release(count);
         count
     }
 }

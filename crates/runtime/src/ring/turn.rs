@@ -56,6 +56,23 @@ pub(crate) struct Mark {
     turn: u64,
 }
 
+/// Where a poll runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this turn of a process.
+    Turn(Mark),
+    /// Where there are no turns.
+    Outside,
+}
+
+impl Mark {
+    /// The turn of the running process.
+    #[inline]
+    fn of(running: &Running<'_>) -> Self {
+        Self { scheduler: ptr::from_ref(running.local).addr(), turn: running.local.turn.number.get() }
+    }
+}
+
 impl Turn {
     pub(crate) fn new() -> Self {
         Self {
@@ -101,8 +118,7 @@ fn running<'a>() -> Option<Running<'a>> {
 #[inline]
 pub(crate) fn touch<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, mark: &mut Mark) -> bool {
     let Some(running) = running() else { return false };
-    let turn = &running.local.turn;
-    let now = Mark { scheduler: ptr::from_ref(running.local).addr(), turn: turn.number.get() };
+    let now = Mark::of(&running);
     if *mark != now {
         *mark = now;
         note(ring, seat, &running);
@@ -144,18 +160,24 @@ pub(crate) fn running_pid() -> Option<Pid> {
 /// Whether the running process may go on, or has had its share of this turn; it must return to its scheduler then.
 #[inline]
 pub(crate) fn may_go_on(cx: &Context<'_>) -> bool {
-    let Some(running) = running() else { return true };
+    place_to_go_on(cx).is_some()
+}
+
+/// The same, and where that is.
+#[inline]
+pub(crate) fn place_to_go_on(cx: &Context<'_>) -> Option<Place> {
+    let Some(running) = running() else { return Some(Place::Outside) };
     if running.strays(cx) {
-        return false;
+        return None;
     }
     let budget = &running.local.budget;
     if budget.get() == 0 {
         running.yield_now();
         running.is_awaited_by(cx);
-        return false;
+        return None;
     }
     budget.set(budget.get() - 1);
-    true
+    Some(Place::Turn(Mark::of(&running)))
 }
 
 /// Notes that the poll waits for the other side of a ring.

@@ -189,7 +189,8 @@ impl WriterCursor {
     }
 
     /// Nobody needs to tell the writer anything.
-    fn rest(&mut self, cursors: &Cursors) {
+    #[inline]
+    pub(crate) fn rest(&mut self, cursors: &Cursors) {
         if self.waits {
             self.waits = false;
             cursors.writer_wait.on.store(NOBODY, Ordering::Relaxed);

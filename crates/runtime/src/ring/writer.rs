@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::cursors::Ended;
 use super::reader::Subscriber;
 use super::shared::Shared;
-use super::turn::{self, Mark};
+use super::turn::{self, Mark, Place};
 use super::write_cursor::WriterCursor;
 use super::{Policy, park};
 
@@ -161,9 +161,19 @@ impl<T: Send + Sync + 'static> Writer<T> {
     pub async fn push(&mut self, value: T) {
         let mut value = Some(value);
         poll_fn(|cx| {
-            ready!(self.poll_room(cx, 1));
+            let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
+            let is_short = self.takes_the_shortest_way(place, 1);
+            if !is_short {
+                ready!(self.poll_room_in_place(cx, 1));
+            }
             if let Some(value) = value.take() {
-                self.put(value);
+                let old = self.put(value);
+                if is_short {
+                    self.wake_if_due()
+                } else {
+                    self.pass_on_if_due()
+                }
+                drop(old);
             }
             Poll::Ready(())
         })
@@ -179,16 +189,18 @@ impl<T: Send + Sync + 'static> Writer<T> {
         if self.room_for(1) == 0 {
             return Err(value);
         }
-        self.put(value);
+        let old = self.put(value);
+        self.pass_on_if_due();
+        drop(old);
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, value: T) {
+    fn put(&mut self, value: T) -> Option<T> {
         // SAFETY: there is room, so no reader may read the slot.
         let old = unsafe { self.ring.slots.put(self.cursor.head(), value) };
-        self.publish(1);
-        drop(old);
+        self.count(1);
+        old
     }
 
     /// Room, looking at the readers if less than `wanted` is known of.
@@ -215,14 +227,34 @@ impl<T: Send + Sync + 'static> Writer<T> {
         self.flush();
     }
 
+    /// Whether there is room for so many, and the end of this turn wakes readers, as this writer has had noted.
     #[inline]
-    fn publish(&mut self, count: usize) {
-        if count == 0 {
-            return;
+    fn takes_the_shortest_way(&mut self, place: Place, count: usize) -> bool {
+        let is_noted = place == Place::Turn(self.mark) && self.flush == Flush::Turn;
+        if !(is_noted && self.cursor.knows_of_room(count as u64)) {
+            return false;
         }
+        self.cursor.rest(&self.ring.cursors);
+        true
+    }
+
+    /// Wakes readers if there is much for them.
+    #[inline]
+    fn wake_if_due(&mut self) {
+        if self.cursor.is_wake_due() {
+            self.flush();
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, written: usize) {
         self.writes += 1;
         self.eviction = None;
-        self.cursor.publish(&self.ring.cursors, count as u64);
+        self.cursor.publish(&self.ring.cursors, written as u64);
+    }
+
+    #[inline]
+    fn pass_on_if_due(&mut self) {
         if self.cursor.head() >= self.quiet_until {
             self.pass_on();
         }
@@ -246,9 +278,10 @@ impl<T: Send + Sync + 'static> Writer<T> {
 
     /// Waits for room for so many items, at most as many as fit.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
-        if !turn::may_go_on(cx) {
-            return Poll::Pending;
-        }
+        if turn::may_go_on(cx) { self.poll_room_in_place(cx, wanted) } else { Poll::Pending }
+    }
+
+    fn poll_room_in_place(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
         loop {
             if let Poll::Ready(room) = self.cursor.poll_room(&self.ring.cursors, cx, wanted) {
                 self.eviction = None;
@@ -309,7 +342,13 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         if items.is_empty() {
             return Poll::Ready(0);
         }
-        let room = ready!(self.poll_room(cx, 1));
+        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
+        if self.takes_the_shortest_way(place, items.len()) {
+            self.put_all(items);
+            self.wake_if_due();
+            return Poll::Ready(items.len());
+        }
+        let room = ready!(self.poll_room_in_place(cx, 1));
         let room = if room < items.len() as u64 { self.room_for(items.len()) } else { items.len() };
         let count = room.min(items.len());
         self.copy_in(&items[..count]);
@@ -371,9 +410,18 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
 
     #[inline]
     fn copy_in(&mut self, items: &[T]) {
+        if !items.is_empty() {
+            self.put_all(items);
+            self.pass_on_if_due();
+        }
+    }
+
+    /// Writes items for which there is room; readers may see them, and hear nothing yet.
+    #[inline]
+    fn put_all(&mut self, items: &[T]) {
         // SAFETY: there is room for them, so no reader may read these slots.
         unsafe { self.ring.slots.copy_in(self.cursor.head(), items) };
-        self.publish(items.len());
+        self.count(items.len());
     }
 }
 
@@ -440,6 +488,9 @@ impl<T: Copy + Default + Send + Sync + 'static> Grant<'_, T> {
         let count = count.min(self.count);
         // Slots that nobody has looked at hold nothing yet.
         let _ = self.slices();
-        self.writer.publish(count);
+        if count > 0 {
+            self.writer.count(count);
+            self.writer.pass_on_if_due();
+        }
     }
 }
