@@ -116,6 +116,8 @@ const fn ticker(name: &'static str, spin: Spin, slack: Duration, seed: Option<[f
 
 /// As tickers are when nothing is said.
 const NO_SPIN: Mode = Mode::Ticker { name: "no spin", spin: Spin::Off, slack: LEAST, lead: true, seed: [None; 4] };
+const GOVERNED: Mode =
+    Mode::Ticker { name: "governed", spin: Spin::Governed, slack: LEAST, lead: true, seed: [None; 4] };
 
 const LEAST: Duration = Duration::from_nanos(1);
 const MODES: [Mode; 7] = [
@@ -124,7 +126,7 @@ const MODES: [Mode; 7] = [
     NO_SPIN,
     ticker("spin 10 µs", Spin::Fixed(Duration::from_micros(10)), LEAST, Some([62_654.0, 61_565.0, 98_795.0, 0.7])),
     ticker("spin 50 µs", Spin::Fixed(Duration::from_micros(50)), LEAST, Some([23_725.0, 21_584.0, 66_172.0, 0.0])),
-    ticker("governed", Spin::Governed, LEAST, None),
+    GOVERNED,
     Mode::Cyclictest,
 ];
 

@@ -36,45 +36,68 @@
         (i64.mul (i64.shr_u (local.get $a) (i64.const 32)) (i64.shr_u (local.get $b) (i64.const 32))))
       (i64.or (i64.shl (local.get $cross) (i64.const 32)) (i64.and (local.get $ll) (i64.const 0xffffffff)))))
 
-  ;; Takes so many stripes of 64 bytes into the sums.
+  ;; Takes so many stripes of 64 bytes into the sums, two at a time: where a loop begins again the sums are in memory.
   (func $stripes (param $p i32) (param $s i32) (param $n i32)
-    (local $a0 v128) (local $a1 v128) (local $a2 v128) (local $a3 v128) (local $v v128) (local $k v128)
+    (local $a0 v128) (local $a1 v128) (local $a2 v128) (local $a3 v128) (local $v v128) (local $k v128) (local $low v128)
+    (local.set $low (v128.const i64x2 0xffffffff 0xffffffff))
     (local.set $a0 (v128.load offset=192 (i32.const 0)))
     (local.set $a1 (v128.load offset=208 (i32.const 0)))
     (local.set $a2 (v128.load offset=224 (i32.const 0)))
     (local.set $a3 (v128.load offset=240 (i32.const 0)))
-    (loop $again
-      (local.set $v (v128.load offset=0 (local.get $p)))
-      (local.set $k (v128.xor (local.get $v) (v128.load offset=0 (local.get $s))))
+    (loop $again (if (i32.ge_u (local.get $n) (i32.const 2)) (then
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=0 (local.get $p))) (v128.load offset=0 (local.get $s))))
       (local.set $a0 (i64x2.add
         (i64x2.add (local.get $a0) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
-        (i64x2.extmul_low_i32x4_u
-          (i8x16.shuffle 0 1 2 3 8 9 10 11 0 1 2 3 8 9 10 11 (local.get $k) (local.get $k))
-          (i8x16.shuffle 4 5 6 7 12 13 14 15 4 5 6 7 12 13 14 15 (local.get $k) (local.get $k)))))
-      (local.set $v (v128.load offset=16 (local.get $p)))
-      (local.set $k (v128.xor (local.get $v) (v128.load offset=16 (local.get $s))))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=16 (local.get $p))) (v128.load offset=16 (local.get $s))))
       (local.set $a1 (i64x2.add
         (i64x2.add (local.get $a1) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
-        (i64x2.extmul_low_i32x4_u
-          (i8x16.shuffle 0 1 2 3 8 9 10 11 0 1 2 3 8 9 10 11 (local.get $k) (local.get $k))
-          (i8x16.shuffle 4 5 6 7 12 13 14 15 4 5 6 7 12 13 14 15 (local.get $k) (local.get $k)))))
-      (local.set $v (v128.load offset=32 (local.get $p)))
-      (local.set $k (v128.xor (local.get $v) (v128.load offset=32 (local.get $s))))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=32 (local.get $p))) (v128.load offset=32 (local.get $s))))
       (local.set $a2 (i64x2.add
         (i64x2.add (local.get $a2) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
-        (i64x2.extmul_low_i32x4_u
-          (i8x16.shuffle 0 1 2 3 8 9 10 11 0 1 2 3 8 9 10 11 (local.get $k) (local.get $k))
-          (i8x16.shuffle 4 5 6 7 12 13 14 15 4 5 6 7 12 13 14 15 (local.get $k) (local.get $k)))))
-      (local.set $v (v128.load offset=48 (local.get $p)))
-      (local.set $k (v128.xor (local.get $v) (v128.load offset=48 (local.get $s))))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=48 (local.get $p))) (v128.load offset=48 (local.get $s))))
       (local.set $a3 (i64x2.add
         (i64x2.add (local.get $a3) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
-        (i64x2.extmul_low_i32x4_u
-          (i8x16.shuffle 0 1 2 3 8 9 10 11 0 1 2 3 8 9 10 11 (local.get $k) (local.get $k))
-          (i8x16.shuffle 4 5 6 7 12 13 14 15 4 5 6 7 12 13 14 15 (local.get $k) (local.get $k)))))
-      (local.set $p (i32.add (local.get $p) (i32.const 64)))
-      (local.set $s (i32.add (local.get $s) (i32.const 8)))
-      (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=64 (local.get $p))) (v128.load offset=8 (local.get $s))))
+      (local.set $a0 (i64x2.add
+        (i64x2.add (local.get $a0) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=80 (local.get $p))) (v128.load offset=24 (local.get $s))))
+      (local.set $a1 (i64x2.add
+        (i64x2.add (local.get $a1) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=96 (local.get $p))) (v128.load offset=40 (local.get $s))))
+      (local.set $a2 (i64x2.add
+        (i64x2.add (local.get $a2) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=112 (local.get $p))) (v128.load offset=56 (local.get $s))))
+      (local.set $a3 (i64x2.add
+        (i64x2.add (local.get $a3) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $p (i32.add (local.get $p) (i32.const 128)))
+      (local.set $s (i32.add (local.get $s) (i32.const 16)))
+      (local.set $n (i32.sub (local.get $n) (i32.const 2)))
+      (br $again))))
+    (if (local.get $n) (then
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=0 (local.get $p))) (v128.load offset=0 (local.get $s))))
+      (local.set $a0 (i64x2.add
+        (i64x2.add (local.get $a0) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=16 (local.get $p))) (v128.load offset=16 (local.get $s))))
+      (local.set $a1 (i64x2.add
+        (i64x2.add (local.get $a1) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=32 (local.get $p))) (v128.load offset=32 (local.get $s))))
+      (local.set $a2 (i64x2.add
+        (i64x2.add (local.get $a2) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))
+      (local.set $k (v128.xor (local.tee $v (v128.load offset=48 (local.get $p))) (v128.load offset=48 (local.get $s))))
+      (local.set $a3 (i64x2.add
+        (i64x2.add (local.get $a3) (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $v) (local.get $v)))
+        (i64x2.mul (v128.and (local.get $k) (local.get $low)) (i64x2.shr_u (local.get $k) (i32.const 32)))))))
     (v128.store offset=192 (i32.const 0) (local.get $a0))
     (v128.store offset=208 (i32.const 0) (local.get $a1))
     (v128.store offset=224 (i32.const 0) (local.get $a2))
