@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::ring::{Builder, Reader};
-use rusm_runtime::ticker::{Account, Overrun, Start, TickerOptions};
+use rusm_runtime::ticker::{Account, Measure, Overrun, Start, TickerOptions};
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, observe};
 
@@ -268,7 +268,7 @@ impl Source {
         let epoch = ctx.runtime().epoch_after(AHEAD);
         let epoch_ns = (observe::uptime(&ctx.runtime()) + AHEAD).as_nanos() as u64;
         let (start, overrun) = (Start::At(epoch), Overrun::Burst { max: BURST });
-        let options = TickerOptions { start, overrun, ..TickerOptions::default() };
+        let options = TickerOptions { start, overrun, measure: Measure::Lateness, ..TickerOptions::default() };
         let mut ticker = ctx.ticker(hz(self.rate), options).map_err(|error| error.to_string())?;
         let mut number = 0_u64;
         while ticker.account().ticks < TICKS && !self.stop.is_set() {

@@ -11,7 +11,7 @@ use crate::spread::Spread;
 use crate::turns::Desk;
 
 /// What observers call a ticker of a case.
-const LABEL: &str = "thread of a case";
+const LABEL: &str = "bench thread";
 /// Ticks a second that are spun all the way.
 const SPUN_HZ: u64 = 100_000;
 

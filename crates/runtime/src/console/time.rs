@@ -26,15 +26,34 @@ pub(super) struct TimeScene {
 #[derive(Default)]
 struct Before {
     at: Option<Instant>,
-    fired: HashMap<u64, u64>,
-    written: HashMap<u64, u64>,
+    fired: Totals,
+    written: Totals,
+}
+
+/// Totals by id, which only go up; the higher an id the younger.
+#[derive(Default)]
+struct Totals {
+    of: HashMap<u64, u64>,
+    newest: u64,
+}
+
+impl Totals {
+    fn new(of: HashMap<u64, u64>, before: &Self) -> Self {
+        let newest = of.keys().copied().max().unwrap_or(0).max(before.newest);
+        Self { of, newest }
+    }
+
+    /// What it was: nothing for one that was not there.
+    fn before(&self, id: u64) -> Option<u64> {
+        self.of.get(&id).copied().or_else(|| (id > self.newest).then_some(0))
+    }
 }
 
 impl Before {
-    /// What a total has grown by a second; 0 if it was not seen at the last look.
-    fn rate(&self, known: Option<&u64>, total: u64, now: Instant) -> f64 {
+    /// What a total has grown by a second; 0 if nobody looked at it before.
+    fn rate(&self, known: Option<u64>, total: u64, now: Instant) -> f64 {
         let (Some(at), Some(known)) = (self.at, known) else { return 0.0 };
-        total.saturating_sub(*known) as f64 / now.duration_since(at).as_secs_f64().max(1e-3)
+        total.saturating_sub(known) as f64 / now.duration_since(at).as_secs_f64().max(1e-3)
     }
 }
 
@@ -72,14 +91,14 @@ impl Scene for TimeScene {
             tickers: tickers
                 .iter()
                 .map(|ticker| {
-                    let rate = before.rate(before.fired.get(&ticker.id), ticker.account.fired, at);
+                    let rate = before.rate(before.fired.before(ticker.id), ticker.account.fired, at);
                     encode::ticker(runtime, ticker, rate)
                 })
                 .collect(),
             streams: rings
                 .iter()
                 .map(|ring| {
-                    let rate = before.rate(before.written.get(&ring.id), ring.written_total, at);
+                    let rate = before.rate(before.written.before(ring.id), ring.written_total, at);
                     encode::stream(runtime, ring, rate)
                 })
                 .collect(),
@@ -90,8 +109,14 @@ impl Scene for TimeScene {
         };
         self.before = Before {
             at: Some(at),
-            fired: tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
-            written: rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
+            fired: Totals::new(
+                tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
+                &self.before.fired,
+            ),
+            written: Totals::new(
+                rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
+                &self.before.written,
+            ),
         };
         time
     }
@@ -99,5 +124,24 @@ impl Scene for TimeScene {
     fn tell(&self, found: Time, stamp: Stamp) -> ServerMessage {
         let Stamp { seq, at_ms, cost_us, .. } = stamp;
         ServerMessage::Time(Time { id: self.view.id, seq, at_ms, cost_us, ..found })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_came_since_the_last_look_has_a_rate_and_what_was_not_looked_at_has_none() {
+        let at = Instant::now();
+        let fired = Totals::new([(7, 100), (9, 50)].into(), &Totals::default());
+        let before = Before { at: Some(at), fired, ..Before::default() };
+        let rate = |id| before.rate(before.fired.before(id), 150, at + Duration::from_millis(500));
+        let first = Before::default().rate(Some(0), 150, at);
+
+        assert_eq!((rate(7), rate(9), rate(10), rate(8), first), (100.0, 200.0, 300.0, 0.0, 0.0));
+        assert_eq!(Totals::new([(3, 1)].into(), &before.fired).before(5), None);
     }
 }

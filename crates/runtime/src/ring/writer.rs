@@ -169,9 +169,9 @@ impl<T: Send + Sync + 'static> Writer<T> {
             if let Some(value) = value.take() {
                 let old = self.put(value);
                 if is_short {
-                    self.wake_if_due()
+                    self.wake_if_due();
                 } else {
-                    self.pass_on_if_due()
+                    self.pass_on_if_due();
                 }
                 drop(old);
             }
