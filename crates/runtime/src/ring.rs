@@ -51,6 +51,7 @@
 //! end of either side is seen by the other; no reader that ended, however it ended, is waited for.
 
 mod cursors;
+mod grant;
 pub(crate) mod park;
 mod read_cursor;
 mod reader;
@@ -69,9 +70,10 @@ use thiserror::Error;
 
 pub(crate) use shared::{packed, unpacked};
 
+pub use grant::Grant;
 pub use reader::{JoinError, Peek, ReadError, Reader, ReaderStats, Subscriber};
 pub use view::{ReaderView, RingView};
-pub use writer::{ChunkError, Flush, Grant, Writer, WriterStats};
+pub use writer::{ChunkError, Flush, Writer, WriterStats};
 
 use crate::handle::Handle;
 use cursors::{Cursors, Guard};

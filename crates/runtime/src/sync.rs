@@ -45,6 +45,14 @@ pub(crate) fn store_load(_side: Dekker) {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
+/// Stores what is above anything that others raise the word to meanwhile.
+///
+/// A plain store. Loom may let such a raise of an older value come after it, which no processor does; the models exchange.
+#[inline]
+pub(crate) fn overwrite(word: &atomic::AtomicU64, value: u64, order: atomic::Ordering) {
+    word.store(value, order);
+}
+
 /// Whether who has said that it sleeps looks once more before it does, under the lock of whoever would wake it. Always; the
 /// models take it out to see what becomes of it.
 #[inline]

@@ -35,6 +35,10 @@ mod sync {
         LEFT_OUT.set(side);
     }
 
+    pub(crate) fn overwrite(word: &atomic::AtomicU64, value: u64, order: atomic::Ordering) {
+        word.swap(value, order);
+    }
+
     pub(crate) fn store_load(side: Dekker) {
         if LEFT_OUT.get() != Some(side) {
             atomic::fence(atomic::Ordering::SeqCst);
@@ -283,6 +287,73 @@ fn a_writer_waits_for_no_reader_that_rests_and_is_not_in_its_way() {
     explore(2, || readers_rest(2, 2));
 }
 
+/// A reader of a full ring that has read one item in a turn, less than it tells of by itself, and its writer.
+fn in_a_turn() -> (Arc<Ring>, WriterCursor, ReaderCursor) {
+    let ring = Ring::new(16, 1, Guard::Unguarded);
+    let mut reader = ring.cursors.join().expect("there is a seat");
+    let mut writer = WriterCursor::new(&ring.cursors);
+    for _ in 0..16 {
+        ring.put(&mut writer);
+    }
+    ring.take(&mut reader);
+    (ring, writer, reader)
+}
+
+/// Ends the turn of whoever read from this seat, on the thread that ran it.
+fn end_of_turn(ring: &Arc<Ring>, seat: usize) -> thread::JoinHandle<()> {
+    let ring = Arc::clone(ring);
+    thread::spawn(move || ring.cursors.publish_seat(seat))
+}
+
+fn a_turn_ends() {
+    let (ring, mut writer, reader) = in_a_turn();
+    let turn = end_of_turn(&ring, reader.seat());
+    ring.write_quietly(&mut writer);
+    turn.join().expect("loom reports a panic itself");
+}
+
+#[test]
+fn a_writer_hears_of_what_was_read_when_the_turn_ends() {
+    leave_out_asked_for();
+    explore(3, a_turn_ends);
+}
+
+#[test]
+fn a_turn_that_ends_late_frees_nothing_that_its_reader_still_reads_elsewhere() {
+    explore(3, || {
+        let (ring, mut writer, mut reader) = in_a_turn();
+        let turn = end_of_turn(&ring, reader.seat());
+        let elsewhere = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                ring.take(&mut reader);
+                ring.cursors.leave(&reader);
+            })
+        };
+        for _ in 0..3 {
+            ring.write_quietly(&mut writer);
+        }
+        turn.join().expect("loom reports a panic itself");
+        elsewhere.join().expect("loom reports a panic itself");
+    });
+}
+
+#[test]
+fn a_turn_that_ends_late_frees_nothing_of_whoever_has_the_seat_by_then() {
+    explore(3, || {
+        let (ring, mut writer, reader) = in_a_turn();
+        let turn = end_of_turn(&ring, reader.seat());
+        ring.cursors.leave(&reader);
+        ring.cursors.join().expect("there is a seat");
+        for _ in 0..16 {
+            ring.write_quietly(&mut writer);
+        }
+        assert_eq!(writer.room(&ring.cursors, 1), 0);
+        turn.join().expect("loom reports a panic itself");
+        assert_eq!(writer.room(&ring.cursors, 1), 0);
+    });
+}
+
 /// A reader joins while the writer writes, reads what it gets, and leaves.
 fn one_comes_and_goes() {
     let ring = Ring::new(1, 1, Guard::Unguarded);
@@ -409,5 +480,13 @@ fn without_a_fence_when_one_joins_it_reads_what_is_being_overwritten() {
     for side in [Dekker::Join, Dekker::Look] {
         let said = says_without(side, "who_joins_sees_only_what_stays_and_who_leaves_stops_nobody");
         assert!(said.contains("Causality violation") || said.contains("left == right"), "{side:?}: {said}");
+    }
+}
+
+#[test]
+fn without_the_fence_at_the_end_of_a_turn_its_writer_sleeps_for_ever() {
+    for side in [Dekker::Move, Dekker::Park] {
+        let said = says_without(side, "a_writer_hears_of_what_was_read_when_the_turn_ends");
+        assert!(said.contains("deadlock"), "{side:?}: {said}");
     }
 }

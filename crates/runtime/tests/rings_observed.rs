@@ -3,10 +3,12 @@
 #[path = "common/rings.rs"]
 mod common;
 
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{assert_ends_well, count_up, runtime, wait_for};
+use futures_util::FutureExt;
 use rusm_runtime::ring::{Builder, Writer};
 use rusm_runtime::{Pid, Runtime, observe};
 
@@ -95,4 +97,29 @@ fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_wa
     runtime.try_send(waits, ()).expect("it waits for it");
 
     assert_ends_well(&runtime, writing);
+}
+
+/// A write that may have to wait.
+type Wait<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+#[test]
+fn a_writer_that_has_given_up_waiting_blocks_on_nobody() {
+    let runtime = runtime(1);
+    let (mut writer, subscriber) = Builder::new(4).seen_by(&runtime).build::<u64>().expect("the numbers are right");
+    let _reader = subscriber.join().expect("a seat");
+    writer.write(&[0; 4]).now_or_never().expect("there is room");
+    let is_blocked = || observe::streams(&runtime, 1)[0].waits_for.is_some();
+
+    let waits: [fn(&mut Writer<u64>) -> Wait<'_>; 3] = [
+        |writer| Box::pin(writer.push(0)),
+        |writer| Box::pin(writer.write(&[0])),
+        |writer| Box::pin(async { drop(writer.grant(1).await) }),
+    ];
+    for wait in waits {
+        let mut wait = wait(&mut writer);
+        assert!(wait.as_mut().now_or_never().is_none());
+        assert!(is_blocked());
+        drop(wait);
+        assert!(!is_blocked());
+    }
 }

@@ -27,7 +27,7 @@ use super::read_cursor::ReaderCursor;
 use super::seats::{READING, Seats, position};
 use crate::panics;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Dekker, Mutex, store_load};
+use crate::sync::{Dekker, Mutex, overwrite, store_load};
 
 /// The writer waits for nobody.
 pub(crate) const NOBODY: u64 = u64::MAX;
@@ -134,7 +134,7 @@ impl Cursors {
         self.seats.read_to(seat).store(head, Ordering::Relaxed);
         self.seats.missed(seat).store(0, Ordering::Relaxed);
         self.seats.owner(seat).store(0, Ordering::Relaxed);
-        self.seats.tail(seat).store(head, Ordering::Release);
+        overwrite(self.seats.tail(seat), head, Ordering::Release);
         self.has_moved(seat, Pause::Rests);
         Some(ReaderCursor::at(self, seat, head))
     }

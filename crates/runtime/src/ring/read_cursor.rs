@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use super::cursors::{Cursors, Ended, Found, Guard, Pause};
 use super::seats::{EVICTED, MARKED, READING, position};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Dekker, store_load};
+use crate::sync::{Dekker, overwrite, store_load};
 
 /// A reader's own part.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl ReaderCursor {
     #[inline(never)]
     fn publish(&mut self, cursors: &Cursors, at_once: bool) {
         self.published = self.tail;
-        cursors.seats.tail(self.seat).store(self.tail, Ordering::Release);
+        overwrite(cursors.seats.tail(self.seat), self.tail, Ordering::Release);
         cursors.has_moved(self.seat, Pause::after(at_once));
     }
 
@@ -131,7 +131,7 @@ impl ReaderCursor {
         if cursors.guard == Guard::Unguarded && self.published != self.tail {
             self.published = self.tail;
             cursors.seats.read_to(self.seat).store(self.tail, Ordering::Release);
-            cursors.seats.tail(self.seat).store(self.tail, Ordering::Release);
+            overwrite(cursors.seats.tail(self.seat), self.tail, Ordering::Release);
         }
         cursors.has_moved(self.seat, Pause::Rests);
     }

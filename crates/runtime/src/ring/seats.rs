@@ -9,8 +9,8 @@
 use std::sync::PoisonError;
 use std::task::Waker;
 
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, overwrite};
 
 /// Nobody sits here.
 pub(crate) const VACANT: u64 = u64::MAX;
@@ -118,7 +118,7 @@ impl Seats {
             Some(seat) => seat,
             None => Some(self.used()).filter(|seat| *seat < self.len())?,
         };
-        self.tail(seat).store(JOINING, Ordering::Relaxed);
+        overwrite(self.tail(seat), JOINING, Ordering::Relaxed);
         self.used.fetch_max(seat + 1, Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::AcqRel);
         Some(seat)
@@ -127,7 +127,7 @@ impl Seats {
     /// Makes a seat vacant, without letting others take it yet.
     pub(crate) fn vacate(&self, seat: usize) {
         self.taken.fetch_sub(1, Ordering::AcqRel);
-        self.tail(seat).store(VACANT, Ordering::Release);
+        overwrite(self.tail(seat), VACANT, Ordering::Release);
     }
 
     /// Lets others take a vacant seat.

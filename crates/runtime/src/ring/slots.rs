@@ -121,17 +121,28 @@ impl<T: Copy> Slots<T> {
             return;
         }
         let first = self.before_the_end(position, items.len());
-        if first < items.len() {
-            let (items, rest) = items.split_at(first);
-            // SAFETY: as promised; what goes round the end lies at the beginning.
-            unsafe {
-                self.copy_run_in(position, items);
-                self.copy_run_in(position + first as u64, rest);
-            }
-            return;
-        }
         // SAFETY: as promised; none of them goes round the end.
-        unsafe { self.copy_run_in(position, items) };
+        unsafe {
+            if first < items.len() {
+                self.copy_round_in(position, items, first);
+            } else {
+                self.copy_run_in(position, items);
+            }
+        };
+    }
+
+    /// The same for items of which the first so many lie before the end of the buffer.
+    ///
+    /// # Safety
+    /// As for [`copy_in`](Self::copy_in).
+    #[cold]
+    unsafe fn copy_round_in(&self, position: u64, items: &[T], first: usize) {
+        let (items, rest) = items.split_at(first);
+        // SAFETY: as promised; what goes round the end lies at the beginning.
+        unsafe {
+            self.copy_run_in(position, items);
+            self.copy_run_in(position + first as u64, rest);
+        }
     }
 
     /// The same for items that lie before the end of the buffer.
@@ -156,17 +167,28 @@ impl<T: Copy> Slots<T> {
             return;
         }
         let first = self.before_the_end(position, items.len());
-        if first < items.len() {
-            let (items, rest) = items.split_at_mut(first);
-            // SAFETY: as promised; what goes round the end lies at the beginning.
-            unsafe {
-                self.copy_run_out(position, items);
-                self.copy_run_out(position + first as u64, rest);
-            }
-            return;
-        }
         // SAFETY: as promised; none of them goes round the end.
-        unsafe { self.copy_run_out(position, items) };
+        unsafe {
+            if first < items.len() {
+                self.copy_round_out(position, items, first);
+            } else {
+                self.copy_run_out(position, items);
+            }
+        };
+    }
+
+    /// The same for items of which the first so many lie before the end of the buffer.
+    ///
+    /// # Safety
+    /// As for [`copy_out`](Self::copy_out).
+    #[cold]
+    unsafe fn copy_round_out(&self, position: u64, items: &mut [T], first: usize) {
+        let (items, rest) = items.split_at_mut(first);
+        // SAFETY: as promised; what goes round the end lies at the beginning.
+        unsafe {
+            self.copy_run_out(position, items);
+            self.copy_run_out(position + first as u64, rest);
+        }
     }
 
     /// The same for items that lie before the end of the buffer.

@@ -13,6 +13,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::cursors::Ended;
+use super::grant::Grant;
 use super::reader::Subscriber;
 use super::shared::Shared;
 use super::turn::{self, Mark, Place};
@@ -159,19 +160,20 @@ impl<T: Send + Sync + 'static> Writer<T> {
 
     /// Writes one value, and waits for room.
     pub async fn push(&mut self, value: T) {
-        let mut value = Some(value);
+        let (mut value, waiting) = (Some(value), Waiting(self));
         poll_fn(|cx| {
+            let writer = &mut *waiting.0;
             let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
-            let is_short = self.takes_the_shortest_way(place, 1);
+            let is_short = writer.takes_the_shortest_way(place, 1);
             if !is_short {
-                ready!(self.poll_room_in_place(cx, 1));
+                ready!(writer.poll_room_in_place(cx, 1));
             }
             if let Some(value) = value.take() {
-                let old = self.put(value);
+                let old = writer.put(value);
                 if is_short {
-                    self.wake_if_due();
+                    writer.wake_if_due();
                 } else {
-                    self.pass_on_if_due();
+                    writer.pass_on_if_due();
                 }
                 drop(old);
             }
@@ -249,8 +251,15 @@ impl<T: Send + Sync + 'static> Writer<T> {
     #[inline]
     fn count(&mut self, written: usize) {
         self.writes += 1;
-        self.eviction = None;
+        if self.eviction.is_some() {
+            self.call_off_eviction();
+        }
         self.cursor.publish(&self.ring.cursors, written as u64);
+    }
+
+    #[cold]
+    fn call_off_eviction(&mut self) {
+        self.eviction = None;
     }
 
     #[inline]
@@ -326,10 +335,10 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
     ///
     /// Dropping the future leaves those that were written.
     pub async fn write(&mut self, items: &[T]) {
-        let mut rest = items;
+        let (mut rest, waiting) = (items, Waiting(self));
         poll_fn(|cx| {
             while !rest.is_empty() {
-                let written = ready!(self.poll_write(cx, rest));
+                let written = ready!(waiting.0.poll_write(cx, rest));
                 rest = &rest[written..];
             }
             Poll::Ready(())
@@ -436,7 +445,7 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
         if room < count {
             return Err(self.no_room(count, room));
         }
-        Ok(Grant { writer: self, count })
+        Ok(Grant::new(self, count))
     }
 
     /// The same, and waits for room.
@@ -447,8 +456,36 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
         if count > self.capacity() {
             return Err(self.no_room(count, 0));
         }
-        poll_fn(|cx| self.poll_room(cx, count as u64)).await;
-        Ok(Grant { writer: self, count })
+        let waiting = Waiting(self);
+        poll_fn(|cx| waiting.0.poll_room(cx, count as u64)).await;
+        drop(waiting);
+        Ok(Grant::new(self, count))
+    }
+
+    /// The place of items for which there is room.
+    #[inline]
+    pub(super) fn place(&mut self, count: usize) -> (&mut [T], &mut [T]) {
+        // SAFETY: there is room for them, so no reader may read these slots, and the borrow holds the only writer.
+        unsafe { self.ring.slots.to_fill(self.cursor.head(), count) }
+    }
+
+    /// Has readers see what was written in [`place`](Self::place).
+    #[inline]
+    pub(super) fn fill(&mut self, count: usize) {
+        if count > 0 {
+            self.count(count);
+            self.pass_on_if_due();
+        }
+    }
+}
+
+/// A wait for room: whoever gives it up waits for nobody any more.
+struct Waiting<'a, T: Send + Sync + 'static>(&'a mut Writer<T>);
+
+impl<T: Send + Sync + 'static> Drop for Waiting<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.cursor.rest(&self.0.ring.cursors);
     }
 }
 
@@ -456,41 +493,6 @@ impl<T: Send + Sync + 'static> Drop for Writer<T> {
     fn drop(&mut self) {
         if !self.closed {
             self.ring.cursors.end(Ended::Cut);
-        }
-    }
-}
-
-/// The place of items that are to be written; dropping it writes none.
-///
-/// It holds what was there a lap ago, or the default.
-pub struct Grant<'a, T: Send + Sync + 'static> {
-    writer: &'a mut Writer<T>,
-    count: usize,
-}
-
-impl<T: Send + Sync + 'static> fmt::Debug for Grant<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grant").field("count", &self.count).finish_non_exhaustive()
-    }
-}
-
-impl<T: Copy + Default + Send + Sync + 'static> Grant<'_, T> {
-    /// The place, in two parts where it goes round the end of the ring.
-    #[inline]
-    pub fn slices(&mut self) -> (&mut [T], &mut [T]) {
-        // SAFETY: there is room for them, so no reader may read these slots, and the grant holds the only writer.
-        unsafe { self.writer.ring.slots.to_fill(self.writer.cursor.head(), self.count) }
-    }
-
-    /// Writes the first `count` of them, all at most.
-    #[inline]
-    pub fn commit(mut self, count: usize) {
-        let count = count.min(self.count);
-        // Slots that nobody has looked at hold nothing yet.
-        let _ = self.slices();
-        if count > 0 {
-            self.writer.count(count);
-            self.writer.pass_on_if_due();
         }
     }
 }
