@@ -368,14 +368,18 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
     ///
     /// # Errors
     /// [`ReadError::Empty`] too.
-    #[inline]
+    // Part of its caller, as a write is: the compiler sees how long it is, and not that most of it is left out.
+    #[expect(clippy::inline_always, reason = "see above")]
+    #[inline(always)]
     pub fn try_read(&mut self, items: &mut [T]) -> Result<usize, ReadError> {
         if items.is_empty() {
             return Ok(0);
         }
         // The shortest way, for one who reads as much as there is: all that it wants is there, and nobody moves it.
         if self.available_unguarded(items.len()) >= items.len() {
-            return Ok(self.copy_out(items.len(), items));
+            self.copy_all(items);
+            self.release(items.len());
+            return Ok(items.len());
         }
         self.try_read_some(items)
     }
@@ -412,11 +416,17 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         count
     }
 
+    /// Copies items that are there.
+    #[inline]
+    fn copy_all(&self, items: &mut [T]) {
+        // SAFETY: the cursors have given these items to this reader.
+        unsafe { self.ring.slots.copy_out(self.cursor.tail(), items) };
+    }
+
     #[inline]
     fn copy(&self, opened: usize, items: &mut [T]) -> usize {
         let count = opened.min(items.len());
-        // SAFETY: the cursors have given these items to this reader.
-        unsafe { self.ring.slots.copy_out(self.cursor.tail(), &mut items[..count]) };
+        self.copy_all(&mut items[..count]);
         count
     }
 }
