@@ -213,7 +213,7 @@ impl Machine {
                 "kernel",
                 format!("{}, governor {}, clock {}", self.kernel, known(&self.governor), known(&self.clock_source)),
             ),
-            ("load", format!("{}; {}", known(&self.load_average.map(load)), self.fitness.word())),
+            ("load", format!("{}; {} before it began", known(&self.load_average.map(load)), self.fitness.word())),
             ("file system", known(&self.file_system)),
             ("build", format!("{}, {}, commit {}{dirty}", self.rustc, self.build, known(&commit))),
         ]

@@ -59,8 +59,9 @@ impl Scenario for RingSlow {
                  table has the median of each case.",
                 "Latency is how long a write of 64 items takes, waits included, of one write in 16.",
                 "A fast reader works 20 ns for each item, the slow one so many times as long. A lossless ring makes the \
-                 writer wait for it, and so everybody; one that evicts waits 1 ms and goes on without it; a lossy one \
-                 moves it forward and tells it how many items it has missed.",
+                 writer wait for it, and so everybody; one that evicts goes on without a reader that has given no room for \
+                 1 ms, which takes a thousand times as long and not ten times; a lossy one moves it forward and tells it \
+                 how many items it has missed.",
                 "Waiting for the slow reader is seen by looks at the ring every half millisecond, as observers see it.",
             ],
             ops_label: "items read/s",
@@ -189,6 +190,7 @@ impl Turns for SlowReader {
         table.note(
             "fast: one of them; evicted and waits: of a turn of 150 ms; waits for: the share of looks that saw it; nobody: under 5 %",
         );
+        table.note("evict: whoever has given no room for 1 ms; one that is slow and reads on is waited for");
         desk.show(table);
     }
 }

@@ -93,6 +93,8 @@ pub enum Policy {
     #[default]
     Lossless,
     /// The writer waits for so long, and goes on without it: the reader gets [`ReadError::Evicted`].
+    ///
+    /// A writer outside of processes and of threads that may block waits by a timer of tokio, and panics where there is none.
     EvictAfter(Duration),
     /// The writer goes on, and the reader with it: it gets [`ReadError::Missed`] with the exact number of items.
     ///

@@ -88,7 +88,7 @@ pub struct TickerOptions {
     /// keeps it. Where it is not permitted the ticker goes on without, and its report says so.
     pub realtime: Option<NonZeroU8>,
     /// How much later than asked the kernel may wake a thread, to wake several at once. Default 1 ns, the least; a thread's
-    /// own default is 50 µs. The driver of processes always has the least.
+    /// own default is 50 µs, and a second the most. The driver of processes always has the least.
     pub slack: Duration,
 }
 
@@ -208,6 +208,12 @@ pub enum TickerError {
     /// A burst makes up for one tick at least.
     #[error("a burst of 0 ticks never fires: drop them, or make up for at least 1")]
     Burst,
+    /// Later than a thread may be woken to save energy.
+    #[error("a timer slack of {slack:?} is over {SLACK_MAX:?}")]
+    Slack {
+        /// The slack asked for.
+        slack: Duration,
+    },
     /// The priorities of `SCHED_FIFO` end at 99.
     #[error("realtime priority {priority} is not in 1–{PRIORITY_MAX}")]
     Priority {
@@ -224,6 +230,9 @@ pub enum TickerError {
 
 /// The most firings that one tick stands for.
 const BATCH_MAX: u64 = 1_000_000_000;
+
+/// The most by which the kernel may be asked to wake a thread late.
+const SLACK_MAX: Duration = Duration::from_secs(1);
 
 /// What a ticker was made with, checked.
 #[derive(Clone, Copy, Debug)]
@@ -251,6 +260,9 @@ impl Plan {
         }
         if options.overrun == (Overrun::Burst { max: 0 }) {
             return Err(TickerError::Burst);
+        }
+        if options.slack > SLACK_MAX {
+            return Err(TickerError::Slack { slack: options.slack });
         }
         if let Some(priority) = options.realtime.map(NonZeroU8::get).filter(|priority| *priority > PRIORITY_MAX) {
             return Err(TickerError::Priority { priority });
@@ -324,6 +336,10 @@ mod tests {
         assert_eq!(
             refused(1, TickerOptions { realtime: NonZeroU8::new(100), ..default }),
             "realtime priority 100 is not in 1–99"
+        );
+        assert_eq!(
+            refused(1, TickerOptions { slack: Duration::from_millis(1_001), ..default }),
+            "a timer slack of 1.001s is over 1s"
         );
     }
 

@@ -1,7 +1,9 @@
 //! Tickers in virtual time: exact instants, every policy, and the account of every firing.
 #![cfg(feature = "test")]
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::task::Poll;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -116,6 +118,31 @@ fn a_machine_that_stood_still_for_a_day_is_one_overrun_by_the_policy() {
             Overrun::Slip => assert_eq!((told, account.slipped_ns), ((1, 0, 0), (DAY - 1) * 1_000_000), "{account:?}"),
         }
     }
+}
+
+#[test]
+fn a_tick_that_nobody_waits_for_any_more_is_an_overrun_and_one_that_has_come_is_not() {
+    let millis = Duration::from_millis;
+    test::run(3, move |ctx| async move {
+        let options = TickerOptions { overrun: Overrun::Drop, ..TickerOptions::default() };
+        let mut ticker = ctx.ticker(ratio(1_000, 1), options).expect("these options go together");
+
+        // Given up after half a millisecond; then three ticks pass.
+        let given_up = tokio::time::timeout(Duration::from_micros(500), ticker.next()).await;
+        assert!(given_up.is_err(), "{given_up:?}");
+        ctx.sleep(millis(3)).await;
+        let firings = ticker.next().await;
+        assert_eq!((firings.first, firings.dropped, ticker.account().overruns), (3, 3, 3));
+
+        // Given up when the next one has come.
+        let mut next = Box::pin(ticker.next());
+        let begun = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
+        ctx.sleep_precise(Duration::from_micros(1_100)).await;
+        drop(next);
+        assert!(begun);
+        let firings = ticker.next().await;
+        assert_eq!((firings.first, firings.dropped, ticker.account().overruns), (4, 0, 3));
+    });
 }
 
 fn policies() -> impl Strategy<Value = Overrun> {

@@ -34,16 +34,12 @@ struct Before {
 #[derive(Default)]
 struct Totals {
     of: HashMap<u64, u64>,
+    /// The youngest that there was, shown or not.
     newest: u64,
 }
 
 impl Totals {
-    fn new(of: HashMap<u64, u64>, before: &Self) -> Self {
-        let newest = of.keys().copied().max().unwrap_or(0).max(before.newest);
-        Self { of, newest }
-    }
-
-    /// What it was: nothing for one that was not there.
+    /// What it was; nothing for one that was not there.
     fn before(&self, id: u64) -> Option<u64> {
         self.of.get(&id).copied().or_else(|| (id > self.newest).then_some(0))
     }
@@ -81,6 +77,7 @@ impl Scene for TimeScene {
         let tickers = observe::tickers(runtime, SHOWN);
         let mut rings = observe::streams(runtime, 0);
         let streams_total = rings.len() as u64;
+        let newest_ring = rings.iter().map(|ring| ring.id).max().unwrap_or(0);
         // Of too many, those that hold somebody up are worth the most.
         rings.sort_by_key(|ring| (ring.waits_for.is_none(), ring.id));
         rings.truncate(SHOWN);
@@ -109,14 +106,14 @@ impl Scene for TimeScene {
         };
         self.before = Before {
             at: Some(at),
-            fired: Totals::new(
-                tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
-                &self.before.fired,
-            ),
-            written: Totals::new(
-                rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
-                &self.before.written,
-            ),
+            fired: Totals {
+                of: tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
+                newest: driver.made_total,
+            },
+            written: Totals {
+                of: rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
+                newest: newest_ring.max(self.before.written.newest),
+            },
         };
         time
     }
@@ -136,12 +133,11 @@ mod tests {
     #[test]
     fn what_came_since_the_last_look_has_a_rate_and_what_was_not_looked_at_has_none() {
         let at = Instant::now();
-        let fired = Totals::new([(7, 100), (9, 50)].into(), &Totals::default());
+        let fired = Totals { of: [(7, 100), (9, 50)].into(), newest: 10 };
         let before = Before { at: Some(at), fired, ..Before::default() };
         let rate = |id| before.rate(before.fired.before(id), 150, at + Duration::from_millis(500));
         let first = Before::default().rate(Some(0), 150, at);
 
-        assert_eq!((rate(7), rate(9), rate(10), rate(8), first), (100.0, 200.0, 300.0, 0.0, 0.0));
-        assert_eq!(Totals::new([(3, 1)].into(), &before.fired).before(5), None);
+        assert_eq!((rate(7), rate(9), rate(11), rate(10), first), (100.0, 200.0, 300.0, 0.0, 0.0));
     }
 }

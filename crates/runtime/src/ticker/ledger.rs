@@ -22,7 +22,7 @@ pub struct Firings {
     pub dropped: u64,
     /// Firings between the last batch and this one that this one stands for.
     pub coalesced: u64,
-    /// How late the first of these is, in nanoseconds; `None` if nobody measures.
+    /// Nanoseconds since the tick of the oldest of these, or of the oldest that they stand for; `None` if nobody measures.
     pub late_ns: Option<u64>,
 }
 
@@ -146,7 +146,9 @@ impl Ledger {
     #[inline(never)]
     fn overrun(&mut self, behind: u64, waited: bool, ns: impl FnOnce() -> u64) -> Option<Firings> {
         let (passed, batch) = (self.grid.passed(), self.grid.batch());
-        self.overruns += behind - u64::from(waited);
+        // After a slip the others are not behind: their time is yet to come.
+        let late = if self.policy == Overrun::Slip { 1 } else { behind };
+        self.overruns += late - u64::from(waited);
         let due = passed + behind;
         let (first, fired, coalesced, taken) = match self.policy {
             Overrun::Drop => (passed, u64::from(waited), 0, behind),

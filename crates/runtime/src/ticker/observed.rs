@@ -41,6 +41,8 @@ pub struct TickerReport {
 pub struct TickerDriver {
     /// The tickers that observers see: its own, and those of threads.
     pub tickers: u64,
+    /// Tickers that there ever were: the id of the youngest.
+    pub made_total: u64,
     /// Its priority in `SCHED_FIFO`, or why it has none; `None` if nobody asked.
     pub realtime: Option<Result<u8, String>>,
 }
@@ -88,7 +90,8 @@ pub(crate) fn read_tickers(tickers: &Tickers, most: usize) -> Vec<TickerReport> 
 /// Reads the driver.
 pub(crate) fn read_driver(tickers: &Tickers) -> TickerDriver {
     let realtime = tickers.realtime.lock().clone().map(|entered| entered.map(std::num::NonZeroU8::get));
-    TickerDriver { tickers: tickers.shown.lock().len() as u64, realtime }
+    let made_total = tickers.last_id.load(Ordering::Relaxed);
+    TickerDriver { tickers: tickers.shown.lock().len() as u64, made_total, realtime }
 }
 
 pub(super) fn report(id: u64, owner: &Owner, plan: &Plan, gauge: &Gauge) -> TickerReport {

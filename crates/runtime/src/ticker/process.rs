@@ -181,9 +181,10 @@ impl fmt::Debug for ProcessTicker<'_> {
 impl ProcessTicker<'_> {
     /// Waits for the next batch; gives it at once if its time has passed and the policy does not drop it.
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses nothing; a tick whose time passes before this is called again was not waited for.
     pub async fn next(&mut self) -> Firings {
-        poll_fn(|cx| self.poll(cx)).await
+        let wait = Wait(self);
+        poll_fn(|cx| wait.0.poll(cx)).await
     }
 
     fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<Firings> {
@@ -247,6 +248,17 @@ impl ProcessTicker<'_> {
     /// What it has done so far, for observers.
     pub fn report(&self) -> TickerReport {
         report(self.seen.id, &Owner::Process(self.ctx.pid()), &self.plan, &self.gauge)
+    }
+}
+
+/// A wait for a tick: whoever gives it up before the tick has come waits for it no more.
+struct Wait<'a, 'b>(&'a mut ProcessTicker<'b>);
+
+impl Drop for Wait<'_, '_> {
+    fn drop(&mut self) {
+        if self.0.waited {
+            self.0.waited = self.0.ledger.is_behind(self.0.pulse.lock().due);
+        }
     }
 }
 

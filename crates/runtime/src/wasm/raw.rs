@@ -45,7 +45,7 @@
 //! A **status** is 0 or: -1 denied, -2 no such process, -3 mailbox full, -4 timed out, -5 the callee ended, -6 no such name,
 //! -7 taken, -8 a limit, -9 an argument that makes no sense, a place outside of the memory among them. A **kind** is 0
 //! nothing came, 1 message, 2 exit signal, 3 down, 4 joined a group, 5 left a group, 6 a value that is not bytes; the
-//! end of a stream is one that is called `stream-reader` or `stream-writer`.
+//! end of a stream is one that is called `stream-reader` or `stream-writer`, or `stream-refused` where too many wait.
 //!
 //! `run` begins the process; it takes nothing, and what it gives is ignored.
 

@@ -204,6 +204,40 @@ fn ends_are_bounded_in_number() {
     assert_eq!(node.end_of(&many, &Guest::default().profile("trusted")), ExitReason::Normal);
 }
 
+#[test]
+fn an_end_too_many_is_refused_by_its_name_and_the_others_are_accepted_in_order() {
+    let node = Node::small();
+    let module = node.load(
+        "hoards",
+        &raw(
+            "(local $left i32)",
+            r"
+        (local.set $left (i32.const 65))
+        (loop $again
+            (if (i32.ne (call $receive (i64.const -1)) (i32.const 6)) (then unreachable))
+            (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+            (if (i32.ne (call $item_len) (select (i32.const 13) (i32.const 14) (local.get $left))) (then unreachable))
+            (br_if $again (local.get $left)))
+        (if (i64.ne (call $stream_accept) (i64.const 1)) (then unreachable))
+        (if (i32.ne (call $stream_read (i64.const 1) (i32.const 0) (i32.const 9)) (i32.const 1)) (then unreachable))",
+        ),
+    );
+    let (reason, refused) = node.inside(move |wasm, ctx| async move {
+        let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().monitored()).expect("there is room");
+        let mut writers = Vec::new();
+        for number in 0..65 {
+            let (mut writer, reader) = pipe(64).expect("a power of two");
+            writer.write_all(&[number]).await.expect("its reader is here");
+            ctx.send(guest, reader).await;
+            writers.push(writer);
+        }
+        let reason = ctx.receive_of::<rusm_runtime::Down>().await.reason;
+        (reason, writers[64].write_all(&[0]).await)
+    });
+
+    assert_eq!((reason, refused), (ExitReason::Normal, Err(StreamError::ReaderGone)));
+}
+
 /// The copier as a component.
 fn component() -> Vec<u8> {
     wat::parse_str(include_str!("streams.wat")).expect("it is a component")

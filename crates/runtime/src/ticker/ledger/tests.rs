@@ -64,6 +64,10 @@ fn a_slip_moves_all_that_follow() {
     assert_eq!(take(&mut ledger, 64 * US, false), None);
     assert_eq!(take(&mut ledger, 66 * US, true), Some((10, 10, 0, 0)));
     assert_eq!(ledger.next_ns(), 75 * US);
+    // The first tick alone had passed before it was waited for: those after it moved with it.
+    assert_eq!((ledger.account().ticks, ledger.account().overruns), (2, 1));
+    assert_eq!(take(&mut ledger, 99 * US, true), Some((20, 10, 0, 0)));
+    assert_eq!((ledger.account().ticks, ledger.account().overruns), (3, 1));
 }
 
 #[test]

@@ -153,7 +153,8 @@ impl State {
         }
     }
 
-    /// Keeps the end of a stream that a message has in it, and gives the word that the guest knows it by.
+    /// Keeps the end of a stream that a message has in it, and gives the word that the guest knows it by: another one when
+    /// too many wait to be accepted and this one is closed, so that messages and ends stay in step.
     pub(super) fn offered(&mut self, message: Message) -> Result<&'static str, Message> {
         let (end, word) = match message.downcast::<StreamReader>() {
             Ok(reader) => (End::Reader(reader.into_ring()), "stream-reader"),
@@ -163,9 +164,10 @@ impl State {
             },
         };
         let streams = self.streams.get_or_insert_default();
-        if streams.offered.len() < ENDS_MAX {
-            streams.offered.push_back(end);
+        if streams.offered.len() == ENDS_MAX {
+            return Ok("stream-refused");
         }
+        streams.offered.push_back(end);
         Ok(word)
     }
 
