@@ -40,6 +40,26 @@ pub struct Document {
     pub machine: Machine,
 }
 
+/// What was measured, when and where: the head of what is no report of runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Origin {
+    /// The version of the schema of reports, whose recipes, figures and machines these are.
+    pub schema_version: u32,
+    /// When it ended, in UTC.
+    pub recorded_at: String,
+    /// How to make it once more.
+    pub recipe: Recipe,
+    /// Where it was made, as it was before the first run.
+    pub machine: Machine,
+}
+
+impl Origin {
+    /// The head of what ends now.
+    pub fn of(recipe: Recipe, machine: Machine) -> Self {
+        Self { schema_version: SCHEMA_VERSION, recorded_at: stamp::now(), recipe, machine }
+    }
+}
+
 /// What measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +69,8 @@ pub enum Kind {
     Bench,
     /// A load on a server, from outside.
     Loadtest,
+    /// A search for the highest rate; in histories alone.
+    Saturate,
 }
 
 /// Why a text is no report.

@@ -21,14 +21,18 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::document::{Document, Kind};
-use crate::figure::Figure;
+use crate::figure::{Better, Figure};
 use crate::recipe::Recipe;
 use crate::report::Verdict;
+use crate::saturate::Saturation;
+use crate::table::ColumnUnit;
 
 /// Entries at most.
 pub const ENTRIES_MAX: u64 = 10_000;
 /// How long to wait for another program that has the file open.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
+/// The figure of a search for the highest rate.
+const STABLE_RATE: &str = "max_stable_rate_per_sec";
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 
 /// What one report showed.
@@ -69,6 +73,20 @@ impl Entry {
             dirty: document.machine.dirty,
             machine: document.machine.id.clone(),
         }
+    }
+
+    /// What a search for the highest rate found.
+    pub fn of_saturation(found: &Saturation) -> Self {
+        let figure = |name, rate: Option<f64>| Figure::of(name, ColumnUnit::Amount, Better::Higher, vec![rate?]);
+        let found_by = [
+            figure(STABLE_RATE, found.max_stable_rate),
+            figure("max_rate_under_slo_per_sec", found.max_rate_under_slo),
+            figure("capacity_per_sec", Some(found.capacity_per_sec)),
+        ];
+        let (verdict, recipe) = (found.verdict(), found.origin.recipe.clone());
+        let (machine, recorded_at) = (found.origin.machine.clone(), found.origin.recorded_at.clone());
+        let document = Document { recorded_at, ..Document::of(Kind::Saturate, recipe, machine, Vec::new()) };
+        Self { verdict, figures: found_by.into_iter().flatten().collect(), ..Self::of(&document) }
     }
 
     /// The figure of a name.

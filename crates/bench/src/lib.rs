@@ -137,7 +137,7 @@ pub use compare::{
     CompareError, CompareOptions, Compared, Comparison, Interleaved, Outcome, Round, Side, THRESHOLD, compare, order,
 };
 pub use counter_flags::{HARNESS, PRESET, fill_from_harness, forget_preset};
-pub use document::{Document, DocumentError, Kind as DocumentKind, SCHEMA_VERSION};
+pub use document::{Document, DocumentError, Kind as DocumentKind, Origin, SCHEMA_VERSION};
 pub use engine::Engine;
 pub use figure::{Better, CPU, Figure, P99, RATE};
 pub use headless::{HeadlessError, HeadlessOptions, run_headless, run_headless_on, run_plan};
@@ -155,7 +155,8 @@ pub use recipe::Recipe;
 pub use report::{LatencyReport, LoopKind, OpenLoopReport, Report, Verdict, WarmUpReport};
 pub use run::RunError;
 pub use saturate::{
-    Bed, BedError, Knees, LADDER, Level, SaturateOptions, Saturation, Usl, UslPoint, fit_usl, knees, saturate, svg,
+    Bed, BedError, Knees, LADDER, Level, SEARCHES, SaturateOptions, Saturation, Searches, Usl, UslPoint, fit_usl,
+    knees, saturate, svg,
 };
 pub use scenario::{Scenario, ScenarioRun};
 pub use scenario_bed::{LEVEL, ScenarioBed};

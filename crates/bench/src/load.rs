@@ -127,7 +127,8 @@ impl Load {
         self.plan.scenario.card().ops_label
     }
 
-    fn recipe(&self, recipe: &Recipe) -> Recipe {
+    /// How to make it once more: the recipe with what is loaded.
+    pub fn recipe(&self, recipe: &Recipe) -> Recipe {
         Recipe { scenario: self.scenario().to_owned(), params: self.options.to_params(), ..recipe.clone() }
     }
 }

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   closed loop ─▶ capacity ─▶ open-loop ladder, 10 to 130 % of it in random order ─▶ which levels are stable
-//!                                                                                 ├─▶ bisect to 2 % ─▶ max_stable_rate
+//!                                                                                 ├─▶ bisect to 2 % ─▶ a stable rate
 //!                                                                                 └─▶ bisect to 2 % ─▶ max_rate_under_slo
+//!   search once more, from 10 % about that rate, four times ─▶ max_stable_rate, the median, if all are within 5 % of it
 //!   closed loops of 1, 2, 4 … workers ─▶ Universal Scalability Law, with residuals
 //! ```
 //!
 //! A level is stable when its backlog does not grow (the Theil–Sen slope's interval holds zero or less), at least 99 % of
-//! what was offered was done, and nothing was dropped. The logic knows its system by [`Bed`] alone, so its tests need none.
+//! what was offered was done, and nothing was dropped. One that was not stable while others used the machine says nothing, and
+//! is offered again. The logic knows its system by [`Bed`] alone, so its tests need none.
 
 mod chart;
 mod knee;
 mod level;
+mod searches;
 mod text;
 mod usl;
 
@@ -20,12 +23,15 @@ pub use chart::svg;
 pub use knee::{Knees, knees};
 pub use level::Level;
 pub(crate) use level::grows;
+pub use searches::Searches;
 pub use usl::{Usl, UslPoint, fit_usl};
 
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::document::Origin;
 use crate::headless::HeadlessError;
+use crate::report::Verdict;
 
 /// Parts of the capacity that the ladder offers, the seed's 50, 75, 90, 100 and 110 % among them.
 pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
@@ -33,6 +39,10 @@ pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.
 const TOLERANCE: f64 = 1.02;
 /// The most steps of a bisection.
 const STEPS_MAX: u32 = 12;
+/// How often the highest stable rate is looked for when nobody says.
+pub const SEARCHES: u32 = 5;
+/// How often a level is offered before a disturbed one is left as it is.
+const TRIES: u32 = 3;
 
 /// A system that can be loaded.
 pub trait Bed {
@@ -71,17 +81,22 @@ pub struct SaturateOptions {
     pub workers: Vec<u64>,
     /// The order of the ladder.
     pub seed: u64,
+    /// How often the highest stable rate is looked for.
+    pub searches: u32,
 }
 
 impl Default for SaturateOptions {
     fn default() -> Self {
-        Self { slo_p99_ns: None, errors_max: 0.0, workers: Vec::new(), seed: 1 }
+        Self { slo_p99_ns: None, errors_max: 0.0, workers: Vec::new(), seed: 1, searches: SEARCHES }
     }
 }
 
 /// How much a system takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
+    /// When and where it was found.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// What was loaded.
     pub scenario: String,
     /// What the operations are called.
@@ -90,8 +105,10 @@ pub struct Saturation {
     pub capacity_per_sec: f64,
     /// All levels that were offered, the lowest first.
     pub levels: Vec<Level>,
-    /// The highest rate that was stable; `null` if none was.
+    /// The highest rate that was stable, in the middle of all searches; `null` if none was.
     pub max_stable_rate: Option<f64>,
+    /// What each search found.
+    pub searches: Searches,
     /// Whether even the highest level of the ladder was stable, so that the rate above is only a lower bound.
     pub is_lower_bound: bool,
     /// The 99th percentile that was promised, in nanoseconds.
@@ -120,12 +137,15 @@ pub fn saturate(
     seen(&format!("closed loop: {capacity:.0} operations a second"));
     let mut levels = Vec::new();
     for share in shuffled(options.seed) {
-        let level = bed.offer(share * capacity)?;
+        let level = offer_undisturbed(bed, share * capacity, &mut seen)?;
         seen(&format!("{:3.0} % of it: {}", share * 100.0, level.line()));
         levels.push(Level { load: share, ..level });
     }
     let is_stable = |level: &Level| level.stable && level.error_rate() <= options.errors_max;
-    let max_stable_rate = bisect(bed, &mut levels, capacity, &mut seen, is_stable)?;
+    let first = bisect(bed, &mut levels, capacity, &mut seen, is_stable)?;
+    sort(&mut levels);
+    let is_lower_bound = levels.last().is_some_and(is_stable);
+    let bends = knees(&levels);
     let slo = options.slo_p99_ns;
     let max_rate_under_slo = match slo {
         Some(slo) => {
@@ -134,6 +154,8 @@ pub fn saturate(
         }
         None => None,
     };
+    let searches =
+        Searches::again(bed, &mut levels, capacity, first.filter(|_| !is_lower_bound), options, &mut seen, is_stable)?;
     sort(&mut levels);
     let mut points = Vec::new();
     for workers in &options.workers {
@@ -142,15 +164,17 @@ pub fn saturate(
         points.push((*workers as f64, rate));
     }
     Ok(Saturation {
+        origin: Origin::default(),
         scenario: String::new(),
         ops_label: String::new(),
         capacity_per_sec: capacity,
-        is_lower_bound: levels.last().is_some_and(is_stable),
-        max_stable_rate,
+        is_lower_bound,
+        max_stable_rate: searches.median().or(first),
+        searches,
         slo_p99_ns: slo,
         max_rate_under_slo,
         usl: fit_usl(&points),
-        knees: knees(&levels),
+        knees: bends,
         levels,
     })
 }
@@ -175,7 +199,7 @@ pub(crate) fn bisect(
             break;
         }
         let rate = f64::midpoint(good, bad);
-        let level = bed.offer(rate)?;
+        let level = offer_undisturbed(bed, rate, seen)?;
         seen(&format!("between: {}", level.line()));
         if is_good(&level) {
             good = rate;
@@ -185,6 +209,19 @@ pub(crate) fn bisect(
         levels.push(Level { load: rate / capacity, ..level });
     }
     Ok(Some(good))
+}
+
+/// Offers a rate, and once more as long as others disturb a level that does not keep up.
+pub(crate) fn offer_undisturbed(bed: &mut impl Bed, rate: f64, seen: &mut impl FnMut(&str)) -> Result<Level, BedError> {
+    let mut level = bed.offer(rate)?;
+    for _ in 1..TRIES {
+        if level.stable || !level.disturbed {
+            break;
+        }
+        seen(&format!("once more, because others used the machine: {}", level.line()));
+        level = bed.offer(rate)?;
+    }
+    Ok(level)
 }
 
 fn sort(levels: &mut [Level]) {
@@ -205,10 +242,36 @@ fn shuffled(seed: u64) -> Vec<f64> {
 }
 
 impl Saturation {
-    /// Adds what was loaded.
+    /// Adds what was loaded, when and where.
     #[must_use]
-    pub fn of(self, scenario: &str, ops_label: &str) -> Self {
-        Self { scenario: scenario.to_owned(), ops_label: ops_label.to_owned(), ..self }
+    pub fn of(self, scenario: &str, ops_label: &str, origin: Origin) -> Self {
+        Self { origin, scenario: scenario.to_owned(), ops_label: ops_label.to_owned(), ..self }
+    }
+
+    /// What to make of it.
+    pub fn verdict(&self) -> Verdict {
+        match (self.max_stable_rate.or(self.max_rate_under_slo), self.is_conclusive()) {
+            (None, _) => Verdict::Failed,
+            (Some(_), true) => Verdict::Steady,
+            (Some(_), false) if self.disturbed() > 0 => Verdict::Disturbed,
+            (Some(_), false) => Verdict::NotSteady,
+        }
+    }
+
+    /// Levels that others disturbed, however often they were offered.
+    pub fn disturbed(&self) -> usize {
+        self.levels.iter().filter(|level| level.disturbed && !level.stable).count()
+    }
+
+    /// The levels of the ladder and of the first search, which are one curve.
+    pub(crate) fn first_search(&self) -> impl Iterator<Item = &Level> {
+        self.levels.iter().filter(|level| level.search <= 1)
+    }
+
+    /// Whether a highest stable rate was found that others would find again: nothing disturbed its levels, and every search
+    /// came out near it.
+    pub fn is_conclusive(&self) -> bool {
+        self.max_stable_rate.or(self.max_rate_under_slo).is_some() && self.disturbed() == 0 && self.searches.agree()
     }
 }
 
@@ -250,7 +313,7 @@ mod tests {
     fn run(options: &SaturateOptions) -> (Queue, Saturation) {
         let mut queue = Queue { offers: Vec::new() };
         let found = saturate(&mut queue, options, |_| ()).unwrap();
-        (queue, found.of("queue", "operations/s"))
+        (queue, found.of("queue", "operations/s", Origin::default()))
     }
 
     #[test]

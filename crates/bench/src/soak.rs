@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rusm_runtime::Config;
 use serde::Serialize;
 
-use crate::document::SCHEMA_VERSION;
+use crate::document::{Document, Kind, Origin};
 use crate::headless::{HeadlessError, HeadlessOptions, check, drive_alone};
 use crate::live_bytes::live_bytes;
 use crate::machine::Machine;
@@ -34,10 +34,9 @@ const DRAINED_DIFFERENCE_MAX: u64 = 64 << 10;
 /// What came of a long run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Soak {
-    /// The version of the schema of reports, whose recipe, run and machine these are.
-    pub schema_version: u32,
-    /// How to make it once more.
-    pub recipe: Recipe,
+    /// When and where it was made, and how to make it once more.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The run.
     pub run: Report,
     /// What each quantity did.
@@ -50,8 +49,6 @@ pub struct Soak {
     pub verdict: SoakVerdict,
     /// A sample a second.
     pub samples: Vec<SoakSample>,
-    /// Where it was made.
-    pub machine: Machine,
 }
 
 /// What to make of a long run.
@@ -108,17 +105,14 @@ pub fn run_soak(
     let growths = Growth::all_of(&samples);
     let verdict = judge(&run, &growths, live_bytes_before, live_bytes_after);
     let run = Report { machine: Machine::default(), ..run };
-    let recipe = recipe.clone();
     Ok(Soak {
-        schema_version: SCHEMA_VERSION,
-        recipe,
+        origin: Origin::of(recipe.clone(), machine),
         run,
         growths,
         live_bytes_before,
         live_bytes_after,
         verdict,
         samples,
-        machine,
     })
 }
 
@@ -140,6 +134,12 @@ fn is_kept(before: Option<u64>, after: Option<u64>) -> bool {
 }
 
 impl Soak {
+    /// Its run as a report of one.
+    pub fn document(&self) -> Document {
+        let Origin { recipe, machine, .. } = self.origin.clone();
+        Document::of(Kind::Bench, recipe, machine, vec![self.run.clone()])
+    }
+
     /// The result as JSON, indented.
     ///
     /// # Panics

@@ -10,9 +10,10 @@ use rusm_runtime::Config;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::document::{Document, SCHEMA_VERSION};
+use crate::document::{Document, Origin};
 use crate::figure::Figure;
 use crate::headless::HeadlessError;
+use crate::machine::Machine;
 use crate::plan::{Plan, RequestError};
 use crate::recipe::Recipe;
 use crate::report::Verdict;
@@ -83,10 +84,9 @@ pub fn parse_grid(texts: &[String]) -> Result<Vec<Axis>, GridError> {
 /// What came of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The version of the schema of reports, whose recipes and figures these are.
-    pub schema_version: u32,
-    /// What all cells have in common.
-    pub recipe: Recipe,
+    /// When and where it was made; the recipe is what all cells have in common.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// What they differ in.
     pub axes: Vec<Axis>,
     /// The cells, of which the last parameter changes fastest.
@@ -132,7 +132,7 @@ pub fn cells(recipe: &Recipe, axes: &[Axis]) -> Result<Vec<Recipe>, GridError> {
     Ok(recipes)
 }
 
-/// Runs all cells, or those until it is stopped, and tells `seen` of each.
+/// Runs all cells, or those until it is stopped, and tells `seen` of each with its report.
 ///
 /// # Errors
 /// [`HeadlessError`] when nothing could be run; a cell that failed is in the result.
@@ -142,8 +142,9 @@ pub fn run_sweep(
     recipes: &[Recipe],
     runtime: &Config,
     stop: &StopFlag,
-    mut seen: impl FnMut(usize, &SweepCell),
+    mut seen: impl FnMut(usize, &SweepCell, &Document),
 ) -> Result<Sweep, HeadlessError> {
+    let machine = Machine::look();
     let mut cells = Vec::new();
     for (number, cell) in recipes.iter().enumerate() {
         let document: Document = match run_series(cell, runtime, stop, |_, _| ()) {
@@ -159,12 +160,12 @@ pub fn run_sweep(
             params: axes.iter().filter_map(value).collect(),
             verdict: document.verdict,
             error: document.runs.iter().find_map(|run| run.error.clone()),
-            figures: document.figures,
+            figures: document.figures.clone(),
         };
-        seen(number + 1, &cell);
+        seen(number + 1, &cell, &document);
         cells.push(cell);
     }
-    Ok(Sweep { schema_version: SCHEMA_VERSION, recipe: recipe.clone(), axes, cells })
+    Ok(Sweep { origin: Origin::of(recipe.clone(), machine), axes, cells })
 }
 
 impl Sweep {
@@ -254,8 +255,7 @@ mod tests {
             }]),
         };
         let sweep = Sweep {
-            schema_version: 1,
-            recipe: Recipe::default(),
+            origin: Origin::default(),
             axes: grid(&["pairs=1,2"]).unwrap(),
             cells: vec![cell("1", 10.0), cell("2", 20.5)],
         };

@@ -1,6 +1,8 @@
 //! `rusm loadtest`: load on a server from outside.
 
-use rusm_bench::{Load, LoadOptions, LoadProtocol, Recipe, Report, SearchOptions, find_max, svg};
+use rusm_bench::{
+    Entry, Load, LoadOptions, LoadProtocol, Machine, Origin, Recipe, Report, SearchOptions, find_max, svg,
+};
 
 use crate::bench::compare::json;
 use crate::bench::recipe::{millis, say_runtime, time};
@@ -22,8 +24,13 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     Load::check(&recipe)?;
     let load = Load::prepare(options)?;
     if let Some(search) = search {
-        let mut bed = load.bed(&Recipe { rate_per_sec: None, ..recipe }, settings.runtime);
-        let found = find_max(&mut bed, &search, progress)?.of(load.scenario(), load.ops_label());
+        let recipe = Recipe { rate_per_sec: None, ..recipe };
+        let machine = Machine::look();
+        let mut bed = load.bed(&recipe, settings.runtime);
+        let found = find_max(&mut bed, &search, progress)?;
+        let origin = Origin::of(load.recipe(&recipe), machine);
+        let found = found.of(load.scenario(), load.ops_label(), origin);
+        history::keep_entry(&Entry::of_saturation(&found), &flags.history);
         let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
         let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
         published.and(drawn)?;

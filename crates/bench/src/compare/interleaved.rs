@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use super::{CompareError, CompareOptions, Compared, Outcome, check_threshold, deciding};
+use crate::document::Origin;
 use crate::figure::Figure;
 use crate::report::{Report, Verdict};
 use crate::statistics::{median, ratio_of_pairs};
@@ -40,6 +41,11 @@ pub type Round = [Report; 4];
 /// What came of some rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interleaved {
+    /// When and where it was made, and what the sides were told; the machine is as the baseline's first run found it.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The commit that the candidate was built from.
+    pub candidate_commit: Option<String>,
     /// What was measured.
     pub scenario: String,
     /// Rounds of four runs.
@@ -65,19 +71,7 @@ impl Interleaved {
     /// [`CompareError`] when the figure that is to decide is none, or the threshold is out of range.
     pub fn of(rounds: Vec<Round>, options: &CompareOptions) -> Result<Self, CompareError> {
         check_threshold(options.threshold)?;
-        let side = |wanted: Side| -> Vec<Report> {
-            let of_round = |(number, round): (usize, &Round)| {
-                let order = order(number as u32);
-                round
-                    .iter()
-                    .zip(order)
-                    .filter(|(_, side)| *side == wanted)
-                    .map(|(run, _)| run.clone())
-                    .collect::<Vec<_>>()
-            };
-            rounds.iter().enumerate().flat_map(of_round).collect()
-        };
-        let (before, after) = (side(Side::Baseline), side(Side::Candidate));
+        let (before, after) = (runs_of(&rounds, Side::Baseline), runs_of(&rounds, Side::Candidate));
         let (before_figures, after_figures) = (Figure::all_of(&before), Figure::all_of(&after));
         let compared = |figure: &Figure| {
             let other = after_figures.iter().find(|other| other.name == figure.name)?;
@@ -91,6 +85,8 @@ impl Interleaved {
         let values = before_figures.iter().find(|figure| figure.name == decides).map(|figure| &figure.values[..]);
         let failed = rounds.iter().flatten().any(|run| run.verdict == Verdict::Failed);
         let judged = Self {
+            origin: Origin::default(),
+            candidate_commit: None,
             scenario: rounds.first().map(|round| round[0].scenario.clone()).unwrap_or_default(),
             rounds: rounds.len(),
             figures,
@@ -104,10 +100,29 @@ impl Interleaved {
         Ok(Self { outcome, ..judged })
     }
 
+    /// Adds when and where it was made.
+    #[must_use]
+    pub fn made(self, origin: Origin, candidate_commit: Option<String>) -> Self {
+        Self { origin, candidate_commit, ..self }
+    }
+
+    /// The runs of one side, in their order.
+    pub fn runs_of(&self, side: Side) -> Vec<Report> {
+        runs_of(&self.runs, side)
+    }
+
     /// Whether noise alone did little.
     pub fn is_controlled(&self) -> bool {
         self.control.is_some_and(|control| (control - 1.0).abs() <= CONTROL)
     }
+}
+
+fn runs_of(rounds: &[Round], wanted: Side) -> Vec<Report> {
+    let of_round = |(number, round): (usize, &Round)| {
+        let of_side = round.iter().zip(order(number as u32)).filter(|(_, side)| *side == wanted);
+        of_side.map(|(run, _)| run.clone()).collect::<Vec<_>>()
+    };
+    rounds.iter().enumerate().flat_map(of_round).collect()
 }
 
 /// The two values of each round over each other, every second pair of rounds the other way round so that drift cancels out.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use rusm_runtime::Config;
 
-use super::Entry;
+use super::{Entry, STABLE_RATE};
 use crate::catalogue::find;
+use crate::document::Kind;
 use crate::figure::{CPU, RATE, usual};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
@@ -19,7 +20,8 @@ const CURVE_MAX: usize = 60;
 pub fn history_text(entries: &[Entry], last: usize) -> String {
     let mut groups: Vec<(String, Vec<&Entry>)> = Vec::new();
     for entry in entries {
-        let title = title(&entry.recipe);
+        let what = if entry.kind == Kind::Saturate { " · how much it takes" } else { "" };
+        let title = title(&entry.recipe) + what;
         match groups.iter_mut().find(|(known, _)| *known == title) {
             Some((_, group)) => group.push(entry),
             None => groups.push((title, vec![entry])),
@@ -28,7 +30,9 @@ pub fn history_text(entries: &[Entry], last: usize) -> String {
     let mut text = String::new();
     for (title, group) in &groups {
         let newest = group[group.len() - 1];
-        let decides = usual(newest.recipe.rate_per_sec.is_some(), newest.figure(RATE).is_some());
+        let is_open = newest.recipe.rate_per_sec.is_some();
+        let decides =
+            if newest.kind == Kind::Saturate { STABLE_RATE } else { usual(is_open, newest.figure(RATE).is_some()) };
         let medians: Vec<f64> =
             group.iter().filter_map(|entry| entry.figure(decides)).map(|figure| figure.median).collect();
         push(&mut text, title);

@@ -4,8 +4,9 @@
 //!   closed loop ─▶ an eighth of that ─▶ twice as much, until the promise is broken ─▶ bisect to 2 %
 //! ```
 
+use crate::document::Origin;
 use crate::report::KEEPS_UP;
-use crate::saturate::{Bed, BedError, Level, Saturation, bisect, knees};
+use crate::saturate::{Bed, BedError, Level, Saturation, Searches, bisect, knees, offer_undisturbed};
 
 /// The part of the capacity that is offered first.
 const FIRST: f64 = 0.125;
@@ -47,7 +48,7 @@ pub fn find_max(
     seen(&format!("closed loop: {capacity:.0} a second"));
     let mut levels: Vec<Level> = Vec::new();
     let mut offer = |bed: &mut _, rate: f64| -> Result<bool, BedError> {
-        let level = Bed::offer(bed, rate)?;
+        let level = offer_undisturbed(bed, rate, &mut seen)?;
         seen(&level.line());
         let kept = options.is_kept(&level);
         levels.push(Level { load: rate / capacity, ..level });
@@ -66,10 +67,12 @@ pub fn find_max(
     let highest = bisect(bed, &mut levels, capacity, &mut seen, |level| options.is_kept(level))?;
     levels.sort_by(|a, b| a.offered_per_sec.total_cmp(&b.offered_per_sec));
     Ok(Saturation {
+        origin: Origin::default(),
         scenario: String::new(),
         ops_label: String::new(),
         capacity_per_sec: capacity,
         max_stable_rate: levels.iter().rev().find(|level| level.stable).map(|level| level.offered_per_sec),
+        searches: Searches::default(),
         is_lower_bound: levels.last().is_some_and(|level| level.stable),
         slo_p99_ns: options.slo_p99_ns,
         max_rate_under_slo: highest,

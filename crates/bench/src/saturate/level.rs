@@ -4,7 +4,7 @@ use rusm_protocol::LatencySnapshot;
 use serde::Serialize;
 
 use crate::interval::Interval;
-use crate::report::{KEEPS_UP, Report};
+use crate::report::{KEEPS_UP, Report, Verdict};
 use crate::report_text::{Amount, Nanos};
 use crate::statistics::theil_sen;
 
@@ -36,6 +36,10 @@ pub struct Level {
     pub ops_total: u64,
     /// Whether the backlog did not grow, at least 99 % were done and none dropped.
     pub stable: bool,
+    /// Whether others used the machine meanwhile, so that not to be stable says nothing.
+    pub disturbed: bool,
+    /// In which search for the highest stable rate it was offered, counted from 1.
+    pub search: u32,
     /// Latency from the intended start.
     pub latency: LatencySnapshot,
 }
@@ -57,6 +61,8 @@ impl Level {
             dropped_total: report.dropped_total,
             ops_total: report.ops_total,
             stable: line.is_some_and(|line| line.low <= 0.0) && achieved >= KEEPS_UP && report.dropped_total == 0,
+            disturbed: report.verdict == Verdict::Disturbed,
+            search: 1,
             latency: report.latency.as_ref().map(|latency| latency.distribution).unwrap_or_default(),
         }
     }
@@ -72,8 +78,17 @@ impl Level {
             Amount(self.offered_per_sec),
             Amount(self.achieved_per_sec),
             Nanos(self.latency.p99_ns as f64),
-            if self.stable { "stable" } else { "not stable" }
+            self.word()
         )
+    }
+
+    /// Whether it was stable, for a person.
+    pub(crate) const fn word(&self) -> &'static str {
+        match (self.stable, self.disturbed) {
+            (true, _) => "stable",
+            (false, false) => "not stable",
+            (false, true) => "disturbed",
+        }
     }
 }
 

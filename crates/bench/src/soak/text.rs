@@ -34,7 +34,7 @@ impl Display for Soak {
         )?;
         writeln!(f)?;
         let mut line = |name: &str, value: String| writeln!(f, "  {name:NAME_WIDTH$}{value}");
-        for (name, value) in self.machine.lines() {
+        for (name, value) in self.origin.machine.lines() {
             line(name, value)?;
         }
         let verdict = match (self.verdict, &self.run.error) {

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rusm_bench::{Document, Interleaved, Recipe, Report, Round, Side, order};
+use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
 
 use crate::bench::compare::{json, options};
 use crate::bench::recipe::prepare;
-use crate::bench::{outcome_code, print, progress};
+use crate::bench::{history, outcome_code, print, progress};
 use crate::cli::bench::{AbFlags, RecipeFlags};
 use crate::failure::{Failure, system};
 
@@ -25,12 +25,16 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
     let mut rounds: Vec<Round> = Vec::new();
+    // Of each side the machine of its first run, which names the commit.
+    let mut machines: [Option<Machine>; 2] = [None, None];
     for number in 0..flags.rounds {
         let mut runs = Vec::new();
         for side in order(number) {
             let [baseline, candidate] = &programs;
-            let program = if side == Side::Baseline { baseline } else { candidate };
-            let report = program.run(&recipe, &given)?;
+            let is_candidate = side == Side::Candidate;
+            let program = if is_candidate { candidate } else { baseline };
+            let (report, machine) = program.run(&recipe, &given)?;
+            machines[usize::from(is_candidate)].get_or_insert(machine);
             progress(&format!(
                 "round {} of {}: {side:?} {:.0} {}",
                 number + 1,
@@ -42,7 +46,15 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
         }
         rounds.extend(Round::try_from(runs).ok());
     }
+    let [before, after] = machines.map(Option::unwrap_or_default);
     let judged = Interleaved::of(rounds, &options(&flags.judge))?;
+    let judged = judged.made(Origin::of(recipe.clone(), before.clone()), after.commit.clone());
+    for (side, machine) in [(Side::Baseline, before), (Side::Candidate, after)] {
+        history::keep(
+            &Document::of(DocumentKind::Bench, recipe.clone(), machine, judged.runs_of(side)),
+            &flags.history,
+        );
+    }
     print(&if flags.judge.json { json(&judged)? } else { judged.to_string() })?;
     Ok(outcome_code(judged.outcome))
 }
@@ -81,7 +93,7 @@ impl Program {
     }
 
     /// Runs once what a recipe says, with these flags.
-    fn run(&self, recipe: &Recipe, given: &[OsString]) -> Result<Report, Failure> {
+    fn run(&self, recipe: &Recipe, given: &[OsString]) -> Result<(Report, Machine), Failure> {
         let mut command = Command::new(&self.path);
         command.args(["bench", "run", &recipe.scenario, "--json"]).args(&self.extra);
         command.args(["--for", &format!("{}ms", recipe.duration_ms), "--profile", &recipe.profile]);
@@ -102,7 +114,8 @@ impl Program {
         let document =
             Document::read(&text, "its report").map_err(|error| self.failed(&output.stderr, &error.to_string()))?;
         let run = document.runs.into_iter().next();
-        run.ok_or_else(|| self.failed(&output.stderr, "its report has no run"))
+        let run = run.ok_or_else(|| self.failed(&output.stderr, "its report has no run"))?;
+        Ok((run, document.machine))
     }
 
     fn failed(&self, stderr: &[u8], otherwise: &str) -> Failure {

@@ -25,10 +25,15 @@ pub(super) fn run(flags: &HistoryFlags) -> Result<u8, Failure> {
 
 /// Keeps a report; whoever measured gets its figures even where that fails, and a line that says so.
 pub(crate) fn keep(document: &Document, flags: &KeepFlags) {
+    keep_entry(&Entry::of(document), flags);
+}
+
+/// The same for what is no report.
+pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
     let Some(path) = path().filter(|_| !flags.no_history) else {
         return;
     };
-    if let Err(error) = History::open(&path).and_then(|history| history.add(&Entry::of(document))) {
+    if let Err(error) = History::open(&path).and_then(|history| history.add(entry)) {
         // A terminal that has gone away cannot be told.
         drop(writeln!(std::io::stderr(), "rusm: the report is not kept: {error}"));
     }

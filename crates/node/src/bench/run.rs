@@ -53,7 +53,7 @@ fn tell(number: u32, runs: u32, run: &Report) {
 fn of_report(path: &Path) -> Result<Recipe, Failure> {
     let document = read_report(path)?;
     match document.kind {
-        DocumentKind::Bench => Ok(document.recipe),
+        DocumentKind::Bench | DocumentKind::Saturate => Ok(document.recipe),
         DocumentKind::Loadtest => Err(Failure::Usage(format!(
             "{} is a report of rusm loadtest: run that with --from {}",
             path.display(),

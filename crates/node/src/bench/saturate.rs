@@ -1,17 +1,22 @@
 //! `rusm bench saturate`: how much a scenario takes.
 
-use rusm_bench::{LEVEL, SaturateOptions, ScenarioBed, find, saturate, svg};
+use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, find, saturate, svg};
 
 use crate::bench::compare::json;
 use crate::bench::recipe::{prepare, time};
-use crate::bench::{progress, publish_as, write};
+use crate::bench::{history, progress, publish_as, write};
 use crate::cli::bench::SaturateFlags;
 use crate::failure::Failure;
 
+/// The most searches for the highest stable rate.
+const SEARCHES_MAX: u32 = 100;
 /// Workers for the Universal Scalability Law.
 const WORKERS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
+    if !(1..=SEARCHES_MAX).contains(&flags.searches) {
+        return Err(Failure::Usage(format!("{} searches are not between 1 and {SEARCHES_MAX}", flags.searches)));
+    }
     let slo = flags.slo.as_deref().map(slo_p99_ns).transpose()?;
     let is_timed = flags.recipe.duration.is_some();
     if flags.recipe.open_loop.is_some() {
@@ -28,15 +33,20 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
         return Err(Failure::Usage(format!("unknown parameter {name:?} of {}", card.id)));
     }
     let seed = prepared.recipe.seed;
+    let recipe = prepared.recipe.clone();
     let mut bed = ScenarioBed::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
     let workers = if flags.no_usl || bed.workers().is_none() { Vec::new() } else { WORKERS.to_vec() };
     bed.check_workers(&workers)?;
-    let options = SaturateOptions { slo_p99_ns: slo, workers, seed, ..SaturateOptions::default() };
-    let found = saturate(&mut bed, &options, progress)?.of(card.id, card.ops_label);
+    let options =
+        SaturateOptions { slo_p99_ns: slo, workers, seed, searches: flags.searches, ..SaturateOptions::default() };
+    let machine = Machine::look();
+    let found = saturate(&mut bed, &options, progress)?;
+    let found = found.of(card.id, card.ops_label, Origin::of(recipe, machine));
     let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
+    history::keep_entry(&Entry::of_saturation(&found), &flags.history);
     let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
     published.and(drawn)?;
-    Ok(if found.max_stable_rate.is_some() { 0 } else { 6 })
+    Ok(if found.is_conclusive() { 0 } else { 6 })
 }
 
 /// The nanoseconds of `p99=20ms`.

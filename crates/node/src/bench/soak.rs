@@ -3,7 +3,7 @@
 use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
 
 use crate::bench::recipe::{millis, prepare};
-use crate::bench::{progress, publish_as};
+use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SoakFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;
@@ -25,7 +25,9 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
         }
         soak => soak?,
     };
-    publish_as(&soak.to_json(), &soak.to_string(), &flags.output)?;
+    let published = publish_as(&soak.to_json(), &soak.to_string(), &flags.output);
+    history::keep(&soak.document(), &flags.history);
+    published?;
     Ok(signals.code(match soak.verdict {
         SoakVerdict::Level => 0,
         SoakVerdict::Growing | SoakVerdict::Failed => 5,

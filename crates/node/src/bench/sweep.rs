@@ -4,7 +4,7 @@ use rusm_bench::{HeadlessError, Recipe, cells, parse_grid, run_sweep};
 
 use crate::bench::compare::json;
 use crate::bench::recipe::prepare;
-use crate::bench::{progress, publish_as};
+use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SweepFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;
@@ -16,9 +16,11 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
     let recipes = cells(&Recipe { params: prepared.given, ..prepared.recipe.clone() }, &axes)?;
     let count = recipes.len();
     let signals = StopOnSignal::listen()?;
-    let measured = run_sweep(&prepared.recipe, axes, &recipes, &prepared.runtime, signals.flag(), |number, cell| {
-        progress(&format!("cell {number} of {count}: {:?}, {}", cell.params, cell.verdict.line()));
-    });
+    let measured =
+        run_sweep(&prepared.recipe, axes, &recipes, &prepared.runtime, signals.flag(), |number, cell, document| {
+            progress(&format!("cell {number} of {count}: {:?}, {}", cell.params, cell.verdict.line()));
+            history::keep(document, &flags.history);
+        });
     let sweep = match measured {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");

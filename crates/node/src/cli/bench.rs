@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use rusm_bench::SEARCHES;
 
 use super::{CommonFlags, ShareFlags};
 
@@ -183,6 +184,8 @@ pub(crate) struct AbFlags {
     pub(crate) recipe: RecipeFlags,
     #[command(flatten)]
     pub(crate) judge: JudgeFlags,
+    #[command(flatten)]
+    pub(crate) history: KeepFlags,
 }
 
 #[derive(Debug, Args)]
@@ -199,6 +202,8 @@ pub(crate) struct SweepFlags {
     pub(crate) recipe: RecipeFlags,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+    #[command(flatten)]
+    pub(crate) history: KeepFlags,
 }
 
 #[derive(Debug, Args)]
@@ -214,6 +219,9 @@ pub(crate) struct SaturateFlags {
     /// Leaves the Universal Scalability Law out.
     #[arg(long)]
     pub(crate) no_usl: bool,
+    /// How often the highest stable rate is looked for; results within 5 % of each other are conclusive.
+    #[arg(long, value_name = "N", default_value_t = SEARCHES)]
+    pub(crate) searches: u32,
     /// Draws the curve of latencies into a file.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
@@ -221,6 +229,8 @@ pub(crate) struct SaturateFlags {
     pub(crate) recipe: RecipeFlags,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+    #[command(flatten)]
+    pub(crate) history: KeepFlags,
 }
 
 #[derive(Debug, Args)]
@@ -234,4 +244,6 @@ pub(crate) struct SoakFlags {
     pub(crate) recipe: RecipeFlags,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+    #[command(flatten)]
+    pub(crate) history: KeepFlags,
 }
