@@ -5,6 +5,7 @@ use rusm_protocol::Unit;
 use crate::background::{LOAD, by_load};
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
+use crate::report_text::grouped;
 use crate::ring_copy::{CopyCases, Way};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
@@ -74,8 +75,9 @@ impl Scenario for RingChunk {
 }
 
 fn table(cases: &CopyCases) -> Table {
+    let capacity = cases.sizes().next().map_or(0, |size| size.capacity);
     let mut table = Table::new(
-        "Chunks through a ring on one thread",
+        &format!("Chunks through a ring of {} items on one thread", grouped(capacity as u64)),
         &[
             ("chunk", ColumnUnit::Count),
             ("memcpy", ColumnUnit::Amount),

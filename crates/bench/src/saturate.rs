@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A level is stable when its backlog does not grow (the Theil–Sen slope's interval holds zero or less), at least 99 % of
-//! what was offered was done, and nothing was dropped. One that was not stable while others used the machine says nothing, and
-//! is offered again. The logic knows its system by [`Bed`] alone, so its tests need none.
+//! what was offered was done, and nothing was dropped. One that was not stable while others used the machine, or because it
+//! stood still once, says nothing and is offered again. The logic knows its system by [`Bed`] alone, so its tests need none.
 
 mod chart;
 mod knee;
@@ -211,14 +211,14 @@ pub(crate) fn bisect(
     Ok(Some(good))
 }
 
-/// Offers a rate, and once more as long as others disturb a level that does not keep up.
+/// Offers a rate, and once more as long as something disturbs a level that does not keep up.
 pub(crate) fn offer_undisturbed(bed: &mut impl Bed, rate: f64, seen: &mut impl FnMut(&str)) -> Result<Level, BedError> {
     let mut level = bed.offer(rate)?;
     for _ in 1..TRIES {
         if level.stable || !level.disturbed {
             break;
         }
-        seen(&format!("once more, because others used the machine: {}", level.line()));
+        seen(&format!("once more, because something disturbed it: {}", level.line()));
         level = bed.offer(rate)?;
     }
     Ok(level)

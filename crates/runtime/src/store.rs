@@ -56,6 +56,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 pub use redb::{BackendError, StorageBackend};
+
+pub(crate) use disk::sync_directory;
 use redb::{Database, ReadableDatabase, TableHandle};
 
 pub(crate) use self::claim::Claim;

@@ -110,6 +110,32 @@ fn a_dead_letter_that_the_disk_did_not_take_is_sent_again() {
 }
 
 #[test]
+fn a_dead_letter_whose_topic_is_closed_before_the_disk_took_it_is_counted_as_dropped() {
+    let disk = Disk::default();
+    let (store, runtime) = (store_on(&disk, StoreConfig::default()), runtime());
+    let dead = runtime.topics().open_durable(&store, "dead", TopicConfig::default()).unwrap();
+    let kept = dead.create_subscription("graves", SubscriptionConfig::default()).unwrap();
+    kept.blocking_saved().unwrap();
+    let topic = runtime.topics().create("orders").unwrap();
+    let dead_letter = Some(DeadLetter { topic: "dead".into(), attempts_max: 1 });
+    let config = SubscriptionConfig { dead_letter, ..SubscriptionConfig::default() };
+    let subscription = topic.create_subscription("workers", config).unwrap();
+    topic.blocking_publish(Message::new("x")).unwrap();
+    let mut consumer = subscription.consumer();
+    let lease = consumer.try_next().unwrap().unwrap();
+
+    disk.fail_syncs(true);
+    assert_eq!(consumer.nack(lease.id), AckStatus::Done);
+    eventually("a commit fails", || store.report().failures_total > 0);
+    dead.close();
+
+    eventually("it is counted", || subscription.account().dropped == 1);
+    let account = subscription.account();
+    assert_eq!((account.published, account.dead_lettered, account.backlog, account.outstanding), (1, 0, 0, 0));
+    disk.fail_syncs(false);
+}
+
+#[test]
 fn saved_is_said_when_the_last_of_very_many_subscriptions_is() {
     const MANY: usize = 1600;
     let disk = Disk::default();

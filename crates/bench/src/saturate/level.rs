@@ -10,6 +10,8 @@ use crate::statistics::theil_sen;
 
 /// How sure the slope's interval is.
 const CONFIDENCE: f64 = 0.95;
+/// The least part of what was offered that a system does which only stood still for a moment.
+const STALLED: f64 = 0.95;
 /// Points of a run that its slope is made from at most.
 const POINTS_MAX: usize = 256;
 
@@ -36,7 +38,7 @@ pub struct Level {
     pub ops_total: u64,
     /// Whether the backlog did not grow, at least 99 % were done and none dropped.
     pub stable: bool,
-    /// Whether others used the machine meanwhile, so that not to be stable says nothing.
+    /// Whether others used the machine meanwhile, or it stood still, so that not to be stable says nothing.
     pub disturbed: bool,
     /// In which search for the highest stable rate it was offered, counted from 1.
     pub search: u32,
@@ -50,6 +52,7 @@ impl Level {
         let offered = report.open_loop.map_or(0.0, |open| open.offered_per_sec);
         let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
         let line = theil_sen(&backlog(offered, intervals), CONFIDENCE);
+        let keeps_up = line.is_some_and(|line| line.low <= 0.0) && achieved >= KEEPS_UP && report.dropped_total == 0;
         Self {
             load: 0.0,
             offered_per_sec: offered,
@@ -60,8 +63,8 @@ impl Level {
             errors_total: report.errors_total,
             dropped_total: report.dropped_total,
             ops_total: report.ops_total,
-            stable: line.is_some_and(|line| line.low <= 0.0) && achieved >= KEEPS_UP && report.dropped_total == 0,
-            disturbed: report.verdict == Verdict::Disturbed,
+            stable: keeps_up,
+            disturbed: report.verdict == Verdict::Disturbed || (!keeps_up && is_stall(report, offered, intervals)),
             search: 1,
             latency: report.latency.as_ref().map(|latency| latency.distribution).unwrap_or_default(),
         }
@@ -90,6 +93,12 @@ impl Level {
             (false, true) => "disturbed",
         }
     }
+}
+
+/// Whether little is missing and the backlog did not grow all the time: the machine stood still, which says nothing.
+fn is_stall(report: &Report, offered: f64, intervals: &[Interval]) -> bool {
+    let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
+    report.dropped_total == 0 && achieved >= STALLED && !grows(offered, intervals)
 }
 
 /// What was offered and not done, at the end of each interval, or of some hundred of them: a slope looks at every pair, and of a
@@ -137,6 +146,15 @@ mod tests {
     fn a_backlog_that_does_not_grow_is_stable() {
         assert!(level(|_| 100, 0).stable);
         assert!(level(|n| if n % 2 == 0 { 90 } else { 110 }, 0).stable);
+    }
+
+    #[test]
+    fn one_stall_is_a_disturbance_and_a_backlog_that_grows_is_not() {
+        // A tenth of the last second, and five of a hundred all the time.
+        let (stalled, behind) = (level(|n| if n == 55 { 10 } else { 100 }, 0), level(|_| 95, 0));
+
+        assert_eq!((stalled.stable, stalled.disturbed, stalled.word()), (false, true, "disturbed"), "{stalled:?}");
+        assert_eq!((behind.stable, behind.disturbed, behind.word()), (false, false, "not stable"), "{behind:?}");
     }
 
     #[test]

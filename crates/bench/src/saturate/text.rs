@@ -29,7 +29,11 @@ impl Display for Saturation {
             )?;
         }
         if self.disturbed() > 0 {
-            writeln!(f, "  disturbed           {} levels, by other programs: inconclusive", self.disturbed())?;
+            writeln!(
+                f,
+                "  disturbed           {} levels, by other programs or a stall: inconclusive",
+                self.disturbed()
+            )?;
         }
         let hint = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| Amount(rate).to_string());
         if let Some(slo) = self.slo_p99_ns {

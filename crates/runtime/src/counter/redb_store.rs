@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 
 use super::store::{Account, Change, CounterStore, Places, Slot, StoreError};
 use crate::scheduler;
+use crate::store::sync_directory;
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 /// How long an eventual commit may not be durable.
@@ -104,9 +105,22 @@ impl RedbStore {
     pub fn open(path: impl AsRef<Path>, durability: CommitDurability) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let said = |error: redb::Error| StoreError::Storage(format!("cannot open {}: {error}", path.display()));
-        let database = Database::create(path).map_err(|error| said(error.into()))?;
+        let refused = |error: io::Error| said(redb::StorageError::from(error).into());
+        let is_new = !path.exists();
         let places = Places::default();
-        load(&database, &places).map_err(said)?;
+        // A damaged file may mislead redb into a panic, which is as clear a sign.
+        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let database = Database::create(path)?;
+            load(&database, &places)?;
+            Ok(database)
+        }));
+        let Ok(opened) = opened else {
+            return Err(StoreError::Storage(format!("cannot open {}: it cannot be read", path.display())));
+        };
+        let database = opened.map_err(said)?;
+        if is_new {
+            sync_directory(path).map_err(refused)?;
+        }
         let line = Arc::new(Line {
             places,
             jobs: Mutex::default(),

@@ -144,7 +144,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a new file's name durable: without it the file may be gone after a power cut, whatever was synced inside.
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),

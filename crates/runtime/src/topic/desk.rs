@@ -12,6 +12,7 @@
 mod returns;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
@@ -74,6 +75,8 @@ pub(super) struct Desk {
     batch: u64,
     chance: u64,
     pub(super) totals: Totals,
+    /// Messages that went to a topic which ended before it had kept them.
+    lost_letters: Arc<AtomicU64>,
     pub(super) deleted: bool,
     /// What this subscription tells to whoever keeps its progress.
     journal: Option<Arc<dyn Journal>>,
@@ -109,6 +112,7 @@ impl Desk {
             waiting: VecDeque::new(),
             batch: 0,
             totals: Totals::default(),
+            lost_letters: Arc::default(),
             deleted: false,
             journal: None,
             done_before: FxHashSet::default(),
@@ -410,6 +414,8 @@ impl Desk {
     /// What became of everything since the subscription began.
     pub(super) fn account(&self, log: &Log) -> Account {
         let Totals { acked, dead_lettered, dropped, .. } = self.totals;
+        let lost = self.lost_letters.load(Ordering::Relaxed);
+        let (dead_lettered, dropped) = (dead_lettered - lost, dropped + lost);
         let outstanding = self.hand.count(Stage::Leased) as u64;
         let in_hand = self.hand.len() as u64 - outstanding;
         if self.deleted {

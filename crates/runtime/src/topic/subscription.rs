@@ -157,7 +157,8 @@ pub struct Account {
     pub backlog: u64,
     /// Messages that were tried too often and went elsewhere.
     pub dead_lettered: u64,
-    /// Messages that were dropped with the subscription.
+    /// Messages that were dropped with the subscription, or given up to a topic on disk that was closed before it had kept them;
+    /// of a subscription on disk those are handed out again when the node is started again.
     pub dropped: u64,
 }
 

@@ -140,7 +140,7 @@ fn subscriber(shared: &Shared, seat: &Seat, head: u64, now_ns: u64) -> Subscript
 
 fn subscription(inner: &Inner, now_ns: u64) -> SubscriptionView {
     let desk = inner.desk.lock();
-    let Account { outstanding, backlog, .. } = desk.account(&inner.topic.log);
+    let Account { outstanding, backlog, dead_lettered, dropped, .. } = desk.account(&inner.topic.log);
     let (totals, cursor) = (desk.totals, desk.cursor.position());
     let (held_ns, slowest) = oldest_in_hand(&desk, now_ns);
     let view = SubscriptionView {
@@ -156,8 +156,8 @@ fn subscription(inner: &Inner, now_ns: u64) -> SubscriptionView {
         acked_total: totals.acked,
         redelivered_total: totals.redelivered,
         expired_total: totals.expired,
-        dead_lettered_total: totals.dead_lettered,
-        dropped_total: totals.dropped,
+        dead_lettered_total: dead_lettered,
+        dropped_total: dropped,
         slowest,
     };
     drop(desk);

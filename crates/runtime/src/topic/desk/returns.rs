@@ -1,6 +1,7 @@
 //! What becomes of a message that was not dealt with: it rests, is handed out again, or is given up.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Desk;
@@ -133,6 +134,7 @@ impl Desk {
                 own: self.journal.clone(),
                 name: Arc::clone(&self.names.1),
                 position,
+                lost: Arc::clone(&self.lost_letters),
             };
             letter.send(VecDeque::from([message]));
             return Burial::Done;
@@ -210,12 +212,14 @@ struct Letter {
     /// The subscription that it came from.
     name: Arc<str>,
     position: u64,
+    /// Counts it where that topic is gone.
+    lost: Arc<AtomicU64>,
 }
 
 impl Letter {
     fn send(self, messages: VecDeque<Message>) {
-        let Some(topic) = self.topic.upgrade() else { return };
-        let Some(journal) = &topic.journal else { return };
+        let topic = self.topic.upgrade();
+        let Some(journal) = topic.as_ref().and_then(|topic| topic.journal.as_ref()) else { return self.lose() };
         let reply = move |left: VecDeque<Message>, outcome: Result<(), NotKept>| match outcome {
             Ok(()) => {
                 if let Some(own) = &self.own {
@@ -224,8 +228,13 @@ impl Letter {
             }
             // Whoever writes there rests a little after a failure.
             Err(NotKept::Failed(_)) => self.send(left),
-            Err(NotKept::Closed | NotKept::Paused) => {}
+            Err(NotKept::Closed | NotKept::Paused) => self.lose(),
         };
         journal.submit(messages, Box::new(reply));
+    }
+
+    /// The topic was closed in that instant.
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 }
