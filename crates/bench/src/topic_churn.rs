@@ -1,13 +1,14 @@
 //! Subscriptions that come and go while a topic is in use.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
 use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig, Topic};
 
 use crate::card::{Card, Family};
+use crate::live_bytes::live_bytes;
 use crate::meter::Recorder;
 use crate::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -63,19 +64,22 @@ impl Scenario for TopicChurn {
     }
 }
 
+/// Cycles after which all that is made once is there.
+const WARM: u64 = 10_000;
+
 async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
     for _ in 0..stage.params().number("staying") {
         let mut subscriber = topic.subscribe(Overflow::Block);
         stage.crew(move |_| async move { while subscriber.next_batch(64).await.is_ok() {} })?;
     }
     let (recorder, pace, own) = (stage.recorder(), stage.pace(0, 1, stage.duty()), topic.clone());
-    let failed = Arc::new(AtomicU64::new(0));
-    let tells = Arc::clone(&failed);
+    let seen = Arc::new(Seen::default());
+    let tells = Arc::clone(&seen);
     stage.crew(move |ctx| cycles(ctx, own, recorder, pace, tells))?;
     stage.stopped().await?;
     stage.ended().await?;
     let view = topic.view(0);
-    let failed = failed.load(Ordering::Relaxed);
+    let failed = seen.failed.load(Ordering::Relaxed);
     let exact = view.subscriptions.is_empty() && view.subscribers == 0 && view.dropped_total == 0 && failed == 0;
     let columns = [
         ("cycles", ColumnUnit::Count),
@@ -95,11 +99,44 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
         if exact { "yes" } else { "no" }.into(),
     ]);
     stage.tables().show(table);
+    if let Some(memory) = seen.memory() {
+        stage.tables().show(memory);
+    }
     if exact { Ok(()) } else { Err(RunError::Account(format!("{view:?}"))) }
 }
 
-async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace, failed: Arc<AtomicU64>) {
+/// What the cycles leave behind.
+#[derive(Default)]
+struct Seen {
+    failed: AtomicU64,
+    /// Cycles, and the live bytes then: after the first [`WARM`], and at the end.
+    first: OnceLock<(u64, u64)>,
+    last: OnceLock<(u64, u64)>,
+}
+
+impl Seen {
+    fn memory(&self) -> Option<Table> {
+        let (first, last) = (self.first.get()?, self.last.get()?);
+        let columns = [
+            ("cycles", ColumnUnit::Count),
+            ("live bytes before", ColumnUnit::Bytes),
+            ("after", ColumnUnit::Bytes),
+            ("bytes/cycle", ColumnUnit::Amount),
+        ];
+        let mut table = Table::new("Memory", &columns);
+        let cycles = last.0 - first.0;
+        let each = (last.1 as f64 - first.1 as f64) / cycles.max(1) as f64;
+        table.row([cycles.into(), first.1.into(), last.1.into(), each.into()]);
+        table.note(format!(
+            "from the cycle {WARM} on, by the account of the allocator; what the run itself records is in it"
+        ));
+        Some(table)
+    }
+}
+
+async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace, seen: Arc<Seen>) {
     ctx.set_label("churn");
+    let mut count = 0;
     while let Some(turn) = pace.turn(&ctx, 16).await {
         for _ in 0..turn {
             let stamp = pace.begin(&mut recorder);
@@ -109,12 +146,24 @@ async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pa
                 recorder.count(1);
             } else {
                 recorder.fail(1);
-                failed.fetch_add(1, Ordering::Relaxed);
+                seen.failed.fetch_add(1, Ordering::Relaxed);
             }
+        }
+        count += turn;
+        if count >= WARM && seen.first.get().is_none() {
+            note(&seen.first, count);
         }
         ctx.yield_now().await;
     }
+    note(&seen.last, count);
     topic.close();
+}
+
+/// Notes how much lives after so many cycles.
+fn note(place: &OnceLock<(u64, u64)>, cycles: u64) {
+    if let Some(bytes) = live_bytes() {
+        place.get_or_init(|| (cycles, bytes));
+    }
 }
 
 /// Whether one subscription got its message and nothing else.

@@ -20,6 +20,7 @@ use rusm_runtime::topic::{
     SubscriptionConfig, Topic, TopicConfig,
 };
 
+use crate::live_bytes::live_bytes;
 use crate::meter::Recorder;
 use crate::pace::Pace;
 use crate::run::RunError;
@@ -89,6 +90,8 @@ struct Counts {
     /// Deliveries that came out of the order of their key.
     disordered: AtomicU64,
     publishing: AtomicUsize,
+    /// Bytes that each receiver takes; 0 where nobody can tell.
+    receiver_bytes: AtomicU64,
 }
 
 /// One subscription, or the subscribers all together.
@@ -123,6 +126,7 @@ impl TopicLoad {
 
     async fn run_on(self, stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
         let (counts, base) = (Arc::new(Counts::default()), Instant::now());
+        let before = live_bytes();
         let subscriptions = match self.tier {
             Tier::Broadcast => {
                 self.start_subscribers(stage, topic, &counts, base)?;
@@ -130,6 +134,10 @@ impl TopicLoad {
             }
             Tier::AckEach | Tier::AckBatch => self.start_consumers(stage, topic, &counts, base)?,
         };
+        let receivers = self.subscribers * if self.tier == Tier::Broadcast { 1 } else { self.consumers };
+        let taken = live_bytes().zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
+        // Of few, what else is allocated meanwhile is more than they are.
+        counts.receiver_bytes.store(if receivers >= RECEIVERS_MIN { taken / receivers } else { 0 }, Ordering::Relaxed);
         counts.publishing.store(self.publishers as usize, Ordering::Relaxed);
         for index in 0..self.publishers {
             let duty = stage.duty().times(self.load_percent as f64 / 100.0);
@@ -228,7 +236,12 @@ impl TopicLoad {
             });
         }
         let disordered = counts.disordered.load(Ordering::Relaxed);
-        stage.tables().show(table(&lines, self.keys, disordered, published));
+        let mut table = table(&lines, self.keys, disordered, published);
+        let bytes = counts.receiver_bytes.load(Ordering::Relaxed);
+        if bytes > 0 {
+            table.note(format!("{bytes} bytes for each receiver: its process, its seat and what records it"));
+        }
+        stage.tables().show(table);
         if let Some(line) = lines.iter().find(|line| !line.is_exact()) {
             return Err(RunError::Account(format!(
                 "{}: {} published, {} received",
@@ -245,6 +258,8 @@ impl TopicLoad {
     }
 }
 
+/// Receivers from which on the bytes of one can be told.
+const RECEIVERS_MIN: u64 = 10;
 /// Subscriptions that the account lists by themselves.
 const LINES_MAX: usize = 8;
 
