@@ -29,10 +29,10 @@ impl Display for Saturation {
             )?;
         }
         if self.disturbed() > 0 {
+            let (disturbed, all) = (self.disturbed(), self.levels.len());
             writeln!(
                 f,
-                "  disturbed           {} levels, by other programs or a stall: inconclusive",
-                self.disturbed()
+                "  disturbed           {disturbed} of {all} levels, by other programs or a stall: inconclusive"
             )?;
         }
         let hint = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| Amount(rate).to_string());
