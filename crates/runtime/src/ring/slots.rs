@@ -121,7 +121,7 @@ impl<T: Copy> Slots<T> {
             return;
         }
         let first = self.before_the_end(position, items.len());
-        // SAFETY: as promised; none of them goes round the end.
+        // SAFETY: as promised; a run of them lies before the end, and what does not is copied in two.
         unsafe {
             if first < items.len() {
                 self.copy_round_in(position, items, first);
@@ -167,7 +167,7 @@ impl<T: Copy> Slots<T> {
             return;
         }
         let first = self.before_the_end(position, items.len());
-        // SAFETY: as promised; none of them goes round the end.
+        // SAFETY: as promised; a run of them lies before the end, and what does not is copied in two.
         unsafe {
             if first < items.len() {
                 self.copy_round_out(position, items, first);

@@ -181,7 +181,7 @@ impl fmt::Debug for ProcessTicker<'_> {
 impl ProcessTicker<'_> {
     /// Waits for the next batch; gives it at once if its time has passed and the policy does not drop it.
     ///
-    /// Dropping the future loses nothing; a tick whose time passes before this is called again was not waited for.
+    /// Dropping the future takes no tick. One that comes before this is called again was not waited for, and the policy decides.
     pub async fn next(&mut self) -> Firings {
         let wait = Wait(self);
         poll_fn(|cx| wait.0.poll(cx)).await
