@@ -132,6 +132,12 @@ impl SchedulerShared {
         unsafe { Slot::from_ptr(cell) }.map(Slot::pid)
     }
 
+    /// Takes the process that runs next here, while this scheduler is stuck.
+    pub(crate) fn steal_next(&self) -> Option<Slot> {
+        // SAFETY: the place holds slots of its own runtime, which runs.
+        unsafe { Slot::from_ptr(self.next.steal()) }
+    }
+
     /// Whether it waits for work.
     #[cfg(feature = "test")]
     pub(crate) fn is_asleep(&self) -> bool {

@@ -1,16 +1,20 @@
 //! The watch: a thread that looks at the schedulers a few times a second, for what they cannot see themselves.
 //!
-//! A poll that does not return makes its process *stuck*: observers name it, and the other schedulers may take even the
-//! process that was to run next behind it. The watch also gives back what a burst has left behind: message nodes, and the
+//! A poll that does not return makes its process *stuck*: observers name it, and what waits behind it goes to where all
+//! schedulers look, even the process that was to run next. Those that have no work would take it by themselves; those that
+//! always have some take from no other's queue. The watch also gives back what a burst has left behind: message nodes, and the
 //! memory of free slots.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossbeam_deque::Steal;
+
 use crate::cell::STUCK;
 use crate::events::EventKind;
 use crate::mailbox::NodePool;
+use crate::parking::Parking;
 use crate::pid::Pid;
 use crate::runtime::Shared;
 use crate::scheduler::SchedulerShared;
@@ -96,9 +100,7 @@ fn look(shared: &Shared, scheduler: &SchedulerShared, sight: &mut Sight, now: In
     if sight.stuck.is_none() {
         scheduler.next.share(|| scheduler.running().is_some());
     }
-    if scheduler.run_queue() > 0 {
-        shared.wake_one();
-    }
+    hand_over(shared, scheduler);
     if sight.stuck == current {
         return false;
     }
@@ -109,6 +111,33 @@ fn look(shared: &Shared, scheduler: &SchedulerShared, sight: &mut Sight, now: In
     }
     sight.stuck = current;
     true
+}
+
+/// Gives what waits on a stuck scheduler to the others, if there are any.
+fn hand_over(shared: &Shared, stuck: &SchedulerShared) {
+    if shared.schedulers.len() == 1 {
+        return;
+    }
+    let stolen = || {
+        stuck.steal_next().or_else(|| {
+            loop {
+                match stuck.stealer.steal() {
+                    Steal::Success(slot) => return Some(slot),
+                    Steal::Empty => return None,
+                    Steal::Retry => {}
+                }
+            }
+        })
+    };
+    let mut any = false;
+    while let Some(slot) = stolen() {
+        shared.injector.push(slot);
+        any = true;
+    }
+    if any {
+        Parking::announce_work();
+        shared.wake_one();
+    }
 }
 
 fn flag(shared: &Shared, pid: Pid, stuck: bool) {

@@ -328,6 +328,35 @@ fn s14_a_stuck_process_is_named_and_its_scheduler_is_emptied_by_the_others() {
 }
 
 #[test]
+fn s14_a_scheduler_that_is_never_idle_runs_what_waits_behind_a_stuck_process_too() {
+    let runtime =
+        Runtime::start(Config { schedulers: 2, stuck_after: Duration::from_millis(100), ..Config::default() }).unwrap();
+    let (release, blocked) = mpsc::channel::<()>();
+    let ran = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&ran);
+    runtime
+        .spawn_pinned(1, |ctx| async move {
+            loop {
+                ctx.yield_now().await;
+            }
+        })
+        .unwrap();
+    runtime
+        .spawn_pinned(0, move |ctx| async move {
+            for _ in 0..100 {
+                let counted = Arc::clone(&counted);
+                ctx.spawn(move |_| async move { _ = counted.fetch_add(1, Ordering::Relaxed) });
+            }
+            blocked.recv().unwrap_or(());
+        })
+        .unwrap();
+
+    eventually("the hundred have run", || ran.load(Ordering::Relaxed) == 100);
+
+    drop(release);
+}
+
+#[test]
 fn s14_a_kill_takes_effect_at_the_next_await() {
     let runtime = runtime();
     let (inside, is_inside) = mpsc::channel();

@@ -1,7 +1,5 @@
 //! A scheduler without work: what it takes from others, how long it waits for them, and its way into sleep and back.
 
-#![expect(unsafe_code, reason = "reads slots back from the place of another's next to run")]
-
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
 
@@ -25,8 +23,7 @@ impl Local {
         }
         let others = || self.shared.schedulers.iter().enumerate().filter(|(id, _)| *id != self.id);
         for (_, other) in others() {
-            // SAFETY: the place holds slots of this runtime, which runs.
-            if let Some(slot) = unsafe { Slot::from_ptr(other.next.steal()) } {
+            if let Some(slot) = other.steal_next() {
                 bump(&self.me.counters.steals, 1);
                 return Some(slot);
             }
