@@ -3,10 +3,10 @@
 
     peers/figures.py [GROUP...] [--rounds 6] [--seconds 1] [--build DIR] [--no-build]
 
-Groups: core, supervision, calls, guests; all of them without a name. A row runs ours, then each of its
+Groups: core, supervision, calls, guests, topics, store, counters; all of them without a name. A row runs ours, then each of its
 peers, and again, so that a disturbance meets everybody alike. A cell is the median of its runs and their range in operations
-a second, then the median CPU time of one. A peer whose tools are missing (erlc, go, lunatic) is left out, and
-that is said.
+a second, then the median CPU time of one; a question to a limiter has its CPU time alone, and its ratio is of that. A
+peer whose tools are missing (erlc, go, java, lunatic, redis-server) is left out, and that is said.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # What a peer needs besides the command that starts it.
-TOOLS = {"Lunatic": "lunatic"}
+TOOLS = {"Lunatic": "lunatic", "Redis": "redis-server", "Redis, appendfsync always": "redis-server"}
 
 
 def main():
@@ -52,12 +52,13 @@ def build(directory):
     run(["cargo", "build", "--release", "--locked"], cwd=ROOT)
     example = ["cargo", "build", "--release", "--locked", "-p", "rusm-runtime", "--example", "restart"]
     run([*example, "--target-dir", str(directory / "runtime")], cwd=ROOT)
-    for crate in ["tokio", "call"]:
+    for crate in ["tokio", "call", "governor"]:
         run(["cargo", "build", "--release", "--target-dir", str(directory / "rust")], cwd=HERE / crate)
     if shutil.which("erlc"):
         run(["erlc", "-o", str(directory), str(HERE / "beam.erl"), str(HERE / "call.erl")])
     if shutil.which("go"):
-        run(["go", "build", "-o", str(directory / "peers-go"), "."], cwd=HERE / "go")
+        for package in ["go", "brokers"]:
+            run(["go", "build", "-o", str(directory / f"peers-{package}"), "."], cwd=HERE / package)
 
 
 def run(command, cwd=None):
@@ -73,6 +74,11 @@ def groups(built, seconds):
         for parameter in parameters:
             command += ["--param", parameter]
         return "rusm", command, lambda text: from_report(text, each)
+
+    def from_table(scenario, row, rate, cpu, *parameters, name="rusm"):
+        """A row of a table that the scenario shows, found by the texts that it begins with."""
+        _, command, _ = ours(scenario, *parameters)
+        return name, command, lambda text: from_row(text, row, rate, cpu)
 
     def restarts(line, schedulers=2):
         # Whole names of lines: "restart, 1 supervisor, exit" is in no other.
@@ -94,6 +100,32 @@ def groups(built, seconds):
 
     def call(peer):
         return figures(peer, str(built / "rust/release/peers-call"), peer, window)
+
+    def broker(name, system, count):
+        return figures(name, str(built / "peers-brokers"), system, str(count), window)
+
+    def nats(subscribers):
+        return broker("NATS", "nats", subscribers)
+
+    def redis(subscribers):
+        return broker("Redis", "redis", subscribers)
+
+    def updates(row, name):
+        return from_table("kv-versus", [row], "updates/s", "cpu/update", "writers=64", name=name)
+
+    def counter(scenario, *parameters):
+        return from_table(scenario, [], "ops/s", "cpu/op", "keys=128", "threshold=192", *parameters)
+
+    def long_adder():
+        command = ["java", str(HERE / "LongAdder.java"), "2", window]
+        return "Java's LongAdder, 2 threads", command, lambda text: (1e6 * float(re.search(r"LongAdder, 2 threads: ([\d.]+)", text)[1]), None)
+
+    def question(row, threads):
+        """A question to a limiter, by its CPU time alone."""
+        governor = [str(built / "rust/release/peers-governor"), str(threads), window]
+        pattern = rf"governor\t{row}\t.*cpu_ns_per_op=([\d.]+)"
+        ours_is = from_table("counter-micro", [f"limiter, {row}", threads], None, "cpu/op")
+        return ours_is, [("governor", governor, lambda text: (None, float(re.search(pattern, text)[1])))]
 
     def lunatic(scenario):
         return figures("Lunatic", str(HERE / "lunatic/run.sh"), scenario)
@@ -127,6 +159,28 @@ def groups(built, seconds):
             ("`ping-pong` round trips, native, the same bytes", ours("ping-pong", "payload=16", "pairs=1", each=2), []),
             ("`crypto-ops`", ours("crypto-ops"), []),
         ],
+        "topics": [
+            ("a delivery to one of 1,000 subscribers", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast"), tokio("async-broadcast"), go("fan-out")]),
+            ("a delivery of 1 KB to one of 50, nothing lost", ours("topic-fanout", "subscribers=50"), [tokio("async-broadcast-50"), nats(50), redis(50)]),
+            ("the same, 500 subscribers", ours("topic-fanout", "subscribers=500"), []),
+            ("1 KB published, delivered; by ours acknowledged", ours("topic-throughput"), [tokio("mpsc"), nats(1), redis(1)]),
+            ("the same in batches of 100", ours("topic-throughput", "batch=100"), []),
+            ("1 KB published, nobody receives; by ours copied and kept", ours("topic-firehose"), [nats(0), redis(0)]),
+            ("a thousand publishers that start, publish and end", ours("topic-herd"), [tokio("herd")]),
+            ("the same as guests", ours("topic-herd", "publishers=guests"), []),
+        ],
+        "store": [
+            ("an update of one of 10,000 keys, synced, 64 writers", updates("store, processes", "rusm"), [updates("redb grouped", "redb grouped"), updates("redb alone", "redb alone"), broker("Redis, appendfsync always", "redis-incr", 64)]),
+            ("`kv-storm`, 64 writers", ours("kv-storm", "writers=64"), []),
+            ("`topic-durable`, 64 publishers", ours("topic-durable", "publishers=64"), []),
+        ],
+        "counters": [
+            ("`counter-vsa`, 128 keys, rounds of 100 million", counter("counter-vsa", "ops=100000000"), [long_adder()]),
+            ("the same at 50 µs a write", counter("counter-vsa", "ops=100000000", "write_delay=50us"), []),
+            *((f"`counter-{variant}`, 128 keys", counter(f"counter-{variant}", "ops=10000000"), []) for variant in ["atomic", "batch", "crdt", "token", "leaky"]),
+            *((f"`counter-{variant}` at a true 50 µs a write", counter(f"counter-{variant}", "write_delay=50us"), []) for variant in ["atomic", "token", "leaky"]),
+            *((f"a limiter that {row}, threads: {threads}", *question(row, threads)) for threads in [1, 2] for row in ["admits", "denies"]),
+        ],
     }
 
 
@@ -135,6 +189,16 @@ def from_report(text, each):
     report = json.loads(text)["runs"][0]
     cpu = report["cpu_ns_per_op"]
     return report["ops_per_sec"]["median"] / each, cpu * each if cpu is not None else None
+
+
+def from_row(text, row, rate, cpu):
+    """Two figures of the first row that begins with these cells, in any table of one report of ours."""
+    for table in json.loads(text)["runs"][0]["tables"]:
+        names = [column["name"] for column in table["columns"]]
+        cells = next((cells for cells in table["rows"] if cells[: len(row)] == row), None)
+        if cpu in names and cells:
+            return cells[names.index(rate)] if rate else None, cells[names.index(cpu)]
+    raise KeyError(row)
 
 
 def from_line(text, pattern):
@@ -164,24 +228,34 @@ def measure(what, ours, peers, rounds):
     cells = [f"{name}: {cell(values)}{cpu(values, ', ')}" for name, values in runs.items()]
     missing = [name for name, command, _ in peers if name not in runs]
     cells += [f"{name}: not here" for name in missing]
-    ratios = [f"{median(own) / median(values):.3g}" for values in runs.values()]
+    ratios = [f"{median(own) / median(values) if rates(own) else cpu_of(values) / cpu_of(own):.3g}" for values in runs.values()]
     print(f"| {what} | {cell(own)} | {cpu(own)} | {' · '.join(cells)} | {' · '.join(ratios)} |", flush=True)
 
 
+def rates(values):
+    return [rate for rate, _ in values if rate is not None]
+
+
 def median(values):
-    return statistics.median(rate for rate, _ in values)
+    return statistics.median(rates(values))
+
+
+def cpu_of(values):
+    return statistics.median(time for _, time in values if time is not None)
 
 
 def cell(values):
+    if not rates(values):
+        return ""
     middle = median(values)
     unit, name = next(((unit, name) for unit, name in [(1e9, " G"), (1e6, " M"), (1e3, " k")] if middle >= unit), (1, ""))
-    low, high = (pick(rate for rate, _ in values) / unit for pick in (min, max))
+    low, high = (pick(rates(values)) / unit for pick in (min, max))
     return f"{middle / unit:.3g}{name} ({low:.3g}–{high:.3g})"
 
 
 def cpu(values, before=""):
-    times = [time for _, time in values if time is not None]
-    return f"{before}{statistics.median(times):.4g} ns" if times else ""
+    has_cpu = any(time is not None for _, time in values)
+    return f"{before if rates(values) else ''}{cpu_of(values):.4g} ns" if has_cpu else ""
 
 
 if __name__ == "__main__":

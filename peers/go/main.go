@@ -1,6 +1,6 @@
 // What goroutines and channels do under the rules of rusm's scenarios; one line of figures for each run:
 //
-//	go run . spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|respawn-16|down [SECONDS]
+//	go run . spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|respawn-16|down|fan-out [SECONDS]
 //
 // Go has no processes with a pid, a mailbox or a supervisor: a channel stands for the mailbox, and a recovered panic that is
 // told through a channel for the restart.
@@ -140,6 +140,30 @@ func down() {
 	}()
 }
 
+// Deliveries to 1,000 goroutines, each with a channel of its own.
+func fanOut() {
+	subscribers := make([]chan *[64]byte, 1_000)
+	for i := range subscribers {
+		subscribers[i] = make(chan *[64]byte, 16)
+		go func() {
+			for received := uint64(1); ; received++ {
+				<-subscribers[i]
+				if received%16 == 0 {
+					done[i%cells].count.Add(16)
+				}
+			}
+		}()
+	}
+	go func() {
+		payload := new([64]byte)
+		for !over.Load() {
+			for _, subscriber := range subscribers {
+				subscriber <- payload
+			}
+		}
+	}()
+}
+
 func main() {
 	seconds := 1.0
 	if len(os.Args) > 2 {
@@ -158,13 +182,14 @@ func main() {
 		"respawn":      func() { respawn(1) },
 		"respawn-16":   func() { respawn(16) },
 		"down":         down,
+		"fan-out":      fanOut,
 	}
 	var start func()
 	if len(os.Args) > 1 {
 		start = scenarios[os.Args[1]]
 	}
 	if start == nil {
-		fmt.Fprintln(os.Stderr, "usage: go run . spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|respawn-16|down [SECONDS]")
+		fmt.Fprintln(os.Stderr, "usage: go run . spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|respawn-16|down|fan-out [SECONDS]")
 		os.Exit(2)
 	}
 	start()

@@ -19,6 +19,7 @@
 
 pub mod cgroup;
 
+mod allocations;
 mod background;
 mod card;
 mod catalogue;
@@ -131,6 +132,7 @@ mod turns;
 mod usage;
 mod wasm_storm;
 
+pub use allocations::CountingAllocator;
 pub use card::{Card, Family};
 pub use catalogue::{catalogue, find};
 pub use compare::{

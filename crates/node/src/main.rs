@@ -33,6 +33,10 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
+/// For the scenarios that say what their steps allocate.
+#[global_allocator]
+static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
+
 fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(cli) => run(cli),

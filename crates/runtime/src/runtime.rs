@@ -158,6 +158,14 @@ impl Shared {
         }
     }
 
+    /// Wakes a scheduler, unless one is awake and looks for work, for what this thread will queue in a moment.
+    #[cfg(feature = "store")]
+    pub(crate) fn promise_work(&self) {
+        if let Some(scheduler) = self.parking.pick() {
+            self.schedulers[scheduler].promise();
+        }
+    }
+
     /// The flags of a process that runs on one scheduler only.
     pub(crate) fn pin(&self, scheduler: usize) -> Result<u16, SpawnError> {
         let schedulers = self.schedulers.len();

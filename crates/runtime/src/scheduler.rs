@@ -74,6 +74,9 @@ pub(crate) struct SchedulerShared {
     unpark: OnceLock<Waker>,
     /// A thread that is no scheduler woke it last, or gave it something to run.
     outside: AtomicBool,
+    /// Woken for what will be queued in a moment.
+    #[cfg(feature = "store")]
+    promised: AtomicBool,
     /// The scheduler that guards this one, counted from 1; 0 if there is none. See `guard.rs`.
     guard: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
@@ -114,6 +117,8 @@ impl SchedulerShared {
             pinned: Injector::new(),
             unpark: OnceLock::new(),
             outside: AtomicBool::new(false),
+            #[cfg(feature = "store")]
+            promised: AtomicBool::new(false),
             guard: AtomicU32::new(0),
             counters: CachePadded::default(),
         }
@@ -156,6 +161,13 @@ impl SchedulerShared {
             self.outside.store(false, Ordering::Relaxed);
         }
         was
+    }
+
+    /// Wakes this scheduler, which then stays awake a little for what will be queued. Relaxed, as it only saves a sleep.
+    #[cfg(feature = "store")]
+    pub(crate) fn promise(&self) {
+        self.promised.store(true, Ordering::Relaxed);
+        self.unpark();
     }
 
     pub(crate) fn unpark(&self) {
@@ -263,6 +275,10 @@ impl Local {
         // With wards a rise is a search, so it comes before those of them are let go who need somebody.
         if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
             self.fed.set(true);
+        }
+        #[cfg(feature = "store")]
+        if self.me.promised.load(Ordering::Relaxed) {
+            self.await_promised();
         }
         self.look_after_wards(now_ns);
         if self.shared.is_stopped() {

@@ -39,6 +39,7 @@ mod disk;
 mod error;
 mod gathering;
 mod group;
+mod prompt;
 mod queue;
 mod read;
 mod tables;

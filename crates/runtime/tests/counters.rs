@@ -212,6 +212,29 @@ fn a_keeper_that_is_asked_to_end_stores_everything_first() {
 }
 
 #[test]
+fn a_key_has_one_set_of_counters_at_a_time() {
+    let runtime = runtime(1);
+    let store = Arc::new(MemoryStore::new());
+    let start = || Counters::<Vsa, _>::over(&runtime, Arc::clone(&store), often()).expect("the options are right");
+    let (one, other) = (start(), start());
+    let stock = one.counter("stock", 10).expect("nobody else has it");
+
+    // Each would sell all ten.
+    let refused = other.counter("stock", 10).expect_err("the first has it");
+    assert_eq!(refused.to_string(), "another set of counters has the key \"stock\"");
+    assert!(stock.try_consume(7));
+
+    // A set that is dropped stores what was done, and its keys are free when nobody has their counters any more.
+    let keeper = runtime.watch(one.keeper());
+    drop(one);
+    assert_eq!(keeper.wait(), ExitReason::Shutdown);
+    assert_eq!(store.slot("stock", 0).map(|slot| slot.value()), Ok(3));
+    assert!(other.counter("stock", 10).is_err(), "somebody may consume by it still");
+    drop(stock);
+    assert_eq!(other.counter("stock", 10).map(|stock| Vsa::available(&stock)), Ok(3));
+}
+
+#[test]
 fn one_key_is_one_counter_and_wrong_options_are_refused() {
     let runtime = runtime(1);
     let wrong = CommitOptions { threshold: 10, low_threshold: 10, ..often() };

@@ -61,6 +61,26 @@ async fn call(ctx: &Context, keeper: Pid, tag: u64, body: &[u8]) -> Bytes {
 }
 
 #[test]
+fn a_value_is_moved_whole_or_not_at_all() {
+    for guest in KEEPERS {
+        let answers = of_keeper(guest, &["keeper"], async |ctx, keeper| {
+            call(&ctx, keeper, 1, b"name\0Ada").await;
+            call(&ctx, keeper, 1, b"other\0Bob").await;
+            [
+                call(&ctx, keeper, 4, b"name\0other").await,
+                call(&ctx, keeper, 4, b"name\0new").await,
+                call(&ctx, keeper, 2, b"name").await,
+                call(&ctx, keeper, 2, b"new").await,
+                call(&ctx, keeper, 2, b"other").await,
+            ]
+        });
+
+        assert_eq!(answers[..2], ["error: something has changed", "moved"], "{guest}");
+        assert_eq!(answers[2..], ["error: no such key", "Ada", "Bob"], "{guest}");
+    }
+}
+
+#[test]
 fn values_are_kept_and_given_back() {
     for guest in KEEPERS {
         let answers = of_keeper(guest, &["keeper"], async |ctx, keeper| {

@@ -3,6 +3,7 @@
  *   call, tag 1    key, 0, value    -->  `kept`
  *   call, tag 2    key              -->  the value
  *   call, tag 3    pid, key         -->  how many bytes; a stream to that process brings the value
+ *   call, tag 4    key, 0, new key  -->  `moved`, unless the key has gone or the new one is there
  *   the end of a stream             its bytes become the value of the key `stream`
  *
  * The values lie in the bucket `keeper`, which its profile must grant.
@@ -38,15 +39,22 @@ static bool failed(const rusm_message *request, const rusm_kv_error *error) {
     return true;
 }
 
-static void keep(const rusm_message *request) {
-    rusm_bytes row = request->body;
+static bool halves(const rusm_message *request, rusm_bytes *first, rusm_bytes *second) {
+    rusm_bytes both = request->body;
     uint32_t end = 0;
-    while (end < row.len && row.at[end] != 0) end++;
-    if (end == row.len) {
+    while (end < both.len && both.at[end] != 0) end++;
+    if (end == both.len) {
         REFUSE(request, "between key and value there is a byte 0");
-        return;
+        return false;
     }
-    rusm_bytes key = {row.at, end}, value = {row.at + end + 1, row.len - end - 1};
+    *first = (rusm_bytes){both.at, end};
+    *second = (rusm_bytes){both.at + end + 1, both.len - end - 1};
+    return true;
+}
+
+static void keep(const rusm_message *request) {
+    rusm_bytes key, value;
+    if (!halves(request, &key, &value)) return;
     if (!failed(request, rusm_kv_put(BUCKET, key, value, RUSM_FOREVER))) rusm_reply(request, RUSM("kept"));
 }
 
@@ -56,6 +64,18 @@ static bool value_of(const rusm_message *request, rusm_bytes key, rusm_bytes *va
     if (!maybe.some) REFUSE(request, "no such key");
     *value = maybe.value;
     return maybe.some;
+}
+
+/* Nobody ever sees the value under both keys, or under none. */
+static void move(const rusm_message *request) {
+    rusm_bytes from, to, value;
+    bool was_done;
+    if (!halves(request, &from, &to) || !value_of(request, from, &value)) return;
+    rusm_kv_expected expects[] = {{BUCKET, from, {true, value}}, {BUCKET, to, {false, {0}}}};
+    rusm_kv_change changes[] = {{BUCKET, to, {true, value}, {false, 0}}, {BUCKET, from, {false, {0}}, {false, 0}}};
+    if (failed(request, rusm_kv_commit(expects, 2, changes, 2, &was_done))) return;
+    if (was_done) rusm_reply(request, RUSM("moved"));
+    else REFUSE(request, "something has changed");
 }
 
 /* Answers before it writes: who asked may read only then. */
@@ -107,7 +127,8 @@ static void answer(const rusm_message *request) {
         if (value_of(request, request->body, &value)) rusm_reply(request, value);
         return;
     case 3: give(request); return; /* who does not read to the end needs no more */
-    default: REFUSE(request, "the tag is none of 1, 2, 3");
+    case 4: move(request); return;
+    default: REFUSE(request, "the tag is none of 1 to 4");
     }
 }
 

@@ -13,6 +13,7 @@ static struct {
 } result;
 
 _Static_assert(sizeof(rusm_kv_error) == 12 && sizeof(rusm_kv_page) == 20, "the layout of the canonical ABI");
+_Static_assert(sizeof(rusm_kv_expected) == 28 && sizeof(rusm_kv_change) == 48, "the layout of the canonical ABI");
 _Static_assert(sizeof(result) == 24 && offsetof(typeof(result), page) == 4, "the layout of the canonical ABI");
 
 #define FROM(name) __attribute__((import_module("rusm:store/kv@0.1.0"), import_name(name))) extern
@@ -25,6 +26,7 @@ FROM("get") void kv_get(BYTES, BYTES, void *);
 FROM("put") void kv_put(BYTES, BYTES, BYTES, uint32_t limited, uint64_t lifetime_ms, void *);
 FROM("delete") void kv_delete(BYTES, BYTES, void *);
 FROM("compare-and-set") void kv_compare_and_set(BYTES, BYTES, MAYBE, MAYBE, void *);
+FROM("commit") void kv_commit(const rusm_kv_expected *, uint32_t, const rusm_kv_change *, uint32_t, void *);
 FROM("scan") void kv_scan(BYTES, BYTES, BYTES, uint32_t limit, void *);
 
 static const rusm_kv_error *error(void) { return result.failed ? &result.error : NULL; }
@@ -54,6 +56,12 @@ const rusm_kv_error *rusm_kv_compare_and_set(rusm_bytes bucket, rusm_bytes key, 
                                              rusm_maybe_bytes value, bool *was_set) {
     kv_compare_and_set(OF(bucket), OF(key), OF_MAYBE(expected), OF_MAYBE(value), &result);
     return answer(was_set);
+}
+
+const rusm_kv_error *rusm_kv_commit(const rusm_kv_expected *expects, uint32_t expects_len, const rusm_kv_change *changes,
+                                    uint32_t changes_len, bool *was_done) {
+    kv_commit(expects, expects_len, changes, changes_len, &result);
+    return answer(was_done);
 }
 
 const rusm_kv_error *rusm_kv_scan(rusm_bytes bucket, rusm_bytes prefix, rusm_bytes after, uint32_t limit, rusm_kv_page *page) {

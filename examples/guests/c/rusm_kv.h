@@ -27,6 +27,19 @@ typedef struct {
     rusm_maybe_bytes next;
 } rusm_kv_page;
 
+/* What a key must have for a commit: this value, or none. */
+typedef struct {
+    rusm_bytes bucket, key;
+    rusm_maybe_bytes value;
+} rusm_kv_expected;
+
+/* What a commit does to a key: gives it this value, for so many milliseconds or for good, or takes it away for none. */
+typedef struct {
+    rusm_bytes bucket, key;
+    rusm_maybe_bytes value;
+    rusm_maybe_u64 lifetime_ms;
+} rusm_kv_change;
+
 /* The value of a key, which may be absent. */
 const rusm_kv_error *rusm_kv_get(rusm_bytes bucket, rusm_bytes key, rusm_maybe_bytes *value);
 /* For so many milliseconds, or for good with RUSM_FOREVER. Returns when it is as durable as the node promises. */
@@ -36,6 +49,9 @@ const rusm_kv_error *rusm_kv_delete(rusm_bytes bucket, rusm_bytes key, bool *was
 /* Gives a key a value, or takes it away for none, if it has the expected one, or none; whether it had. */
 const rusm_kv_error *rusm_kv_compare_and_set(rusm_bytes bucket, rusm_bytes key, rusm_maybe_bytes expected,
                                              rusm_maybe_bytes value, bool *was_set);
+/* Makes all changes at one instant if every key has what is expected of it, and none of them otherwise; whether it did. */
+const rusm_kv_error *rusm_kv_commit(const rusm_kv_expected *expects, uint32_t expects_len, const rusm_kv_change *changes,
+                                    uint32_t changes_len, bool *was_done);
 /* The rows whose keys begin with `prefix`, after the key `after` (of no bytes for all), at most `limit` of them, 1 to 1,000. */
 const rusm_kv_error *rusm_kv_scan(rusm_bytes bucket, rusm_bytes prefix, rusm_bytes after, uint32_t limit, rusm_kv_page *page);
 

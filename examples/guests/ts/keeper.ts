@@ -3,11 +3,12 @@
 //   call, tag 1    key, 0, value    ──▶ `kept`
 //   call, tag 2    key              ──▶ the value
 //   call, tag 3    pid, key         ──▶ how many bytes; a stream to that process brings the value
+//   call, tag 4    key, 0, new key  ──▶ `moved`, unless the key has gone or the new one is there
 //   the end of a stream             its bytes become the value of the key `stream`
 //
 // The values lie in the bucket `keeper`, which its profile must grant.
 
-import { Bucket } from "./kv";
+import { Bucket, Commit } from "./kv";
 import { actor, label, type Message, Pid, receive } from "./rusm";
 import { Reader, Writer } from "./streams";
 
@@ -46,15 +47,32 @@ function answer(request: Message): void {
     case 3:
       give(request);
       break;
+    case 4:
+      rename(request.body);
+      request.reply("moved");
+      break;
     default:
-      throw new Error(`tag ${request.tag} is none of 1, 2, 3`);
+      throw new Error(`tag ${request.tag} is none of 1 to 4`);
   }
 }
 
 function keep(row: Uint8Array): void {
-  const end = row.indexOf(0);
+  const [key, value] = halves(row);
+  VALUES.put(key, value);
+}
+
+/** Nobody ever sees the value under both keys, or under none. */
+function rename(keys: Uint8Array): void {
+  const [from, to] = halves(keys);
+  const value = valueOf(from);
+  const commit = new Commit().expect(VALUES, from, value).expect(VALUES, to, undefined);
+  if (!commit.put(VALUES, to, value).delete(VALUES, from).run()) throw new Error("something has changed");
+}
+
+function halves(both: Uint8Array): [Uint8Array, Uint8Array] {
+  const end = both.indexOf(0);
   if (end < 0) throw new Error("between key and value there is a byte 0");
-  VALUES.put(row.slice(0, end), row.slice(end + 1));
+  return [both.slice(0, end), both.slice(end + 1)];
 }
 
 function valueOf(key: Uint8Array): Uint8Array {

@@ -3,7 +3,7 @@
 // A guest that imports this targets the world `rusm:store/storage` beside `actor` (keeper.wit does): a node without a store
 // does not load it.
 
-import world, { type KvError as Thrown } from "rusm:store/kv@0.1.0";
+import world, { type KvChange, type KvError as Thrown, type KvExpected } from "rusm:store/kv@0.1.0";
 import type { Data } from "./rusm";
 import { bytes } from "./web";
 
@@ -65,5 +65,34 @@ export class Bucket {
       yield* page.rows;
       after = page.next;
     }
+  }
+}
+
+/** What a key must have, and what changes, of several keys and buckets: all of it at one instant, or none. */
+export class Commit {
+  private readonly expects: KvExpected[] = [];
+  private readonly changes: KvChange[] = [];
+
+  /** Goes through only if the key has this value, or none for undefined. */
+  expect(bucket: Bucket, key: Data, value: Data | undefined): this {
+    this.expects.push({ bucket: bucket.name, key: bytes(key), value: maybe(value) });
+    return this;
+  }
+
+  /** Gives a key a value, for so many milliseconds or for good. */
+  put(bucket: Bucket, key: Data, value: Data, lifetimeMs?: number): this {
+    this.changes.push({ bucket: bucket.name, key: bytes(key), value: bytes(value), expiresInMs: lifetimeMs ?? null });
+    return this;
+  }
+
+  /** Takes a key away. */
+  delete(bucket: Bucket, key: Data): this {
+    this.changes.push({ bucket: bucket.name, key: bytes(key), value: null, expiresInMs: null });
+    return this;
+  }
+
+  /** Does all of it, or nothing where something was not as expected; whether it did. */
+  run(): boolean {
+    return trying(() => world.commit(this.expects, this.changes));
   }
 }

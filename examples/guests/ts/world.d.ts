@@ -173,12 +173,15 @@ declare module "rusm:runtime/topics@0.1.0" {
 }
 
 declare module "rusm:store/kv@0.1.0" {
+  export type KvExpected = { bucket: string; key: Uint8Array; value: Uint8Array | null };
+  export type KvChange = { bucket: string; key: Uint8Array; value: Uint8Array | null; expiresInMs: number | null };
   export type KvError = { tag: "denied" | "invalid" | "limit" | "failed"; val: string };
   const kv: {
     get(bucket: string, key: Uint8Array): Uint8Array | null;
     put(bucket: string, key: Uint8Array, value: Uint8Array, expiresInMs: number | null): void;
     delete(bucket: string, key: Uint8Array): boolean;
     compareAndSet(bucket: string, key: Uint8Array, expected: Uint8Array | null, value: Uint8Array | null): boolean;
+    commit(expects: KvExpected[], changes: KvChange[]): boolean;
     scan(
       bucket: string,
       prefix: Uint8Array,

@@ -55,7 +55,8 @@ fn measure(what: &str, threads: usize, window: Duration, ask: impl Fn(u64) -> bo
         (asked, admitted, cpu) = (asked + a, admitted + b, cpu + c);
     }
     let share = admitted as f64 / asked as f64;
-    println!("governor\t{what}\tthreads={threads}\tadmitted={share:.3}\tcpu_ns_per_op={:.1}", cpu as f64 / asked as f64);
+    let each_ns = cpu as f64 / asked as f64;
+    println!("governor\t{what}\tthreads={threads}\tadmitted={share:.3}\tcpu_ns_per_op={each_ns:.1}");
 }
 
 /// CPU time of this thread, from the system's account.

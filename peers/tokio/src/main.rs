@@ -1,7 +1,8 @@
 //! What tokio's tasks and channels do under the rules of rusm's scenarios; one line of figures for each run:
 //!
 //! ```text
-//! peers-tokio spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|down|broadcast [SECONDS] [WORKERS]
+//! peers-tokio spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|down [SECONDS] [WORKERS]
+//! peers-tokio broadcast|async-broadcast|async-broadcast-50|mpsc|herd [SECONDS] [WORKERS]
 //! ```
 //!
 //! Without workers it has two; with 0 it is tokio's runtime on the calling thread.
@@ -24,6 +25,7 @@ const ALIVE_MAX: u64 = 2_000;
 const SPAWNERS: usize = 2;
 const PRODUCERS: usize = 64;
 const SUBSCRIBERS: usize = 1_000;
+const PAYLOAD_BYTES: usize = 1_024;
 
 /// What all tasks of a run share.
 #[derive(Default)]
@@ -75,8 +77,15 @@ fn main() {
             "respawn" => respawn(window).await,
             "down" => down(window).await,
             "broadcast" => fan_out(window).await,
+            "async-broadcast" => fan_out_lossless(window, SUBSCRIBERS).await,
+            "async-broadcast-50" => fan_out_lossless(window, 50).await,
+            "mpsc" => one_to_one(window).await,
+            "herd" => herd(window).await,
             _ => {
-                eprintln!("usage: peers-tokio spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|down|broadcast [SECONDS] [WORKERS]");
+                eprintln!(
+                    "usage: peers-tokio spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|down|broadcast|async-broadcast|\
+                     async-broadcast-50|mpsc|herd [SECONDS] [WORKERS]"
+                );
                 std::process::exit(2);
             }
         }
@@ -236,4 +245,72 @@ async fn fan_out(window: Duration) -> Figures {
         }
     });
     run.measure(window, vec![publisher]).await
+}
+
+/// Deliveries of 1 KB to subscribers of a channel that waits for the slowest.
+async fn fan_out_lossless(window: Duration, subscribers: usize) -> Figures {
+    let run = Arc::new(Run::default());
+    let (sender, receiver) = async_broadcast::broadcast::<Arc<[u8]>>(1_024);
+    for _ in 0..subscribers {
+        let (run, mut receiver) = (Arc::clone(&run), receiver.clone());
+        tokio::spawn(async move {
+            while receiver.recv().await.is_ok() {
+                run.done.add(1);
+                consume_budget().await;
+            }
+        });
+    }
+    drop(receiver);
+    let publishing = Arc::clone(&run);
+    let publisher = tokio::spawn(async move {
+        let payload: Arc<[u8]> = vec![7; PAYLOAD_BYTES].into();
+        while !publishing.is_over() {
+            sender.broadcast_direct(Arc::clone(&payload)).await.expect("there are subscribers");
+            consume_budget().await;
+        }
+    });
+    run.measure(window, vec![publisher]).await
+}
+
+/// Messages of 1 KB that nobody copies, through a bounded channel to one receiver.
+async fn one_to_one(window: Duration) -> Figures {
+    let run = Arc::new(Run::default());
+    let (sender, mut receiver) = mpsc::channel::<Arc<[u8]>>(1_024);
+    let receiving = Arc::clone(&run);
+    tokio::spawn(async move {
+        while let Some(message) = receiver.recv().await {
+            std::hint::black_box(&message);
+            receiving.done.add(1);
+        }
+    });
+    let sending = Arc::clone(&run);
+    let publisher = tokio::spawn(async move {
+        let payload: Arc<[u8]> = vec![7; PAYLOAD_BYTES].into();
+        while !sending.is_over() {
+            sender.send(Arc::clone(&payload)).await.expect("the receiver stays");
+        }
+    });
+    run.measure(window, vec![publisher]).await
+}
+
+/// A thousand tasks that send one message each to one receiver and end, again and again.
+async fn herd(window: Duration) -> Figures {
+    let run = Arc::new(Run::default());
+    let herding = Arc::clone(&run);
+    let herds = tokio::spawn(async move {
+        while !herding.is_over() {
+            let (sender, mut receiver) = mpsc::channel::<Box<[u8]>>(1_024);
+            for _ in 0..SUBSCRIBERS {
+                let sender = sender.clone();
+                tokio::spawn(
+                    async move { sender.send(vec![7; PAYLOAD_BYTES].into()).await.expect("the receiver stays") },
+                );
+            }
+            drop(sender);
+            while receiver.recv().await.is_some() {
+                herding.done.add(1);
+            }
+        }
+    });
+    run.measure(window, vec![herds]).await
 }

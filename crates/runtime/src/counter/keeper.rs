@@ -38,6 +38,8 @@ use crate::ticker::{Frequency, TickerOptions};
 const SHARDS: usize = 32;
 
 /// Counters by key.
+///
+/// Its drop has everything stored, as [`stop`](Self::stop) does, and tells nobody how that ended.
 pub struct Counters<C: Counter<S>, S: CounterStore> {
     set: Arc<Set<C, S>>,
     handle: Handle,
@@ -110,7 +112,7 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
     /// The counter of a key; one that the store does not know either begins with `initial`.
     ///
     /// # Errors
-    /// As [`CounterStore::slot`].
+    /// As [`CounterStore::slot`]; [`StoreError::InUse`] while another set over this store has the key.
     pub fn counter(&self, key: &str, initial: i64) -> Result<Arc<C>, StoreError> {
         // The upper half: the maps use the lower bits themselves.
         let shard = &self.set.shards[(self.set.hasher.hash_one(key) >> 32) as usize % SHARDS];
@@ -121,7 +123,7 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         if let Some(counter) = shard.get(key) {
             return Ok(Arc::clone(counter));
         }
-        let slot = self.set.ground.store().slot(key, initial)?;
+        let slot = self.set.ground.store().slot(key, initial)?.claim()?;
         let counter = Arc::new(C::open(&self.set.ground, &self.set.options, slot));
         shard.insert(key.into(), Arc::clone(&counter));
         self.set.added.lock().push(Arc::clone(&counter));
@@ -171,6 +173,12 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         let (answer, answered) = oneshot::channel();
         self.handle.send(self.keeper, Order { last, answer }).await;
         answered.await.unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+impl<C: Counter<S>, S: CounterStore> Drop for Counters<C, S> {
+    fn drop(&mut self) {
+        self.handle.exit(self.keeper, ExitReason::Shutdown);
     }
 }
 

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::RwLock;
@@ -63,6 +63,12 @@ pub enum StoreError {
         /// The length given.
         bytes: usize,
     },
+    /// Two sets of counters would each give away what the other has given: use the counter of the one set, or end that.
+    #[error("another set of counters has the key {key:?}")]
+    InUse {
+        /// The key.
+        key: String,
+    },
     /// The text says what the storage said.
     #[error("{0}")]
     Storage(String),
@@ -103,9 +109,19 @@ impl Account {
 
 /// The place of a key in a store; clones are the same place.
 #[derive(Clone)]
-pub struct Slot(Arc<CachePadded<Place>>);
+pub struct Slot(Arc<CachePadded<Place>>, #[expect(dead_code, reason = "its drop matters")] Option<Arc<Claim>>);
+
+/// The right to keep count of a key, which one set of counters has at a time.
+struct Claim(Arc<CachePadded<Place>>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.is_claimed.store(false, Ordering::Release);
+    }
+}
 
 struct Place {
+    is_claimed: AtomicBool,
     value: AtomicI64,
     reads: AtomicU64,
     /// Writes of one event.
@@ -124,14 +140,24 @@ impl fmt::Debug for Slot {
 
 impl Slot {
     fn new(key: Arc<str>, value: i64) -> Self {
-        Self(Arc::new(CachePadded::new(Place {
+        let place = Place {
+            is_claimed: AtomicBool::new(false),
             value: AtomicI64::new(value),
             reads: AtomicU64::new(0),
             singles: AtomicU64::new(0),
             others: AtomicU64::new(0),
             events: AtomicU64::new(0),
             key,
-        })))
+        };
+        Self(Arc::new(CachePadded::new(place)), None)
+    }
+
+    /// This place for one set of counters, until it and all its clones are dropped.
+    pub(super) fn claim(&self) -> Result<Self, StoreError> {
+        if self.0.is_claimed.swap(true, Ordering::Acquire) {
+            return Err(StoreError::InUse { key: self.key().to_owned() });
+        }
+        Ok(Self(Arc::clone(&self.0), Some(Arc::new(Claim(Arc::clone(&self.0))))))
     }
 
     /// The key.

@@ -13,6 +13,9 @@ use crate::slab::Slot;
 
 /// Rounds of waiting for others who send work time and again: longer than a turn of their reactor.
 const FED_SPIN_ROUNDS: u32 = 2_000;
+/// Whoever promises work brings it sooner.
+#[cfg(feature = "store")]
+const PROMISE_NS: u64 = 200_000;
 
 impl Local {
     /// A process of another scheduler: whatever is stuck there, or of the longest queue what outlasts the taking.
@@ -58,6 +61,17 @@ impl Local {
                 || (round % 32 == 31 && (!self.shared.injector.is_empty() || self.shared.is_stopped()))
         });
         came && self.shared.injector.is_empty() && !self.me.was_served_from_outside()
+    }
+
+    /// Waits a little for what somebody outside has promised.
+    #[cfg(feature = "store")]
+    #[cold]
+    pub(super) fn await_promised(&self) {
+        self.me.promised.store(false, Ordering::Relaxed);
+        let until_ns = self.stopwatch.now_ns() + PROMISE_NS;
+        while !self.shared.has_work() && self.me.pinned.is_empty() && self.stopwatch.now_ns() < until_ns {
+            (0..32).for_each(|_| std::hint::spin_loop());
+        }
     }
 
     /// Goes to sleep in the reactor; false if work came just then.

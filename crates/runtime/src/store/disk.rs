@@ -21,6 +21,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
 
 use super::error::{OpenError, StoreError};
+use super::prompt::Prompt;
 
 /// A read of the disk that a scheduler can do besides.
 const QUICK_READ_NS: u64 = 50_000;
@@ -48,6 +49,7 @@ pub(super) struct Disk {
     cache_bytes: usize,
     database: RwLock<Option<Arc<Database>>>,
     pub(super) counters: Arc<DiskCounters>,
+    pub(super) prompt: Arc<Prompt>,
 }
 
 impl Disk {
@@ -65,7 +67,8 @@ impl Disk {
     }
 
     pub(super) fn open(path: PathBuf, opener: Opener, cache_bytes: usize) -> Result<Self, OpenError> {
-        let disk = Self { path, opener, cache_bytes, database: RwLock::new(None), counters: Arc::default() };
+        let database = RwLock::new(None);
+        let disk = Self { path, opener, cache_bytes, database, counters: Arc::default(), prompt: Arc::default() };
         let database = disk.connect()?;
         *disk.database.write() = Some(Arc::new(database));
         Ok(disk)
@@ -119,7 +122,8 @@ impl Disk {
     fn connect(&self) -> Result<Database, OpenError> {
         let refused = |error| OpenError::database(self.path.clone(), error);
         let backend = (self.opener)().map_err(refused)?;
-        let metered = Metered { inner: backend, counters: Arc::clone(&self.counters) };
+        let (counters, prompt) = (Arc::clone(&self.counters), Arc::clone(&self.prompt));
+        let metered = Metered { inner: backend, counters, prompt };
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache_bytes);
         // A damaged file may mislead redb into a panic, which is as clear a sign.
@@ -156,6 +160,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 struct Metered {
     inner: Box<dyn StorageBackend>,
     counters: Arc<DiskCounters>,
+    prompt: Arc<Prompt>,
 }
 
 impl StorageBackend for Metered {
@@ -188,6 +193,7 @@ impl StorageBackend for Metered {
     fn sync_data(&self) -> io::Result<()> {
         let started = Instant::now();
         self.inner.sync_data()?;
+        self.prompt.synced();
         self.counters.sync_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
         self.counters.syncs.fetch_add(1, Relaxed);
         Ok(())

@@ -19,7 +19,11 @@ const OPEN_MAX: Duration = Duration::from_millis(5);
 /// What commits must take at least, because to sleep takes its time too.
 const WORTH_IT: Duration = Duration::from_micros(100);
 /// So many requests are taken at once while a commit is open, so that applying and coming overlap.
-const HANDFUL: usize = 16;
+const HANDFUL: usize = 8;
+/// For so many it is worth to stay awake, and to have others woken, for a little.
+pub(super) const MANY: usize = 16;
+/// How long to stay awake for those that were told just now: longer than a sleeping thread takes to come.
+const AWAKE: Duration = Duration::from_micros(60);
 /// The most commits that do not wait after waits in vain.
 const PATIENCE_MAX: u32 = 64;
 
@@ -62,6 +66,12 @@ impl Gathering {
         self.expected.min(most).saturating_sub(has).min(HANDFUL)
     }
 
+    /// How long to look out for the next to come before the writer sleeps.
+    pub(super) fn awake(&self) -> Duration {
+        let worth_it = self.expected >= MANY && self.commit_time >= WORTH_IT && self.skipped == 0;
+        if worth_it { AWAKE } else { Duration::ZERO }
+    }
+
     /// A commit was closed with so many.
     pub(super) const fn gathered(&mut self, has: usize) {
         // Nearly all is as good: somebody always stops.
@@ -94,13 +104,14 @@ mod tests {
         let (mut gathering, now) = (gathering(40, 24), Instant::now());
 
         assert_eq!(gathering.until(now), now + Duration::from_millis(2));
-        assert_eq!((gathering.missing(24, 1000), gathering.missing(60, 1000), gathering.missing(64, 1000)), (16, 4, 0));
+        assert_eq!((gathering.missing(24, 1000), gathering.missing(60, 1000), gathering.missing(64, 1000)), (8, 4, 0));
         assert_eq!(gathering.missing(24, 24), 0, "no more than a commit holds");
     }
 
     #[test]
     fn one_writer_alone_is_not_waited_for() {
         assert_eq!(gathering(1, 0).missing(1, 1000), 0);
+        assert_eq!((gathering(1, 0).awake(), gathering(64, 0).awake()), (Duration::ZERO, AWAKE));
     }
 
     #[test]

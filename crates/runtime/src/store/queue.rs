@@ -9,9 +9,10 @@
 //! come yet; who gives up then wakes the next.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::work::Request;
 use crate::panics;
@@ -54,11 +55,14 @@ pub(super) struct Queue {
     bytes_max: usize,
     state: Mutex<State>,
     arrived: Condvar,
+    /// Requests in the queue, for who looks without the lock. Relaxed: whoever acts on it takes the lock.
+    len: AtomicUsize,
 }
 
 impl Queue {
     pub(super) fn new(operations_max: usize, bytes_max: usize) -> Self {
-        Self { operations_max, bytes_max, state: Mutex::default(), arrived: Condvar::new() }
+        let (state, arrived) = Default::default();
+        Self { operations_max, bytes_max, state, arrived, len: AtomicUsize::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,6 +84,7 @@ impl Queue {
         }
         state.bytes += request.bytes;
         state.requests.push_back(request);
+        self.len.store(state.requests.len(), Relaxed);
         let is_enough = (1..=state.requests.len()).contains(&state.writer_waits);
         if is_enough {
             state.writer_waits = 0;
@@ -114,6 +119,7 @@ impl Queue {
         let count = state.requests.len().min(most);
         let before = into.len();
         into.extend(state.requests.drain(..count));
+        self.len.store(state.requests.len(), Relaxed);
         state.bytes -= into[before..].iter().map(|request| request.bytes).sum::<usize>();
         let woken = state.blocked.len().min(count);
         let wakers: Vec<Waker> = state.blocked.drain(..woken).map(|(_, waker)| waker).collect();
@@ -121,8 +127,12 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for so many requests, at most until `until`.
-    pub(super) fn wait(&self, most: usize, until: Option<Instant>) -> Woken {
+    /// Waits for so many requests, at most until `until`; does not sleep over the first `awake`.
+    pub(super) fn wait(&self, most: usize, until: Option<Instant>, awake: Duration) -> Woken {
+        let begun = Instant::now();
+        while self.len.load(Relaxed) < most && begun.elapsed() < awake {
+            (0..16).for_each(|_| std::hint::spin_loop());
+        }
         let mut state = self.state();
         loop {
             if state.requests.len() >= most {

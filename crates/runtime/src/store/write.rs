@@ -84,6 +84,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
                     if !std::mem::replace(&mut self.is_counted, true) {
                         self.core.waiting.fetch_add(1, Relaxed);
                     }
+                    self.core.disk.prompt.is_waited_for();
                     match self.core.queue.push(request, cx.waker()) {
                         Pushed::In => self.state = State::Sent(reply),
                         Pushed::Closed => return Poll::Ready(Err(StoreError::Closed.into())),

@@ -22,7 +22,7 @@ use super::config::Durability;
 use super::core::Core;
 use super::disk::Disk;
 use super::error::{OpenError, StoreError};
-use super::gathering::Gathering;
+use super::gathering::{Gathering, MANY};
 use super::group::{Group, Grown};
 use super::queue::Woken;
 use super::tables;
@@ -64,7 +64,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         loop {
             let until = [self.sync_at, self.sweep_at].into_iter().flatten().min();
-            match self.core.queue.wait(1, until) {
+            match self.core.queue.wait(1, until, self.gathering.awake()) {
                 Woken::Requests => self.serve(),
                 Woken::Time => {}
                 Woken::Closed => break,
@@ -250,7 +250,7 @@ fn fill(
             continue;
         }
         let missing = gathering.missing(applied, most);
-        if missing == 0 || core.queue.wait(missing, Some(until)) != Woken::Requests {
+        if missing == 0 || core.queue.wait(missing, Some(until), gathering.awake()) != Woken::Requests {
             break;
         }
     }
@@ -268,6 +268,7 @@ fn fill(
         return Ok(Committed { grown, durability: None, puts_expiring });
     }
     let asked = if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
+    core.disk.prompt.arm(requests.len() >= MANY);
     txn.set_durability(asked).map_err(|error| StoreError::Failed(error.to_string().into()))?;
     txn.commit()?;
     gathering.committed(began.elapsed());

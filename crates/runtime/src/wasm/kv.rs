@@ -16,15 +16,17 @@ use bytes::Bytes;
 use wasmtime::component::HasSelf;
 use wasmtime::{Linker, component};
 
-use self::bindings::rusm::store::kv::{Error, Host, Page, Row};
+use self::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
 use super::capability::Capability;
 use super::fiber::waiting;
 use super::state::State;
 use super::vitals::HostCall;
-use crate::store::{Bucket, StoreError};
+use crate::store::{Bucket, Store, StoreError};
 
 /// Rows of a page for a guest.
 const ROWS_MAX: u32 = 1_000;
+/// What a guest may expect in one commit: as many keys as that may change.
+const EXPECTS_MAX: usize = 10_000;
 
 /// Lets components and core modules import the store.
 pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -70,6 +72,33 @@ impl Host for State {
         Ok(waiting(set).await?)
     }
 
+    async fn commit(&mut self, expects: Vec<Expected>, changes: Vec<Change>) -> Result<bool, Error> {
+        let store = self.store(HostCall::KvCommit)?;
+        if expects.len() > EXPECTS_MAX {
+            return Err(Error::Limit(format!("{} expectations are more than {EXPECTS_MAX}", expects.len())));
+        }
+        let expects = expects.into_iter().map(|expected| Ok((self.granted(&store, &expected.bucket)?, expected)));
+        let expects: Vec<_> = expects.collect::<Result<_, Error>>()?;
+        let changes = changes.into_iter().map(|change| Ok((self.granted(&store, &change.bucket)?, change)));
+        let changes: Vec<_> = changes.collect::<Result<_, Error>>()?;
+        let committed = store.transaction(move |transaction| {
+            for (bucket, expected) in expects {
+                if transaction.get(&bucket, expected.key)?.as_deref() != expected.value.as_deref() {
+                    return Ok::<_, StoreError>(false);
+                }
+            }
+            for (bucket, Change { key, value, expires_in_ms, .. }) in changes {
+                match (value, expires_in_ms) {
+                    (None, _) => transaction.delete(&bucket, key)?,
+                    (Some(value), None) => transaction.put(&bucket, key, value)?,
+                    (Some(value), Some(ms)) => transaction.put_for(&bucket, key, value, Duration::from_millis(ms))?,
+                }
+            }
+            Ok(true)
+        });
+        Ok(waiting(committed).await?)
+    }
+
     async fn scan(&mut self, bucket: String, prefix: Vec<u8>, after: Vec<u8>, limit: u32) -> Result<Page, Error> {
         let bucket = self.bucket(HostCall::KvScan, &bucket)?;
         if !(1..=ROWS_MAX).contains(&limit) {
@@ -86,17 +115,26 @@ impl Host for State {
 impl State {
     /// The bucket of a name, if this guest may use it.
     fn bucket(&self, call: HostCall, name: &str) -> Result<Bucket, Error> {
+        let store = self.store(call)?;
+        self.granted(&store, name)
+    }
+
+    /// The store, if this guest may use any of it.
+    fn store(&self, call: HostCall) -> Result<Store, Error> {
         self.asks(call);
         if self.may(Capability::Kv).is_err() {
             return Err(Error::Denied(Capability::Kv.word().to_owned()));
         }
+        let store = self.vitals.node.config.store.as_ref();
+        store.cloned().ok_or_else(|| Error::Failed("this node has no store".to_owned()))
+    }
+
+    fn granted(&self, store: &Store, name: &str) -> Result<Bucket, Error> {
         if !self.vitals.grant.allows_bucket(name) {
             drop(self.refuse(Capability::Kv));
             let name: String = name.chars().take(128).collect();
             return Err(Error::Denied(format!("bucket {name:?}")));
         }
-        let store =
-            self.vitals.node.config.store.as_ref().ok_or_else(|| Error::Failed("this node has no store".to_owned()))?;
         Ok(store.bucket(name)?)
     }
 }
@@ -106,9 +144,10 @@ impl From<StoreError> for Error {
         let line = error.to_string();
         match error {
             StoreError::BucketName { .. } | StoreError::Key { .. } => Self::Invalid(line),
-            StoreError::ValueTooLarge { .. } | StoreError::TooManyBuckets { .. } | StoreError::Rows { .. } => {
-                Self::Limit(line)
-            }
+            StoreError::ValueTooLarge { .. }
+            | StoreError::TransactionTooLarge { .. }
+            | StoreError::TooManyBuckets { .. }
+            | StoreError::Rows { .. } => Self::Limit(line),
             _ => Self::Failed(line),
         }
     }

@@ -34,8 +34,8 @@ host_calls! {
     Cancel "cancel", Supervise "supervise", NowNs "now-ns", UnixMs "unix-ms", Log "log", Random "random",
     Digest "digest", Hmac "hmac", StreamOpen "stream-open", StreamAccept "stream-accept", StreamWrite "stream-write",
     StreamRead "stream-read", StreamClose "stream-close", KvGet "kv-get", KvPut "kv-put", KvDelete "kv-delete",
-    KvCompareAndSet "kv-compare-and-set", KvScan "kv-scan", TopicPublish "topic-publish", TopicSubscribe "topic-subscribe",
-    TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicUnsubscribe "topic-unsubscribe",
+    KvCompareAndSet "kv-compare-and-set", KvCommit "kv-commit", KvScan "kv-scan", TopicPublish "topic-publish",
+    TopicSubscribe "topic-subscribe", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicUnsubscribe "topic-unsubscribe",
 }
 
 /// One guest; its counters are written by the thread that runs it.

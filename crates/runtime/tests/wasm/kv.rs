@@ -39,7 +39,9 @@ fn keeper(run: &str) -> Vec<u8> {
         (import "rusm" "kv_delete" (func $delete (param i32 i32 i32 i32) (result i32)))
         (import "rusm" "kv_compare_and_set" (func $set (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
         (import "rusm" "kv_scan" (func $scan (param i32 i32 i32 i32 i32 i32 i32) (result i32)))
+        (import "rusm" "kv_commit" (func $commit (param i32 i32) (result i32)))
         (memory (export "memory") 1)
+        (data (i32.const 2048) "{STEPS}")
         (data (i32.const 0) "books") (data (i32.const 8) "cache/a") (data (i32.const 16) "key")
         (data (i32.const 24) "others") (data (i32.const 32) "value")
         (func $expect (param $is i32) (param $due i32)
@@ -50,6 +52,18 @@ fn keeper(run: &str) -> Vec<u8> {
     ))
     .unwrap()
 }
+
+/// The steps of a commit: `books` has no `a`, `books` has `key` as `value`, put `v` to `a`, put it for a minute to `b` of
+/// `cache/a`, take away `key`. The first without the second, of 18 bytes, and the fourth with what is after it make sense, too.
+const STEPS: &str = concat!(
+    r"\00\05\00\00\00\01\00\00\00\00\00\00\00booksa",
+    r"\01\05\00\00\00\03\00\00\00\05\00\00\00bookskeyvalue",
+    r"\03\05\00\00\00\01\00\00\00\01\00\00\00booksav",
+    r"\04\07\00\00\00\01\00\00\00\01\00\00\00\60\ea\00\00\00\00\00\00cache/abv",
+    r"\02\05\00\00\00\03\00\00\00\00\00\00\00bookskey",
+);
+/// How long they are.
+const STEPS_BYTES: usize = 19 + 26 + 20 + 30 + 21;
 
 /// The place of `books` and that of `key`.
 const BOOKS: &str = "(i32.const 0) (i32.const 5) (i32.const 16) (i32.const 3)";
@@ -76,6 +90,33 @@ fn a_guest_reads_what_it_wrote_and_so_does_everybody() {
     assert_eq!(books.get("key").wait().unwrap().as_deref(), Some(&b"val"[..]));
     let cached = store.bucket("cache/a").unwrap().scan("", "", 9).wait().unwrap().rows;
     assert!(cached.len() == 1 && cached[0].expiry_ms > 0);
+}
+
+#[test]
+fn a_commit_does_all_of_its_steps_or_none() {
+    let Ground { node, store, _directory } = ground();
+    let end = |run: &str, profile: &str| node.end_of(&keeper(run), &Guest::default().profile(profile)).to_string();
+    let commit = |bytes: usize, due: i32| {
+        format!("(call $expect (call $commit (i32.const 2048) (i32.const {bytes})) (i32.const {due}))")
+    };
+    let all = commit(STEPS_BYTES, 1);
+    let books = store.bucket("books").unwrap();
+
+    // Of its expectations the second does not hold.
+    assert_eq!(end(&commit(STEPS_BYTES, 0), "keeper"), "normal");
+    assert_eq!(store.report().buckets.iter().map(|bucket| bucket.keys).sum::<u64>(), 0);
+
+    books.put("key", "value").wait().unwrap();
+    assert_eq!(end(&all, "keeper"), "normal");
+    assert_eq!(books.get("key").wait().unwrap(), None);
+    assert_eq!(books.get("a").wait().unwrap().as_deref(), Some(&b"v"[..]));
+    let cached = store.bucket("cache/a").unwrap().scan("", "", 9).wait().unwrap().rows;
+    assert!(cached.len() == 1 && cached[0].expiry_ms > 0);
+
+    assert_eq!(end(&all, "sandboxed"), "denied: kv");
+    assert_eq!(end(&all, "bucketless"), "denied: bucket \"books\"");
+    assert_eq!(end(&commit(STEPS_BYTES - 1, 1), "keeper"), "a step within these 115 bytes is none");
+    assert_eq!(end(&commit(0, 1), "keeper"), "normal", "nothing expected and nothing to do");
 }
 
 #[test]

@@ -6,7 +6,12 @@
 //! | `kv_put(bucket_p, bucket_n, key_p, key_n, p, n, ms)` | status | expires after so many `ms`, never for a number below 0 |
 //! | `kv_delete(bucket_p, bucket_n, key_p, key_n)` | `i32` | 1 if it was there, 0, or a status |
 //! | `kv_compare_and_set(bucket_p, bucket_n, key_p, key_n, old_p, old_n, p, n)` | `i32` | 1 if it was set, 0, or a status; a number of bytes below 0 stands for no value |
+//! | `kv_commit(p, n)` | `i32` | 1 if all steps were done, 0 if a key had not what was expected of it, or a status; the steps are as below |
 //! | `kv_scan(bucket_p, bucket_n, prefix_p, prefix_n, after_p, after_n, limit)` | `i32` | how many rows, or a status; the item has each row as the lengths of key and value, four bytes each with the lowest first, and both; `item_tag()` is 1 if there is more |
+//!
+//! A step of a commit: one byte of what it is (0 expects no value, 1 expects this value, 2 takes away, 3 puts, 4 puts for so
+//! long), the lengths of bucket, key and value, four bytes each with the lowest first, for 4 the milliseconds in eight, and
+//! bucket, key and value. A step that has no value has one of 0 bytes.
 //!
 //! Status -10 is a disk that failed; the words about it say how.
 
@@ -14,7 +19,7 @@
 
 use wasmtime::{Caller, Linker};
 
-use super::bindings::rusm::store::kv::{Error, Host, Page};
+use super::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page};
 use crate::wasm::raw::{MODULE, status, with_bytes, with_text};
 use crate::wasm::state::State;
 
@@ -78,6 +83,18 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             })
         },
     )?;
+    linker.func_wrap_async(MODULE, "kv_commit", |mut guest: Guest<'_>, (p, n): (i32, i32)| {
+        Box::new(async move {
+            let steps = or_return!(with_bytes(&mut guest, (p, n)));
+            let state = guest.data_mut();
+            let Some((expects, changes)) = parsed(&steps) else {
+                let line = format!("a step within these {} bytes is none", steps.len());
+                return failed(state, Error::Invalid(line));
+            };
+            let committed = Host::commit(state, expects, changes).await;
+            committed.map_or_else(|error| failed(guest.data_mut(), error), i32::from)
+        })
+    })?;
     linker.func_wrap_async(
         MODULE,
         "kv_scan",
@@ -107,6 +124,37 @@ fn named(guest: &mut Guest<'_>, bucket: Place, key: Place) -> Result<(String, Ve
 
 fn maybe(guest: &mut Guest<'_>, place: Place) -> Result<Option<Vec<u8>>, i32> {
     if place.1 < 0 { Ok(None) } else { with_bytes(guest, place).map(Some) }
+}
+
+/// The steps of a commit; `None` for what is no step.
+fn parsed(mut bytes: &[u8]) -> Option<(Vec<Expected>, Vec<Change>)> {
+    fn number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(*number)
+    }
+
+    let (mut expects, mut changes) = (Vec::new(), Vec::new());
+    while let Some((kind, rest)) = bytes.split_first() {
+        bytes = rest;
+        let mut length = || number(&mut bytes).map(|length| u32::from_le_bytes(length) as usize);
+        let lengths = [length()?, length()?, length()?];
+        let expires_in_ms = if *kind == 4 { Some(u64::from_le_bytes(number(&mut bytes)?)) } else { None };
+        let mut part = |length: usize| {
+            let (part, rest) = bytes.split_at_checked(length)?;
+            bytes = rest;
+            Some(part.to_vec())
+        };
+        let bucket = String::from_utf8(part(lengths[0])?).ok()?;
+        let (key, value) = (part(lengths[1])?, part(lengths[2])?);
+        let value = matches!(kind, 1 | 3 | 4).then_some(value);
+        match kind {
+            0 | 1 => expects.push(Expected { bucket, key, value }),
+            2..=4 => changes.push(Change { bucket, key, value, expires_in_ms }),
+            _ => return None,
+        }
+    }
+    Some((expects, changes))
 }
 
 /// Rows one after the other, each with its two lengths before it.

@@ -4,12 +4,13 @@
 //!   call, tag 1    key, 0, value      ──▶ `kept`
 //!   call, tag 2    key                ──▶ the value
 //!   call, tag 3    pid, key           ──▶ how many bytes; a stream to that process brings the value
+//!   call, tag 4    key, 0, new key    ──▶ `moved`, unless the key has gone or the new one is there
 //!   the end of a stream               its bytes become the value of the key `stream`
 //! ```
 //!
 //! The values lie in the bucket `keeper`, which its profile must grant.
 
-use rusm::kv::Bucket;
+use rusm::kv::{Bucket, Commit};
 use rusm::streams::{self, READER};
 use rusm::{Message, Pid, Received, Tag};
 
@@ -48,14 +49,35 @@ fn answer(request: &Message) -> Result<(), Failure> {
             request.reply(value_of(&request.body)?);
         }
         Tag(3) => give(request)?,
-        Tag(other) => return Err(format!("tag {other} is none of 1, 2, 3").into()),
+        Tag(4) => {
+            rename(&request.body)?;
+            request.reply("moved");
+        }
+        Tag(other) => return Err(format!("tag {other} is none of 1 to 4").into()),
     }
     Ok(())
 }
 
 fn keep(row: &[u8]) -> Result<(), Failure> {
-    let end = row.iter().position(|byte| *byte == 0).ok_or("between key and value there is a byte 0")?;
-    Ok(VALUES.put(&row[..end], &row[end + 1..])?)
+    let (key, value) = halves(row)?;
+    Ok(VALUES.put(key, value)?)
+}
+
+/// Nobody ever sees the value under both keys, or under none.
+fn rename(keys: &[u8]) -> Result<(), Failure> {
+    let (from, to) = halves(keys)?;
+    let value = value_of(from)?;
+    let commit = Commit::new().expect(VALUES, from, Some(&value)).expect(VALUES, to, None);
+    if commit.put(VALUES, to, &value).delete(VALUES, from).run()? {
+        Ok(())
+    } else {
+        Err("something has changed".into())
+    }
+}
+
+fn halves(both: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
+    let end = both.iter().position(|byte| *byte == 0).ok_or("between key and value there is a byte 0")?;
+    Ok((&both[..end], &both[end + 1..]))
 }
 
 fn value_of(key: &[u8]) -> Result<Vec<u8>, Failure> {

@@ -77,6 +77,63 @@ impl Bucket<'_> {
     }
 }
 
+/// What a key must have, and what changes, of several keys and buckets: all of it at one instant, or none.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing happens before it is committed"]
+pub struct Commit {
+    expects: Vec<kv::Expected>,
+    changes: Vec<kv::Change>,
+}
+
+impl Commit {
+    /// Nothing expected, and nothing changed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes through only if the key has this value, or none.
+    pub fn expect(mut self, bucket: Bucket<'_>, key: impl AsRef<[u8]>, value: Option<&[u8]>) -> Self {
+        let (bucket, key) = (bucket.0.to_owned(), key.as_ref().to_vec());
+        self.expects.push(kv::Expected { bucket, key, value: value.map(<[u8]>::to_vec) });
+        self
+    }
+
+    /// Gives a key a value for good.
+    pub fn put(self, bucket: Bucket<'_>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        self.change(bucket, key.as_ref(), Some(value.as_ref()), None)
+    }
+
+    /// The same for so long.
+    pub fn put_for(
+        self,
+        bucket: Bucket<'_>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: Duration,
+    ) -> Self {
+        self.change(bucket, key.as_ref(), Some(value.as_ref()), Some(millis(lifetime)))
+    }
+
+    /// Takes a key away.
+    pub fn delete(self, bucket: Bucket<'_>, key: impl AsRef<[u8]>) -> Self {
+        self.change(bucket, key.as_ref(), None, None)
+    }
+
+    /// Does all of it, or nothing where something was not as expected; whether it did.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn run(self) -> Result<bool, Error> {
+        Ok(kv::commit(&self.expects, &self.changes)?)
+    }
+
+    fn change(mut self, bucket: Bucket<'_>, key: &[u8], value: Option<&[u8]>, expires_in_ms: Option<u64>) -> Self {
+        let (bucket, key, value) = (bucket.0.to_owned(), key.to_vec(), value.map(<[u8]>::to_vec));
+        self.changes.push(kv::Change { bucket, key, value, expires_in_ms });
+        self
+    }
+}
+
 /// Why the store did nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {

@@ -1,4 +1,4 @@
-module rusm.peers/topics
+module peers-brokers
 
 go 1.26.8
 

@@ -1,0 +1,32 @@
+//! What the steps of a topic allocate, in a program whose allocator counts.
+
+use std::time::Duration;
+
+use rusm_bench::{Cell, HeadlessOptions, Request, SteadyRule, run_headless};
+
+#[global_allocator]
+static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
+
+#[test]
+fn the_steps_of_a_topic_say_what_they_allocate() {
+    let warm_up = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };
+    let request = Request { scenario: "topic-micro".to_owned(), ..Request::default() };
+    let mut duration = Duration::from_secs(1);
+    let counted = loop {
+        let options = HeadlessOptions { duration, warm_up, ..HeadlessOptions::new(request.clone()) };
+        let report = run_headless(&options).expect("the request is valid");
+        let column = report.tables[0].columns.iter().position(|column| column.name == "allocations");
+        let column = column.expect("the table has the column");
+        let all: Vec<_> = report.tables[0].rows.iter().map(|row| row[column].clone()).collect();
+        if all.iter().all(|cell| *cell != Cell::Missing) || duration > Duration::from_mins(2) {
+            break all;
+        }
+        duration *= 4;
+    };
+
+    let count = |row: usize| if let Cell::Number(count) = counted[row] { count } else { f64::NAN };
+    // Copies its payload: the bytes, and what several may share them by.
+    assert!((1.0..=2.1).contains(&count(0)), "{counted:?}");
+    // A step of a lease, by itself and again: places of many at once, if anything.
+    assert!((8..13).all(|row| count(row) < 0.1), "{counted:?}");
+}
