@@ -88,8 +88,9 @@ def groups(built, seconds):
     def figures(name, *command):
         return name, list(command), lambda text: from_line(text, r"ops_per_s=([\d.]+)\s+cpu_ns_per_op=([\d.]+)")
 
-    def tokio(scenario, workers=2):
-        return figures(f"tokio, {workers} workers" if workers else "tokio, 1 thread", str(built / "rust/release/peers-tokio"), scenario, window, str(workers))
+    def tokio(scenario, workers=2, name=None):
+        name = name or (f"tokio, {workers} workers" if workers else "tokio, 1 thread")
+        return figures(name, str(built / "rust/release/peers-tokio"), scenario, window, str(workers))
 
     def go(scenario):
         return figures("Go", str(built / "peers-go"), scenario, window)
@@ -160,13 +161,13 @@ def groups(built, seconds):
             ("`crypto-ops`", ours("crypto-ops"), []),
         ],
         "topics": [
-            ("a delivery to one of 1,000 subscribers", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast"), tokio("async-broadcast"), go("fan-out")]),
-            ("a delivery of 1 KB to one of 50, nothing lost", ours("topic-fanout", "subscribers=50"), [tokio("async-broadcast-50"), nats(50), redis(50)]),
+            ("a delivery to one of 1,000 subscribers", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast", name="tokio broadcast"), tokio("async-broadcast", name="async-broadcast"), go("fan-out")]),
+            ("a delivery of 1 KB to one of 50, nothing lost", ours("topic-fanout", "subscribers=50"), [tokio("async-broadcast-50", name="async-broadcast"), nats(50), redis(50)]),
             ("the same, 500 subscribers", ours("topic-fanout", "subscribers=500"), []),
-            ("1 KB published, delivered; by ours acknowledged", ours("topic-throughput"), [tokio("mpsc"), nats(1), redis(1)]),
+            ("1 KB published, delivered; by ours acknowledged", ours("topic-throughput"), [tokio("mpsc", name="tokio mpsc"), nats(1), redis(1)]),
             ("the same in batches of 100", ours("topic-throughput", "batch=100"), []),
             ("1 KB published, nobody receives; by ours copied and kept", ours("topic-firehose"), [nats(0), redis(0)]),
-            ("a thousand publishers that start, publish and end", ours("topic-herd"), [tokio("herd")]),
+            ("a thousand publishers that start, publish and end", ours("topic-herd"), [tokio("herd", name="tokio tasks and mpsc")]),
             ("the same as guests", ours("topic-herd", "publishers=guests"), []),
         ],
         "store": [

@@ -36,7 +36,9 @@ impl Ground {
         profiles.set_topics("courier", TOPICS);
         let wasm = Wasm::start(WasmConfig { capacity: 4, profiles, topics: true, ..WasmConfig::default() }).unwrap();
         let courier = wasm.load_file("courier", &path(guest)).unwrap();
-        let letters = runtime.topics().create("letters").unwrap();
+        // Kept until somebody has read them, also while nobody reads.
+        let bounds = TopicConfig { messages: 1024, bytes: 1 << 20, unread: Unread::KeepAll };
+        let letters = runtime.topics().create_with("letters", bounds).unwrap();
         let bounds = TopicConfig { messages, bytes: 1 << 20, unread: Unread::KeepAll };
         let delivered = runtime.topics().create_with("delivered", bounds).unwrap().subscribe(Overflow::Block);
         // Nobody is slower than that, on whatever machine.
@@ -135,6 +137,27 @@ fn a_letter_that_is_given_back_comes_again() {
         words.sort_unstable();
         assert_eq!(words, ["again tea", "milk"], "{guest}");
         eventually("both are acknowledged", || ground.work.account().acked == 2);
+    }
+}
+
+#[test]
+fn letters_are_bundled_and_those_posted_before_there_was_a_courier_are_carried() {
+    for guest in COURIERS {
+        let mut ground = Ground::new(guest);
+        ground.work.delete();
+        ground.post(&["bundle", "a", "b", "c"]);
+        let ended = ground.end_of(&[]);
+
+        assert_eq!(texts(&ground.arrived(3)), ["a", "b", "c"], "{guest}");
+        ground.post(&["hear"]);
+        assert_eq!(texts(&ground.arrived(1)), ["listening"], "{guest}");
+        ground.post(&["psst", "stop"]);
+        assert_eq!(texts(&ground.arrived(3)), ["heard psst", "psst", "4 carried"], "{guest}");
+        assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), ExitReason::Normal, "{guest}");
+
+        let account = ground.letters.subscription("courier").unwrap().account();
+        assert!(account.is_exact(), "{guest}: {account:?}");
+        assert_eq!((account.published, account.acked), (7, 7), "{guest}: {account:?}");
     }
 }
 

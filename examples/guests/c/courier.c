@@ -4,6 +4,8 @@
  *   FROM --next--> courier --publish--> TO, with key and attributes, and `carried`: how many it was; then ack
  *     ^               +-- `again` in front, at its first attempt --> nack
  *     +---------------+
+ *                     +-- `bundle` --> all that wait are carried at once
+ *                     +-- `hear` --> says `listening`, and then the next message of FROM as it is published: `heard ...`
  *                     +-- `stop` --> ack, give up the share, and `N carried` as the last message
  *
  * Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
@@ -37,6 +39,44 @@ static const rusm_error *carry(rusm_bytes to, const rusm_topic_message *letter, 
     return rusm_topic_publish(to, &message);
 }
 
+/* Letters that are carried at once. */
+#define BUNDLE_MAX 100
+
+static const rusm_error *bundle(rusm_share letters, rusm_bytes to, uint64_t letter, uint64_t *carried) {
+    static rusm_topic_message messages[BUNDLE_MAX];
+    static uint64_t ids[BUNDLE_MAX];
+    rusm_settled how;
+    rusm_leases all;
+    uint32_t acked;
+    const rusm_error *error = rusm_topic_extend(letters, letter, 1000, &how);
+    if (error) return error;
+    said(how);
+    if ((error = rusm_topic_next_batch(letters, BUNDLE_MAX, RUSM_FOREVER, &all))) return error;
+    for (uint32_t i = 0; i < all.len; i++) {
+        messages[i] = all.at[i].message;
+        ids[i] = all.at[i].id;
+    }
+    *carried += all.len;
+    if ((error = rusm_topic_publish_all(to, messages, all.len))) return error;
+    return rusm_topic_ack_all(letters, ids, all.len, &acked);
+}
+
+static const rusm_error *hear(rusm_bytes from, rusm_bytes to) {
+    rusm_share listener;
+    rusm_topic_message heard;
+    rusm_line line = {0};
+    bool came = false;
+    const rusm_error *error = rusm_topic_listen(from, RUSM_OVERFLOW_DROP_OLDEST, 8, &listener);
+    if (error) return error;
+    error = rusm_topic_publish(to, &(rusm_topic_message){.payload = RUSM("listening")});
+    while (!error && !came) error = rusm_topic_hear(listener, RUSM_FOREVER, &heard, &came);
+    rusm_topic_unsubscribe(listener);
+    if (error) return error;
+    rusm_put(&line, RUSM("heard "));
+    rusm_put(&line, heard.payload);
+    return rusm_topic_publish(to, &(rusm_topic_message){.payload = rusm_text(&line)});
+}
+
 static const rusm_error *stop(rusm_share letters, rusm_bytes to, uint64_t carried) {
     rusm_line last = {0};
     rusm_topic_unsubscribe(letters);
@@ -51,7 +91,9 @@ rusm_bytes run(rusm_args args) {
     rusm_settled how;
     uint64_t carried = 0;
     rusm_label(RUSM("courier"));
-    const rusm_error *error = rusm_topic_subscribe(from, RUSM("courier"), &letters);
+    /* What was posted before the first courier came is carried, too, and all of a key in its order. */
+    rusm_subscription_options options = {.ordered = true, .oldest = true, .ack_deadline_ms = {true, 600000}};
+    const rusm_error *error = rusm_topic_subscribe_with(from, RUSM("courier"), &options, &letters);
     while (!error) {
         rusm_mark mark = rusm_remember();
         rusm_lease letter;
@@ -65,6 +107,12 @@ rusm_bytes run(rusm_args args) {
         }
         if (letter.attempt == 1 && rusm_starts_with(letter.message.payload, RUSM("again"))) {
             error = rusm_topic_nack(letters, letter.id, &how);
+        } else if (rusm_equal(letter.message.payload, RUSM("bundle"))) {
+            if ((error = bundle(letters, to, letter.id, &carried))) break;
+            error = rusm_topic_ack(letters, letter.id, &how);
+        } else if (rusm_equal(letter.message.payload, RUSM("hear"))) {
+            if ((error = hear(from, to))) break;
+            error = rusm_topic_ack(letters, letter.id, &how);
         } else {
             if ((error = carry(to, &letter.message, ++carried))) break;
             error = rusm_topic_ack(letters, letter.id, &how);

@@ -47,10 +47,50 @@ typedef enum : uint8_t {
 /* A share in a subscription, of this process only. */
 typedef uint64_t rusm_share;
 
+/* How a subscription is made; all zero as rusm_topic_subscribe does it. */
+typedef struct {
+    bool ordered;                   /* messages of the same key go out one batch after the other */
+    bool oldest;                    /* it begins with the oldest message that the topic still has */
+    rusm_maybe_u64 ack_deadline_ms; /* 10 s without */
+    struct {
+        bool some;
+        rusm_bytes topic; /* for what was tried so many times */
+        uint32_t attempts_max;
+    } dead_letter;
+} rusm_subscription_options;
+
+/* What becomes of messages that a listener is too slow for: publishers wait, or beyond so many something is lost. */
+typedef enum : uint32_t {
+    RUSM_OVERFLOW_BLOCK,
+    RUSM_OVERFLOW_DROP_OLDEST,
+    RUSM_OVERFLOW_DROP_NEWEST,
+    RUSM_OVERFLOW_DISCONNECT,
+} rusm_overflow;
+
+typedef struct {
+    const rusm_lease *at;
+    uint32_t len;
+} rusm_leases;
+
 /* Publishes, and waits for room; on a topic that is kept on disk, until the message is there. */
 const rusm_error *rusm_topic_publish(rusm_bytes topic, const rusm_topic_message *message);
 /* Publishes now, or is RUSM_LIMIT with the numbers: the topic is full. */
 const rusm_error *rusm_topic_try_publish(rusm_bytes topic, const rusm_topic_message *message);
+/* Publishes messages in order, and waits for room as often as it must. If one is refused, those before it are published. */
+const rusm_error *rusm_topic_publish_all(rusm_bytes topic, const rusm_topic_message *messages, uint32_t len);
+/* Takes a share in a subscription, which is made as the options say unless it is there. */
+const rusm_error *rusm_topic_subscribe_with(rusm_bytes topic, rusm_bytes subscription, const rusm_subscription_options *options,
+                                            rusm_share *share);
+/* Listens to what is published from now on: each message once at most, without leases. Ends with rusm_topic_unsubscribe. */
+const rusm_error *rusm_topic_listen(rusm_bytes topic, rusm_overflow overflow, uint32_t most, rusm_share *listener);
+/* The next message of a listener, as rusm_topic_next. */
+const rusm_error *rusm_topic_hear(rusm_share listener, uint64_t timeout_ms, rusm_topic_message *message, bool *came);
+/* As rusm_topic_next, and what more is there already, at most so many, 1 to 1,000; none if none came in time. */
+const rusm_error *rusm_topic_next_batch(rusm_share share, uint32_t most, uint64_t timeout_ms, rusm_leases *leases);
+/* Says of several messages that they were dealt with; how many of them were leased. */
+const rusm_error *rusm_topic_ack_all(rusm_share share, const uint64_t *leases, uint32_t len, uint32_t *acked);
+/* Takes so many milliseconds more for a message, at most 10 minutes from now. */
+const rusm_error *rusm_topic_extend(rusm_share share, uint64_t lease, uint64_t by_ms, rusm_settled *how);
 /* Takes a share in a subscription, which is made unless it is there, with what is published from now on. At most 64 at once. */
 const rusm_error *rusm_topic_subscribe(rusm_bytes topic, rusm_bytes subscription, rusm_share *share);
 /* The next message within so many milliseconds, 0 only looks; `came` says whether there was one. RUSM_NO_SUCH when nothing

@@ -4,16 +4,22 @@
 //   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and `carried`: how many it was; then ack
 //     ▲               ├── `again` in front, at its first attempt ──▶ nack
 //     └───────────────┘
+//                     ├── `bundle` ──▶ all that wait are carried at once
+//                     ├── `hear` ──▶ says `listening`, and then the next message of FROM as it is published: `heard …`
 //                     └── `stop` ──▶ ack, give up the share, and `N carried` as the last message
 //
 // Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
 
 import { actor, label } from "./rusm";
 import { type Settled, Topic } from "./topics";
+import { utf8 } from "./web";
 
 export const run = actor(([from = "letters", to = "delivered"]) => {
   label("courier");
-  const [letters, delivered] = [new Topic(from).subscribe("courier"), new Topic(to)];
+  // What was posted before the first courier came is carried, too, and all of a key in its order.
+  const options = { ordered: true, oldest: true, ackDeadlineMs: 600_000 };
+  const [source, delivered] = [new Topic(from), new Topic(to)];
+  const letters = source.subscribeWith("courier", options);
   for (let carried = 0; ; ) {
     const letter = letters.next();
     const text = letter.text();
@@ -22,6 +28,24 @@ export const run = actor(([from = "letters", to = "delivered"]) => {
       letters.unsubscribe();
       delivered.publish(`${carried} carried`);
       return;
+    }
+    if (text === "bundle") {
+      said(letters.extend(letter, 1_000));
+      const bundle = letters.nextBatch(100);
+      carried += bundle.length;
+      delivered.publishAll(bundle);
+      letters.ackAll(bundle);
+      said(letters.ack(letter));
+      continue;
+    }
+    if (text === "hear") {
+      const listener = source.listen({ tag: "drop-oldest", val: 8 });
+      delivered.publish("listening");
+      const heard = listener.hear();
+      listener.stop();
+      delivered.publish(`heard ${utf8(heard.payload)}`);
+      said(letters.ack(letter));
+      continue;
     }
     if (letter.attempt === 1 && text.startsWith("again")) {
       said(letters.nack(letter));

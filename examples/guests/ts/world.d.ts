@@ -159,11 +159,25 @@ declare module "rusm:runtime/topics@0.1.0" {
     position: number;
     message: TopicMessage;
   }
+  export interface WorldOptions {
+    ordered: boolean;
+    oldest: boolean;
+    ackDeadlineMs: number | null;
+    deadLetter: { topic: string; attemptsMax: number } | null;
+  }
+  export type WorldOverflow = { tag: "block" } | { tag: "drop-oldest" | "drop-newest" | "disconnect"; val: number };
   export type Settled = "done" | "already-acked" | "already-nacked" | "expired" | "revoked" | "unknown";
   const topics: {
     publish(topic: string, message: TopicMessage): void;
     tryPublish(topic: string, message: TopicMessage): void;
+    publishAll(topic: string, messages: TopicMessage[]): void;
     subscribe(topic: string, subscription: string): number;
+    subscribeWith(topic: string, subscription: string, options: WorldOptions): number;
+    listen(topic: string, overflow: WorldOverflow): number;
+    hear(listener: number, timeoutMs: number | null): TopicMessage | null;
+    nextBatch(subscription: number, most: number, timeoutMs: number | null): WorldLease[];
+    ackAll(subscription: number, ids: number[]): number;
+    extend(subscription: number, id: number, byMs: number): Settled;
     next(subscription: number, timeoutMs: number | null): WorldLease | null;
     ack(subscription: number, id: number): Settled;
     nack(subscription: number, id: number): Settled;

@@ -100,6 +100,11 @@ impl Gcra {
         Self { quota, origin_ns: now_ns, full_at: AtomicU64::new(0) }
     }
 
+    /// Another one that has taken as much.
+    pub(crate) fn copy(&self) -> Self {
+        Self { full_at: AtomicU64::new(self.full_at.load(Ordering::SeqCst)), ..*self }
+    }
+
     #[inline]
     const fn now(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.origin_ns).saturating_mul(PARTS)
@@ -113,14 +118,14 @@ impl Gcra {
         }
         let (now, cost) = (self.now(now_ns), units * self.quota.interval);
         let latest = now.saturating_add(self.quota.burst * self.quota.interval);
-        // Relaxed: the number is all that there is.
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
             let next = full_at.max(now).saturating_add(cost);
             if next > latest {
                 return Err(Some(Duration::from_nanos((next - latest).div_ceil(PARTS))));
             }
-            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+            // Ordered with what a limiter looks at next, see its `gate`; else the number is all that there is.
+            match self.full_at.compare_exchange_weak(full_at, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(other) => full_at = other,
             }

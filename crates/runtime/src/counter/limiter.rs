@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Who gives up gives its place back, and whoever comes next may be due at the same instant as somebody behind it: the gate, which
-//! nobody gives anything back to, lets them through one after the other.
+//! nobody gives anything back to, lets them through one after the other. Until somebody has waited there is no gate.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -66,16 +67,33 @@ pub enum AcquireError {
 /// ```
 #[derive(Clone)]
 pub struct Limiter {
-    /// Who waits has a place in it, and may give it back.
-    gcra: Arc<Gcra>,
-    /// Who was admitted, whatever others gave back.
-    gate: Arc<Gcra>,
+    lanes: Arc<Lanes>,
     clock: CoarseClock,
+}
+
+struct Lanes {
+    /// Who waits has a place in it, and may give it back.
+    gcra: Gcra,
+    is_gated: AtomicBool,
+    gate: OnceLock<Gcra>,
+}
+
+impl Lanes {
+    /// Who was admitted, whatever others gave back.
+    ///
+    /// Whoever took units before looks at the mark after, and whoever makes the gate sets the mark before it looks at what was
+    /// taken: so one of both sees the other, and if both do, the gate lets somebody wait for nothing.
+    fn gate(&self) -> &Gcra {
+        self.gate.get_or_init(|| {
+            self.is_gated.store(true, Ordering::SeqCst);
+            self.gcra.copy()
+        })
+    }
 }
 
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limiter").field("quota", &self.gcra.quota()).finish_non_exhaustive()
+        f.debug_struct("Limiter").field("quota", &self.quota()).finish_non_exhaustive()
     }
 }
 
@@ -86,13 +104,13 @@ impl Limiter {
     }
 
     fn with_clock(quota: Quota, clock: CoarseClock) -> Self {
-        let now_ns = now_ns(&clock);
-        Self { gcra: Arc::new(Gcra::new(quota, now_ns)), gate: Arc::new(Gcra::new(quota, now_ns)), clock }
+        let gcra = Gcra::new(quota, now_ns(&clock));
+        Self { lanes: Arc::new(Lanes { gcra, is_gated: AtomicBool::new(false), gate: OnceLock::new() }), clock }
     }
 
     /// What it limits to.
     pub fn quota(&self) -> Quota {
-        self.gcra.quota()
+        self.lanes.gcra.quota()
     }
 
     /// Takes units now or not at all.
@@ -101,12 +119,15 @@ impl Limiter {
     /// [`AcquireError::Later`] with the time after which they will be there; [`AcquireError::MoreThanBurst`].
     #[inline]
     pub fn try_acquire(&self, units: u64) -> Result<(), AcquireError> {
-        let now_ns = now_ns(&self.clock);
-        let taken = self
-            .gcra
-            .take(units, now_ns)
-            .and_then(|()| self.gate.take(units, now_ns).inspect_err(|_| self.gcra.give_back(units)));
+        let (now_ns, lanes) = (now_ns(&self.clock), &*self.lanes);
+        let taken = lanes.gcra.take(units, now_ns).and_then(|()| {
+            if lanes.is_gated.load(Ordering::SeqCst) { Self::pass(lanes, units, now_ns) } else { Ok(()) }
+        });
         taken.map_err(|after| self.refusal(units, after))
+    }
+
+    fn pass(lanes: &Lanes, units: u64, now_ns: u64) -> Result<(), Option<Duration>> {
+        lanes.gate().take(units, now_ns).inspect_err(|_| lanes.gcra.give_back(units))
     }
 
     /// Takes units and waits until they are there: for its turn, not for luck. Those who came before are served before.
@@ -116,13 +137,13 @@ impl Limiter {
     /// # Errors
     /// [`AcquireError::MoreThanBurst`].
     pub async fn acquire(&self, units: u64) -> Result<(), AcquireError> {
-        let burst = self.gcra.quota().burst();
+        let burst = self.quota().burst();
         if units > burst {
             return Err(AcquireError::MoreThanBurst { units, burst });
         }
-        let begun_ns = now_ns(&self.clock);
-        let wait = self.gcra.reserve(units, begun_ns);
-        let place = Place { gcra: &self.gcra, units };
+        let (begun_ns, gate) = (now_ns(&self.clock), self.lanes.gate());
+        let wait = self.lanes.gcra.reserve(units, begun_ns);
+        let place = Place { gcra: &self.lanes.gcra, units };
         let mut due_ns = begun_ns.saturating_add(super::cadence::nanos(wait));
         loop {
             let left = due_ns.saturating_sub(now_ns(&self.clock));
@@ -131,7 +152,7 @@ impl Limiter {
                 continue;
             }
             // By its instant in the schedule, not by the clock: who wakes late takes nothing of the rate.
-            match self.gate.take(units, due_ns) {
+            match gate.take(units, due_ns) {
                 Err(Some(after)) => due_ns = due_ns.saturating_add(super::cadence::nanos(after)),
                 Ok(()) | Err(None) => break,
             }
@@ -146,12 +167,13 @@ impl Limiter {
     }
 
     fn available_at(&self, now_ns: u64) -> u64 {
-        self.gcra.available(now_ns).min(self.gate.available(now_ns))
+        let gate = self.lanes.gate.get().map_or(u64::MAX, |gate| gate.available(now_ns));
+        self.lanes.gcra.available(now_ns).min(gate)
     }
 
     #[cold]
     fn refusal(&self, units: u64, after: Option<Duration>) -> AcquireError {
-        let burst = self.gcra.quota().burst();
+        let burst = self.quota().burst();
         after.map_or(AcquireError::MoreThanBurst { units, burst }, |after| AcquireError::Later { after })
     }
 }
@@ -292,7 +314,7 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
         }
         if shard.len() >= self.shared.keys_max {
             let now_ns = now_ns(&self.clock);
-            let is_held = |limiter: &Limiter| Arc::strong_count(&limiter.gcra) > 1;
+            let is_held = |limiter: &Limiter| Arc::strong_count(&limiter.lanes) > 1;
             shard.retain(|_, limiter| is_held(limiter) || limiter.available_at(now_ns) < self.quota.burst());
             if shard.len() >= self.shared.keys_max {
                 return Err(AcquireError::Keys { keys: self.shared.keys_max * SHARDS });

@@ -9,30 +9,38 @@
 
 mod raw;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use wasmtime::component::HasSelf;
 use wasmtime::{Linker, component};
 
 use super::bindings::publishing::Publishing;
-use super::bindings::publishing::rusm::runtime::topics::{Host, Lease, Message as Wire, Settled};
+use super::bindings::publishing::rusm::runtime::topics::{
+    Host, Lease, Message as Wire, Overflow as WireOverflow, Settled, SubscriptionOptions,
+};
 use super::bindings::rusm::runtime::types::Error;
 use super::capability::Capability;
 use super::fiber::waiting;
 use super::state::State;
 use super::vitals::HostCall;
-use crate::topic::{AckId, AckStatus, Consumer, Message, PublishError, SubscriptionConfig, Topic};
+use crate::topic::{
+    AckId, AckStatus, Consumer, DeadLetter, Message, Overflow, PublishError, Subscriber, SubscriptionConfig, Topic,
+};
 
 /// Subscriptions that guests may bring a topic to. They stay when their guests have ended.
 const SUBSCRIPTIONS_MAX: usize = 1_024;
 /// Shares in subscriptions that a guest may have at once.
 const SHARES_MAX: usize = 64;
 
+/// Leases of a batch at the most.
+const BATCH_MAX: u32 = 1_000;
+
 /// The shares that a guest has.
 #[derive(Default)]
 pub(super) struct Shares {
     consumers: BTreeMap<u64, Consumer>,
+    listeners: BTreeMap<u64, Subscriber>,
     last: u64,
     /// The key of what a core module was given last.
     key: String,
@@ -53,26 +61,92 @@ impl Host for State {
         self.try_publish_to(&topic, of_wire(message))
     }
 
+    async fn publish_all(&mut self, topic: String, messages: Vec<Wire>) -> Result<(), Error> {
+        let topic = self.granted_topic(HostCall::TopicPublish, &topic)?;
+        let messages = messages.into_iter().map(of_wire);
+        let mut checked = VecDeque::new();
+        let mut refused_one = Ok(());
+        for message in messages {
+            refused_one = self.takes(&topic, &message);
+            if refused_one.is_err() {
+                break;
+            }
+            checked.push_back(message);
+        }
+        waiting(topic.publish_all(&mut checked)).await.map_err(|error| refused(&error))?;
+        refused_one
+    }
+
     async fn subscribe(&mut self, topic: String, subscription: String) -> Result<u64, Error> {
-        self.subscribe_to(&topic, &subscription)
+        self.subscribe_to(&topic, &subscription, SubscriptionConfig::default())
+    }
+
+    async fn subscribe_with(
+        &mut self,
+        topic: String,
+        subscription: String,
+        options: SubscriptionOptions,
+    ) -> Result<u64, Error> {
+        let SubscriptionOptions { ordered, oldest, ack_deadline_ms, dead_letter } = options;
+        let dead_letter = dead_letter.map(|dead| DeadLetter { topic: dead.topic, attempts_max: dead.attempts_max });
+        let config = self.subscription_config(ordered, oldest, ack_deadline_ms, dead_letter)?;
+        self.subscribe_to(&topic, &subscription, config)
+    }
+
+    async fn listen(&mut self, topic: String, overflow: WireOverflow) -> Result<u64, Error> {
+        self.listen_to(
+            &topic,
+            match overflow {
+                WireOverflow::Block => Overflow::Block,
+                WireOverflow::DropOldest(most) => Overflow::DropOldest { capacity: most as usize },
+                WireOverflow::DropNewest(most) => Overflow::DropNewest { capacity: most as usize },
+                WireOverflow::Disconnect(most) => Overflow::Disconnect { capacity: most as usize },
+            },
+        )
+    }
+
+    async fn hear(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Wire>, Error> {
+        Ok(self.hear_of(listener, timeout_ms).await?.map(to_wire))
     }
 
     async fn next(&mut self, subscription: u64, timeout_ms: Option<u64>) -> Result<Option<Lease>, Error> {
-        let lease = self.next_of(subscription, timeout_ms).await?;
-        Ok(lease.map(|lease| Lease {
-            id: lease.id.to_u64(),
-            attempt: lease.attempt,
-            position: lease.position,
-            message: Wire {
-                key: lease.message.key().map(str::to_owned),
-                attributes: lease.message.attributes().to_vec(),
-                payload: lease.message.into_payload().into(),
-            },
-        }))
+        Ok(self.next_of(subscription, timeout_ms).await?.map(to_wire_lease))
+    }
+
+    async fn next_batch(&mut self, subscription: u64, most: u32, timeout_ms: Option<u64>) -> Result<Vec<Lease>, Error> {
+        if !(1..=BATCH_MAX).contains(&most) {
+            return Err(Error::Limit(format!("a batch of {most} is not between 1 and {BATCH_MAX}")));
+        }
+        // All of it must fit into the guest's memory; one message always may come.
+        let bytes_max = self.vitals.bounds.memory_max_bytes / 4;
+        let first = self.next_of(subscription, timeout_ms).await?;
+        let mut bytes = 0;
+        let mut batch = Vec::new();
+        let mut next = first;
+        while let Some(lease) = next {
+            bytes += lease.message.payload().len() as u64;
+            batch.push(to_wire_lease(lease));
+            let is_full = batch.len() >= most as usize || bytes >= bytes_max;
+            // What ended meanwhile is said next time.
+            next = if is_full { None } else { self.share(subscription)?.try_next().unwrap_or(None) };
+        }
+        Ok(batch)
     }
 
     async fn ack(&mut self, subscription: u64, id: u64) -> Result<Settled, Error> {
         self.settle(HostCall::TopicAck, subscription, id, Consumer::ack).map(settled)
+    }
+
+    async fn ack_all(&mut self, subscription: u64, ids: Vec<u64>) -> Result<u32, Error> {
+        self.asks(HostCall::TopicAck);
+        let consumer = self.share(subscription)?;
+        let own = ids.into_iter().map(AckId::from_u64).filter(|id| consumer.may_settle(*id));
+        let own: Vec<_> = own.collect();
+        Ok(consumer.subscription().ack_all(own) as u32)
+    }
+
+    async fn extend(&mut self, subscription: u64, id: u64, by_ms: u64) -> Result<Settled, Error> {
+        self.extend_by(subscription, id, by_ms).map(settled)
     }
 
     async fn nack(&mut self, subscription: u64, id: u64) -> Result<Settled, Error> {
@@ -97,23 +171,75 @@ impl State {
 
     fn topic(&self, call: HostCall, name: &str, message: &Message) -> Result<Topic, Error> {
         let topic = self.granted_topic(call, name)?;
-        self.fits(message.payload())?;
-        // Refused here it does not pause its key, which guests could not resume and which others use, too.
-        topic.check(message).map_err(|error| refused(&PublishError::Message(error)))?;
+        self.takes(&topic, message)?;
         Ok(topic)
     }
 
-    fn subscribe_to(&mut self, topic: &str, subscription: &str) -> Result<u64, Error> {
-        let topic = self.granted_topic(HostCall::TopicSubscribe, topic)?;
-        if self.shares.as_ref().is_some_and(|shares| shares.consumers.len() >= SHARES_MAX) {
+    /// Whether a topic would take a message. Refused here it does not pause its key, which guests could not resume and which
+    /// others use, too.
+    fn takes(&self, topic: &Topic, message: &Message) -> Result<(), Error> {
+        self.fits(message.payload())?;
+        topic.check(message).map_err(|error| refused(&PublishError::Message(error)))
+    }
+
+    fn subscription_config(
+        &self,
+        ordered: bool,
+        oldest: bool,
+        ack_deadline_ms: Option<u64>,
+        dead_letter: Option<DeadLetter>,
+    ) -> Result<SubscriptionConfig, Error> {
+        if let Some(dead) = &dead_letter {
+            self.granted_topic(HostCall::TopicSubscribe, &dead.topic)?;
+        }
+        let usual = SubscriptionConfig::default();
+        let ack_deadline = ack_deadline_ms.map_or(usual.ack_deadline, Duration::from_millis);
+        Ok(SubscriptionConfig { ordered, oldest, ack_deadline, dead_letter, ..usual })
+    }
+
+    fn check_shares(&self) -> Result<(), Error> {
+        let has = self.shares.as_ref().map_or(0, |shares| shares.consumers.len() + shares.listeners.len());
+        if has >= SHARES_MAX {
             return Err(Error::Limit(format!("a process may have {SHARES_MAX} shares in subscriptions: give some up")));
         }
+        Ok(())
+    }
+
+    fn listen_to(&mut self, topic: &str, overflow: Overflow) -> Result<u64, Error> {
+        let topic = self.granted_topic(HostCall::TopicListen, topic)?;
+        self.check_shares()?;
+        let shares = self.shares.get_or_insert_default();
+        shares.last += 1;
+        shares.listeners.insert(shares.last, topic.subscribe(overflow));
+        Ok(shares.last)
+    }
+
+    async fn hear_of(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Message>, Error> {
+        self.asks(HostCall::TopicHear);
+        let listeners = self.shares.as_mut().map(|shares| &mut shares.listeners);
+        let subscriber = listeners
+            .and_then(|listeners| listeners.get_mut(&listener))
+            .ok_or_else(|| Error::Invalid(format!("there is no listener {listener}")))?;
+        let next = match timeout_ms {
+            Some(0) => subscriber.try_next().map(|message| message.cloned()).transpose(),
+            None => Some(waiting(subscriber.next()).await.cloned()),
+            Some(ms) => {
+                let next = waiting(tokio::time::timeout(Duration::from_millis(ms), subscriber.next())).await;
+                next.ok().map(|message| message.cloned())
+            }
+        };
+        next.transpose().map_err(|ended| Error::NoSuch(ended.to_string()))
+    }
+
+    fn subscribe_to(&mut self, topic: &str, subscription: &str, config: SubscriptionConfig) -> Result<u64, Error> {
+        let topic = self.granted_topic(HostCall::TopicSubscribe, topic)?;
+        self.check_shares()?;
         let found = match topic.subscription(subscription) {
             Ok(found) => found,
             Err(_unknown) if topic.subscriptions_count() >= SUBSCRIPTIONS_MAX => {
                 return Err(Error::Limit(format!("topic {:?} has {SUBSCRIPTIONS_MAX} subscriptions", topic.name())));
             }
-            Err(_unknown) => match topic.create_subscription(subscription, SubscriptionConfig::default()) {
+            Err(_unknown) => match topic.create_subscription(subscription, config) {
                 Ok(created) => created,
                 // Somebody else was faster, or the name is none.
                 Err(error) => topic.subscription(subscription).map_err(|_unknown| Error::Invalid(error.to_string()))?,
@@ -153,9 +279,16 @@ impl State {
         Ok(if consumer.may_settle(id) { settle(consumer, id) } else { AckStatus::Unknown })
     }
 
+    fn extend_by(&mut self, subscription: u64, id: u64, by_ms: u64) -> Result<AckStatus, Error> {
+        let by = Duration::from_millis(by_ms);
+        self.settle(HostCall::TopicExtend, subscription, id, |consumer, id| consumer.subscription().extend(id, by))
+    }
+
     fn unsubscribe_from(&mut self, subscription: u64) -> bool {
         self.asks(HostCall::TopicUnsubscribe);
-        self.shares.as_mut().is_some_and(|shares| shares.consumers.remove(&subscription).is_some())
+        self.shares.as_mut().is_some_and(|shares| {
+            shares.consumers.remove(&subscription).is_some() || shares.listeners.remove(&subscription).is_some()
+        })
     }
 
     fn share(&mut self, subscription: u64) -> Result<&mut Consumer, Error> {
@@ -185,6 +318,19 @@ fn of_wire(message: Wire) -> Message {
         message = message.with_key(key);
     }
     attributes.into_iter().fold(message, |message, (name, value)| message.with_attribute(name, value))
+}
+
+fn to_wire(message: Message) -> Wire {
+    Wire {
+        key: message.key().map(str::to_owned),
+        attributes: message.attributes().to_vec(),
+        payload: message.into_payload().into(),
+    }
+}
+
+fn to_wire_lease(lease: crate::topic::Lease) -> Lease {
+    let crate::topic::Lease { id, attempt, position, message } = lease;
+    Lease { id: id.to_u64(), attempt, position, message: to_wire(message) }
 }
 
 fn refused(error: &PublishError) -> Error {

@@ -35,7 +35,7 @@ host_calls! {
     Digest "digest", Hmac "hmac", StreamOpen "stream-open", StreamAccept "stream-accept", StreamWrite "stream-write",
     StreamRead "stream-read", StreamClose "stream-close", KvGet "kv-get", KvPut "kv-put", KvDelete "kv-delete",
     KvCompareAndSet "kv-compare-and-set", KvCommit "kv-commit", KvScan "kv-scan", TopicPublish "topic-publish",
-    TopicSubscribe "topic-subscribe", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicUnsubscribe "topic-unsubscribe",
+    TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend", TopicUnsubscribe "topic-unsubscribe",
 }
 
 /// One guest; its counters are written by the thread that runs it.

@@ -43,7 +43,12 @@ fn clerk(run: &str) -> Vec<u8> {
         (import "rusm" "topic_ack" (func $ack (param i64 i64) (result i32)))
         (import "rusm" "topic_nack" (func $nack (param i64 i64) (result i32)))
         (import "rusm" "topic_unsubscribe" (func $unsubscribe (param i64) (result i32)))
+        (import "rusm" "topic_subscribe_with" (func $subscribe_with (param i32 i32 i32 i32 i32 i64 i32 i32 i32) (result i64)))
+        (import "rusm" "topic_listen" (func $listen (param i32 i32 i32 i32) (result i64)))
+        (import "rusm" "topic_hear" (func $hear (param i64 i64) (result i32)))
+        (import "rusm" "topic_extend" (func $extend (param i64 i64 i64) (result i32)))
         (memory (export "memory") 1)
+        (data (i32.const 48) "log/dead")
         (data (i32.const 0) "orders") (data (i32.const 8) "other") (data (i32.const 16) "work")
         (data (i32.const 24) "key") (data (i32.const 32) "tea")
         (global $lease_id (mut i64) (i64.const 0))
@@ -92,6 +97,69 @@ fn a_guest_publishes_and_receives_until_it_has_acknowledged() {
 
     let account = work.account();
     assert_eq!((account.published, account.acked, account.outstanding), (1, 1, 0));
+}
+
+#[test]
+fn a_guest_makes_a_subscription_as_it_needs_it() {
+    let (node, orders) = ground();
+    let dead = node.runtime.topics().create("log/dead").unwrap();
+    let mut dead = dead.subscribe(Overflow::Block);
+    let with = |dead: &str| {
+        format!("(call $subscribe_with {ORDERS} {WORK} (i32.const 3) (i64.const 600000) {dead} (i32.const 1))")
+    };
+    let keeps_order = |topic: &str| {
+        format!(
+            r"(call $expect (call $publish {ORDERS} {KEY} {TEA}) (i32.const 0))
+            (call $expect (call $publish {ORDERS} {KEY} {TEA}) (i32.const 0))
+            (local.set $s (call $due {with}))
+            (call $expect (call $next (local.get $s) (i64.const -1)) (i32.const 1))
+            (global.set $lease_id (call $lease))
+            (call $expect (call $next (local.get $s) (i64.const 0)) (i32.const 0))
+            (call $expect (call $extend (local.get $s) (global.get $lease_id) (i64.const 1000)) (i32.const 1))
+            (call $expect (call $nack (local.get $s) (global.get $lease_id)) (i32.const 1))
+            (call $expect (call $next (local.get $s) (i64.const -1)) (i32.const 1))
+            (call $expect (i32.wrap_i64 (call $position)) (i32.const 1))
+            (call $expect (call $extend (local.get $s) (global.get $lease_id) (i64.const 1000)) (i32.const 1))",
+            with = with(topic)
+        )
+    };
+
+    // What was published before is its first message; the second of the key waits; after one attempt it is a dead letter.
+    assert_eq!(end(&node, &keeps_order("(i32.const 48) (i32.const 8)"), "clerk"), "it was given back before");
+    assert_eq!(dead.blocking_next().unwrap().payload(), "tea");
+    orders.subscription("work").unwrap().delete();
+    assert_eq!(
+        end(&node, &keeps_order(OTHER), "clerk"),
+        "denied: topic \"other\"",
+        "dead letters are publications, too"
+    );
+}
+
+#[test]
+fn a_guest_listens_without_leases_and_loses_what_it_said_it_may() {
+    let (node, _orders) = ground();
+    let publish = format!("(call $expect (call $try_publish {ORDERS} {KEY} {TEA}) (i32.const 0))");
+    let run = format!(
+        r"(local.set $s (call $due (call $listen {ORDERS} (i32.const 1) (i32.const 2))))
+        {publish} {publish} {publish}
+        (call $expect (call $hear (local.get $s) (i64.const -1)) (i32.const 1))
+        (call $expect (call $key (i32.const 200) (i32.const 2)) (i32.const 3))
+        (call $expect (call $hear (local.get $s) (i64.const 0)) (i32.const 1))
+        (call $expect (call $hear (local.get $s) (i64.const 5)) (i32.const 0))
+        (call $expect (call $next (local.get $s) (i64.const 0)) (i32.const -2))
+        (call $expect (call $unsubscribe (local.get $s)) (i32.const 1))
+        (call $expect (call $hear (local.get $s) (i64.const 0)) (i32.const 1))"
+    );
+
+    let said = end(&node, &run, "clerk");
+
+    assert!(said.starts_with("there is no"), "{said}");
+    assert_eq!(
+        end(&node, &format!("(drop (call $due (call $listen {ORDERS} (i32.const 4) (i32.const 2))))"), "clerk"),
+        "an overflow of 4 is none of 0 to 3"
+    );
+    let many = format!("(drop (call $due (call $listen {ORDERS} (i32.const 0) (i32.const 0))))").repeat(65);
+    assert_eq!(end(&node, &many, "clerk"), "a process may have 64 shares in subscriptions: give some up");
 }
 
 #[test]

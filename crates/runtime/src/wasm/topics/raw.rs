@@ -5,16 +5,20 @@
 //! | `topic_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | waits for room; a key of fewer than 0 bytes is none |
 //! | `topic_try_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | -8 when the topic is full |
 //! | `topic_subscribe(topic_p, topic_n, p, n)` | `i64` | this process's share in a subscription of this name, or a status |
+//! | `topic_subscribe_with(topic_p, topic_n, p, n, flags, deadline_ms, dead_p, dead_n, attempts_max)` | `i64` | the same; flag 1 keeps order, 2 begins with the oldest message; a deadline below 0 is the usual one, a topic for dead letters of fewer than 0 bytes is none |
+//! | `topic_listen(topic_p, topic_n, overflow, most)` | `i64` | a listener, which hears each message once at most, or a status; too slow, it 0 holds up publishers, 1 loses the oldest, 2 the newest, 3 is one no more |
+//! | `topic_hear(listener, timeout_ms)` | `i32` | as `topic_next`, and there is no lease |
 //! | `topic_next(share, timeout_ms)` | `i32` | 1 and a message is the item, 0 if none came, or a status; waits for ever with a timeout below 0. `item_tag()` is its lease, `item_ref()` its attempt, `item_reply()` its position |
 //! | `topic_key(p, n)` | `i32` | copies at most `n` bytes of the key of what came last; how many it has, or a status |
 //! | `topic_ack(share, lease)`, `topic_nack(share, lease)` | `i32` | 1 if it was done, 0 if the lease had ended before, and the words about it say how, or a status |
+//! | `topic_extend(share, lease, ms)` | `i32` | the same; the lease has so much more time |
 //! | `topic_unsubscribe(share)` | `i32` | 1 where there was one |
 
 #![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
 
 use wasmtime::{Caller, Linker};
 
-use crate::topic::{AckStatus, Consumer, Lease, Message};
+use crate::topic::{AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, SubscriptionConfig};
 use crate::wasm::bindings::rusm::runtime::types::Error;
 use crate::wasm::raw::{MODULE, status, with_bytes, with_text, write_bytes};
 use crate::wasm::state::State;
@@ -58,9 +62,10 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             Ok(names) => names,
             Err(status) => return i64::from(status),
         };
-        let share = guest.data_mut().subscribe_to(&topic, &subscription);
-        share.map_or_else(|error| i64::from(status(guest.data_mut(), error)), |share| share as i64)
+        let share = guest.data_mut().subscribe_to(&topic, &subscription, SubscriptionConfig::default());
+        number_or_status(guest.data_mut(), share)
     })?;
+    link_kinds(linker)?;
     linker.func_wrap_async(MODULE, "topic_next", |mut guest: Guest<'_>, (share, timeout_ms): (i64, i64)| {
         Box::new(async move {
             let state = guest.data_mut();
@@ -81,8 +86,70 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "topic_nack", |mut guest: Guest<'_>, share: i64, lease: i64| {
         settle(guest.data_mut(), HostCall::TopicNack, (share, lease), Consumer::nack)
     })?;
+    linker.func_wrap(MODULE, "topic_extend", |mut guest: Guest<'_>, share: i64, lease: i64, ms: i64| {
+        let extended = guest.data_mut().extend_by(share as u64, lease as u64, ms.max(0) as u64);
+        how(guest.data_mut(), extended)
+    })?;
     linker.func_wrap(MODULE, "topic_unsubscribe", |mut guest: Guest<'_>, share: i64| {
         i32::from(guest.data_mut().unsubscribe_from(share as u64))
+    })?;
+    Ok(())
+}
+
+/// Subscriptions that are made in another way than the usual one, and listeners.
+fn link_kinds(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    linker.func_wrap(
+        MODULE,
+        "topic_subscribe_with",
+        |mut guest: Guest<'_>,
+         tp: i32,
+         tn: i32,
+         p: i32,
+         n: i32,
+         flags: i32,
+         deadline_ms: i64,
+         dead_p: i32,
+         dead_n: i32,
+         attempts_max: i32| {
+            let names = with_text(&mut guest, (tp, tn)).and_then(|topic| {
+                let dead = if dead_n < 0 { None } else { Some(with_text(&mut guest, (dead_p, dead_n))?) };
+                Ok((topic, with_text(&mut guest, (p, n))?, dead))
+            });
+            let (topic, subscription, dead) = match names {
+                Ok(names) => names,
+                Err(status) => return i64::from(status),
+            };
+            let dead = dead.map(|topic| DeadLetter { topic, attempts_max: attempts_max as u32 });
+            let (deadline, state) = (u64::try_from(deadline_ms).ok(), guest.data_mut());
+            let config = state.subscription_config(flags & 1 != 0, flags & 2 != 0, deadline, dead);
+            let share = config.and_then(|config| state.subscribe_to(&topic, &subscription, config));
+            number_or_status(state, share)
+        },
+    )?;
+    linker.func_wrap(MODULE, "topic_listen", |mut guest: Guest<'_>, tp: i32, tn: i32, overflow: i32, most: i32| {
+        let topic = match with_text(&mut guest, (tp, tn)) {
+            Ok(topic) => topic,
+            Err(status) => return i64::from(status),
+        };
+        let capacity = most.max(0) as usize;
+        let overflow = match overflow {
+            0 => Ok(Overflow::Block),
+            1 => Ok(Overflow::DropOldest { capacity }),
+            2 => Ok(Overflow::DropNewest { capacity }),
+            3 => Ok(Overflow::Disconnect { capacity }),
+            other => Err(Error::Invalid(format!("an overflow of {other} is none of 0 to 3"))),
+        };
+        let state = guest.data_mut();
+        let listener = overflow.and_then(|overflow| state.listen_to(&topic, overflow));
+        number_or_status(state, listener)
+    })?;
+    linker.func_wrap_async(MODULE, "topic_hear", |mut guest: Guest<'_>, (listener, timeout_ms): (i64, i64)| {
+        Box::new(async move {
+            let state = guest.data_mut();
+            let heard = state.hear_of(listener as u64, u64::try_from(timeout_ms).ok()).await;
+            let held = heard.map(|message| message.map_or(0, |message| hold_heard(state, message)));
+            or_status(state, held)
+        })
     })?;
     Ok(())
 }
@@ -107,13 +174,28 @@ fn hold(state: &mut State, lease: Lease) -> i32 {
     1
 }
 
+fn hold_heard(state: &mut State, message: Message) -> i32 {
+    state.shares.get_or_insert_default().key = message.key().unwrap_or_default().to_owned();
+    state.item.hold(message.into_payload().into(), 0);
+    1
+}
+
+fn number_or_status(state: &mut State, number: Result<u64, Error>) -> i64 {
+    number.map_or_else(|error| i64::from(status(state, error)), |number| number as i64)
+}
+
 fn settle(
     state: &mut State,
     call: HostCall,
     (share, lease): (i64, i64),
     settle: impl FnOnce(&Consumer, crate::topic::AckId) -> AckStatus,
 ) -> i32 {
-    let how = match state.settle(call, share as u64, lease as u64, settle) {
+    let settled = state.settle(call, share as u64, lease as u64, settle);
+    how(state, settled)
+}
+
+fn how(state: &mut State, settled: Result<AckStatus, Error>) -> i32 {
+    let how = match settled {
         Ok(AckStatus::Done) => return 1,
         Ok(AckStatus::AlreadyAcked) => "it was acknowledged before",
         Ok(AckStatus::AlreadyNacked) => "it was given back before",

@@ -5,19 +5,28 @@
 //!   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and `carried`: how many it was; then ack
 //!     ▲               ├── `again` in front, at its first attempt ──▶ nack
 //!     └───────────────┘
+//!                     ├── `bundle` ──▶ all that wait are carried at once
+//!                     ├── `hear` ──▶ says `listening`, and then the next message of FROM as it is published: `heard …`
 //!                     └── `stop` ──▶ ack, give up the share, and `N carried` as the last message
 //! ```
 //!
 //! Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
 
 use rusm::Error;
-use rusm::topics::{Message, Settled, Topic};
+use std::time::Duration;
+
+use rusm::topics::{Message, Options, Overflow, Settled, Topic};
+
+/// Nobody is slower than that with a letter.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn run(args: &[String]) -> Result<(), Error> {
     let argument = |place: usize, default| args.get(place).map_or(default, String::as_str);
     let (from, to) = (Topic(argument(0, "letters")), Topic(argument(1, "delivered")));
     rusm::label("courier");
-    let mut letters = from.subscribe("courier")?;
+    // What was posted before the first courier came is carried, too, and all of a key in its order.
+    let options = Options { ordered: true, oldest: true, ack_deadline: Some(PATIENCE), dead_letter: None };
+    let mut letters = from.subscribe_with("courier", options)?;
     let mut carried = 0_u64;
     loop {
         let letter = letters.next()?;
@@ -25,6 +34,24 @@ fn run(args: &[String]) -> Result<(), Error> {
             said(letters.ack(letter.id)?);
             drop(letters);
             return to.publish(Message::new(format!("{carried} carried")));
+        }
+        if letter.message.payload == b"bundle" {
+            said(letters.extend(letter.id, Duration::from_secs(1))?);
+            let bundle = letters.next_batch(100)?;
+            let ids: Vec<_> = bundle.iter().map(|one| one.id).collect();
+            carried += bundle.len() as u64;
+            to.publish_all(bundle.into_iter().map(|one| one.message))?;
+            letters.ack_all(ids)?;
+            said(letters.ack(letter.id)?);
+            continue;
+        }
+        if letter.message.payload == b"hear" {
+            let mut listener = from.listen(Overflow::DropOldest(8))?;
+            to.publish(Message::new("listening"))?;
+            let heard = listener.hear()?;
+            to.publish(Message::new([b"heard ", &heard.payload[..]].concat()))?;
+            said(letters.ack(letter.id)?);
+            continue;
         }
         if letter.attempt == 1 && letter.message.payload.starts_with(b"again") {
             said(letters.nack(letter.id)?);

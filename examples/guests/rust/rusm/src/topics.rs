@@ -62,6 +62,35 @@ impl Topic<'_> {
         Ok(wire::try_publish(self.0, &message.into())?)
     }
 
+    /// Publishes messages in order, and waits for room as often as it must.
+    ///
+    /// # Errors
+    /// As for [`publish`](Self::publish), of the first message that is refused; those before it are published.
+    pub fn publish_all(self, messages: impl IntoIterator<Item = Message>) -> Result<(), Error> {
+        let messages: Vec<_> = messages.into_iter().map(wire::Message::from).collect();
+        Ok(wire::publish_all(self.0, &messages)?)
+    }
+
+    /// Takes a share in a subscription, which is made as these options say unless it is there.
+    ///
+    /// # Errors
+    /// As for [`subscribe`](Self::subscribe); [`Error::Denied`] for a topic of dead letters without a grant.
+    pub fn subscribe_with(self, subscription: &str, options: Options) -> Result<Share, Error> {
+        let Options { ordered, oldest, ack_deadline, dead_letter } = options;
+        let ack_deadline_ms = ack_deadline.map(millis);
+        let dead_letter = dead_letter.map(|(topic, attempts_max)| wire::DeadLetter { topic, attempts_max });
+        let options = wire::SubscriptionOptions { ordered, oldest, ack_deadline_ms, dead_letter };
+        Ok(Share(wire::subscribe_with(self.0, subscription, &options)?))
+    }
+
+    /// Listens to what is published from now on: each message once at most, without leases.
+    ///
+    /// # Errors
+    /// As for [`subscribe`](Self::subscribe).
+    pub fn listen(self, overflow: Overflow) -> Result<Listener, Error> {
+        Ok(Listener(wire::listen(self.0, overflow.into())?))
+    }
+
     /// Takes a share in a subscription, which is made unless it is there, with what is published from now on.
     ///
     /// # Errors
@@ -69,6 +98,64 @@ impl Topic<'_> {
     /// [`Error::Limit`] beyond 64 shares.
     pub fn subscribe(self, subscription: &str) -> Result<Share, Error> {
         Ok(Share(wire::subscribe(self.0, subscription)?))
+    }
+}
+
+/// How a subscription is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Messages of the same key go out one batch after the other.
+    pub ordered: bool,
+    /// It begins with the oldest message that the topic still has, and not with the next.
+    pub oldest: bool,
+    /// Time to acknowledge; 10 s for `None`.
+    pub ack_deadline: Option<Duration>,
+    /// The topic for what was tried so many times.
+    pub dead_letter: Option<(String, u32)>,
+}
+
+/// What becomes of messages that a listener is too slow for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Nothing is lost: publishers wait.
+    Block,
+    /// The oldest are dropped beyond so many.
+    DropOldest(u32),
+    /// The newest are dropped beyond so many.
+    DropNewest(u32),
+    /// Beyond so many nothing will ever come again.
+    Disconnect(u32),
+}
+
+/// This process as a listener of a topic; dropped, it is none any more.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Listener(u64);
+
+impl Listener {
+    /// The next message, as soon as there is one.
+    ///
+    /// # Errors
+    /// [`Error::NoSuch`] when nothing will ever come again.
+    pub fn hear(&mut self) -> Result<Message, Error> {
+        loop {
+            if let Some(message) = wire::hear(self.0, None)? {
+                return Ok(message.into());
+            }
+        }
+    }
+
+    /// The next message, or none after so long; with no time at all it only looks.
+    ///
+    /// # Errors
+    /// As for [`hear`](Self::hear).
+    pub fn hear_timeout(&mut self, timeout: Duration) -> Result<Option<Message>, Error> {
+        Ok(wire::hear(self.0, Some(millis(timeout)))?.map(Message::from))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        wire::unsubscribe(self.0);
     }
 }
 
@@ -134,6 +221,31 @@ impl Share {
         Ok(wire::next(self.0, Some(millis(timeout)))?.map(Lease::from))
     }
 
+    /// As [`next`](Self::next), and what more is there already, at most so many, 1 to 1,000.
+    ///
+    /// # Errors
+    /// As for [`next`](Self::next).
+    pub fn next_batch(&mut self, most: u32) -> Result<Vec<Lease>, Error> {
+        Ok(wire::next_batch(self.0, most, None)?.into_iter().map(Lease::from).collect())
+    }
+
+    /// Says of several messages that they were dealt with; how many of them were leased.
+    ///
+    /// # Errors
+    /// None while the share is there.
+    pub fn ack_all(&mut self, leases: impl IntoIterator<Item = LeaseId>) -> Result<u32, Error> {
+        let ids: Vec<u64> = leases.into_iter().map(|lease| lease.0).collect();
+        Ok(wire::ack_all(self.0, &ids)?)
+    }
+
+    /// Takes so much more time for a message, at most 10 minutes from now.
+    ///
+    /// # Errors
+    /// None while the share is there.
+    pub fn extend(&mut self, lease: LeaseId, by: Duration) -> Result<Settled, Error> {
+        Ok(wire::extend(self.0, lease.0, millis(by))?.into())
+    }
+
     /// Says that a message was dealt with.
     ///
     /// # Errors
@@ -154,6 +266,17 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         wire::unsubscribe(self.0);
+    }
+}
+
+impl From<Overflow> for wire::Overflow {
+    fn from(overflow: Overflow) -> Self {
+        match overflow {
+            Overflow::Block => Self::Block,
+            Overflow::DropOldest(most) => Self::DropOldest(most),
+            Overflow::DropNewest(most) => Self::DropNewest(most),
+            Overflow::Disconnect(most) => Self::Disconnect(most),
+        }
     }
 }
 
