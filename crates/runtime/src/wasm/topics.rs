@@ -194,7 +194,7 @@ impl State {
         }
         let usual = SubscriptionConfig::default();
         let ack_deadline = ack_deadline_ms.map_or(usual.ack_deadline, Duration::from_millis);
-        Ok(SubscriptionConfig { ordered, oldest, ack_deadline, dead_letter, ..usual })
+        Ok(SubscriptionConfig { ack_deadline, ordered, dead_letter, oldest, ..usual })
     }
 
     fn check_shares(&self) -> Result<(), Error> {
@@ -221,11 +221,11 @@ impl State {
             .and_then(|listeners| listeners.get_mut(&listener))
             .ok_or_else(|| Error::Invalid(format!("there is no listener {listener}")))?;
         let next = match timeout_ms {
-            Some(0) => subscriber.try_next().map(|message| message.cloned()).transpose(),
+            Some(0) => subscriber.try_next().map(Option::<&Message>::cloned).transpose(),
             None => Some(waiting(subscriber.next()).await.cloned()),
             Some(ms) => {
                 let next = waiting(tokio::time::timeout(Duration::from_millis(ms), subscriber.next())).await;
-                next.ok().map(|message| message.cloned())
+                next.ok().map(Result::<&Message, _>::cloned)
             }
         };
         next.transpose().map_err(|ended| Error::NoSuch(ended.to_string()))

@@ -175,7 +175,7 @@ fn hold(state: &mut State, lease: Lease) -> i32 {
 }
 
 fn hold_heard(state: &mut State, message: Message) -> i32 {
-    state.shares.get_or_insert_default().key = message.key().unwrap_or_default().to_owned();
+    message.key().unwrap_or_default().clone_into(&mut state.shares.get_or_insert_default().key);
     state.item.hold(message.into_payload().into(), 0);
     1
 }
