@@ -78,13 +78,21 @@ unsafe impl GlobalAlloc for CountingAllocator {
 /// Does some work and gives how many allocations this thread made in it, those that grew an earlier one included; `None`
 /// in a program whose allocator does not count.
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
+    struct Counts;
+
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            COUNTERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     COUNTERS.fetch_add(1, Ordering::Relaxed);
+    let _counts = Counts;
     // Tells whether anybody counts.
     drop(std::hint::black_box(Box::new(0_u8)));
     let before = COUNTED.get();
     let done = work();
     let allocations = COUNTED.get() - before;
-    COUNTERS.fetch_sub(1, Ordering::Relaxed);
     (done, INSTALLED.load(Ordering::Relaxed).then_some(allocations))
 }
 

@@ -79,16 +79,20 @@ type Case = (&'static str, fn(&mut Bench) -> f64);
 const CASES: &[Case] = &[
     ("make a message: copy the payload", |bench| bench.make()),
     ("publish, nobody receives", |bench| bench.publish()),
-    ("publish, in batches of 100", |bench| bench.publish_batches()),
+    ("publish, in batches of 10", |bench| bench.publish_batches(10)),
+    ("publish, in batches of 100", |bench| bench.publish_batches(100)),
     ("publish and give to a subscriber", |bench| bench.broadcast()),
     ("take into a publisher, in batches of 100", |bench| bench.gather()),
     ("refuse: a publisher's limit is reached", |bench| bench.refuse_by_limit()),
     ("refuse: the topic is full", |bench| bench.refuse()),
     ("lease, in batches of 100", |bench| bench.lease_batches()),
     ("acknowledge", |bench| bench.end(Consumer::ack)),
-    ("acknowledge, in batches of 100", |bench| bench.ack_batches()),
+    ("acknowledge, in batches of 10", |bench| bench.ack_batches(10)),
+    ("acknowledge, in batches of 100", |bench| bench.ack_batches(100)),
     ("acknowledge again", |bench| bench.ack_again()),
-    ("give back, and lease again", |bench| bench.nack()),
+    ("give back, and lease again", |bench| bench.nack(1)),
+    ("give back 10, and lease them again", |bench| bench.nack(10)),
+    ("give back 100, and lease them again", |bench| bench.nack(100)),
     ("extend a lease", |bench| bench.end(|consumer, id| consumer.subscription().extend(id, Duration::from_secs(1)))),
 ];
 
@@ -163,9 +167,9 @@ impl Bench {
         self.gauge.of(|| self.fill())
     }
 
-    fn publish_batches(&mut self) -> f64 {
+    fn publish_batches(&mut self, size: usize) -> f64 {
         let mut batches: Vec<VecDeque<Message>> =
-            (0..STEPS / 100).map(|_| (0..100).map(|_| self.message()).collect()).collect();
+            (0..STEPS / size).map(|_| (0..size).map(|_| self.message()).collect()).collect();
         self.gauge.of(|| batches.iter_mut().for_each(|batch| drop(self.topic.try_publish_all(batch))))
     }
 
@@ -230,10 +234,10 @@ impl Bench {
         self.gauge.of_each(&leases, |lease| end(&consumer, lease.id))
     }
 
-    fn ack_batches(&mut self) -> f64 {
+    fn ack_batches(&mut self, size: usize) -> f64 {
         let (consumer, leases) = self.leased();
         self.gauge.of(|| {
-            for batch in leases.chunks(100) {
+            for batch in leases.chunks(size) {
                 consumer.subscription().ack_all(batch.iter().map(|lease| lease.id));
             }
         })
@@ -245,12 +249,14 @@ impl Bench {
         self.gauge.of_each(&leases, |lease| consumer.ack(lease.id))
     }
 
-    fn nack(&mut self) -> f64 {
+    fn nack(&mut self, size: usize) -> f64 {
         let (mut consumer, leases) = self.leased();
-        self.gauge.of_each(&leases, |lease| {
-            let status = consumer.nack(lease.id);
-            drop(consumer.try_next());
-            status
+        let mut again = Vec::new();
+        self.gauge.of(|| {
+            for batch in leases.chunks(size) {
+                std::hint::black_box(batch.iter().filter(|lease| consumer.nack(lease.id) == AckStatus::Done).count());
+                consumer.try_next_batch_into(&mut again, size).unwrap_or(());
+            }
         })
     }
 }

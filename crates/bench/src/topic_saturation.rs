@@ -22,7 +22,7 @@ impl Scenario for TopicSaturation {
             description: "Publishers and consumers with acknowledgements, to be offered one rate after another.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Offer rates in an open loop (--rate): latency counts from the intended publication, so a topic that falls behind shows it. Without a rate it runs at full speed, which is the rate that levels are fractions of.",
+                "Offer rates in an open loop (--open-loop): latency counts from the intended publication, so a topic that falls behind shows it. Without a rate it runs at full speed, which is the rate that levels are fractions of.",
                 "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
                 "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
             ],

@@ -168,7 +168,20 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.write(0, move |group| Transaction::run(group, code))
+        self.transaction_of(0, code)
+    }
+
+    /// The same for code that holds so many bytes, which count in the queue.
+    pub(crate) fn transaction_of<T, E>(
+        &self,
+        bytes: usize,
+        code: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
+    ) -> Write<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.write(bytes, move |group| Transaction::run(group, code))
     }
 
     /// Makes everything durable that was acknowledged before.

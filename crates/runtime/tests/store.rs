@@ -345,8 +345,13 @@ fn what_is_out_of_its_limits_is_refused_with_the_number() {
         store.bucket("a b").unwrap_err().to_string(),
         "`a b` is no name for a bucket: 1 to 128 letters, digits and . _ - / :"
     );
-    (1..1024).for_each(|number| drop(store.bucket(&format!("b{number}")).unwrap()));
+    let held: Vec<_> = (1..1024).map(|number| store.bucket(&format!("b{number}")).unwrap()).collect();
     assert_eq!(store.bucket("one-more").unwrap_err().to_string(), "a store has at most 1024 buckets");
+    // Names that nobody holds and nothing lies in make room.
+    held[0].put("key", "v").wait().unwrap();
+    drop(held);
+    assert!((0..2000).all(|number| store.bucket(&format!("c{number}")).is_ok()));
+    assert!(store.report().buckets.iter().any(|bucket| &*bucket.name == "b1" && bucket.keys == 1));
 }
 
 #[test]

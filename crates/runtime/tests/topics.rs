@@ -466,3 +466,25 @@ fn what_a_subscriber_that_never_reads_has_lost_is_seen_at_once() {
         assert_eq!(topic.view(3).dropped_total, 289);
     });
 }
+
+#[test]
+fn one_that_drops_the_newest_holds_no_more_than_its_topic_may() {
+    test::run(1, |ctx| async move {
+        let topic = bounded(&ctx, 8, 10_000, Unread::Forget);
+        let mut listeners = [usize::MAX, 2].map(|capacity| topic.subscribe(Overflow::DropNewest { capacity }));
+
+        for _ in 0..4 {
+            topic.publish(Message::new(vec![7; 3_000])).await.expect("open");
+        }
+        let accounts = [listeners[0].account(), listeners[1].account()];
+        assert_eq!(accounts.map(|account| (account.backlog, account.dropped)), [(3, 1), (2, 2)]);
+
+        // What it has read makes room, of bytes as of messages.
+        listeners[0].next().await.expect("open");
+        for _ in 0..20 {
+            topic.publish(Message::new(vec![7; 3])).await.expect("open");
+        }
+        let account = listeners[0].account();
+        assert_eq!((account.backlog, account.is_exact()), (8, true), "{account:?}");
+    });
+}

@@ -89,7 +89,7 @@ const rusm_error *rusm_topic_hear(rusm_share listener, uint64_t timeout_ms, rusm
 const rusm_error *rusm_topic_next_batch(rusm_share share, uint32_t most, uint64_t timeout_ms, rusm_leases *leases);
 /* Says of several messages that they were dealt with; how many of them were leased. */
 const rusm_error *rusm_topic_ack_all(rusm_share share, const uint64_t *leases, uint32_t len, uint32_t *acked);
-/* Takes so many milliseconds more for a message, at most 10 minutes from now. */
+/* Takes so many milliseconds more for a message, at most an hour from now. */
 const rusm_error *rusm_topic_extend(rusm_share share, uint64_t lease, uint64_t by_ms, rusm_settled *how);
 /* Takes a share in a subscription, which is made unless it is there, with what is published from now on. At most 64 at once. */
 const rusm_error *rusm_topic_subscribe(rusm_bytes topic, rusm_bytes subscription, rusm_share *share);

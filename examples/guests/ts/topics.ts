@@ -143,7 +143,7 @@ export class Share {
     return trying(() => world.ackAll(this.share, leases.map((lease) => lease.id)));
   }
 
-  /** Takes so many milliseconds more for a message, at most 10 minutes from now. */
+  /** Takes so many milliseconds more for a message, at most an hour from now. */
   extend(lease: Lease, byMs: number): Settled {
     return trying(() => world.extend(this.share, lease.id, byMs));
   }

@@ -13,9 +13,9 @@ use crate::slab::Slot;
 
 /// Rounds of waiting for others who send work time and again: longer than a turn of their reactor.
 const FED_SPIN_ROUNDS: u32 = 2_000;
-/// Whoever promises work brings it sooner.
+/// Whoever promises work brings it sooner; the reactor waits so long.
 #[cfg(feature = "store")]
-const PROMISE_NS: u64 = 200_000;
+const PROMISE_NS: u64 = 100_000;
 
 impl Local {
     /// A process of another scheduler: whatever is stuck there, or of the longest queue what outlasts the taking.

@@ -66,10 +66,15 @@ impl Gathering {
         self.expected.min(most).saturating_sub(has).min(HANDFUL)
     }
 
-    /// How long to look out for the next to come before the writer sleeps.
+    /// How long to look out for the next to come before the writer sleeps: not after waits in vain.
     pub(super) fn awake(&self) -> Duration {
         let worth_it = self.expected >= MANY && self.commit_time >= WORTH_IT && self.skipped == 0;
-        if worth_it { AWAKE } else { Duration::ZERO }
+        if worth_it { AWAKE.min(self.commit_time / PART) } else { Duration::ZERO }
+    }
+
+    /// The same while a commit is open.
+    pub(super) fn awake_within(&self) -> Duration {
+        if self.waits { self.awake() } else { Duration::ZERO }
     }
 
     /// A commit was closed with so many.

@@ -237,6 +237,7 @@ fn fill(
     let (mut applied, most) = (0, core.config.group_operations);
     let is_upkeep = requests.iter().all(|request| request.is_upkeep);
     let until = if is_upkeep { Instant::now() } else { gathering.until(Instant::now()) };
+    let awake = if is_upkeep { Duration::ZERO } else { gathering.awake_within() };
     loop {
         while let Some(request) = requests.get_mut(applied) {
             request.work.apply(&mut group);
@@ -250,7 +251,7 @@ fn fill(
             continue;
         }
         let missing = gathering.missing(applied, most);
-        if missing == 0 || core.queue.wait(missing, Some(until), gathering.awake()) != Woken::Requests {
+        if missing == 0 || core.queue.wait(missing, Some(until), awake) != Woken::Requests {
             break;
         }
     }

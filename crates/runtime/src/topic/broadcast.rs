@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::cursor::Cursor;
-use super::log::{Listener, Sleeper};
+use super::log::{Listener, Rules, Sleeper};
 use super::message::Message;
 use super::shared::Shared;
 use crate::panics;
@@ -30,7 +30,8 @@ pub enum Overflow {
         /// Messages, one at least.
         capacity: usize,
     },
-    /// It has at most `capacity` messages before it; what comes meanwhile is not for it.
+    /// It has at most `capacity` messages before it, and no more of them and of their bytes than the topic may hold; what
+    /// comes meanwhile is not for it.
     ///
     /// Publishing costs a copy of the message's handle for each subscriber of this kind.
     DropNewest {
@@ -101,11 +102,18 @@ pub(super) struct Seat {
     gone: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// What was pushed to it, with [`Overflow::DropNewest`] only.
-    pushed: Mutex<VecDeque<Message>>,
+    pushed: Mutex<Pushed>,
+}
+
+/// Messages that the log need not hold for whoever has them before it, so that they are bounded here.
+struct Pushed {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    rules: Rules,
 }
 
 impl Seat {
-    fn new(overflow: Overflow, joined: u64) -> Self {
+    fn new(overflow: Overflow, joined: u64, rules: Rules) -> Self {
         Self {
             overflow: overflow.with_room(),
             joined: AtomicU64::new(joined),
@@ -114,7 +122,7 @@ impl Seat {
             owner: AtomicU64::new(0),
             gone: AtomicBool::new(false),
             waker: Mutex::new(None),
-            pushed: Mutex::default(),
+            pushed: Mutex::new(Pushed { messages: VecDeque::new(), bytes: 0, rules }),
         }
     }
 
@@ -145,7 +153,7 @@ impl Seat {
 
     pub(super) fn backlog(&self, head: u64) -> u64 {
         if self.is_pushed() {
-            return self.pushed.lock().len() as u64;
+            return self.pushed.lock().messages.len() as u64;
         }
         self.behind(head) - self.given_up(head)
     }
@@ -189,12 +197,14 @@ impl Listener for Seat {
     fn hear(&self, message: &Message) -> bool {
         let Overflow::DropNewest { capacity } = self.overflow else { return false };
         let mut pushed = self.pushed.lock();
-        if pushed.len() >= capacity {
+        let bytes = pushed.bytes + message.bytes();
+        if pushed.messages.len() >= capacity.min(pushed.rules.messages) || bytes > pushed.rules.bytes {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        pushed.push_back(message.clone());
-        pushed.len() == 1
+        pushed.bytes = bytes;
+        pushed.messages.push_back(message.clone());
+        pushed.messages.len() == 1
     }
 }
 
@@ -226,13 +236,13 @@ impl Subscriber {
         let topic = Arc::clone(topic);
         if matches!(overflow, Overflow::DropNewest { .. }) {
             let mut log = topic.log.lock();
-            let seat = Arc::new(Seat::new(overflow, log.head));
+            let seat = Arc::new(Seat::new(overflow, log.head, topic.log.rules()));
             log.listeners.push(Arc::<Seat>::clone(&seat));
             log.known = true;
             drop(log);
             return Self::seated(topic, seat, None);
         }
-        let seat = Arc::new(Seat::new(overflow, 0));
+        let seat = Arc::new(Seat::new(overflow, 0, topic.log.rules()));
         let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
         let cursor = Cursor::join(&topic.log, oldest, overflow == Overflow::Block, &sleeper);
         seat.begin(cursor.position());
@@ -324,13 +334,14 @@ impl Subscriber {
     }
 
     fn is_at_end(&self) -> bool {
-        self.cursor
-            .as_ref()
-            .map_or_else(|| self.seat.pushed.lock().is_empty(), |cursor| cursor.position() == self.topic.log.head())
+        self.cursor.as_ref().map_or_else(
+            || self.seat.pushed.lock().messages.is_empty(),
+            |cursor| cursor.position() == self.topic.log.head(),
+        )
     }
 
     fn ready_of_lossy(&mut self) -> Result<usize, Ended> {
-        let Some(cursor) = &mut self.cursor else { return Ok(self.seat.pushed.lock().len()) };
+        let Some(cursor) = &mut self.cursor else { return Ok(self.seat.pushed.lock().messages.len()) };
         if self.seat.gone.load(Ordering::Relaxed) {
             return Err(Ended::Disconnected);
         }
@@ -373,7 +384,7 @@ impl Subscriber {
             self.note_waker(cx.waker());
             let sleeps = match &mut self.cursor {
                 Some(cursor) => cursor.park(&self.topic.log, &self.sleeper),
-                None => self.seat.pushed.lock().is_empty(),
+                None => self.seat.pushed.lock().messages.is_empty(),
             };
             if sleeps && !self.topic.log.is_closed() {
                 turn::waits();
@@ -419,7 +430,10 @@ impl Subscriber {
 /// Takes messages out of those that were pushed, to where they can be given from.
 fn take_pushed<'a>(seat: &Seat, taken: &'a mut Vec<OnceLock<Message>>, count: usize) -> &'a [OnceLock<Message>] {
     taken.clear();
-    taken.extend(seat.pushed.lock().drain(..count).map(OnceLock::from));
+    let mut pushed = seat.pushed.lock();
+    taken.extend(pushed.messages.drain(..count).map(OnceLock::from));
+    pushed.bytes -= taken.iter().filter_map(OnceLock::get).map(Message::bytes).sum::<usize>();
+    drop(pushed);
     // Relaxed: only observers read it.
     seat.position.fetch_add(count as u64, Ordering::Relaxed);
     taken

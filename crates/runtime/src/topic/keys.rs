@@ -5,12 +5,18 @@
 //!             └── one comes back ──▶ it and all after it go to the front of the queue
 //! ```
 //!
-//! A key is *open* when none of its messages is out and none rests. Slots are those of the [hand](super::hand).
+//! A key is *open* when none of its messages is out and none rests, and *idle* when it has none at all: some of those are
+//! kept, for most keys come again. Slots are those of the [hand](super::hand).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+
+/// Idle keys are kept while there are no more keys than this,
+const KEPT: usize = 256;
+/// and while they have room for no more messages than this.
+const KEPT_ROOM: usize = 64;
 
 #[derive(Debug, Default)]
 struct Key {
@@ -23,24 +29,41 @@ struct Key {
     resting: Option<u32>,
     /// It is in the list of open keys.
     listed: bool,
+    /// It is not idle.
+    is_used: bool,
+}
+
+impl Key {
+    fn is_worth_keeping(&self) -> bool {
+        self.leased.capacity() <= KEPT_ROOM && self.queue.capacity() <= KEPT_ROOM
+    }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    keys: FxHashMap<Arc<str>, Key>,
+    by_name: FxHashMap<Arc<str>, Key>,
     /// Keys that have something to hand out.
     open: VecDeque<Arc<str>>,
+    /// Keys that are not idle.
+    used: usize,
 }
 
 impl Keys {
     /// Whether a message that just came may go out with this batch; else it is queued.
     pub(super) fn admit(&mut self, key: &Arc<str>, batch: u64, position: u64, slot: u32) -> bool {
-        let Some(entry) = self.keys.get_mut(key) else {
-            let entry = Key { batch, leased: vec![(position, slot)], ..Key::default() };
-            self.keys.insert(Arc::clone(key), entry);
+        let Some(entry) = self.by_name.get_mut(key) else {
+            let entry = Key { batch, leased: vec![(position, slot)], is_used: true, ..Key::default() };
+            self.by_name.insert(Arc::clone(key), entry);
+            self.used += 1;
             return true;
         };
+        if !entry.is_used {
+            (entry.batch, entry.is_used) = (batch, true);
+            entry.leased.push((position, slot));
+            self.used += 1;
+            return true;
+        }
         if entry.batch == batch && entry.queue.is_empty() && entry.resting.is_none() && !entry.leased.is_empty() {
             entry.leased.push((position, slot));
             return true;
@@ -58,7 +81,7 @@ impl Keys {
     pub(super) fn pop_open(&mut self, batch: u64) -> Option<u32> {
         loop {
             let key = self.open.front()?;
-            let Some(entry) = self.keys.get_mut(key) else {
+            let Some(entry) = self.by_name.get_mut(key) else {
                 self.open.pop_front();
                 continue;
             };
@@ -74,83 +97,85 @@ impl Keys {
             }
             // Its batch is out, and it is listed again when that is done; or nothing is left of it.
             entry.listed = false;
+            let is_done = entry.leased.is_empty() && entry.queue.is_empty() && entry.resting.is_none();
             let key = self.open.pop_front()?;
-            self.settle_done(&key);
+            if is_done {
+                self.change(&key, |_| ());
+            }
         }
     }
 
     /// A message of the key is done.
     pub(super) fn done(&mut self, key: &Arc<str>, slot: u32) {
-        let Some(entry) = self.keys.get_mut(key) else { return };
-        entry.leased.retain(|(_, leased)| *leased != slot);
-        // One that is given up has been put there by `rewind`.
-        if entry.queue.front().is_some_and(|(_, queued)| *queued == slot) {
-            entry.queue.pop_front();
-        }
-        if entry.resting == Some(slot) {
-            entry.resting = None;
-        }
-        self.settle(key);
+        self.change(key, |entry| {
+            match entry.leased[..] {
+                [(_, only)] if only == slot => entry.leased.clear(),
+                _ => entry.leased.retain(|(_, leased)| *leased != slot),
+            }
+            // One that is given up has been put there by `rewind`.
+            if entry.queue.front().is_some_and(|(_, queued)| *queued == slot) {
+                entry.queue.pop_front();
+            }
+            if entry.resting == Some(slot) {
+                entry.resting = None;
+            }
+        });
     }
 
     /// A lease of the key ended without success; gives the slots of those after it, whose leases end with it.
     ///
     /// With `rests` the key waits until [`rested`](Self::rested).
     pub(super) fn rewind(&mut self, key: &Arc<str>, slot: u32, rests: bool) -> Vec<u32> {
-        let Some(entry) = self.keys.get_mut(key) else { return Vec::new() };
-        let position =
-            entry.leased.iter().find(|(_, leased)| *leased == slot).map_or(u64::MAX, |(position, _)| *position);
         let mut back: Vec<(u64, u32)> = Vec::new();
-        entry.leased.retain(|own| {
-            let stays = own.0 < position;
-            if !stays {
-                back.push(*own);
+        self.change(key, |entry| {
+            let leased = entry.leased.iter().find(|(_, leased)| *leased == slot);
+            let position = leased.map_or(u64::MAX, |(position, _)| *position);
+            entry.leased.retain(|own| {
+                let stays = own.0 < position;
+                if !stays {
+                    back.push(*own);
+                }
+                stays
+            });
+            back.sort_unstable();
+            for own in back.iter().rev() {
+                entry.queue.push_front(*own);
             }
-            stays
+            // Whoever rested before it goes on with it.
+            entry.resting = rests.then_some(slot);
         });
-        back.sort_unstable();
-        for own in back.iter().rev() {
-            entry.queue.push_front(*own);
-        }
-        // Whoever rested before it goes on with it.
-        entry.resting = rests.then_some(slot);
-        self.settle(key);
         back.into_iter().map(|(_, slot)| slot).filter(|revoked| *revoked != slot).collect()
     }
 
     /// The rest of a slot is over.
     pub(super) fn rested(&mut self, key: &Arc<str>, slot: u32) {
-        if let Some(entry) = self.keys.get_mut(key)
-            && entry.resting == Some(slot)
-        {
-            entry.resting = None;
-        }
-        self.settle(key);
+        self.change(key, |entry| {
+            if entry.resting == Some(slot) {
+                entry.resting = None;
+            }
+        });
     }
 
     /// Who rests for a key now.
     pub(super) fn resting(&self, key: &Arc<str>) -> Option<u32> {
-        self.keys.get(key)?.resting
+        self.by_name.get(key)?.resting
     }
 
-    fn settle_done(&mut self, key: &Arc<str>) {
-        let is_done = |entry: &Key| entry.leased.is_empty() && entry.queue.is_empty() && entry.resting.is_none();
-        if self.keys.get(key).is_some_and(is_done) {
-            self.keys.remove(key);
-        }
-    }
-
-    /// Lists a key that has become open, and forgets one that is done.
-    fn settle(&mut self, key: &Arc<str>) {
-        let Some(entry) = self.keys.get_mut(key) else { return };
-        if !entry.leased.is_empty() || entry.resting.is_some() {
+    /// Changes a key that is not idle; lists it if that has opened it, and keeps or forgets it if it is idle now.
+    fn change(&mut self, key: &Arc<str>, change: impl FnOnce(&mut Key)) {
+        let keys = self.by_name.len();
+        let Some(entry) = self.by_name.get_mut(key).filter(|entry| entry.is_used) else { return };
+        change(entry);
+        if !entry.leased.is_empty() || entry.resting.is_some() || entry.listed {
             return;
         }
         if entry.queue.is_empty() {
-            if !entry.listed {
-                self.keys.remove(key);
+            entry.is_used = false;
+            self.used -= 1;
+            if keys > KEPT || !entry.is_worth_keeping() {
+                self.by_name.remove(key);
             }
-        } else if !entry.listed {
+        } else {
             entry.listed = true;
             self.open.push_back(Arc::clone(key));
         }
@@ -158,6 +183,6 @@ impl Keys {
 
     /// Keys that have messages in hand.
     pub(super) fn len(&self) -> usize {
-        self.keys.len()
+        self.used
     }
 }

@@ -374,7 +374,8 @@ impl Subscription {
     pub fn extend(&self, id: AckId, by: Duration) -> AckStatus {
         let now_ns = self.0.topic.now_ns();
         let latest_ns = now_ns.saturating_add(ACK_DEADLINE_MAX.as_nanos() as u64);
-        let later = |deadline_ns: u64| deadline_ns.saturating_add(by.as_nanos() as u64).min(latest_ns);
+        let later =
+            |deadline_ns: u64| deadline_ns.saturating_add(by.min(ACK_DEADLINE_MAX).as_nanos() as u64).min(latest_ns);
         self.0.change(|desk| desk.set_deadline(id, later, now_ns))
     }
 

@@ -25,8 +25,9 @@ use crate::store::{Bucket, Store, StoreError};
 
 /// Rows of a page for a guest.
 const ROWS_MAX: u32 = 1_000;
-/// What a guest may expect in one commit: as many keys as that may change.
-const EXPECTS_MAX: usize = 10_000;
+/// What a guest may expect in one commit, and what it may change: as a transaction's changes.
+pub(super) const STEPS_MAX: usize = 10_000;
+const COMMIT_BYTES_MAX: usize = 64 << 20;
 
 /// Lets components and core modules import the store.
 pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -74,14 +75,12 @@ impl Host for State {
 
     async fn commit(&mut self, expects: Vec<Expected>, changes: Vec<Change>) -> Result<bool, Error> {
         let store = self.store(HostCall::KvCommit)?;
-        if expects.len() > EXPECTS_MAX {
-            return Err(Error::Limit(format!("{} expectations are more than {EXPECTS_MAX}", expects.len())));
-        }
+        let bytes = checked_bytes(&expects, &changes)?;
         let expects = expects.into_iter().map(|expected| Ok((self.granted(&store, &expected.bucket)?, expected)));
         let expects: Vec<_> = expects.collect::<Result<_, Error>>()?;
         let changes = changes.into_iter().map(|change| Ok((self.granted(&store, &change.bucket)?, change)));
         let changes: Vec<_> = changes.collect::<Result<_, Error>>()?;
-        let committed = store.transaction(move |transaction| {
+        let committed = store.transaction_of(bytes, move |transaction| {
             for (bucket, expected) in expects {
                 if transaction.get(&bucket, expected.key)?.as_deref() != expected.value.as_deref() {
                     return Ok::<_, StoreError>(false);
@@ -137,6 +136,22 @@ impl State {
         }
         Ok(store.bucket(name)?)
     }
+}
+
+/// How many bytes a commit holds, unless they or its steps are too many.
+fn checked_bytes(expects: &[Expected], changes: &[Change]) -> Result<usize, Error> {
+    for (steps, what) in [(expects.len(), "expectations"), (changes.len(), "changes")] {
+        if steps > STEPS_MAX {
+            return Err(Error::Limit(format!("{steps} {what} in a commit are more than {STEPS_MAX}")));
+        }
+    }
+    let of = |key: &[u8], value: &Option<Vec<u8>>| key.len() + value.as_ref().map_or(0, Vec::len);
+    let expected: usize = expects.iter().map(|expected| of(&expected.key, &expected.value)).sum();
+    let bytes = expected + changes.iter().map(|change| of(&change.key, &change.value)).sum::<usize>();
+    if bytes > COMMIT_BYTES_MAX {
+        return Err(Error::Limit(format!("{bytes} bytes in a commit are more than {COMMIT_BYTES_MAX}")));
+    }
+    Ok(bytes)
 }
 
 impl From<StoreError> for Error {

@@ -41,6 +41,8 @@ const BATCH_MAX: u32 = 1_000;
 pub(super) struct Shares {
     consumers: BTreeMap<u64, Consumer>,
     listeners: BTreeMap<u64, Subscriber>,
+    /// Leases that had no room in a batch any more, each the next of its share.
+    held: BTreeMap<u64, crate::topic::Lease>,
     last: u64,
     /// The key of what a core module was given last.
     key: String,
@@ -119,15 +121,17 @@ impl Host for State {
         }
         // All of it must fit into the guest's memory; one message always may come.
         let bytes_max = self.vitals.bounds.memory_max_bytes / 4;
-        let first = self.next_of(subscription, timeout_ms).await?;
-        let mut bytes = 0;
-        let mut batch = Vec::new();
-        let mut next = first;
+        let mut next = self.next_of(subscription, timeout_ms).await?;
+        let (mut bytes, mut batch) = (0, Vec::new());
         while let Some(lease) = next {
-            bytes += lease.message.payload().len() as u64;
+            bytes += lease.message.bytes() as u64;
+            if bytes > bytes_max && !batch.is_empty() {
+                self.shares.get_or_insert_default().held.insert(subscription, lease);
+                break;
+            }
             batch.push(to_wire_lease(lease));
-            let is_full = batch.len() >= most as usize || bytes >= bytes_max;
             // What ended meanwhile is said next time.
+            let is_full = batch.len() >= most as usize;
             next = if is_full { None } else { self.share(subscription)?.try_next().unwrap_or(None) };
         }
         Ok(batch)
@@ -257,6 +261,9 @@ impl State {
         timeout_ms: Option<u64>,
     ) -> Result<Option<crate::topic::Lease>, Error> {
         self.asks(HostCall::TopicNext);
+        if let Some(held) = self.shares.as_mut().and_then(|shares| shares.held.remove(&subscription)) {
+            return Ok(Some(held));
+        }
         let consumer = self.share(subscription)?;
         let next = match timeout_ms {
             Some(0) => consumer.try_next().transpose(),
@@ -287,6 +294,8 @@ impl State {
     fn unsubscribe_from(&mut self, subscription: u64) -> bool {
         self.asks(HostCall::TopicUnsubscribe);
         self.shares.as_mut().is_some_and(|shares| {
+            // With the share it is given back.
+            shares.held.remove(&subscription);
             shares.consumers.remove(&subscription).is_some() || shares.listeners.remove(&subscription).is_some()
         })
     }

@@ -117,6 +117,10 @@ fn a_commit_does_all_of_its_steps_or_none() {
     assert_eq!(end(&all, "bucketless"), "denied: bucket \"books\"");
     assert_eq!(end(&commit(STEPS_BYTES - 1, 1), "keeper"), "a step within these 115 bytes is none");
     assert_eq!(end(&commit(0, 1), "keeper"), "normal", "nothing expected and nothing to do");
+    // Steps of 13 bytes that take away a key without a name.
+    let many = "(drop (memory.grow (i32.const 4))) (memory.fill (i32.const 4096) (i32.const 0) (i32.const 200000))";
+    let too_many = format!("{many} (call $expect (call $commit (i32.const 4096) (i32.const 195000)) (i32.const 0))");
+    assert_eq!(end(&too_many, "keeper"), "10001 expectations in a commit are more than 10000");
 }
 
 #[test]

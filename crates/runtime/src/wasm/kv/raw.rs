@@ -20,6 +20,7 @@
 use wasmtime::{Caller, Linker};
 
 use super::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page};
+use crate::wasm::kv::STEPS_MAX;
 use crate::wasm::raw::{MODULE, status, with_bytes, with_text};
 use crate::wasm::state::State;
 
@@ -87,9 +88,9 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         Box::new(async move {
             let steps = or_return!(with_bytes(&mut guest, (p, n)));
             let state = guest.data_mut();
-            let Some((expects, changes)) = parsed(&steps) else {
-                let line = format!("a step within these {} bytes is none", steps.len());
-                return failed(state, Error::Invalid(line));
+            let (expects, changes) = match parsed(&steps) {
+                Ok(steps) => steps,
+                Err(error) => return failed(state, error),
             };
             let committed = Host::commit(state, expects, changes).await;
             committed.map_or_else(|error| failed(guest.data_mut(), error), i32::from)
@@ -126,35 +127,48 @@ fn maybe(guest: &mut Guest<'_>, place: Place) -> Result<Option<Vec<u8>>, i32> {
     if place.1 < 0 { Ok(None) } else { with_bytes(guest, place).map(Some) }
 }
 
-/// The steps of a commit; `None` for what is no step.
-fn parsed(mut bytes: &[u8]) -> Option<(Vec<Expected>, Vec<Change>)> {
+/// The steps of a commit.
+fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
+    let mut left = bytes;
+    let (mut expects, mut changes) = (Vec::new(), Vec::new());
+    while !left.is_empty() {
+        // More of either are refused later, with their number.
+        if expects.len() > STEPS_MAX || changes.len() > STEPS_MAX {
+            break;
+        }
+        if step(&mut left, &mut expects, &mut changes).is_none() {
+            return Err(Error::Invalid(format!("a step within these {} bytes is none", bytes.len())));
+        }
+    }
+    Ok((expects, changes))
+}
+
+/// Takes in one step; `None` for what is none.
+fn step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change>) -> Option<()> {
     fn number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
         let (number, rest) = bytes.split_first_chunk()?;
         *bytes = rest;
         Some(*number)
     }
 
-    let (mut expects, mut changes) = (Vec::new(), Vec::new());
-    while let Some((kind, rest)) = bytes.split_first() {
-        bytes = rest;
-        let mut length = || number(&mut bytes).map(|length| u32::from_le_bytes(length) as usize);
-        let lengths = [length()?, length()?, length()?];
-        let expires_in_ms = if *kind == 4 { Some(u64::from_le_bytes(number(&mut bytes)?)) } else { None };
-        let mut part = |length: usize| {
-            let (part, rest) = bytes.split_at_checked(length)?;
-            bytes = rest;
-            Some(part.to_vec())
-        };
-        let bucket = String::from_utf8(part(lengths[0])?).ok()?;
-        let (key, value) = (part(lengths[1])?, part(lengths[2])?);
-        let value = matches!(kind, 1 | 3 | 4).then_some(value);
-        match kind {
-            0 | 1 => expects.push(Expected { bucket, key, value }),
-            2..=4 => changes.push(Change { bucket, key, value, expires_in_ms }),
-            _ => return None,
-        }
+    let [kind] = number(bytes)?;
+    let mut length = || number(bytes).map(|length| u32::from_le_bytes(length) as usize);
+    let lengths = [length()?, length()?, length()?];
+    let expires_in_ms = if kind == 4 { Some(u64::from_le_bytes(number(bytes)?)) } else { None };
+    let mut part = |length: usize| {
+        let (part, rest) = bytes.split_at_checked(length)?;
+        *bytes = rest;
+        Some(part.to_vec())
+    };
+    let bucket = String::from_utf8(part(lengths[0])?).ok()?;
+    let (key, value) = (part(lengths[1])?, part(lengths[2])?);
+    let value = matches!(kind, 1 | 3 | 4).then_some(value);
+    match kind {
+        0 | 1 => expects.push(Expected { bucket, key, value }),
+        2..=4 => changes.push(Change { bucket, key, value, expires_in_ms }),
+        _ => return None,
     }
-    Some((expects, changes))
+    Some(())
 }
 
 /// Rows one after the other, each with its two lengths before it.

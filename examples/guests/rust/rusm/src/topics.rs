@@ -238,7 +238,7 @@ impl Share {
         Ok(wire::ack_all(self.0, &ids)?)
     }
 
-    /// Takes so much more time for a message, at most 10 minutes from now.
+    /// Takes so much more time for a message, at most an hour from now.
     ///
     /// # Errors
     /// None while the share is there.
