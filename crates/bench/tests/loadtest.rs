@@ -272,7 +272,7 @@ fn a_server_that_freezes_is_charged_for_all_who_came_meanwhile() {
     assert!(tail(&open).p99_ns >= 880_000_000, "{open}");
     assert!(tail(&open).p95_ns >= 450_000_000, "{open}");
     // The loop that waits for its answers asks once in the freeze.
-    assert!(tail(&closed).max_ns >= 880_000_000, "{closed}");
+    assert!(tail(&closed).max_ns >= 500_000_000, "{closed}");
     assert!(tail(&closed).p99_ns < tail(&open).p99_ns, "{closed}");
     // The server is not slower for those who waited than for the one it kept: only the service time tells them apart.
     assert!(open.service.unwrap().p95_ns < tail(&open).p95_ns);
