@@ -49,6 +49,7 @@ use crate::waker;
 
 use guard::Wards;
 
+pub(crate) use queue::insist;
 pub(crate) use shared::{Counters, SchedulerShared};
 
 /// Processes run between two looks at the clock.

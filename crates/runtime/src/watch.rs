@@ -9,15 +9,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::Steal;
-
 use crate::cell::STUCK;
 use crate::events::EventKind;
 use crate::mailbox::NodePool;
 use crate::parking::Parking;
 use crate::pid::Pid;
 use crate::runtime::Shared;
-use crate::scheduler::SchedulerShared;
+use crate::scheduler::{SchedulerShared, insist};
 
 const EVERY: Duration = Duration::from_millis(50);
 
@@ -118,17 +116,7 @@ fn hand_over(shared: &Shared, stuck: &SchedulerShared) {
     if shared.schedulers.len() == 1 {
         return;
     }
-    let stolen = || {
-        stuck.steal_next().or_else(|| {
-            loop {
-                match stuck.stealer.steal() {
-                    Steal::Success(slot) => return Some(slot),
-                    Steal::Empty => return None,
-                    Steal::Retry => {}
-                }
-            }
-        })
-    };
+    let stolen = || stuck.steal_next().or_else(|| insist(|| stuck.stealer.steal()));
     let mut any = false;
     while let Some(slot) = stolen() {
         shared.injector.push(slot);

@@ -330,7 +330,7 @@ impl Local {
 }
 
 /// Tries until it is known whether there is something.
-fn insist(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
+pub(crate) fn insist(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
     loop {
         match steal() {
             Steal::Success(slot) => return Some(slot),

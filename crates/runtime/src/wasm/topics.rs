@@ -25,7 +25,8 @@ use super::fiber::waiting;
 use super::state::State;
 use super::vitals::HostCall;
 use crate::topic::{
-    AckId, AckStatus, Consumer, DeadLetter, Message, Overflow, PublishError, Subscriber, SubscriptionConfig, Topic,
+    AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, Subscriber, SubscriptionConfig,
+    Topic,
 };
 
 /// Subscriptions that guests may bring a topic to. They stay when their guests have ended.
@@ -224,15 +225,11 @@ impl State {
         let subscriber = listeners
             .and_then(|listeners| listeners.get_mut(&listener))
             .ok_or_else(|| Error::Invalid(format!("there is no listener {listener}")))?;
-        let next = match timeout_ms {
-            Some(0) => subscriber.try_next().map(Option::<&Message>::cloned).transpose(),
-            None => Some(waiting(subscriber.next()).await.cloned()),
-            Some(ms) => {
-                let next = waiting(tokio::time::timeout(Duration::from_millis(ms), subscriber.next())).await;
-                next.ok().map(Result::<&Message, _>::cloned)
-            }
+        let heard = match timeout_ms {
+            Some(0) => subscriber.try_next(),
+            _ => within(timeout_ms, subscriber.next()).await.transpose(),
         };
-        next.transpose().map_err(|ended| Error::NoSuch(ended.to_string()))
+        heard.map(Option::<&Message>::cloned).map_err(no_such)
     }
 
     fn subscribe_to(&mut self, topic: &str, subscription: &str, config: SubscriptionConfig) -> Result<u64, Error> {
@@ -266,11 +263,10 @@ impl State {
         }
         let consumer = self.share(subscription)?;
         let next = match timeout_ms {
-            Some(0) => consumer.try_next().transpose(),
-            None => Some(waiting(consumer.next()).await),
-            Some(ms) => waiting(tokio::time::timeout(Duration::from_millis(ms), consumer.next())).await.ok(),
+            Some(0) => consumer.try_next(),
+            _ => within(timeout_ms, consumer.next()).await.transpose(),
         };
-        next.transpose().map_err(|ended| Error::NoSuch(ended.to_string()))
+        next.map_err(no_such)
     }
 
     fn settle(
@@ -318,6 +314,18 @@ impl State {
         }
         self.ctx.topics().find(name).map_err(|unknown| Error::NoSuch(unknown.to_string()))
     }
+}
+
+/// Waits for as long as it takes, or for so many milliseconds, after which there is nothing.
+async fn within<T>(timeout_ms: Option<u64>, wait: impl Future<Output = T>) -> Option<T> {
+    match timeout_ms {
+        None => Some(waiting(wait).await),
+        Some(ms) => waiting(tokio::time::timeout(Duration::from_millis(ms), wait)).await.ok(),
+    }
+}
+
+fn no_such(ended: Ended) -> Error {
+    Error::NoSuch(ended.to_string())
 }
 
 fn of_wire(message: Wire) -> Message {
