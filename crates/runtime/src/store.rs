@@ -39,6 +39,7 @@ mod disk;
 mod error;
 mod gathering;
 mod group;
+mod journal;
 mod prompt;
 mod queue;
 mod read;
@@ -76,6 +77,7 @@ use self::config::defaults::{KEY_BYTES_MAX, SCAN_BYTES_MAX};
 use self::core::Core;
 use self::disk::Disk;
 use self::group::Group;
+use self::journal::Journaled;
 use self::transaction::contained;
 use self::work::{Operation, Request};
 use self::writer::Writer;
@@ -126,6 +128,21 @@ impl Store {
     ) -> Result<Self, OpenError> {
         config.check()?;
         let opener: disk::Opener = Box::new(move || Ok(Box::new(storage()?)));
+        Self::start(Disk::open(name.into(), opener, config.cache_bytes)?, config)
+    }
+
+    /// The same with a journal, as [`open`](Self::open) has one: a sync writes what has changed in one piece to it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on_with_journal<B: StorageBackend, J: StorageBackend>(
+        name: impl Into<PathBuf>,
+        storage: impl Fn() -> std::io::Result<B> + Send + Sync + 'static,
+        journal: impl Fn() -> std::io::Result<J> + Clone + Send + Sync + 'static,
+        config: StoreConfig,
+    ) -> Result<Self, OpenError> {
+        config.check()?;
+        let opener: disk::Opener = Box::new(move || Ok(Box::new(Journaled::new(storage()?, journal.clone()))));
         Self::start(Disk::open(name.into(), opener, config.cache_bytes)?, config)
     }
 

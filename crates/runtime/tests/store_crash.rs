@@ -197,14 +197,31 @@ fn a_child_writes_until_it_is_killed() {
 
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
-    for round in 0..times(CUTS, 60) {
+    power_cuts(times(CUTS, 60), |disk, _| {
+        let disk = disk.clone();
+        Store::open_on("a disk in memory", move || Ok(disk.clone()), StoreConfig::default()).unwrap()
+    });
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_power_cut_with_a_journal() {
+    power_cuts(times(CUTS, 60) / 4, |disk, journal| {
+        let (disk, journal) = (disk.clone(), journal.clone());
+        let storage = move || Ok(disk.clone());
+        let journal = move || Ok(journal.clone());
+        Store::open_on_with_journal("a disk in memory", storage, journal, StoreConfig::default()).unwrap()
+    });
+}
+
+/// Cuts the power time and again, of a file and of a journal beside it.
+fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
+    for round in 0..rounds {
         let mut seed = round;
-        let disk = Disk::default();
         let mut acknowledged = BTreeMap::new();
-        let (mut disk, cuts) = (disk, 1 + chance(&mut seed) % 3);
+        let (mut disk, cuts) = (Disk::default(), 1 + chance(&mut seed) % 3);
+        let mut journal = disk.beside();
         for cut in 0..cuts {
-            let again = disk.clone();
-            let store = Store::open_on("a disk in memory", move || Ok(again.clone()), StoreConfig::default()).unwrap();
+            let store = open(&disk, &journal);
             let when = format!("round {round}, after cut {cut}");
             acknowledged = check(&store, &acknowledged, &when);
             disk.die_after(chance(&mut seed) % 2000);
@@ -212,10 +229,13 @@ fn nothing_acknowledged_is_lost_by_a_power_cut() {
             store.close();
             // From all that was not synced to nothing of it, and everything between.
             let share = [0, 10, 50, 90, 100][(chance(&mut seed) % 5) as usize];
-            disk = disk.cut(|| chance(&mut seed) % 100 < share);
+            let mut survives = || chance(&mut seed) % 100 < share;
+            let left = disk.cut(&mut survives);
+            journal = journal.cut(survives).wired_to(&left);
+            disk = left;
         }
 
-        let store = Store::open_on("the same disk", move || Ok(disk.clone()), StoreConfig::default()).unwrap();
+        let store = open(&disk, &journal);
         let found = check(&store, &acknowledged, &format!("round {round}, at the end"));
         for (kind, count) in found {
             kind.write(&store, count).unwrap();

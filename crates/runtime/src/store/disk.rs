@@ -1,7 +1,7 @@
 //! The file under a store: opened with every refusal named, measured as it is used, opened again after a failure.
 //!
 //! ```text
-//!   readers ──▶ database() ──▶ redb ──▶ Metered ──▶ file     counts syncs, times reads
+//!   readers ──▶ database() ──▶ redb ──▶ Metered ──▶ Journaled ──▶ file and journal     counts syncs, times reads
 //!   writer  ──▶ reopen() after a failed commit: redb refuses everything from then on
 //! ```
 //!
@@ -10,17 +10,18 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Bound;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
 
 use super::error::{OpenError, StoreError};
+use super::journal::{Journaled, Shelf};
 use super::prompt::Prompt;
 
 /// A read of the disk that a scheduler can do besides.
@@ -61,8 +62,14 @@ impl Disk {
         if is_new {
             sync_directory(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
         }
-        let again = path.to_owned();
-        let opener: Opener = Box::new(move || Ok(Box::new(FileBackend::new(open_file(&again)?)?)));
+        // However the file is named the next time, its journal is found.
+        let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
+        let mut journal = again.clone().into_os_string();
+        journal.push("-journal");
+        let opener: Opener = Box::new(move || {
+            let beside = Beside { path: PathBuf::from(&journal), opened: Mutex::new(None) };
+            Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
+        });
         Self::open(path.to_owned(), opener, cache_bytes)
     }
 
@@ -141,6 +148,39 @@ impl Disk {
     pub(super) fn unavailable(why: Option<Arc<str>>) -> StoreError {
         StoreError::Unavailable(why.unwrap_or_else(|| "it is being opened again".into()))
     }
+}
+
+/// A journal that lies beside its file.
+struct Beside {
+    path: PathBuf,
+    /// Which file it is, by device and number.
+    opened: Mutex<Option<(u64, u64)>>,
+}
+
+impl Shelf for Beside {
+    fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
+        let open = || {
+            let is_new = !self.path.exists();
+            let file = open_file(&self.path)?;
+            if is_new {
+                sync_directory(&self.path)?;
+            }
+            *self.opened.lock() = Some(place(&file.metadata()?));
+            FileBackend::new(file).map_err(io::Error::other)
+        };
+        let said = |error: io::Error| io::Error::new(error.kind(), format!("its journal: {error}"));
+        Ok(Box::new(open().map_err(said)?))
+    }
+
+    fn retire(&self) -> io::Result<()> {
+        // Somebody may have put other files here while this one was open.
+        let is_there = std::fs::metadata(&self.path).is_ok_and(|found| Some(place(&found)) == *self.opened.lock());
+        if is_there { std::fs::remove_file(&self.path) } else { Ok(()) }
+    }
+}
+
+fn place(file: &std::fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 fn open_file(path: &Path) -> io::Result<File> {

@@ -19,31 +19,57 @@ struct State {
     /// What is left after a power cut, at least.
     durable: Vec<u8>,
     /// What may be left or not.
-    pending: Vec<(usize, Vec<u8>)>,
+    pending: Vec<Change>,
     syncs: u64,
     room: Option<usize>,
     sync_fails: bool,
+    full_at_sync: bool,
     read_fails: bool,
     /// How long each read takes.
     read_time: Duration,
     gate_closed: bool,
     /// Syncs that wait at the gate.
     at_gate: usize,
-    is_dead: bool,
-    /// Writes and syncs until the power is cut.
-    dies_after: Option<u64>,
+    power: Arc<Mutex<Power>>,
 }
 
-impl State {
+/// What has not reached the disk for sure.
+#[derive(Debug)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Len(usize),
+}
+
+/// Of one disk, or of several files of it.
+#[derive(Debug, Default)]
+struct Power {
+    is_off: bool,
+    /// Writes and syncs until it is cut.
+    lasts: Option<u64>,
+}
+
+impl Power {
     /// Counts a write or a sync; whether there is no power for it any more.
     fn is_cut(&mut self) -> bool {
-        match &mut self.dies_after {
-            Some(0) => self.is_dead = true,
+        match &mut self.lasts {
+            Some(0) => self.is_off = true,
             Some(left) => *left -= 1,
             None => {}
         }
-        self.is_dead
+        self.is_off
     }
+}
+
+impl State {
+    fn power(&self) -> MutexGuard<'_, Power> {
+        self.power.lock().unwrap()
+    }
+}
+
+/// Writes what a sector or a file of so many bytes is now.
+fn write(image: &mut Vec<u8>, from: usize, data: &[u8]) {
+    image.resize(image.len().max(from + data.len()), 0);
+    image[from..from + data.len()].copy_from_slice(data);
 }
 
 /// See the module; a clone is the same disk.
@@ -59,6 +85,17 @@ impl Disk {
         self.state().syncs
     }
 
+    /// Another file, which loses its power with this one.
+    pub(crate) fn beside(&self) -> Self {
+        Self::default().wired_to(self)
+    }
+
+    /// This file loses its power with the other one from now on.
+    pub(crate) fn wired_to(self, other: &Self) -> Self {
+        self.state().power = Arc::clone(&other.state().power);
+        self
+    }
+
     /// Bytes that the disk has room for; it is full beyond.
     pub(crate) fn set_room(&self, room: Option<usize>) {
         self.state().room = room;
@@ -72,6 +109,21 @@ impl Disk {
         self.state().sync_fails = fails;
     }
 
+    /// Syncs find that there was no room.
+    pub(crate) fn fill_at_syncs(&self, fills: bool) {
+        self.state().full_at_sync = fills;
+    }
+
+    /// What stands here.
+    pub(crate) fn bytes(&self, from: usize, len: usize) -> Vec<u8> {
+        self.state().current[from..from + len].to_vec()
+    }
+
+    /// Turns a bit of this byte.
+    pub(crate) fn flip(&self, at: usize) {
+        self.state().current[at] ^= 1;
+    }
+
     pub(crate) fn fail_reads(&self, fails: bool) {
         self.state().read_fails = fails;
     }
@@ -82,7 +134,7 @@ impl Disk {
 
     /// Cuts the power after so many writes and syncs; [`cut`](Self::cut) then tells what is left.
     pub(crate) fn die_after(&self, operations: u64) {
-        self.state().dies_after = Some(operations);
+        self.state().power().lasts = Some(operations);
     }
 
     /// Syncs wait until the gate is opened.
@@ -103,24 +155,31 @@ impl Disk {
         }
     }
 
+    /// What is durable now, as a disk of its own.
+    pub(crate) fn image(&self) -> Self {
+        let durable = self.state().durable.clone();
+        let state = State { current: durable.clone(), durable, ..State::default() };
+        Self(Arc::new((Mutex::new(state), Condvar::new())))
+    }
+
     /// The disk as it is found after a power cut just now: what was synced, and of the rest what `survives` says.
     pub(crate) fn cut(&self, mut survives: impl FnMut() -> bool) -> Self {
         let mut state = self.state();
+        state.power().is_off = true;
         let mut image = state.durable.clone();
-        for (offset, data) in &state.pending {
-            for (number, sector) in data.chunks(SECTOR).enumerate() {
-                if survives() {
-                    let from = offset + number * SECTOR;
-                    image.resize(image.len().max(from + sector.len()), 0);
-                    image[from..from + sector.len()].copy_from_slice(sector);
+        for change in &state.pending {
+            match change {
+                Change::Write(offset, data) => {
+                    for (number, sector) in data.chunks(SECTOR).enumerate() {
+                        if survives() {
+                            write(&mut image, offset + number * SECTOR, sector);
+                        }
+                    }
                 }
+                Change::Len(len) if survives() => image.resize(*len, 0),
+                Change::Len(_) => {}
             }
         }
-        // The file has the length that it had, or the one that it was given last.
-        if survives() {
-            image.resize(state.current.len(), 0);
-        }
-        state.is_dead = true;
         state.gate_closed = false;
         drop(state);
         self.0.1.notify_all();
@@ -151,11 +210,12 @@ impl StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> Result<()> {
         let mut state = self.state();
-        if state.is_dead {
+        if state.power().is_off {
             return Err(Error::other("the power is off"));
         }
         // Sparse, as on a real file system: room is taken by writing.
         state.current.resize(len as usize, 0);
+        state.pending.push(Change::Len(len as usize));
         Ok(())
     }
 
@@ -167,31 +227,39 @@ impl StorageBackend for Disk {
             state = self.0.1.wait(state).unwrap();
         }
         state.at_gate -= 1;
-        if state.is_cut() || state.sync_fails {
+        if state.power().is_cut() {
+            return Err(Error::other("the power is off"));
+        }
+        if state.sync_fails {
+            // As Linux does: it tells once, and what could not be written is never tried again.
+            state.pending.clear();
             return Err(Error::other("the disk does not answer"));
         }
+        if state.full_at_sync && matches!(state.pending.last(), Some(Change::Write(..))) {
+            return Err(ErrorKind::StorageFull.into());
+        }
         state.syncs += 1;
-        let State { durable, current, .. } = &mut *state;
-        durable.clone_from(current);
-        state.pending.clear();
+        let State { durable, pending, .. } = &mut *state;
+        for change in pending.drain(..) {
+            match change {
+                Change::Write(offset, data) => write(durable, offset, &data),
+                Change::Len(len) => durable.resize(len, 0),
+            }
+        }
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let mut state = self.state();
-        if state.is_cut() {
+        if state.power().is_cut() {
             return Err(Error::other("the power is off"));
         }
         let from = offset as usize;
         if state.room.is_some_and(|room| from + data.len() > room) {
             return Err(ErrorKind::StorageFull.into());
         }
-        let end = from + data.len();
-        if state.current.len() < end {
-            state.current.resize(end, 0);
-        }
-        state.current[from..end].copy_from_slice(data);
-        state.pending.push((from, data.to_vec()));
+        write(&mut state.current, from, data);
+        state.pending.push(Change::Write(from, data.to_vec()));
         Ok(())
     }
 }
