@@ -191,6 +191,10 @@ impl Run {
         self.sampler.reserve(self.expected);
     }
 
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Processes alive now.
     pub(crate) fn live(&self) -> u64 {
         self.handle.process_count()

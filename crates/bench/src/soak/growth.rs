@@ -4,13 +4,17 @@
 //!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut: the first tenth, or up to where what follows has no trend any more
 //! ```
 //!
-//! It grows when a trend is surer than 99 %, rises, and would add over 10 % of the plateau in four hours.
+//! It grows when a trend is surer than 99 %, rises, and would add over 10 % of the plateau in four hours. Resident memory is
+//! judged without the pages of files where the system tells them apart: those come and go with what else it needs memory for.
 
 use serde::Serialize;
 
 use super::SoakSample;
 use crate::statistics::{mann_kendall, median, theil_sen};
 
+const RSS: &str = "rss_bytes";
+const PSS: &str = "pss_bytes";
+const OWN: &str = "own_bytes";
 /// Fewer samples than this show nothing.
 const SAMPLES_MIN: usize = 30;
 /// More are thinned out: neighbours are alike, and the tests look at all pairs.
@@ -79,11 +83,14 @@ impl Growth {
     /// What all quantities of some samples did.
     pub(super) fn all_of(samples: &[SoakSample]) -> Vec<Self> {
         type Pick = fn(&SoakSample) -> Option<u64>;
-        let picks: [(&str, Pick); 6] = [
-            ("rss_bytes", |sample| sample.rss_bytes),
-            ("pss_bytes", |sample| sample.pss_bytes),
+        let picks: [(&str, Pick); 9] = [
+            (RSS, |sample| sample.rss_bytes),
+            (PSS, |sample| sample.pss_bytes),
+            (OWN, |sample| sample.own_bytes),
             ("live_bytes", |sample| sample.live_bytes),
             ("processes", |sample| Some(sample.processes)),
+            ("instances", |sample| Some(sample.instances)),
+            ("queued", |sample| sample.queued),
             ("fds", |sample| sample.fds),
             ("threads", |sample| sample.threads),
         ];
@@ -92,7 +99,14 @@ impl Growth {
         let series = |pick: Pick| -> Vec<(f64, f64)> {
             samples.iter().filter_map(|sample| Some((sample.at_s, pick(sample)? as f64))).collect()
         };
-        picks.into_iter().filter_map(|(name, pick)| Self::of(name, &series(pick))).collect()
+        let mut growths: Vec<Self> =
+            picks.into_iter().filter_map(|(name, pick)| Self::of(name, &series(pick))).collect();
+        if growths.iter().any(|growth| growth.name == OWN) {
+            for growth in growths.iter_mut().filter(|growth| growth.name == RSS || growth.name == PSS) {
+                growth.grows = false;
+            }
+        }
+        growths
     }
 }
 
@@ -165,6 +179,26 @@ mod tests {
 
         assert!(growths.iter().any(|growth| growth.name == "fds" && growth.grows), "{growths:?}");
         assert!(growths.iter().all(|growth| growth.name != "rss_bytes"), "{growths:?}");
+    }
+
+    #[test]
+    fn pages_of_files_that_come_back_are_no_growth() {
+        let sample = |own: Option<u64>| {
+            move |at: u32| SoakSample {
+                at_s: f64::from(at),
+                rss_bytes: Some(1_000_000 + 1_000 * u64::from(at)),
+                own_bytes: own.map(|slope| 1_000_000 + slope * u64::from(at)),
+                ..SoakSample::default()
+            }
+        };
+        let grows = |own: Option<u64>| -> Vec<String> {
+            let growths = Growth::all_of(&(0..100).map(sample(own)).collect::<Vec<_>>());
+            growths.into_iter().filter(|growth| growth.grows).map(|growth| growth.name).collect()
+        };
+
+        assert_eq!(grows(Some(0)), [""; 0]);
+        assert_eq!(grows(Some(1_000)), ["own_bytes"]);
+        assert_eq!(grows(None), ["rss_bytes"], "where the system does not tell them apart");
     }
 
     #[test]

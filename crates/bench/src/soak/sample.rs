@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use rusm_runtime::{Handle, observe};
 use serde::Serialize;
 
 use crate::live_bytes::live_bytes;
@@ -18,10 +19,17 @@ pub struct SoakSample {
     pub rss_bytes: Option<u64>,
     /// Resident memory, of which what several programs share counts for each in part.
     pub pss_bytes: Option<u64>,
+    /// Memory of the program itself, resident or swapped out. Pages of files, which `rss_bytes` has too, the system keeps or
+    /// drops as it likes.
+    pub own_bytes: Option<u64>,
     /// What the program has allocated and not given back.
     pub live_bytes: Option<u64>,
     /// Processes of the runtime.
     pub processes: u64,
+    /// Instances of WebAssembly.
+    pub instances: u64,
+    /// Messages that wait in mailboxes; unknown of more than 100,000 processes, because looking would take their time.
+    pub queued: Option<u64>,
     /// Open files and sockets.
     pub fds: Option<u64>,
     /// Threads of the operating system.
@@ -29,6 +37,9 @@ pub struct SoakSample {
     /// Operations so far.
     pub ops_total: u64,
 }
+
+/// Processes whose mailboxes are looked at once a second.
+const LOOKED_AT_MAX: u64 = 100_000;
 
 impl SoakSample {
     /// Looks at this process.
@@ -40,12 +51,29 @@ impl SoakSample {
             at_s: elapsed.as_secs_f64(),
             rss_bytes: kilobytes(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024),
             pss_bytes: kilobytes(&rollup, "Pss:").map(|kilobytes| kilobytes * 1024),
+            own_bytes: own_bytes(&status),
             live_bytes: live_bytes(),
             processes: run.live(),
+            instances: observe::engines(run.handle()).iter().map(|engine| engine.live).sum(),
+            queued: (run.live() <= LOOKED_AT_MAX).then(|| queued(run.handle())),
             // The folder that is being read is open too.
             fds: fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
             threads: threads.and_then(|threads| threads.trim().parse().ok()),
             ops_total: run.sampler.last().sums.ops,
         }
     }
+}
+
+fn own_bytes(status: &str) -> Option<u64> {
+    let swapped = kilobytes(status, "VmSwap:").unwrap_or(0);
+    kilobytes(status, "RssAnon:").map(|resident| (resident + swapped) * 1024)
+}
+
+/// Messages that wait in mailboxes.
+fn queued(runtime: &Handle) -> u64 {
+    let mut sum = 0;
+    for part in 0..observe::table_parts(runtime) {
+        observe::glimpses(runtime, part, |process| sum += process.mailbox_len());
+    }
+    sum
 }

@@ -3,6 +3,7 @@
 use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, find, saturate, svg};
 
 use crate::bench::compare::json;
+use crate::bench::conditions::Conditions;
 use crate::bench::recipe::{prepare, time};
 use crate::bench::{history, progress, publish_as, write};
 use crate::cli::bench::SaturateFlags;
@@ -39,13 +40,15 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
     bed.check_workers(&workers)?;
     let options =
         SaturateOptions { slo_p99_ns: slo, workers, seed, searches: flags.searches, ..SaturateOptions::default() };
+    let mut conditions = Conditions::enter(&flags.conditions)?;
     let machine = Machine::look();
     let found = saturate(&mut bed, &options, progress)?;
+    let left = conditions.leave();
     let found = found.of(card.id, card.ops_label, Origin::of(recipe, machine));
     let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
     history::keep_entry(&Entry::of_saturation(&found), &flags.history);
     let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
-    published.and(drawn)?;
+    published.and(drawn).and(left)?;
     Ok(if found.is_conclusive() { 0 } else { 6 })
 }
 

@@ -2,6 +2,7 @@
 
 use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
 
+use crate::bench::conditions::Conditions;
 use crate::bench::recipe::{millis, prepare};
 use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SoakFlags;
@@ -17,17 +18,19 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
     prepared.recipe.duration_ms = duration_ms;
     prepared.recipe.runs = 1;
+    let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
     let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), tell) {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
-            return Ok(signals.code(1));
+            return conditions.leave().map(|()| signals.code(1));
         }
         soak => soak?,
     };
+    let left = conditions.leave();
     let published = publish_as(&soak.to_json(), &soak.to_string(), &flags.output);
     history::keep(&soak.document(), &flags.history);
-    published?;
+    published.and(left)?;
     Ok(signals.code(match soak.verdict {
         SoakVerdict::Level => 0,
         SoakVerdict::Growing | SoakVerdict::Failed => 5,

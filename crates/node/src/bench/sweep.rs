@@ -3,6 +3,7 @@
 use rusm_bench::{HeadlessError, Recipe, cells, parse_grid, run_sweep};
 
 use crate::bench::compare::json;
+use crate::bench::conditions::Conditions;
 use crate::bench::recipe::prepare;
 use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SweepFlags;
@@ -15,6 +16,7 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
     prepared.recipe.runs = flags.runs;
     let recipes = cells(&Recipe { params: prepared.given, ..prepared.recipe.clone() }, &axes)?;
     let count = recipes.len();
+    let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
     let measured =
         run_sweep(&prepared.recipe, axes, &recipes, &prepared.runtime, signals.flag(), |number, cell, document| {
@@ -24,11 +26,12 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
     let sweep = match measured {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
-            return Ok(signals.code(1));
+            return conditions.leave().map(|()| signals.code(1));
         }
         sweep => sweep?,
     };
-    publish_as(&json(&sweep)?, &sweep.to_tsv(), &flags.output)?;
+    let left = conditions.leave();
+    publish_as(&json(&sweep)?, &sweep.to_tsv(), &flags.output).and(left)?;
     // A cell that others disturbed is marked in its row; one that failed is a failure of all.
     Ok(signals.code(if sweep.cells.iter().any(|cell| cell.error.is_some()) { 5 } else { 0 }))
 }

@@ -50,7 +50,7 @@ pub(crate) struct RecipeFlags {
     /// Sets a parameter of the scenario; may be given several times.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(crate) params: Vec<String>,
-    /// How long to measure after the warm-up: 500ms, 5s, 2m [default: 5s].
+    /// How long to measure after the warm-up: 500ms, 5s, 2m [default: 5s; a level of `saturate` 6s, a `soak` 30m].
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<String>,
     /// The longest warm-up: a run whose rate is steady earlier is measured earlier [default: 5s].
@@ -204,6 +204,8 @@ pub(crate) struct SweepFlags {
     pub(crate) output: OutputFlags,
     #[command(flatten)]
     pub(crate) history: KeepFlags,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionFlags,
 }
 
 #[derive(Debug, Args)]
@@ -231,6 +233,8 @@ pub(crate) struct SaturateFlags {
     pub(crate) output: OutputFlags,
     #[command(flatten)]
     pub(crate) history: KeepFlags,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionFlags,
 }
 
 #[derive(Debug, Args)]
@@ -246,4 +250,6 @@ pub(crate) struct SoakFlags {
     pub(crate) output: OutputFlags,
     #[command(flatten)]
     pub(crate) history: KeepFlags,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionFlags,
 }

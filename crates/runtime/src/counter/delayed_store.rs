@@ -27,8 +27,9 @@ use crate::panics;
 use crate::scheduler::{self, Local};
 use crate::ticker::clock;
 
-/// How much earlier than the first is due the thread wakes, to spin the rest: what a wake-up takes.
-const SPIN_NS: u64 = 4_000;
+/// How much earlier than the first is due the thread wakes, to spin the rest: what a wake-up takes on a virtual machine. So it
+/// stays awake while many calls are under way; with 4 µs, 32 of them at 50 µs were done half as often.
+const SPIN_NS: u64 = 30_000;
 /// The longest delay.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 

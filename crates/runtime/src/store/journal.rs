@@ -123,8 +123,8 @@ struct Safe {
 struct Upto {
     number: u64,
     wanted: u64,
-    /// Something failed: what the disk has is only known after opening again.
-    failed: bool,
+    /// What failed: what the disk has is only known after opening again.
+    failed: Option<String>,
     closed: bool,
 }
 
@@ -212,7 +212,7 @@ impl Journaled {
             },
         });
         log.record.clear();
-        synced.inspect_err(|_| self.safe.fail())
+        synced.inspect_err(|error| self.safe.fail(error))
     }
 
     /// The first sync: a new storage has no place for a session before.
@@ -247,7 +247,14 @@ impl Journaled {
         if log.checkpoints.is_none() {
             let (storage, safe) = (Arc::clone(&self.storage), Arc::clone(&self.safe));
             let thread = std::thread::Builder::new().name("rusm-checkpoint".to_owned());
-            log.checkpoints = Some(thread.spawn(move || safe.serve(&*storage))?);
+            match thread.spawn(move || safe.serve(&*storage)) {
+                Ok(thread) => log.checkpoints = Some(thread),
+                // There may be one later.
+                Err(_) => {
+                    self.safe.sync(&*self.storage)?;
+                    self.safe.are_all(log.number);
+                }
+            }
         }
         log.side = other;
         log.at = 0;
@@ -260,7 +267,7 @@ impl Journaled {
         if log.is_touched {
             // At once, whatever happens: half a journal would undo what has just been synced.
             let emptied = log.journal.set_len(0).and_then(|()| log.journal.sync_data());
-            emptied.inspect_err(|_| self.safe.fail())?;
+            emptied.inspect_err(|error| self.safe.fail(error))?;
         }
         self.safe.are_all(log.number);
         log.is_touched = false;
@@ -301,11 +308,11 @@ impl Safe {
     }
 
     fn check(&self) -> io::Result<()> {
-        if self.state.lock().failed { Err(not_open()) } else { Ok(()) }
+        self.state.lock().failed.as_ref().map_or(Ok(()), |what| Err(io::Error::other(what.clone())))
     }
 
-    fn fail(&self) {
-        self.state.lock().failed = true;
+    fn fail(&self, error: &io::Error) {
+        self.state.lock().failed.get_or_insert_with(|| error.to_string());
         self.changed.notify_all();
     }
 
@@ -313,7 +320,7 @@ impl Safe {
     fn sync(&self, storage: &dyn StorageBackend) -> io::Result<()> {
         let _one = self.syncing.lock();
         self.check()?;
-        storage.sync_data().inspect_err(|_| self.fail())
+        storage.sync_data().inspect_err(|error| self.fail(error))
     }
 
     fn are_all(&self, number: u64) {
@@ -329,7 +336,7 @@ impl Safe {
     /// Waits until all records up to this one are safe.
     fn wait(&self, number: u64) -> io::Result<()> {
         let mut state = self.state.lock();
-        while state.number < number && !state.failed {
+        while state.number < number && state.failed.is_none() {
             self.changed.wait(&mut state);
         }
         drop(state);
