@@ -17,6 +17,9 @@
 
 mod record;
 mod replay;
+mod safe;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -24,10 +27,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
 use self::record::{BLOCK, Record, Session};
+use self::safe::Safe;
 
 /// Where the second side begins, and the most that a side holds.
 pub(super) const SIDE: u64 = 16 * 1024 * 1024;
@@ -108,24 +112,6 @@ enum Phase {
     /// The storage is as it should be, and has no session yet.
     Open,
     Journaling(Session),
-}
-
-/// Which records are safe in the storage itself.
-#[derive(Default)]
-struct Safe {
-    state: Mutex<Upto>,
-    changed: Condvar,
-    /// One at a time syncs the storage: the system tells of an error once, and forgets what was not written.
-    syncing: Mutex<()>,
-}
-
-#[derive(Default)]
-struct Upto {
-    number: u64,
-    wanted: u64,
-    /// What failed: what the disk has is only known after opening again.
-    failed: Option<String>,
-    closed: bool,
 }
 
 impl Log {
@@ -247,13 +233,12 @@ impl Journaled {
         if log.checkpoints.is_none() {
             let (storage, safe) = (Arc::clone(&self.storage), Arc::clone(&self.safe));
             let thread = std::thread::Builder::new().name("rusm-checkpoint".to_owned());
-            match thread.spawn(move || safe.serve(&*storage)) {
-                Ok(thread) => log.checkpoints = Some(thread),
-                // There may be one later.
-                Err(_) => {
-                    self.safe.sync(&*self.storage)?;
-                    self.safe.are_all(log.number);
-                }
+            if let Ok(thread) = thread.spawn(move || safe.serve(&*storage)) {
+                log.checkpoints = Some(thread);
+            } else {
+                // There may be room for one later.
+                self.safe.sync(&*self.storage)?;
+                self.safe.are_all(log.number);
             }
         }
         log.side = other;
@@ -288,7 +273,9 @@ impl Journaled {
     fn with_room(&self, mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
         match change() {
             Err(error) if is_full(&error) => {
-                self.give_room().map_err(|_| error)?;
+                if self.give_room().is_err() {
+                    return Err(error);
+                }
                 change()
             }
             changed => changed,
@@ -299,75 +286,6 @@ impl Journaled {
     fn stop(&self, log: &mut Log) {
         self.safe.close();
         drop(log.checkpoints.take().map(JoinHandle::join));
-    }
-}
-
-impl Safe {
-    fn number(&self) -> u64 {
-        self.state.lock().number
-    }
-
-    fn check(&self) -> io::Result<()> {
-        self.state.lock().failed.as_ref().map_or(Ok(()), |what| Err(io::Error::other(what.clone())))
-    }
-
-    fn fail(&self, error: &io::Error) {
-        self.state.lock().failed.get_or_insert_with(|| error.to_string());
-        self.changed.notify_all();
-    }
-
-    /// Syncs the storage, unless that has failed before.
-    fn sync(&self, storage: &dyn StorageBackend) -> io::Result<()> {
-        let _one = self.syncing.lock();
-        self.check()?;
-        storage.sync_data().inspect_err(|error| self.fail(error))
-    }
-
-    fn are_all(&self, number: u64) {
-        let mut state = self.state.lock();
-        state.number = state.number.max(number);
-    }
-
-    fn want(&self, number: u64) {
-        self.state.lock().wanted = number;
-        self.changed.notify_all();
-    }
-
-    /// Waits until all records up to this one are safe.
-    fn wait(&self, number: u64) -> io::Result<()> {
-        let mut state = self.state.lock();
-        while state.number < number && state.failed.is_none() {
-            self.changed.wait(&mut state);
-        }
-        drop(state);
-        self.check()
-    }
-
-    fn close(&self) {
-        self.state.lock().closed = true;
-        self.changed.notify_all();
-    }
-
-    /// Makes safe what is wanted, until it is closed.
-    fn serve(&self, storage: &dyn StorageBackend) {
-        let mut state = self.state.lock();
-        loop {
-            while state.wanted <= state.number && !state.closed {
-                self.changed.wait(&mut state);
-            }
-            if state.closed {
-                return;
-            }
-            let wanted = state.wanted;
-            drop(state);
-            let synced = self.sync(storage);
-            state = self.state.lock();
-            match synced {
-                Ok(()) => state.number = state.number.max(wanted),
-                Err(_) => state.closed = true,
-            }
-            self.changed.notify_all();
-        }
     }
 }
 
@@ -466,129 +384,5 @@ impl Drop for Journaled {
 impl fmt::Debug for Journaled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journaled").field("storage", &self.storage).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A storage as everybody sees it, and as it is after a power cut: nothing that was not synced.
-    #[derive(Clone, Debug, Default)]
-    struct Disk(Arc<Mutex<[Vec<u8>; 2]>>);
-
-    impl Disk {
-        fn cut(&self) -> Self {
-            let [_, durable] = self.0.lock().clone();
-            Self(Arc::new(Mutex::new([durable.clone(), durable])))
-        }
-    }
-
-    impl StorageBackend for Disk {
-        fn len(&self) -> io::Result<u64> {
-            Ok(self.0.lock()[0].len() as u64)
-        }
-
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            out.copy_from_slice(&self.0.lock()[0][offset as usize..][..out.len()]);
-            Ok(())
-        }
-
-        fn set_len(&self, len: u64) -> io::Result<()> {
-            self.0.lock()[0].resize(len as usize, 0);
-            Ok(())
-        }
-
-        fn sync_data(&self) -> io::Result<()> {
-            let [current, durable] = &mut *self.0.lock();
-            durable.clone_from(current);
-            Ok(())
-        }
-
-        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-            let (mut both, from) = (self.0.lock(), offset as usize);
-            let len = both[0].len().max(from + data.len());
-            both[0].resize(len, 0);
-            both[0][from..from + data.len()].copy_from_slice(data);
-            Ok(())
-        }
-    }
-
-    #[derive(Clone, Default)]
-    struct Files {
-        storage: Disk,
-        journal: Disk,
-    }
-
-    impl Files {
-        fn open(&self) -> Journaled {
-            let journal = self.journal.clone();
-            let opened = Journaled::new(self.storage.clone(), move || Ok(journal.clone()));
-            opened.len().unwrap();
-            opened
-        }
-
-        fn cut(&self) -> Self {
-            Self { storage: self.storage.cut(), journal: self.journal.cut() }
-        }
-    }
-
-    fn at(storage: &Journaled, offset: u64) -> u8 {
-        let mut byte = [0];
-        storage.read(offset, &mut byte).unwrap();
-        byte[0]
-    }
-
-    fn begun() -> (Files, Journaled) {
-        let files = Files::default();
-        let opened = files.open();
-        opened.set_len(2 * BLOCK).unwrap();
-        opened.write(0, b"redb").unwrap();
-        opened.sync_data().unwrap();
-        (files, opened)
-    }
-
-    #[test]
-    fn a_length_that_was_synced_is_there_again() {
-        let (files, opened) = begun();
-        for len in [9, 7, 8] {
-            opened.set_len(len * BLOCK).unwrap();
-            opened.sync_data().unwrap();
-            assert_eq!(files.storage.cut().len().unwrap(), 2 * BLOCK, "only the journal has it");
-            assert_eq!(files.cut().open().len().unwrap(), len * BLOCK);
-        }
-    }
-
-    #[test]
-    fn the_last_write_of_a_place_wins() {
-        let (files, opened) = begun();
-        for value in 1..=9 {
-            opened.write(5000, &[value]).unwrap();
-            opened.write(5000 + u64::from(value), &[value]).unwrap();
-            opened.sync_data().unwrap();
-        }
-        opened.write(5000, &[100]).unwrap();
-
-        let again = files.cut().open();
-        assert_eq!((1..=9).map(|value| at(&again, 5000 + value)).collect::<Vec<_>>(), Vec::from_iter(1..=9));
-        assert_eq!(at(&again, 5000), 9, "what was not synced may be gone, here it is");
-    }
-
-    #[test]
-    fn what_was_done_again_is_not_done_once_more() {
-        let (files, opened) = begun();
-        opened.write(5000, &[1]).unwrap();
-        opened.sync_data().unwrap();
-        let files = files.cut();
-        let again = files.open();
-        again.write(5000, &[2]).unwrap();
-        again.sync_data().unwrap();
-        again.write(5000, &[3]).unwrap();
-        again.sync_data().unwrap();
-
-        assert_eq!(at(&files.cut().open(), 5000), 3);
-        again.close().unwrap();
-        assert_eq!(files.storage.cut().0.lock()[0][5000], 3);
-        assert_eq!(files.journal.len().unwrap(), 0);
     }
 }

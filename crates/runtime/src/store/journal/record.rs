@@ -118,16 +118,13 @@ impl Record {
     pub(super) fn push(&mut self, offset: u64, data: &[u8], most: u64) {
         let len = u32::try_from(data.len()).ok();
         let fits = (self.bytes.len() + data.len()) as u64 + 2 * BLOCK <= most;
-        match len.filter(|_| fits && !self.is_too_long) {
-            Some(len) => {
-                self.bytes.extend_from_slice(&offset.to_le_bytes());
-                self.bytes.extend_from_slice(&len.to_le_bytes());
-                self.bytes.extend_from_slice(data);
-            }
-            None => {
-                self.clear();
-                self.is_too_long = true;
-            }
+        if let Some(len) = len.filter(|_| fits && !self.is_too_long) {
+            self.bytes.extend_from_slice(&offset.to_le_bytes());
+            self.bytes.extend_from_slice(&len.to_le_bytes());
+            self.bytes.extend_from_slice(data);
+        } else {
+            self.clear();
+            self.is_too_long = true;
         }
     }
 

@@ -1,0 +1,93 @@
+//! Which records of a journal need not be done again, and the one way to sync the storage under it.
+
+use std::io;
+
+use parking_lot::{Condvar, Mutex};
+use redb::StorageBackend;
+
+/// Which records are safe in the storage itself.
+#[derive(Default)]
+pub(super) struct Safe {
+    state: Mutex<Upto>,
+    changed: Condvar,
+    /// One at a time syncs the storage: the system tells of an error once, and forgets what was not written.
+    syncing: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Upto {
+    number: u64,
+    wanted: u64,
+    /// What failed: what the disk has is only known after opening again.
+    failed: Option<String>,
+    closed: bool,
+}
+
+impl Safe {
+    pub(super) fn number(&self) -> u64 {
+        self.state.lock().number
+    }
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.state.lock().failed.as_ref().map_or(Ok(()), |what| Err(io::Error::other(what.clone())))
+    }
+
+    pub(super) fn fail(&self, error: &io::Error) {
+        self.state.lock().failed.get_or_insert_with(|| error.to_string());
+        self.changed.notify_all();
+    }
+
+    /// Syncs the storage, unless that has failed before.
+    pub(super) fn sync(&self, storage: &dyn StorageBackend) -> io::Result<()> {
+        let _one = self.syncing.lock();
+        self.check()?;
+        storage.sync_data().inspect_err(|error| self.fail(error))
+    }
+
+    pub(super) fn are_all(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.number = state.number.max(number);
+    }
+
+    pub(super) fn want(&self, number: u64) {
+        self.state.lock().wanted = number;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all records up to this one are safe.
+    pub(super) fn wait(&self, number: u64) -> io::Result<()> {
+        let mut state = self.state.lock();
+        while state.number < number && state.failed.is_none() {
+            self.changed.wait(&mut state);
+        }
+        drop(state);
+        self.check()
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Makes safe what is wanted, until it is closed.
+    pub(super) fn serve(&self, storage: &dyn StorageBackend) {
+        let mut state = self.state.lock();
+        loop {
+            while state.wanted <= state.number && !state.closed {
+                self.changed.wait(&mut state);
+            }
+            if state.closed {
+                return;
+            }
+            let wanted = state.wanted;
+            drop(state);
+            let synced = self.sync(storage);
+            state = self.state.lock();
+            match synced {
+                Ok(()) => state.number = state.number.max(wanted),
+                Err(_) => state.closed = true,
+            }
+            self.changed.notify_all();
+        }
+    }
+}
