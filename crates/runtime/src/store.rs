@@ -37,6 +37,7 @@ mod config;
 mod core;
 mod disk;
 mod error;
+mod format;
 mod gathering;
 mod group;
 mod journal;
@@ -60,7 +61,7 @@ use parking_lot::Mutex;
 pub use redb::{BackendError, StorageBackend};
 
 pub(crate) use disk::sync_directory;
-use redb::{Database, ReadableDatabase, TableHandle};
+use redb::{Database, ReadableDatabase};
 
 pub(crate) use self::claim::Claim;
 pub use self::clock::Clock;
@@ -152,7 +153,7 @@ impl Store {
         let database = core.disk.database();
         let has_expiring = match &database {
             Some(database) => {
-                check_format(database, &path)?;
+                format::check(database, &path)?;
                 let measured = measure(&core, database).map_err(|error| OpenError::storage(path.clone(), &error));
                 measured?
             }
@@ -455,44 +456,6 @@ fn check_value(bytes: usize, max: usize) -> Result<(), StoreError> {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/store.md")]
 struct Guide;
-
-/// Writes down whose file it is, or finds it written.
-fn check_format(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let failed = |error: StoreError| OpenError::storage(path.to_owned(), &error);
-    match read_format(database).map_err(failed)? {
-        Format::Ours(tables::FORMAT) => Ok(()),
-        Format::Ours(found) => Err(OpenError::Newer { path: path.to_owned(), found, known: tables::FORMAT }),
-        Format::Foreign(table) => Err(OpenError::Foreign { path: path.to_owned(), table }),
-        Format::New => write_format(database).map_err(failed),
-    }
-}
-
-enum Format {
-    Ours(u64),
-    Foreign(String),
-    New,
-}
-
-fn read_format(database: &Database) -> Result<Format, StoreError> {
-    let txn = database.begin_read()?;
-    let tables: Vec<String> = txn.list_tables()?.map(|table| table.name().to_owned()).collect();
-    let multimaps = txn.list_multimap_tables()?.count();
-    if tables.iter().any(|table| table == tables::FORMATS.name()) {
-        let format = txn.open_table(tables::FORMATS)?.get(())?.map_or(0, |format| format.value());
-        return Ok(Format::Ours(format));
-    }
-    Ok(match tables.into_iter().next() {
-        Some(table) => Format::Foreign(table),
-        None if multimaps > 0 => Format::Foreign("of several values".to_owned()),
-        None => Format::New,
-    })
-}
-
-fn write_format(database: &Database) -> Result<(), StoreError> {
-    let txn = database.begin_write()?;
-    txn.open_table(tables::FORMATS)?.insert((), tables::FORMAT)?;
-    Ok(txn.commit()?)
-}
 
 /// How large the buckets are; whether any of their keys will expire.
 fn measure(core: &Core, database: &Database) -> Result<bool, StoreError> {

@@ -1,0 +1,46 @@
+//! Whose file it is, and of which format: a file of somebody else, or of a newer version, is left alone.
+
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, TableHandle};
+
+use super::error::{OpenError, StoreError};
+use super::tables;
+
+/// Writes down whose file it is, or finds it written.
+pub(super) fn check(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let failed = |error: StoreError| OpenError::storage(path.to_owned(), &error);
+    match read(database).map_err(failed)? {
+        Format::Ours(tables::FORMAT) => Ok(()),
+        Format::Ours(found) => Err(OpenError::Newer { path: path.to_owned(), found, known: tables::FORMAT }),
+        Format::Foreign(table) => Err(OpenError::Foreign { path: path.to_owned(), table }),
+        Format::New => write(database).map_err(failed),
+    }
+}
+
+enum Format {
+    Ours(u64),
+    Foreign(String),
+    New,
+}
+
+fn read(database: &Database) -> Result<Format, StoreError> {
+    let txn = database.begin_read()?;
+    let tables: Vec<String> = txn.list_tables()?.map(|table| table.name().to_owned()).collect();
+    let multimaps = txn.list_multimap_tables()?.count();
+    if tables.iter().any(|table| table == tables::FORMATS.name()) {
+        let format = txn.open_table(tables::FORMATS)?.get(())?.map_or(0, |format| format.value());
+        return Ok(Format::Ours(format));
+    }
+    Ok(match tables.into_iter().next() {
+        Some(table) => Format::Foreign(table),
+        None if multimaps > 0 => Format::Foreign("of several values".to_owned()),
+        None => Format::New,
+    })
+}
+
+fn write(database: &Database) -> Result<(), StoreError> {
+    let txn = database.begin_write()?;
+    txn.open_table(tables::FORMATS)?.insert((), tables::FORMAT)?;
+    Ok(txn.commit()?)
+}
