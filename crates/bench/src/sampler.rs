@@ -100,9 +100,11 @@ impl Sampler {
         }
     }
 
-    /// Makes room for all intervals of a run now: a list that grows would be growth in a run that looks for some.
+    /// Makes room for all intervals of a run now, and touches it: a list that grows would be growth in a run that looks for
+    /// some, 560 bytes a second.
     pub(crate) fn reserve(&mut self, intervals: usize) {
-        self.intervals.reserve(intervals.min(INTERVALS_MAX));
+        self.intervals.resize(intervals.min(INTERVALS_MAX), Interval::default());
+        self.intervals.clear();
     }
 
     /// Takes a reading.

@@ -81,9 +81,10 @@ pub fn run_soak(
     // What a first run allocates once and keeps, such as tables of this library, is no leak of the second.
     let brief = HeadlessOptions { duration: SAMPLE_EVERY, ..options.clone() };
     drive_alone(&brief, |_| ())?;
+    // Room for all samples now, and touched: a list that grows would count as growth, and one that stays as not given back.
+    let mut samples = vec![SoakSample::default(); options.duration.as_secs() as usize + 1];
+    samples.clear();
     let live_bytes_before = live_bytes();
-    // Room for all samples now: a list that grows would count as growth.
-    let mut samples = Vec::with_capacity(options.duration.as_secs() as usize + 1);
     let (mut start, mut due) = (None, Duration::ZERO);
     let run = drive_alone(&options, |run| {
         if run.sampler.measured().is_zero() {

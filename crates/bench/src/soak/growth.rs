@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It grows when a trend is surer than 99 %, rises, and would add over 10 % of the plateau in four hours. Resident memory is
-//! judged without the pages of files where the system tells them apart: those come and go with what else it needs memory for.
+//! judged without the pages of files where the system tells them apart: those move with what other programs do.
 
 use serde::Serialize;
 

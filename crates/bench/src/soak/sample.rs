@@ -19,8 +19,8 @@ pub struct SoakSample {
     pub rss_bytes: Option<u64>,
     /// Resident memory, of which what several programs share counts for each in part.
     pub pss_bytes: Option<u64>,
-    /// Memory of the program itself, resident or swapped out. Pages of files, which `rss_bytes` has too, the system keeps or
-    /// drops as it likes.
+    /// Memory of the program itself, resident or swapped out. `rss_bytes` has pages of files too, which the system keeps or drops
+    /// as it likes.
     pub own_bytes: Option<u64>,
     /// What the program has allocated and not given back.
     pub live_bytes: Option<u64>,
