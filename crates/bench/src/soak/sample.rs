@@ -10,6 +10,9 @@ use crate::live_bytes::live_bytes;
 use crate::run::Run;
 use crate::usage::kilobytes;
 
+/// Processes whose mailboxes are looked at once a second.
+const LOOKED_AT_MAX: u64 = 100_000;
+
 /// What a process holds at one instant; `null` where the system does not say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SoakSample {
@@ -37,9 +40,6 @@ pub struct SoakSample {
     /// Operations so far.
     pub ops_total: u64,
 }
-
-/// Processes whose mailboxes are looked at once a second.
-const LOOKED_AT_MAX: u64 = 100_000;
 
 impl SoakSample {
     /// Looks at this process.
