@@ -19,15 +19,16 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The shortest measurement: one interval.
 const DURATION_MIN: Duration = defaults::INTERVAL;
-/// The longest measurement: a day.
-const DURATION_MAX: Duration = Duration::from_hours(24);
+/// The longest measurement: a week.
+const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// What to run, and for how long.
 #[derive(Clone, Debug)]
 pub struct HeadlessOptions {
     /// What to run.
     pub request: Request,
-    /// How long to measure after the warm-up, 100 ms to 24 h. Default 5 s; longer runs show rarer events.
+    /// How long to measure after the warm-up, 100 ms to a week. Default 5 s; longer runs show rarer events. Of a run
+    /// longer than 28 h the rates are those of its last 28 h, and all else is of the whole.
     pub duration: Duration,
     /// How long to warm up. Default 1 s to 5 s.
     pub warm_up: SteadyRule,
@@ -193,7 +194,7 @@ mod tests {
         let unknown =
             HeadlessOptions { request: Request { scenario: "pong".to_owned(), ..options.request }, ..short.clone() };
 
-        assert_eq!(run_headless(&short).unwrap_err().to_string(), "duration of 0ns is not between 100ms and 86400s");
+        assert_eq!(run_headless(&short).unwrap_err().to_string(), "duration of 0ns is not between 100ms and 604800s");
         assert!(run_headless(&HeadlessOptions { duration: DURATION_MIN, ..unknown }).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! A scenario for as long as one likes, and whether anything grows meanwhile.
 //!
 //! ```text
-//!   short run, ended ─▶ live bytes ─▶ long run, a sample a second ─▶ ended ─▶ live bytes: the same within 64 KiB?
+//!   short run, ended ─▶ live bytes ─▶ long run, with samples ─▶ ended ─▶ live bytes: the same within 64 KiB?
 //!                                         │
 //!                                         └─▶ each quantity: the rise to the plateau cut off, then Mann–Kendall and Theil–Sen
 //! ```
@@ -26,8 +26,10 @@ use crate::recipe::Recipe;
 use crate::report::Report;
 use crate::stage::StopFlag;
 
-/// How often a sample is taken.
+/// How often a sample is taken, at the most.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// Samples that a run has, at the most: a second apart in a day, seven in a week.
+const SAMPLES_MAX: u32 = 86_400;
 /// Live bytes that may differ after all has ended.
 const DRAINED_DIFFERENCE_MAX: u64 = 64 << 10;
 
@@ -47,7 +49,7 @@ pub struct Soak {
     pub live_bytes_after: Option<u64>,
     /// What to make of it.
     pub verdict: SoakVerdict,
-    /// A sample a second.
+    /// A sample a second; of a run longer than a day one in as many seconds as it has days.
     pub samples: Vec<SoakSample>,
 }
 
@@ -82,7 +84,8 @@ pub fn run_soak(
     let brief = HeadlessOptions { duration: SAMPLE_EVERY, ..options.clone() };
     drive_alone(&brief, |_| ())?;
     // Room for all samples now, and touched: a list that grows would count as growth, and one that stays as not given back.
-    let mut samples = vec![SoakSample::default(); options.duration.as_secs() as usize + 1];
+    let every = sample_every(options.duration);
+    let mut samples = vec![SoakSample::default(); (options.duration.as_secs() / every.as_secs()) as usize + 1];
     samples.clear();
     let live_bytes_before = live_bytes();
     let (mut start, mut due) = (None, Duration::ZERO);
@@ -93,7 +96,7 @@ pub fn run_soak(
         let now = Instant::now();
         let elapsed = now - *start.get_or_insert(now);
         if elapsed >= due && samples.len() < samples.capacity() {
-            due += SAMPLE_EVERY;
+            due += every;
             let sample = SoakSample::take(elapsed, run);
             seen(&sample);
             samples.push(sample);
@@ -115,6 +118,11 @@ pub fn run_soak(
         verdict,
         samples,
     })
+}
+
+/// How often a run of this length has a sample.
+fn sample_every(duration: Duration) -> Duration {
+    SAMPLE_EVERY * duration.as_secs().div_ceil(u64::from(SAMPLES_MAX)).max(1) as u32
 }
 
 fn judge(run: &Report, growths: &[Growth], before: Option<u64>, after: Option<u64>) -> SoakVerdict {
@@ -165,6 +173,13 @@ mod tests {
         assert_eq!(judge(&run, &growths, None, None), SoakVerdict::Level);
         assert_eq!(judge(&run, &[], None, None), SoakVerdict::TooShort);
         assert_eq!(judge(&Report::default(), &growths, None, None), SoakVerdict::Failed);
+    }
+
+    #[test]
+    fn a_week_has_no_more_samples_than_a_day() {
+        let every = |hours: u64| sample_every(Duration::from_hours(hours)).as_secs();
+
+        assert_eq!((every(0), every(24), every(25), every(7 * 24)), (1, 1, 2, 7));
     }
 
     #[test]

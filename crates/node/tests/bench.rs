@@ -361,6 +361,8 @@ fn conditions_that_cannot_be_had_are_said_before_anything_runs() {
         (&["--memory", "1MiB"], "--memory of \"1MiB\" is no size of 16MiB or more"),
     ] {
         assert_refused(dir.path(), &[&["bench", "run", "ping-pong"], args].concat(), wanted);
+        let own = env!("CARGO_BIN_EXE_rusm");
+        assert_refused(dir.path(), &[&["bench", "ab", "ping-pong", "--baseline", own], args].concat(), wanted);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
     command.current_dir(dir.path()).env_clear().env("XDG_RUNTIME_DIR", dir.path()).env("PATH", dir.path());

@@ -30,6 +30,7 @@
 //!
 //! Invariant: a reader sees what a commit has left, whole, and never a part of one.
 
+pub(crate) mod birth;
 mod buckets;
 mod claim;
 mod clock;
@@ -60,7 +61,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 pub use redb::{BackendError, StorageBackend};
 
-pub(crate) use disk::sync_directory;
 use redb::{Database, ReadableDatabase};
 
 pub(crate) use self::claim::Claim;

@@ -52,6 +52,26 @@ fn what_was_put_is_there_until_it_is_deleted() {
 }
 
 #[test]
+fn buckets_that_are_empty_again_leave_nothing_behind_and_the_others_their_sizes() {
+    let (disk, store) = new_store();
+    store.bucket("kept").unwrap().put("key", "value").wait().unwrap();
+    for number in 0..1100 {
+        let bucket = store.bucket(&format!("b{number}")).unwrap();
+        bucket.put("key", "value").durability(Durability::None).wait().unwrap();
+        bucket.delete("key").durability(Durability::None).wait().unwrap();
+    }
+    drop(store);
+
+    let store = store_on(&disk, StoreConfig::default());
+    let sizes = || -> Vec<_> {
+        store.report().buckets.into_iter().map(|bucket| (bucket.name, bucket.keys, bucket.bytes)).collect()
+    };
+    assert_eq!(sizes(), [("kept".into(), 1, 8)]);
+    store.bucket("kept").unwrap().put("more", "of it").wait().unwrap();
+    assert_eq!(sizes(), [("kept".into(), 2, 17)]);
+}
+
+#[test]
 fn a_key_is_set_only_if_it_has_the_value_that_was_expected() {
     let (_, store) = new_store();
     let bucket = store.bucket("a").unwrap();

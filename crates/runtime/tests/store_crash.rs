@@ -13,14 +13,17 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
 
 use disk::Disk;
 use rusm_runtime::store::{Bucket, Durability, Store, StoreConfig, StoreError};
 
 /// Where the child writes, which is no child without it.
 const CHILD_PATH: &str = "RUSM_STORE_CHILD_PATH";
-/// How often the child is killed; 30 times by default.
+/// Where another one makes files.
+const BIRTHS_PATH: &str = "RUSM_STORE_BIRTHS_PATH";
+/// How often a child is killed; 30 times by default.
 const KILLS: &str = "RUSM_STORE_KILLS";
 /// How often the power is cut; 60 times by default.
 const CUTS: &str = "RUSM_STORE_CUTS";
@@ -193,6 +196,65 @@ fn a_child_writes_until_it_is_killed() {
             });
         }
     });
+}
+
+#[test]
+fn a_file_that_was_being_made_is_opened_after_kill_9() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..times(KILLS, 30) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_child_makes_files_until_it_is_killed", "--nocapture"])
+            .env(BIRTHS_PATH, directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let made = lines.map(Result::unwrap).filter(|line| line.ends_with(" made."));
+        assert_eq!(made.take(1 + round as usize % 3).count(), 1 + round as usize % 3);
+        // It is at the next one.
+        std::thread::park_timeout(Duration::from_micros(100 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "redb") {
+                Store::open(&path, StoreConfig::default()).unwrap().bucket("a").unwrap().put("b", "c").wait().unwrap();
+            }
+            // Others were to get a name.
+            let _gone = std::fs::remove_file(&path);
+        }
+    }
+}
+
+#[test]
+fn a_child_makes_files_until_it_is_killed() {
+    let Some(directory) = std::env::var_os(BIRTHS_PATH) else { return };
+    for number in 0.. {
+        drop(Store::open(Path::new(&directory).join(format!("{number}.redb")), StoreConfig::default()).unwrap());
+        std::io::stdout().lock().write_all(format!("{number} made.\n").as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn of_those_who_make_a_file_at_once_one_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new.redb");
+    let (start, end) = (Barrier::new(4), Barrier::new(4));
+
+    let opened = std::thread::scope(|scope| {
+        let open = || {
+            start.wait();
+            let opened = Store::open(&path, StoreConfig::default());
+            end.wait();
+            opened.map(drop).map_err(|error| error.to_string())
+        };
+        [(); 4].map(|()| scope.spawn(open)).map(|thread| thread.join().unwrap())
+    });
+
+    assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{opened:?}");
+    assert!(opened.iter().filter_map(|opened| opened.as_ref().err()).all(|error| error.contains("is open already")));
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["new.redb"]);
 }
 
 #[test]

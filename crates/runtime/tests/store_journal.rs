@@ -17,6 +17,8 @@ use rusm_runtime::store::{StorageBackend, Store, StoreConfig, StoreError};
 const LONG: Duration = Duration::from_mins(1);
 /// Where the second side begins, which is the most that one holds.
 const SIDE: usize = 16 * 1024 * 1024;
+/// Where a record has its own, in bytes.
+const CHECKSUM: usize = 56;
 
 fn open(path: &Path) -> Store {
     Store::open(path, StoreConfig::default()).unwrap()
@@ -272,7 +274,7 @@ fn a_damaged_journal_is_refused_unless_it_ends_there() {
 
     for head in &heads[..heads.len() - 1] {
         let mut torn = bytes.clone();
-        torn[head + 100] ^= 1;
+        torn[head + CHECKSUM] ^= 1;
         fs::write(&journal, torn).unwrap();
         let said = "FILE is not a store or is damaged: its journal is damaged: what was written last cannot be read";
         assert_eq!(refusal(&copy), said);
@@ -281,7 +283,7 @@ fn a_damaged_journal_is_refused_unless_it_ends_there() {
 
     // As after a power cut within the last sync, which nobody was told of.
     let mut torn = bytes;
-    torn[heads[heads.len() - 1] + 100] ^= 1;
+    torn[heads[heads.len() - 1] + CHECKSUM] ^= 1;
     fs::write(&journal, torn).unwrap();
     holds(&open(&copy), 19, 100);
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
 
 use crate::bench::compare::{json, options};
+use crate::bench::container::Container;
 use crate::bench::recipe::prepare;
 use crate::bench::{history, outcome_code, print, progress};
 use crate::cli::bench::{AbFlags, RecipeFlags};
@@ -24,6 +25,8 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     let recipe = prepare(None, Some(flags.id), flags.recipe)?.recipe;
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
+    // Both programs are started from within, one at a time.
+    let _container = Container::asked(&flags.container)?;
     let mut rounds: Vec<Round> = Vec::new();
     // Of each side the machine of its first run, which names the commit.
     let mut machines: [Option<Machine>; 2] = [None, None];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::container::{Container, Limits};
+use super::container::Container;
 use crate::cli::bench::ConditionFlags;
 use crate::failure::{Failure, system};
 
@@ -26,8 +26,7 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Sets up what the flags ask for.
     pub(super) fn enter(flags: &ConditionFlags) -> Result<Self, Failure> {
-        let limits = Limits::new(flags.cpus, flags.memory.as_deref())?;
-        let container = limits.map(|limits| Container::enter(&limits)).transpose()?;
+        let container = Container::asked(&flags.container)?;
         let perf = flags.profile_cpu.as_deref().map(perf).transpose()?;
         Ok(Self { container, perf })
     }

@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cli::bench::ContainerFlags;
 use crate::failure::Failure;
 use crate::settings::size::parse_bytes;
 
@@ -22,7 +23,7 @@ const MEMORY_MIN: u64 = 16 << 20;
 
 /// What this program may use at the most.
 #[derive(Debug)]
-pub(super) struct Limits {
+struct Limits {
     /// Microseconds of processor time in a period.
     quota_us: Option<u64>,
     memory_bytes: Option<u64>,
@@ -30,7 +31,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The limits of cores and memory that were asked for, if any.
-    pub(super) fn new(cores: Option<f64>, memory: Option<&str>) -> Result<Option<Self>, Failure> {
+    fn new(cores: Option<f64>, memory: Option<&str>) -> Result<Option<Self>, Failure> {
         let quota_us = cores.map(quota).transpose()?;
         let memory_bytes = memory.map(bytes).transpose()?;
         let is_any = quota_us.is_some() || memory_bytes.is_some();
@@ -71,8 +72,12 @@ struct Plan {
 }
 
 impl Container {
-    /// Puts this program into groups with these limits.
-    pub(super) fn enter(limits: &Limits) -> Result<Self, Failure> {
+    /// Puts this program, and what it starts, into groups with the limits that the flags ask for, if any.
+    pub(super) fn asked(flags: &ContainerFlags) -> Result<Option<Self>, Failure> {
+        Limits::new(flags.cpus, flags.memory.as_deref())?.map(|limits| Self::enter(&limits)).transpose()
+    }
+
+    fn enter(limits: &Limits) -> Result<Self, Failure> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         // Elsewhere the folder is one of plain files, and what is written there limits nothing.
         let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();

@@ -20,7 +20,9 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     prepared.recipe.runs = 1;
     let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
-    let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), tell) {
+    let mut minute_next = 0;
+    let told = |sample: &SoakSample| tell(sample, &mut minute_next);
+    let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), told) {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
             return conditions.leave().map(|()| signals.code(1));
@@ -38,9 +40,11 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     }))
 }
 
-/// A line a minute.
-fn tell(sample: &SoakSample) {
-    if (sample.at_s as u64).is_multiple_of(60) {
+/// A line a minute, or for each sample when those are further apart.
+fn tell(sample: &SoakSample, minute_next: &mut u64) {
+    let minute = sample.at_s as u64 / 60;
+    if minute >= *minute_next {
+        *minute_next = minute + 1;
         let mib =
             |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
         progress(&format!(

@@ -106,15 +106,22 @@ pub(crate) struct KeepFlags {
 /// Under which conditions a scenario runs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConditionFlags {
+    #[command(flatten)]
+    pub(crate) container: ContainerFlags,
+    /// Records a CPU profile by `perf` into a file, at 999 Hz with call chains: `perf report -i FILE` shows it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile_cpu: Option<PathBuf>,
+}
+
+/// What a scenario may use at the most.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ContainerFlags {
     /// Runs as in a container with so much processor time, such as 1.5 cores; needs a control group that can be written.
     #[arg(long, value_name = "CORES", allow_negative_numbers = true)]
     pub(crate) cpus: Option<f64>,
     /// Runs as in a container with so much memory, such as 256MiB; needs a control group that can be written.
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Records a CPU profile by `perf` into a file, at 999 Hz with call chains: `perf report -i FILE` shows it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) profile_cpu: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -186,6 +193,8 @@ pub(crate) struct AbFlags {
     pub(crate) judge: JudgeFlags,
     #[command(flatten)]
     pub(crate) history: KeepFlags,
+    #[command(flatten)]
+    pub(crate) container: ContainerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -241,7 +250,7 @@ pub(crate) struct SaturateFlags {
 pub(crate) struct SoakFlags {
     /// The scenario, as `rusm bench list` names it.
     pub(crate) id: String,
-    /// How long: 30m, 8h [default: 30m].
+    /// How long: 30m, 8h, up to a week, which is 168h [default: 30m].
     #[arg(id = "soak_duration", long = "duration", value_name = "TIME", conflicts_with = "duration")]
     pub(crate) long: Option<String>,
     #[command(flatten)]

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::store::{Account, Change, CounterStore, Places, Slot, StoreError};
 use crate::scheduler;
-use crate::store::sync_directory;
+use crate::store::birth;
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 /// How long an eventual commit may not be durable.
@@ -105,11 +105,10 @@ impl RedbStore {
     pub fn open(path: impl AsRef<Path>, durability: CommitDurability) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let said = |error: redb::Error| StoreError::Storage(format!("cannot open {}: {error}", path.display()));
-        let refused = |error: io::Error| said(redb::StorageError::from(error).into());
-        let is_new = !path.exists();
         let places = Places::default();
         // A damaged file may mislead redb into a panic, which is as clear a sign.
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            birth::ensure(path)?;
             let database = Database::create(path)?;
             load(&database, &places)?;
             Ok(database)
@@ -118,9 +117,6 @@ impl RedbStore {
             return Err(StoreError::Storage(format!("cannot open {}: it cannot be read", path.display())));
         };
         let database = opened.map_err(said)?;
-        if is_new {
-            sync_directory(path).map_err(refused)?;
-        }
         let line = Arc::new(Line {
             places,
             jobs: Mutex::default(),

@@ -94,11 +94,13 @@ impl Buckets {
             Err(TableError::TableDoesNotExist(_)) => BTreeMap::new(),
             Err(error) => return Err(error.into()),
         };
-        for name in sizes.keys() {
+        let mut buckets = self.0.write();
+        for name in sizes.keys().filter(|name| !buckets.contains_key(&***name)).collect::<Vec<_>>() {
             // One with a name that is none would be of another version.
-            drop(self.named(name)?);
+            check_name(name)?;
+            buckets.insert(name.as_str().into(), Arc::new(BucketState::new(name)));
         }
-        for state in self.0.read().values() {
+        for state in buckets.values() {
             let keys = match txn.open_table(tables::rows(&state.table)) {
                 Ok(rows) => rows.len()?,
                 Err(TableError::TableDoesNotExist(_)) => 0,

@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
 
+use super::birth;
 use super::error::{OpenError, StoreError};
 use super::journal::{Journaled, Shelf};
 use super::prompt::Prompt;
@@ -54,20 +55,19 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// The file of this path, created with its directory's entry made durable if there is none.
+    /// The file of this path, made if there is none.
     pub(super) fn open_file(path: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
-        let is_new = !path.exists();
+        // A journal without its file is of something else, which must not be taken for new.
+        if path.exists() || !journal_of(path).exists() {
+            birth::ensure(path).map_err(|error| OpenError::database(path.to_owned(), error))?;
+        }
         let file = open_file(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
         drop(file);
-        if is_new {
-            sync_directory(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
-        }
         // However the file is named the next time, its journal is found.
         let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
-        let mut journal = again.clone().into_os_string();
-        journal.push("-journal");
+        let journal = journal_of(&again);
         let opener: Opener = Box::new(move || {
-            let beside = Beside { path: PathBuf::from(&journal), opened: Mutex::new(None) };
+            let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
             Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
         });
         Self::open(path.to_owned(), opener, cache_bytes)
@@ -150,6 +150,12 @@ impl Disk {
     }
 }
 
+fn journal_of(path: &Path) -> PathBuf {
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-journal");
+    journal.into()
+}
+
 /// A journal that lies beside its file.
 struct Beside {
     path: PathBuf,
@@ -160,11 +166,9 @@ struct Beside {
 impl Shelf for Beside {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let open = || {
-            let is_new = !self.path.exists();
             let file = open_file(&self.path)?;
-            if is_new {
-                sync_directory(&self.path)?;
-            }
+            // Who made it may have died before its name was safe.
+            sync_directory(&self.path)?;
             *self.opened.lock() = Some(place(&file.metadata()?));
             FileBackend::new(file).map_err(io::Error::other)
         };
@@ -183,12 +187,12 @@ fn place(file: &std::fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-fn open_file(path: &Path) -> io::Result<File> {
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Makes a new file's name durable: without it the file may be gone after a power cut, whatever was synced inside.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),

@@ -196,22 +196,31 @@ impl<'t> Group<'t> {
         Ok((count, left))
     }
 
-    /// Writes down how large the buckets are; then the transaction can be committed.
+    /// Writes down how large the buckets are, and takes away those that are empty; then the transaction can be committed.
     pub(super) fn close(mut self) -> Result<Vec<Grown>, StoreError> {
         self.expiry = None;
-        let opened = std::mem::take(&mut self.opened);
-        let changed = opened.into_iter().filter(|opened| opened.writes > 0);
         let mut sizes = None;
         let mut grown = Vec::new();
-        for Opened { bucket, rows, bytes_added, bytes_removed, writes } in changed {
+        for Opened { bucket, rows, bytes_added, bytes_removed, writes } in std::mem::take(&mut self.opened) {
             let keys = rows.len()?;
             drop(rows);
+            if keys == 0 {
+                // Also one that was only looked for: to open it has made it.
+                self.txn.delete_table(tables::rows(&bucket.table))?;
+            }
+            if writes == 0 {
+                continue;
+            }
             let bytes = (bucket.bytes.load(Relaxed) + bytes_added).saturating_sub(bytes_removed);
             let sizes = match &mut sizes {
                 Some(sizes) => sizes,
                 none => none.insert(self.txn.open_table(tables::BUCKETS)?),
             };
-            sizes.insert(&*bucket.name, bytes)?;
+            if keys == 0 {
+                sizes.remove(&*bucket.name)?;
+            } else {
+                sizes.insert(&*bucket.name, bytes)?;
+            }
             grown.push(Grown { bucket, keys, bytes, writes });
         }
         Ok(grown)

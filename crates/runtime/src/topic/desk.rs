@@ -194,18 +194,24 @@ impl Desk {
             if self.journal.is_some() && self.done_before.remove(&position) {
                 continue;
             }
-            let key = if self.config.ordered { message.shared_key().cloned() } else { None };
             let slot = self.hand.take_in(message, position, published_ns);
             if !self.tried_before.is_empty() {
                 self.hand.item_mut(slot).attempt = self.tried_before.remove(&position).unwrap_or(0);
             }
-            match key {
-                Some(key) if !self.keys.admit(&key, self.batch, position, slot) => {
-                    self.hand.set_stage(slot, Stage::Queued);
-                }
-                _ => return Some(slot),
+            if !self.config.ordered || self.is_its_turn(slot) {
+                return Some(slot);
             }
+            self.hand.set_stage(slot, Stage::Queued);
         }
+    }
+
+    /// Whether a message that just came may go out, or is behind others of its key.
+    fn is_its_turn(&mut self, slot: u32) -> bool {
+        let item = self.hand.item(slot);
+        let Some(name) = item.message.as_ref().and_then(Message::shared_key) else { return true };
+        let (key, may) = self.keys.admit(name, self.batch, item.position, slot);
+        self.hand.item_mut(slot).key = Some(key);
+        may
     }
 
     fn has_credit(&self, consumer: u32) -> bool {
@@ -244,20 +250,14 @@ impl Desk {
     pub(super) fn ack(&mut self, id: AckId) -> Result<Option<Message>, AckStatus> {
         let slot = self.hand.leased(id)?;
         self.end_lease(slot, AckStatus::AlreadyAcked);
-        if self.config.ordered {
-            self.done_with_key(slot);
+        if let Some(key) = self.hand.item(slot).key {
+            self.keys.done(key, slot);
         }
         self.totals.acked += 1;
         self.note(self.hand.item(slot).position, Fate::Acked);
         let message = self.hand.release(slot);
         self.hand.shrink();
         Ok(message)
-    }
-
-    fn done_with_key(&mut self, slot: u32) {
-        if let Some(key) = self.hand.message(slot).shared_key().cloned() {
-            self.keys.done(&key, slot);
-        }
     }
 
     /// A message is to be tried again.

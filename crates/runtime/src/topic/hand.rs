@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::keys::KeyId;
 use super::message::Message;
 
 /// The name of one lease, which no other of its subscription ever has; another subscription may have one of the same number.
@@ -78,6 +79,8 @@ pub(super) enum Stage {
 pub(super) struct Item {
     pub(super) message: Option<Message>,
     pub(super) position: u64,
+    /// Its ordering key, of a subscription that keeps order.
+    pub(super) key: Option<KeyId>,
     /// Times that it was handed out.
     pub(super) attempt: u32,
     generation: u32,
@@ -122,6 +125,7 @@ impl Hand {
             self.items.push(Item {
                 message: None,
                 position,
+                key: None,
                 attempt: 0,
                 generation: self.newest.max(1),
                 consumer: 0,
@@ -136,6 +140,7 @@ impl Hand {
         let item = &mut self.items[slot as usize];
         item.message = Some(message);
         item.position = position;
+        item.key = None;
         item.attempt = 0;
         item.published_ns = published_ns;
         slot

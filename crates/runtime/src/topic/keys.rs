@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A key is *open* when none of its messages is out and none rests, and *idle* when it has none at all: some of those are
-//! kept, for most keys come again. Slots are those of the [hand](super::hand).
+//! kept, for most keys come again. Slots are those of the [hand](super::hand); each has the id of its key, which is of no
+//! other while it has messages in hand.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +19,13 @@ const KEPT: usize = 256;
 /// and while they have room for no more messages than this.
 const KEPT_ROOM: usize = 64;
 
+/// A key that has messages in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyId(u32);
+
 #[derive(Debug, Default)]
 struct Key {
+    name: Option<Arc<str>>,
     /// The batch that is out.
     batch: u64,
     leased: Vec<(u64, u32)>,
@@ -42,34 +48,41 @@ impl Key {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    by_name: FxHashMap<Arc<str>, Key>,
+    by_name: FxHashMap<Arc<str>, KeyId>,
+    keys: Vec<Key>,
+    free: Vec<KeyId>,
     /// Keys that have something to hand out.
-    open: VecDeque<Arc<str>>,
+    open: VecDeque<KeyId>,
     /// Keys that are not idle.
     used: usize,
 }
 
 impl Keys {
-    /// Whether a message that just came may go out with this batch; else it is queued.
-    pub(super) fn admit(&mut self, key: &Arc<str>, batch: u64, position: u64, slot: u32) -> bool {
-        let Some(entry) = self.by_name.get_mut(key) else {
-            let entry = Key { batch, leased: vec![(position, slot)], is_used: true, ..Key::default() };
-            self.by_name.insert(Arc::clone(key), entry);
-            self.used += 1;
-            return true;
-        };
+    /// Takes in a message that just came; gives its key, and whether it may go out with this batch. Else it is queued.
+    #[inline]
+    pub(super) fn admit(&mut self, name: &Arc<str>, batch: u64, position: u64, slot: u32) -> (KeyId, bool) {
+        let key = self.by_name.get(&**name).copied().unwrap_or_else(|| self.add(name));
+        let entry = &mut self.keys[key.0 as usize];
         if !entry.is_used {
             (entry.batch, entry.is_used) = (batch, true);
-            entry.leased.push((position, slot));
             self.used += 1;
-            return true;
+        } else if entry.batch != batch || !entry.queue.is_empty() || entry.resting.is_some() || entry.leased.is_empty()
+        {
+            entry.queue.push_back((position, slot));
+            return (key, false);
         }
-        if entry.batch == batch && entry.queue.is_empty() && entry.resting.is_none() && !entry.leased.is_empty() {
-            entry.leased.push((position, slot));
-            return true;
-        }
-        entry.queue.push_back((position, slot));
-        false
+        entry.leased.push((position, slot));
+        (key, true)
+    }
+
+    fn add(&mut self, name: &Arc<str>) -> KeyId {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(Key::default());
+            KeyId(self.keys.len() as u32 - 1)
+        });
+        self.keys[key.0 as usize].name = Some(Arc::clone(name));
+        self.by_name.insert(Arc::clone(name), key);
+        key
     }
 
     /// Whether anything can be handed out.
@@ -80,11 +93,8 @@ impl Keys {
     /// The next message of an open key, for this batch.
     pub(super) fn pop_open(&mut self, batch: u64) -> Option<u32> {
         loop {
-            let key = self.open.front()?;
-            let Some(entry) = self.by_name.get_mut(key) else {
-                self.open.pop_front();
-                continue;
-            };
+            let key = *self.open.front()?;
+            let entry = &mut self.keys[key.0 as usize];
             let may = entry.resting.is_none() && (entry.leased.is_empty() || entry.batch == batch);
             if let Some(next) = may.then(|| entry.queue.pop_front()).flatten() {
                 entry.batch = batch;
@@ -98,15 +108,15 @@ impl Keys {
             // Its batch is out, and it is listed again when that is done; or nothing is left of it.
             entry.listed = false;
             let is_done = entry.leased.is_empty() && entry.queue.is_empty() && entry.resting.is_none();
-            let key = self.open.pop_front()?;
+            self.open.pop_front();
             if is_done {
-                self.change(&key, |_| ());
+                self.change(key, |_| ());
             }
         }
     }
 
     /// A message of the key is done.
-    pub(super) fn done(&mut self, key: &Arc<str>, slot: u32) {
+    pub(super) fn done(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             match entry.leased[..] {
                 [(_, only)] if only == slot => entry.leased.clear(),
@@ -125,7 +135,7 @@ impl Keys {
     /// A lease of the key ended without success; gives the slots of those after it, whose leases end with it.
     ///
     /// With `rests` the key waits until [`rested`](Self::rested).
-    pub(super) fn rewind(&mut self, key: &Arc<str>, slot: u32, rests: bool) -> Vec<u32> {
+    pub(super) fn rewind(&mut self, key: KeyId, slot: u32, rests: bool) -> Vec<u32> {
         let mut back: Vec<(u64, u32)> = Vec::new();
         self.change(key, |entry| {
             let leased = entry.leased.iter().find(|(_, leased)| *leased == slot);
@@ -148,7 +158,7 @@ impl Keys {
     }
 
     /// The rest of a slot is over.
-    pub(super) fn rested(&mut self, key: &Arc<str>, slot: u32) {
+    pub(super) fn rested(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             if entry.resting == Some(slot) {
                 entry.resting = None;
@@ -157,14 +167,17 @@ impl Keys {
     }
 
     /// Who rests for a key now.
-    pub(super) fn resting(&self, key: &Arc<str>) -> Option<u32> {
-        self.by_name.get(key)?.resting
+    pub(super) fn resting(&self, key: KeyId) -> Option<u32> {
+        self.keys[key.0 as usize].resting
     }
 
     /// Changes a key that is not idle; lists it if that has opened it, and keeps or forgets it if it is idle now.
-    fn change(&mut self, key: &Arc<str>, change: impl FnOnce(&mut Key)) {
-        let keys = self.by_name.len();
-        let Some(entry) = self.by_name.get_mut(key).filter(|entry| entry.is_used) else { return };
+    #[inline]
+    fn change(&mut self, key: KeyId, change: impl FnOnce(&mut Key)) {
+        let entry = &mut self.keys[key.0 as usize];
+        if !entry.is_used {
+            return;
+        }
         change(entry);
         if !entry.leased.is_empty() || entry.resting.is_some() || entry.listed {
             return;
@@ -172,13 +185,20 @@ impl Keys {
         if entry.queue.is_empty() {
             entry.is_used = false;
             self.used -= 1;
-            if keys > KEPT || !entry.is_worth_keeping() {
-                self.by_name.remove(key);
+            if self.by_name.len() > KEPT || !entry.is_worth_keeping() {
+                self.forget(key);
             }
         } else {
             entry.listed = true;
-            self.open.push_back(Arc::clone(key));
+            self.open.push_back(key);
         }
+    }
+
+    fn forget(&mut self, key: KeyId) {
+        if let Some(name) = std::mem::take(&mut self.keys[key.0 as usize]).name {
+            self.by_name.remove(&name);
+        }
+        self.free.push(key);
     }
 
     /// Keys that have messages in hand.

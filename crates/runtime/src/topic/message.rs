@@ -97,7 +97,11 @@ impl Message {
     /// The same with an ordering key: subscriptions that keep order hand out the messages of a key one after the other.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Arc<str>>) -> Self {
-        self.rare().key = Some(key.into());
+        let key = Some(key.into());
+        match &mut self.rare {
+            Some(rare) => Arc::make_mut(rare).key = key,
+            none => *none = Some(Arc::new(Rare { key, ..Rare::default() })),
+        }
         self
     }
 

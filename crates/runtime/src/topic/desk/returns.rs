@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::Desk;
 use crate::topic::hand::{AckStatus, Stage};
 use crate::topic::journal::{Fate, Journal, NotKept};
+use crate::topic::keys::KeyId;
 use crate::topic::log::Refused;
 use crate::topic::message::Message;
 use crate::topic::retry::next_chance;
@@ -26,19 +27,15 @@ impl Desk {
         } else {
             0
         };
-        if let Some(key) = self.key_of(slot) {
-            return self.give_back_in_order(&key, slot, rest_ns, now_ns, ended);
+        if let Some(key) = self.hand.item(slot).key {
+            return self.give_back_in_order(key, slot, rest_ns, now_ns, ended);
         }
         if !self.give_up(slot, ended, now_ns) {
             self.rest(slot, rest_ns, now_ns);
         }
     }
 
-    fn key_of(&self, slot: u32) -> Option<Arc<str>> {
-        if self.config.ordered { self.hand.message(slot).shared_key().cloned() } else { None }
-    }
-
-    fn give_back_in_order(&mut self, key: &Arc<str>, slot: u32, rest_ns: u64, now_ns: u64, ended: AckStatus) {
+    fn give_back_in_order(&mut self, key: KeyId, slot: u32, rest_ns: u64, now_ns: u64, ended: AckStatus) {
         if let Some(resting) = self.keys.resting(key) {
             self.wheel.remove(resting);
             self.hand.set_stage(resting, Stage::Queued);
@@ -84,20 +81,20 @@ impl Desk {
         if self.hand.item(slot).attempt < dead_letter.attempts_max {
             return false;
         }
-        let key = self.key_of(slot);
+        let key = self.hand.item(slot).key;
         let burial = self.bury(slot, cause);
         if burial == Burial::Never {
             return false;
         }
         if burial == Burial::Later {
-            if let Some(key) = &key {
+            if let Some(key) = key {
                 self.keys.rewind(key, slot, true);
             }
             self.hand.set_stage(slot, Stage::Resting);
             self.wheel.insert(slot, now_ns + CROWDED_NS, now_ns);
             return true;
         }
-        if let Some(key) = &key {
+        if let Some(key) = key {
             self.keys.done(key, slot);
         }
         self.totals.dead_lettered += 1;
@@ -173,9 +170,9 @@ impl Desk {
         if self.give_up(slot, cause, now_ns) {
             return;
         }
-        if let Some(key) = self.key_of(slot) {
+        if let Some(key) = self.hand.item(slot).key {
             self.hand.set_stage(slot, Stage::Queued);
-            self.keys.rested(&key, slot);
+            self.keys.rested(key, slot);
         } else {
             self.hand.set_stage(slot, Stage::Ready);
             self.ready.push_back(slot);

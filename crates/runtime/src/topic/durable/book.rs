@@ -5,10 +5,10 @@
 //!       ├── deleted ──┤── kept: bounded by messages and bytes ─────────────────┤ ◀── a batch
 //! ```
 //!
-//! Invariant: what was noted is in the rows of the next commit; a commit that failed changes nothing but that it is to be tried
-//! again.
+//! Invariants: what was noted is in the rows of a commit to come, and a row is deleted only when no subscription on disk is to
+//! have it; a commit that failed changes nothing but that it is to be tried again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::topic::message::Message;
 
 /// Rows that one commit deletes.
 const DELETES_MAX: u64 = 4096;
-/// Subscriptions whose progress one commit writes.
+/// Subscriptions whose progress one commit writes; those that have ended besides.
 const SUBSCRIPTIONS_MAX: usize = 500;
 
 /// A row to write, or to delete without a value.
@@ -37,6 +37,15 @@ pub(super) struct Rows {
     subscriptions: Vec<Arc<str>>,
 }
 
+/// A subscription whose row is not as it is to be.
+#[derive(Clone, Copy)]
+struct Dirty {
+    /// Changes that were noted before its first one.
+    noted: u64,
+    /// Where it is on disk, if it is there.
+    floor: Option<u64>,
+}
+
 /// See the module.
 pub(super) struct Book {
     pub(super) rules: Rules,
@@ -46,8 +55,7 @@ pub(super) struct Book {
     sizes: VecDeque<u32>,
     bytes: usize,
     pub(super) progress: BTreeMap<Arc<str>, Progress>,
-    /// Subscriptions whose rows are not as they are to be; each with how many changes were noted before the first one of it.
-    dirty: BTreeMap<Arc<str>, u64>,
+    dirty: BTreeMap<Arc<str>, Dirty>,
     /// Changes that were taken in.
     noted: u64,
     /// The last subscription that was written, after which it is the turn of the next.
@@ -89,6 +97,8 @@ impl Book {
     /// Takes in what subscriptions have noted, so many changes in all so far.
     pub(super) fn take_in(&mut self, changes: BTreeMap<Arc<str>, Changes>, noted: u64) {
         for (name, Changes { ended, begun, fates }) in changes {
+            let floor = self.progress.get(&name).map(|progress| progress.floor);
+            self.dirty.entry(Arc::clone(&name)).or_insert(Dirty { noted: self.noted, floor });
             if ended {
                 self.progress.remove(&name);
             }
@@ -101,7 +111,6 @@ impl Book {
                     progress.note(position, fate);
                 }
             }
-            self.dirty.entry(name).or_insert(self.noted);
         }
         self.noted = noted;
         self.advance();
@@ -128,12 +137,13 @@ impl Book {
 
     /// How many of the changes that were noted are written.
     pub(super) fn kept(&self) -> u64 {
-        self.dirty.values().min().copied().unwrap_or(self.noted)
+        self.dirty.values().map(|dirty| dirty.noted).min().unwrap_or(self.noted)
     }
 
     /// What the next commit is to write.
     pub(super) fn rows(&self, batch: &[Message]) -> Rows {
-        let mut rows = Rows { oldest: self.floor.min(self.head.oldest + DELETES_MAX), ..Rows::default() };
+        let mut rows = Rows { subscriptions: self.next_in_turn(), ..Rows::default() };
+        rows.oldest = self.floor_without(&rows.subscriptions).min(self.head.oldest + DELETES_MAX);
         rows.writes.extend((self.head.oldest..rows.oldest).map(|position| (record::message_key(position), None)));
         if self.keeps() {
             let rows_of = (self.head.next..).zip(batch);
@@ -142,7 +152,6 @@ impl Book {
                     .map(|(position, message)| (record::message_key(position), Some(record::encode_message(message)))),
             );
         }
-        rows.subscriptions.extend(self.in_turn().take(SUBSCRIPTIONS_MAX).cloned());
         rows.writes.extend(rows.subscriptions.iter().map(|name| self.subscription_row(name)));
         let next = self.head.next + batch.len() as u64;
         if !self.keeps() && rows.oldest == self.floor {
@@ -153,6 +162,24 @@ impl Book {
         rows.head = head;
         rows.writes.push((record::HEAD.to_vec(), Some(head.encode())));
         rows
+    }
+
+    /// The subscriptions that the next commit writes. All that have ended are among them: their rows say that they are to have
+    /// messages that nobody keeps for them.
+    fn next_in_turn(&self) -> Vec<Arc<str>> {
+        let is_live = |name: &&Arc<str>| self.progress.contains_key(*name);
+        let ended = self.dirty.keys().filter(|name| !is_live(name));
+        ended.chain(self.in_turn().filter(is_live).take(SUBSCRIPTIONS_MAX)).cloned().collect()
+    }
+
+    /// The first message that somebody is to have by the rows on disk, once these subscriptions are written.
+    fn floor_without(&self, written: &[Arc<str>]) -> u64 {
+        if written.len() == self.dirty.len() {
+            return self.floor;
+        }
+        let written: BTreeSet<&Arc<str>> = written.iter().collect();
+        let left = self.dirty.iter().filter(|(name, _)| !written.contains(name));
+        left.filter_map(|(_, dirty)| dirty.floor).fold(self.floor, u64::min)
     }
 
     /// The rows of all subscriptions that are not as they are to be, for when no other commit will come.
@@ -192,5 +219,73 @@ impl Book {
             self.floor = next;
         }
         self.head.next = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::journal::Fate;
+
+    /// What lies on disk after some commits.
+    #[derive(Default)]
+    struct Shelf(BTreeMap<Vec<u8>, Bytes>);
+
+    impl Shelf {
+        fn commit(&mut self, book: &mut Book, batch: &[Message]) {
+            let rows = book.rows(batch);
+            for (key, value) in &rows.writes {
+                match value {
+                    Some(value) => drop(self.0.insert(key.clone(), value.clone())),
+                    None => drop(self.0.remove(key)),
+                }
+            }
+            book.committed(&rows, batch);
+            self.check();
+        }
+
+        /// Whoever opens it now finds every message that a subscription is to have.
+        fn check(&self) {
+            let head = Head::decode(&self.0[record::HEAD]).unwrap();
+            let floors = self.0.iter().filter(|(key, _)| key.starts_with(record::SUBSCRIPTIONS));
+            let floors: Vec<u64> = floors.map(|(_, row)| record::decode_progress(row).unwrap().floor).collect();
+            for floor in floors {
+                assert!(head.oldest <= floor, "{floor} of {head:?}");
+                let missing = (floor..head.next).find(|position| !self.0.contains_key(&record::message_key(*position)));
+                assert_eq!(missing, None, "of {head:?}");
+            }
+        }
+    }
+
+    fn change(of: std::ops::Range<u32>, change: impl Fn() -> Changes) -> BTreeMap<Arc<str>, Changes> {
+        of.map(|number| (format!("s{number:04}").into(), change())).collect()
+    }
+
+    #[test]
+    fn what_more_subscriptions_than_a_commit_writes_are_to_have_stays_until_their_rows_say_otherwise() {
+        let rules = Rules { messages: 1000, bytes: 1 << 20, unread: Unread::Forget };
+        let (mut book, mut shelf) = (Book::new(rules, Head::default(), BTreeMap::new()), Shelf::default());
+        let message = [Message::new("m")];
+        let acked = |position| move || Changes { fates: [(position, Fate::Acked)].into(), ..Changes::default() };
+        book.take_in(change(0..1600, || Changes { begun: Some(0), ..Changes::default() }), 1600);
+        shelf.commit(&mut book, &message);
+        while book.is_dirty() {
+            shelf.commit(&mut book, &[]);
+        }
+
+        book.take_in(change(0..1600, acked(0)), 3200);
+        for _ in 0..2 {
+            shelf.commit(&mut book, &message);
+        }
+        assert_eq!(book.head.oldest, 0, "some are not written yet");
+        // Some that have ended are written beside the others.
+        book.take_in(change(0..1100, || Changes { ended: true, ..Changes::default() }), 4300);
+        while book.is_dirty() {
+            shelf.commit(&mut book, &message);
+        }
+        assert_eq!(book.head.oldest, 1);
+        book.take_in(change(1100..1600, || Changes { ended: true, ..Changes::default() }), 4800);
+        shelf.commit(&mut book, &message);
+        assert_eq!((book.head.oldest, shelf.0.len()), (book.head.next, 1));
     }
 }
