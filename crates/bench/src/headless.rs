@@ -27,8 +27,8 @@ const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
 pub struct HeadlessOptions {
     /// What to run.
     pub request: Request,
-    /// How long to measure after the warm-up, 100 ms to a week. Default 5 s; longer runs show rarer events. Of a run
-    /// longer than 28 h the rates are those of its last 28 h, and all else is of the whole.
+    /// How long to measure after the warm-up, 100 ms to a week. Default 5 s; longer runs show rarer events. What is
+    /// said of intervals, which are rates, pauses, sawteeth and whether a backlog grows, is of the last 28 h of a longer run.
     pub duration: Duration,
     /// How long to warm up. Default 1 s to 5 s.
     pub warm_up: SteadyRule,

@@ -56,6 +56,9 @@ pub struct Entry {
     pub dirty: Option<bool>,
     /// The machine's id.
     pub machine: Option<String>,
+    /// What the control group left of it, if that was less.
+    #[serde(default)]
+    pub limits: Option<String>,
 }
 
 impl Entry {
@@ -72,6 +75,7 @@ impl Entry {
             commit: document.machine.commit.clone(),
             dirty: document.machine.dirty,
             machine: document.machine.id.clone(),
+            limits: document.machine.limits(),
         }
     }
 

@@ -192,12 +192,12 @@ impl Machine {
     }
 
     /// What the control group leaves of it, if that is less.
-    fn limits(&self) -> String {
+    pub(crate) fn limits(&self) -> Option<String> {
         let cores = self.cgroup_cores.filter(|cores| *cores < self.cores as f64).map(|cores| format!("{cores} cores"));
         let has_less = |bytes: &u64| self.memory_bytes.is_none_or(|all| *bytes < all);
         let memory = self.cgroup_memory_bytes.filter(has_less).map(|bytes| format!("{} MiB", bytes >> 20));
         let limits: Vec<String> = cores.into_iter().chain(memory).collect();
-        if limits.is_empty() { String::new() } else { format!(", limited to {}", limits.join(" and ")) }
+        (!limits.is_empty()).then(|| limits.join(" and "))
     }
 
     /// The last lines of a report, each with its name.
@@ -207,8 +207,9 @@ impl Machine {
         let load = |load: [f64; 3]| format!("{:.2} {:.2} {:.2}", load[0], load[1], load[2]);
         let dirty = if self.dirty == Some(true) { ", changed since" } else { "" };
         let commit: Option<String> = self.commit.as_ref().map(|commit| commit.chars().take(12).collect());
+        let limits = self.limits().map_or_else(String::new, |limits| format!(", limited to {limits}"));
         vec![
-            ("machine", format!("{}, {} cores{virtual_machine}{}", known(&self.cpu), self.cores, self.limits())),
+            ("machine", format!("{}, {} cores{virtual_machine}{limits}", known(&self.cpu), self.cores)),
             (
                 "kernel",
                 format!("{}, governor {}, clock {}", self.kernel, known(&self.governor), known(&self.clock_source)),

@@ -185,7 +185,8 @@ impl Sweep {
                 let found = cell.figures.iter().find(|figure| figure.name == **name);
                 found.map_or_else(String::new, |figure| format!("{:.3}", figure.median))
             };
-            let verdict = cell.error.clone().unwrap_or_else(|| cell.verdict.word().to_owned());
+            let error = cell.error.as_ref().map(|error| error.replace(['\t', '\n'], " "));
+            let verdict = error.unwrap_or_else(|| cell.verdict.word().to_owned());
             lines.push(params.chain(names.iter().map(figure)).chain([verdict]).collect::<Vec<_>>().join("\t"));
         }
         lines.join("\n")

@@ -34,7 +34,11 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
         let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);
         let drawn = flags.svg.as_ref().map_or(Ok(()), |path| write(path, &svg(&found)));
         published.and(drawn)?;
-        return Ok(if found.max_rate_under_slo.is_some() { 0 } else { 5 });
+        return Ok(match found.max_rate_under_slo {
+            None => 5,
+            Some(_) if !found.is_conclusive() => 6,
+            Some(_) => 0,
+        });
     }
     let runs = recipe.runs;
     let document = load.run(&recipe, &settings.runtime, |number, run| tell(number, runs, run))?;

@@ -88,7 +88,8 @@ pub struct StorageReport {
     pub commits_total: u64,
     /// Commits that were durable before they were acknowledged.
     pub durable_commits_total: u64,
-    /// Times that the disk was asked to make everything durable.
+    /// Times that the disk was asked to make everything durable, and somebody waited for it. Behind a journal a thread syncs the
+    /// file besides, each time that a side of it is full.
     pub syncs_total: u64,
     /// Time spent on that.
     pub sync_time: Duration,

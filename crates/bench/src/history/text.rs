@@ -19,9 +19,21 @@ const CURVE_MAX: usize = 60;
 /// A history for a person, the newest `last` of each recipe.
 pub fn history_text(entries: &[Entry], last: usize) -> String {
     let mut groups: Vec<(String, Vec<&Entry>)> = Vec::new();
+    // Named only where there are several.
+    let is_other = |entry: &Entry| entry.machine != entries[0].machine;
+    let is_one_machine = !entries.iter().any(is_other);
     for entry in entries {
-        let what = if entry.kind == Kind::Saturate { " · how much it takes" } else { "" };
-        let title = title(&entry.recipe) + what;
+        let mut title = title(&entry.recipe);
+        if entry.kind == Kind::Saturate {
+            push_word(&mut title, "· how much it takes");
+        }
+        if let Some(limits) = &entry.limits {
+            push_word(&mut title, &format!("· limited to {limits}"));
+        }
+        if !is_one_machine {
+            let id: String = entry.machine.as_deref().unwrap_or("unknown").chars().take(8).collect();
+            push_word(&mut title, &format!("· machine {id}"));
+        }
         match groups.iter_mut().find(|(known, _)| *known == title) {
             Some((_, group)) => group.push(entry),
             None => groups.push((title, vec![entry])),

@@ -265,7 +265,8 @@ impl LoadOptions {
         if is_stream {
             head.push_str(&ours("Accept", "text/event-stream"));
         }
-        if !self.body.is_empty() {
+        // Some servers want a length of these even if it is none.
+        if !self.body.is_empty() || ["POST", "PUT", "PATCH"].contains(&&*self.method) {
             head.push_str(&ours("Content-Length", &self.body.len().to_string()));
         }
         head.push_str("\r\n");

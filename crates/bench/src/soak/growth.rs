@@ -29,6 +29,8 @@ const GROWTH_P: f64 = 0.01;
 const HORIZON_S: f64 = 4.0 * 3_600.0;
 /// The part of the plateau that may be added in that time.
 const GROWTH_MAX: f64 = 0.1;
+/// A plateau below this is judged as if it were this: of nothing anything would be too large a part.
+const PLATEAU_MIN: f64 = 10.0;
 
 /// What one quantity did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,7 +49,7 @@ pub struct Growth {
     pub slope_high_per_s: f64,
     /// How likely such a trend is to come from chance (Mann–Kendall).
     pub trend_p: f64,
-    /// What that would add in four hours, as a part of the plateau.
+    /// What that would add in four hours, as a part of the plateau, or of 10 if that is more.
     pub growth_4h: f64,
     /// Whether that is too much.
     pub grows: bool,
@@ -66,7 +68,7 @@ impl Growth {
         let line = theil_sen(points, 0.95)?;
         let first: Vec<f64> = points[..points.len().div_ceil(10)].iter().map(|(_, y)| *y).collect();
         let (plateau, trend_p) = (median(&first)?, p(points));
-        let growth_4h = if plateau > 0.0 { line.slope * HORIZON_S / plateau } else { 0.0 };
+        let growth_4h = line.slope * HORIZON_S / plateau.max(PLATEAU_MIN);
         Some(Self {
             name: name.to_owned(),
             plateau_from_s: points[0].0,
@@ -129,6 +131,14 @@ mod tests {
     fn growth(len: u32, value: impl Fn(f64) -> f64) -> Growth {
         let series: Vec<(f64, f64)> = (0..len).map(f64::from).map(|at| (at, value(at))).collect();
         Growth::of("rss_bytes", &series).unwrap()
+    }
+
+    #[test]
+    fn what_grows_from_nothing_grows() {
+        let queued = growth(1_800, |at| (at - 600.0).max(0.0) * 100.0);
+        let once = growth(1_800, |at| if at < 900.0 { 0.0 } else { 0.000_1 });
+
+        assert!(queued.plateau < 1.0 && queued.grows && !once.grows, "{queued:?} {once:?}");
     }
 
     /// Something that looks like noise and is always the same.

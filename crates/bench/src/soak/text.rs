@@ -24,7 +24,7 @@ impl Display for Soak {
             )?;
         }
         if self.growths.is_empty() {
-            writeln!(f, "  {} samples show nothing: 30 s are the least", self.samples.len())?;
+            writeln!(f, "  {} samples show nothing: 30 are the least", self.samples.len())?;
         }
         writeln!(
             f,

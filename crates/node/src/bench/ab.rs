@@ -1,8 +1,9 @@
 //! `rusm bench ab`: two programs in turn.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
 
@@ -114,15 +115,17 @@ impl Program {
             .map_err(system(format!("run {}", self.path.display())))?;
         let text = String::from_utf8_lossy(&output.stdout);
         // Codes 5 and 6 come with a report.
-        let document =
-            Document::read(&text, "its report").map_err(|error| self.failed(&output.stderr, &error.to_string()))?;
+        let document = Document::read(&text, "its report").map_err(|error| self.failed(&output, &error.to_string()))?;
         let run = document.runs.into_iter().next();
-        let run = run.ok_or_else(|| self.failed(&output.stderr, "its report has no run"))?;
+        let run = run.ok_or_else(|| self.failed(&output, "its report has no run"))?;
         Ok((run, document.machine))
     }
 
-    fn failed(&self, stderr: &[u8], otherwise: &str) -> Failure {
-        let stderr = String::from_utf8_lossy(stderr);
+    fn failed(&self, output: &Output, otherwise: &str) -> Failure {
+        if let Some(signal) = output.status.signal() {
+            return Failure::Load(format!("{} was ended by signal {signal}", shown(&self.path)));
+        }
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let line = stderr.lines().next_back().unwrap_or(otherwise);
         Failure::Usage(format!("{} did not run: {line}", shown(&self.path)))
     }

@@ -16,6 +16,8 @@ use crate::failure::Failure;
 use crate::settings::size::parse_bytes;
 
 const ROOT: &str = "/sys/fs/cgroup";
+/// What a group of ours is called, before the id of its program.
+const NAME: &str = "rusm-bench-";
 /// The period of a quota of processor time, in microseconds.
 const PERIOD_US: u64 = 100_000;
 /// The least memory that a node starts in.
@@ -128,7 +130,8 @@ fn first_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
 impl Plan {
     fn carry_out(self) -> Result<Group, Failure> {
         let fail = |path: &Path, error: &io::Error| refused(&format!("{}: {error}", path.display()));
-        let group = Group { path: self.parent.join(format!("rusm-bench-{}", std::process::id())), home: self.home };
+        remove_left(&self.parent);
+        let group = Group { path: self.parent.join(format!("{NAME}{}", std::process::id())), home: self.home };
         fs::create_dir(&group.path).map_err(|error| fail(&group.path, &error))?;
         let join = ("cgroup.procs", "0".to_owned());
         for (file, value) in self.files.into_iter().chain([join]) {
@@ -139,9 +142,17 @@ impl Plan {
     }
 }
 
+/// Takes away the groups of programs that were killed; one in which somebody is cannot be removed.
+fn remove_left(parent: &Path) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NAME)) {
+        drop(fs::remove_dir(entry.path()));
+    }
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that has been left is empty, and one that cannot be left goes with its program.
+        // A group can go when it is empty; of a program that is killed the next one takes it away.
         drop(fs::write(self.home.join("cgroup.procs"), "0"));
         drop(fs::remove_dir(&self.path));
     }

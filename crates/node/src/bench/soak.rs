@@ -40,7 +40,7 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     }))
 }
 
-/// A line a minute, or for each sample when those are further apart.
+/// A line a minute.
 fn tell(sample: &SoakSample, minute_next: &mut u64) {
     let minute = sample.at_s as u64 / 60;
     if minute >= *minute_next {

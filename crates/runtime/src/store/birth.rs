@@ -12,6 +12,9 @@ use redb::{Builder, DatabaseError, StorageError};
 
 use super::disk::{open_file, sync_directory};
 
+/// Tells apart those that this program makes at once.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
 /// Makes a database at a path, unless something is there; the name of either outlives a power cut afterwards.
 pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
     if fs::symlink_metadata(path).is_ok() {
@@ -19,7 +22,6 @@ pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
         drop(sync_directory(path));
         return Ok(());
     }
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let mut whole = path.as_os_str().to_owned();
     whole.push(format!("-new-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed)));
     let whole = PathBuf::from(whole);

@@ -49,7 +49,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     by_name: FxHashMap<Arc<str>, KeyId>,
-    keys: Vec<Key>,
+    entries: Vec<Key>,
     free: Vec<KeyId>,
     /// Keys that have something to hand out.
     open: VecDeque<KeyId>,
@@ -62,7 +62,7 @@ impl Keys {
     #[inline]
     pub(super) fn admit(&mut self, name: &Arc<str>, batch: u64, position: u64, slot: u32) -> (KeyId, bool) {
         let key = self.by_name.get(&**name).copied().unwrap_or_else(|| self.add(name));
-        let entry = &mut self.keys[key.0 as usize];
+        let entry = &mut self.entries[key.0 as usize];
         if !entry.is_used {
             (entry.batch, entry.is_used) = (batch, true);
             self.used += 1;
@@ -77,10 +77,10 @@ impl Keys {
 
     fn add(&mut self, name: &Arc<str>) -> KeyId {
         let key = self.free.pop().unwrap_or_else(|| {
-            self.keys.push(Key::default());
-            KeyId(self.keys.len() as u32 - 1)
+            self.entries.push(Key::default());
+            KeyId(self.entries.len() as u32 - 1)
         });
-        self.keys[key.0 as usize].name = Some(Arc::clone(name));
+        self.entries[key.0 as usize].name = Some(Arc::clone(name));
         self.by_name.insert(Arc::clone(name), key);
         key
     }
@@ -94,7 +94,7 @@ impl Keys {
     pub(super) fn pop_open(&mut self, batch: u64) -> Option<u32> {
         loop {
             let key = *self.open.front()?;
-            let entry = &mut self.keys[key.0 as usize];
+            let entry = &mut self.entries[key.0 as usize];
             let may = entry.resting.is_none() && (entry.leased.is_empty() || entry.batch == batch);
             if let Some(next) = may.then(|| entry.queue.pop_front()).flatten() {
                 entry.batch = batch;
@@ -168,13 +168,13 @@ impl Keys {
 
     /// Who rests for a key now.
     pub(super) fn resting(&self, key: KeyId) -> Option<u32> {
-        self.keys[key.0 as usize].resting
+        self.entries[key.0 as usize].resting
     }
 
     /// Changes a key that is not idle; lists it if that has opened it, and keeps or forgets it if it is idle now.
     #[inline]
     fn change(&mut self, key: KeyId, change: impl FnOnce(&mut Key)) {
-        let entry = &mut self.keys[key.0 as usize];
+        let entry = &mut self.entries[key.0 as usize];
         if !entry.is_used {
             return;
         }
@@ -195,7 +195,7 @@ impl Keys {
     }
 
     fn forget(&mut self, key: KeyId) {
-        if let Some(name) = std::mem::take(&mut self.keys[key.0 as usize]).name {
+        if let Some(name) = std::mem::take(&mut self.entries[key.0 as usize]).name {
             self.by_name.remove(&name);
         }
         self.free.push(key);
