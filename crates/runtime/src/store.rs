@@ -349,13 +349,13 @@ impl Bucket {
     /// Gives a key a value.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>) -> Write<()> {
         let value = value.into();
-        self.write(key.as_ref(), value.len(), move |group, bucket, key| group.put(bucket, key, &value, 0))
+        self.write(key.as_ref(), &[value.len()], move |group, bucket, key| group.put(bucket, key, &value, 0))
     }
 
     /// Gives a key a value that it has for so long, counted from the commit.
     pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>, time: Duration) -> Write<()> {
         let value = value.into();
-        self.write(key.as_ref(), value.len(), move |group, bucket, key| {
+        self.write(key.as_ref(), &[value.len()], move |group, bucket, key| {
             let expiry_ms = expiry_ms(group.now_ms(), time);
             group.put(bucket, key, &value, expiry_ms)
         })
@@ -363,7 +363,7 @@ impl Bucket {
 
     /// Takes a key away; whether it was there.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Write<bool> {
-        self.write(key.as_ref(), 0, |group, bucket, key| {
+        self.write(key.as_ref(), &[], |group, bucket, key| {
             let was_there = group.delete(bucket, key)?;
             Ok(was_there)
         })
@@ -371,7 +371,8 @@ impl Bucket {
 
     /// Gives a key a value, or takes it away, if it has the value `expected`, or none; whether it had.
     pub fn compare_and_set(&self, key: impl AsRef<[u8]>, expected: Option<Bytes>, value: Option<Bytes>) -> Write<bool> {
-        self.write(key.as_ref(), value.as_ref().map_or(0, Bytes::len), move |group, bucket, key| {
+        let values = [&expected, &value].map(|value| value.as_ref().map_or(0, Bytes::len));
+        self.write(key.as_ref(), &values, move |group, bucket, key| {
             if !group.has(bucket, key, expected.as_deref())? {
                 return Ok(false);
             }
@@ -392,7 +393,7 @@ impl Bucket {
         code: impl FnOnce(Option<Bytes>) -> Option<Bytes> + Send + 'static,
     ) -> Write<Option<Bytes>> {
         let max = self.store.0.core.config.value_bytes_max;
-        self.write(key.as_ref(), 0, move |group, bucket, key| {
+        self.write(key.as_ref(), &[], move |group, bucket, key| {
             let old = group.get(bucket, key)?;
             let was_there = old.is_some();
             let value = contained(|| code(old))?;
@@ -428,14 +429,15 @@ impl Bucket {
     fn write<T: Send + 'static>(
         &self,
         key: &[u8],
-        value_bytes: usize,
+        values: &[usize],
         code: impl FnOnce(&mut Group<'_>, &Arc<BucketState>, &[u8]) -> Result<T, StoreError> + Send + 'static,
     ) -> Write<T> {
-        if let Err(error) = check_key(key).and_then(|()| self.check_value(value_bytes)) {
+        let checked = check_key(key).and_then(|()| values.iter().try_for_each(|bytes| self.check_value(*bytes)));
+        if let Err(error) = checked {
             return Write::refused(Arc::clone(&self.store.0.core), error);
         }
         let (bucket, key) = (Arc::clone(&self.state), Box::<[u8]>::from(key));
-        self.store.write(key.len() + value_bytes, move |group| code(group, &bucket, &key))
+        self.store.write(key.len() + values.iter().sum::<usize>(), move |group| code(group, &bucket, &key))
     }
 
     fn check_value(&self, bytes: usize) -> Result<(), StoreError> {

@@ -354,6 +354,8 @@ fn what_is_out_of_its_limits_is_refused_with_the_number() {
     assert_eq!(said(bucket.put("", "v").wait()), "a key of 0 bytes is not between 1 and 4096");
     assert_eq!(said(bucket.put([0; 4097], "v").wait()), "a key of 4097 bytes is not between 1 and 4096");
     assert_eq!(said(bucket.put("k", "12345678901").wait()), "a value of 11 bytes is over the limit of 10");
+    let set = |expected: &'static str| bucket.compare_and_set("k", Some(Bytes::from(expected)), None).wait().map(drop);
+    assert_eq!(said(set("12345678901")), "a value of 11 bytes is over the limit of 10");
     assert_eq!(
         said(bucket.update("k", |_| Some(vec![0; 12].into())).wait().map(drop)),
         "a value of 12 bytes is over the limit of 10"
