@@ -234,13 +234,15 @@ impl Desk {
         item.since_ns = now_ns;
         item.deadline_ns = deadline_ns;
         let (attempt, position) = (item.attempt, item.position);
+        // One whose lease ended with another's of its key is out again by the same attempt.
+        let is_again = attempt > 1 || std::mem::replace(&mut item.was_out, true);
         let message = self.hand.message(slot).clone();
         self.wheel.insert(slot, deadline_ns, now_ns);
         let seat = &mut self.seats[consumer as usize];
         seat.leased += 1;
         seat.bytes += message.bytes();
         self.totals.delivered += 1;
-        self.totals.redelivered += u64::from(attempt > 1);
+        self.totals.redelivered += u64::from(is_again);
         self.note(position, Fate::Tried(attempt));
         Lease { id: self.hand.ack_id(slot), message, attempt, position }
     }

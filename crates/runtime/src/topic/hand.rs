@@ -88,6 +88,8 @@ pub(super) struct Item {
     pub(super) stage: Stage,
     /// How the lease of the generation before ended.
     ended: AckStatus,
+    /// It was handed out before.
+    pub(super) was_out: bool,
     /// About when it was published, in nanoseconds of the runtime, for observers.
     pub(super) published_ns: u64,
     /// When it was handed out last.
@@ -131,6 +133,7 @@ impl Hand {
                 consumer: 0,
                 stage: Stage::Free,
                 ended: AckStatus::Unknown,
+                was_out: false,
                 published_ns,
                 since_ns: 0,
                 deadline_ns: 0,
@@ -141,6 +144,7 @@ impl Hand {
         item.message = Some(message);
         item.position = position;
         item.key = None;
+        item.was_out = false;
         item.attempt = 0;
         item.published_ns = published_ns;
         slot

@@ -68,15 +68,12 @@ pub enum MessageError {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     payload: Bytes,
-    rare: Option<Arc<Rare>>,
+    key: Option<Arc<str>>,
+    /// What few messages have.
+    attributes: Option<Arc<Attributes>>,
 }
 
-/// What few messages have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Rare {
-    key: Option<Arc<str>>,
-    attributes: Vec<(String, String)>,
-}
+type Attributes = Vec<(String, String)>;
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,29 +88,22 @@ impl fmt::Debug for Message {
 impl Message {
     /// A message of these bytes.
     pub fn new(payload: impl Into<Bytes>) -> Self {
-        Self { payload: payload.into(), rare: None }
+        Self { payload: payload.into(), key: None, attributes: None }
     }
 
-    /// The same with an ordering key: subscriptions that keep order hand out the messages of a key one after the other.
+    /// The same with an ordering key: subscriptions that keep order hand out the messages of a key one after the other. Whoever
+    /// publishes many of a key gives clones of one `Arc`, and nothing is allocated.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Arc<str>>) -> Self {
-        let key = Some(key.into());
-        match &mut self.rare {
-            Some(rare) => Arc::make_mut(rare).key = key,
-            none => *none = Some(Arc::new(Rare { key, ..Rare::default() })),
-        }
+        self.key = Some(key.into());
         self
     }
 
     /// The same with one more attribute.
     #[must_use]
     pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.rare().attributes.push((name.into(), value.into()));
+        Arc::make_mut(self.attributes.get_or_insert_default()).push((name.into(), value.into()));
         self
-    }
-
-    fn rare(&mut self) -> &mut Rare {
-        Arc::make_mut(self.rare.get_or_insert_default())
     }
 
     /// The bytes.
@@ -135,12 +125,12 @@ impl Message {
 
     #[inline]
     pub(super) fn shared_key(&self) -> Option<&Arc<str>> {
-        self.rare.as_ref()?.key.as_ref()
+        self.key.as_ref()
     }
 
     /// The attributes, in the order in which they were added.
     pub fn attributes(&self) -> &[(String, String)] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.attributes)
+        self.attributes.as_ref().map_or(&[], |attributes| attributes)
     }
 
     /// The value of an attribute; of several of that name the last.
@@ -151,7 +141,8 @@ impl Message {
     /// What it counts in the bounds of a topic: payload, key and attributes.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.payload.len() + self.rare.as_ref().map_or(0, |rare| rare.bytes())
+        let attributes = self.attributes.as_ref().map_or(0, |attributes| bytes_of(attributes));
+        self.payload.len() + self.key.as_ref().map_or(0, |key| key.len()) + attributes
     }
 
     /// Whether any topic of `bytes_max` bytes, whose payloads may have `payload_max`, takes it.
@@ -159,8 +150,13 @@ impl Message {
         if self.payload.len() > payload_max {
             return Err(MessageError::Payload { bytes: self.payload.len(), max: payload_max });
         }
-        let Some(rare) = &self.rare else { return Ok(()) };
-        rare.check()?;
+        if self.key.is_none() && self.attributes.is_none() {
+            return Ok(());
+        }
+        if let Some(key) = self.key.as_ref().filter(|key| key.len() > ORDERING_KEY_MAX_BYTES) {
+            return Err(MessageError::OrderingKey { bytes: key.len() });
+        }
+        check_attributes(self.attributes())?;
         let bytes = self.bytes();
         if bytes > bytes_max { Err(MessageError::Whole { bytes, max: bytes_max }) } else { Ok(()) }
     }
@@ -172,29 +168,23 @@ impl From<Bytes> for Message {
     }
 }
 
-impl Rare {
-    fn bytes(&self) -> usize {
-        let attributes: usize = self.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-        attributes + self.key.as_ref().map_or(0, |key| key.len())
-    }
+fn bytes_of(attributes: &Attributes) -> usize {
+    attributes.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
 
-    fn check(&self) -> Result<(), MessageError> {
-        if let Some(key) = self.key.as_ref().filter(|key| key.len() > ORDERING_KEY_MAX_BYTES) {
-            return Err(MessageError::OrderingKey { bytes: key.len() });
-        }
-        if self.attributes.len() > ATTRIBUTES_MAX {
-            return Err(MessageError::Attributes { count: self.attributes.len() });
-        }
-        for (name, value) in &self.attributes {
-            if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX_BYTES {
-                return Err(MessageError::AttributeName { bytes: name.len() });
-            }
-            if value.len() > ATTRIBUTE_VALUE_MAX_BYTES {
-                return Err(MessageError::AttributeValue { bytes: value.len() });
-            }
-        }
-        Ok(())
+fn check_attributes(attributes: &[(String, String)]) -> Result<(), MessageError> {
+    if attributes.len() > ATTRIBUTES_MAX {
+        return Err(MessageError::Attributes { count: attributes.len() });
     }
+    for (name, value) in attributes {
+        if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX_BYTES {
+            return Err(MessageError::AttributeName { bytes: name.len() });
+        }
+        if value.len() > ATTRIBUTE_VALUE_MAX_BYTES {
+            return Err(MessageError::AttributeValue { bytes: value.len() });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
