@@ -3,17 +3,14 @@
 //! redb makes a file in two steps, and of whom dies between them, or finds the disk full, there would stay a file that nobody
 //! can open.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redb::{Builder, DatabaseError, StorageError};
 
-use super::disk::{open_file, sync_directory};
-
-/// Tells apart those that this program makes at once.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
+use super::disk::sync_directory;
 
 /// Makes a database at a path, unless something is there; the name of either outlives a power cut afterwards.
 pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
@@ -22,17 +19,27 @@ pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
         drop(sync_directory(path));
         return Ok(());
     }
-    let mut whole = path.as_os_str().to_owned();
-    whole.push(format!("-new-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed)));
-    let whole = PathBuf::from(whole);
-    let made = make(&whole).and_then(|()| name(&whole, path).map_err(failed));
+    let (whole, file) = beside(path).map_err(failed)?;
+    let made = make(file).and_then(|()| name(&whole, path).map_err(failed));
     drop(fs::remove_file(&whole));
     made?;
     sync_directory(path).map_err(failed)
 }
 
-fn make(path: &Path) -> Result<(), DatabaseError> {
-    let file = open_file(path).map_err(failed)?;
+/// A file of a name that nobody else has.
+fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut number = 0_u64;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-new-{}-{number}", std::process::id()));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            opened => return Ok((name.into(), opened?)),
+        }
+    }
+}
+
+fn make(file: File) -> Result<(), DatabaseError> {
     let again = file.try_clone().map_err(failed)?;
     drop(Builder::new().create_file(file)?);
     again.sync_all().map_err(failed)

@@ -187,7 +187,7 @@ fn place(file: &std::fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-pub(super) fn open_file(path: &Path) -> io::Result<File> {
+fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
