@@ -142,10 +142,11 @@ impl Plan {
     }
 }
 
-/// Takes away the groups of programs that were killed; one in which somebody is cannot be removed.
+/// Takes away the groups of programs that were killed; one in which somebody is could not be removed.
 fn remove_left(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NAME)) {
+    let is_left = |name: &str| name.strip_prefix(NAME).is_some_and(|id| !Path::new("/proc").join(id).exists());
+    for entry in entries.filter(|entry| is_left(&entry.file_name().to_string_lossy())) {
         drop(fs::remove_dir(entry.path()));
     }
 }

@@ -12,11 +12,9 @@ use redb::{Builder, DatabaseError, StorageError};
 
 use super::disk::sync_directory;
 
-/// Makes a database at a path, unless something is there; the name of either outlives a power cut afterwards.
+/// Makes a database at a path, whose name outlives a power cut, unless something is there.
 pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
     if fs::symlink_metadata(path).is_ok() {
-        // Who made it may have died before its name was safe. A folder that cannot be read keeps nobody from what is in it.
-        drop(sync_directory(path));
         return Ok(());
     }
     let (whole, file) = beside(path).map_err(failed)?;
@@ -47,11 +45,10 @@ fn make(file: File) -> Result<(), DatabaseError> {
 
 /// Gives a file its name, unless another has it by now.
 fn name(whole: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(whole, path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // A file system without links.
-        Err(_) => fs::rename(whole, path),
-        Ok(()) => Ok(()),
+    match fs::hard_link(whole, path).map_err(|error| (error.kind(), error)) {
+        // On a file system without links it is made where it is to be.
+        Err((ErrorKind::AlreadyExists | ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) | Ok(()) => Ok(()),
+        Err((_, error)) => Err(error),
     }
 }
 

@@ -100,7 +100,10 @@ impl Buckets {
             check_name(name)?;
             buckets.insert(name.as_str().into(), Arc::new(BucketState::new(name)));
         }
-        for state in buckets.values() {
+        // Nobody waits for the disk.
+        let states: Vec<_> = buckets.values().cloned().collect();
+        drop(buckets);
+        for state in states {
             let keys = match txn.open_table(tables::rows(&state.table)) {
                 Ok(rows) => rows.len()?,
                 Err(TableError::TableDoesNotExist(_)) => 0,

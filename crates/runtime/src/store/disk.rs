@@ -65,6 +65,8 @@ impl Disk {
         drop(file);
         // However the file is named the next time, its journal is found.
         let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
+        // Who made it may have died before its name was safe. A folder that cannot be read keeps nobody from what is in it.
+        drop(sync_directory(&again));
         let journal = journal_of(&again);
         let opener: Opener = Box::new(move || {
             let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
@@ -166,9 +168,13 @@ struct Beside {
 impl Shelf for Beside {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let open = || {
+            let is_new = !self.path.exists();
             let file = open_file(&self.path)?;
             // Who made it may have died before its name was safe.
-            sync_directory(&self.path)?;
+            let synced = sync_directory(&self.path);
+            if is_new {
+                synced?;
+            }
             *self.opened.lock() = Some(place(&file.metadata()?));
             FileBackend::new(file).map_err(io::Error::other)
         };

@@ -211,7 +211,8 @@ impl Found<'_> {
         self.each(record::SUBSCRIPTIONS, Bytes::new(), |key, value| {
             let name = std::str::from_utf8(&key[record::SUBSCRIPTIONS.len()..]).ok();
             match (name, record::decode_progress(value)) {
-                (Some(name), Some(found)) => {
+                (Some(name), Some(mut found)) => {
+                    found.raise(head.oldest);
                     progress.insert(Arc::from(name), found);
                     Ok(())
                 }

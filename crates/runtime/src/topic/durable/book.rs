@@ -9,7 +9,6 @@
 //! have it; a commit that failed changes nothing but that it is to be tried again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -58,15 +57,13 @@ pub(super) struct Book {
     dirty: BTreeMap<Arc<str>, Dirty>,
     /// Changes that were taken in.
     noted: u64,
-    /// The last subscription that was written, after which it is the turn of the next.
-    written: Option<Arc<str>>,
 }
 
 impl Book {
     pub(super) fn new(rules: Rules, head: Head, progress: BTreeMap<Arc<str>, Progress>) -> Self {
         let (sizes, dirty) = (VecDeque::new(), BTreeMap::new());
         let floor = head.oldest;
-        let mut book = Self { rules, head, floor, sizes, bytes: 0, progress, dirty, noted: 0, written: None };
+        let mut book = Self { rules, head, floor, sizes, bytes: 0, progress, dirty, noted: 0 };
         book.floor = book.first_wanted();
         book
     }
@@ -98,13 +95,16 @@ impl Book {
     pub(super) fn take_in(&mut self, changes: BTreeMap<Arc<str>, Changes>, noted: u64) {
         for (name, Changes { ended, begun, fates }) in changes {
             let floor = self.progress.get(&name).map(|progress| progress.floor);
-            self.dirty.entry(Arc::clone(&name)).or_insert(Dirty { noted: self.noted, floor });
+            let dirty = self.dirty.entry(Arc::clone(&name)).or_insert(Dirty { noted: self.noted, floor });
             if ended {
                 self.progress.remove(&name);
             }
             if let Some(start) = begun {
+                let start = start.max(self.floor);
                 self.head.known = true;
-                self.progress.insert(Arc::clone(&name), Progress::begin(start.max(self.floor)));
+                self.progress.insert(Arc::clone(&name), Progress::begin(start));
+                // A commit that failed may have written it.
+                dirty.floor.get_or_insert(start);
             }
             if let Some(progress) = self.progress.get_mut(&name) {
                 for (position, fate) in fates {
@@ -123,7 +123,7 @@ impl Book {
     }
 
     fn advance(&mut self) {
-        let floor = self.first_wanted();
+        let floor = self.floor_after(&self.next_in_turn()).max(self.floor);
         for size in self.sizes.drain(..(floor - self.floor).min(self.sizes.len() as u64) as usize) {
             self.bytes -= size as usize;
         }
@@ -143,7 +143,7 @@ impl Book {
     /// What the next commit is to write.
     pub(super) fn rows(&self, batch: &[Message]) -> Rows {
         let mut rows = Rows { subscriptions: self.next_in_turn(), ..Rows::default() };
-        rows.oldest = self.floor_without(&rows.subscriptions).min(self.head.oldest + DELETES_MAX);
+        rows.oldest = self.floor_after(&rows.subscriptions).min(self.floor).min(self.head.oldest + DELETES_MAX);
         rows.writes.extend((self.head.oldest..rows.oldest).map(|position| (record::message_key(position), None)));
         if self.keeps() {
             let rows_of = (self.head.next..).zip(batch);
@@ -164,38 +164,34 @@ impl Book {
         rows
     }
 
-    /// The subscriptions that the next commit writes. All that have ended are among them: their rows say that they are to have
-    /// messages that nobody keeps for them.
+    /// The subscriptions that the next commit writes: those that have waited longest, and all that have ended, whose rows say
+    /// that they are to have messages that nobody keeps for them.
     fn next_in_turn(&self) -> Vec<Arc<str>> {
-        let is_live = |name: &&Arc<str>| self.progress.contains_key(*name);
-        let ended = self.dirty.keys().filter(|name| !is_live(name));
-        ended.chain(self.in_turn().filter(is_live).take(SUBSCRIPTIONS_MAX)).cloned().collect()
+        if self.dirty.len() <= SUBSCRIPTIONS_MAX {
+            return self.dirty.keys().cloned().collect();
+        }
+        let (mut live, ended): (Vec<_>, Vec<_>) =
+            self.dirty.iter().partition(|(name, _)| self.progress.contains_key(&***name));
+        live.sort_by_key(|(_, dirty)| dirty.noted);
+        live.truncate(SUBSCRIPTIONS_MAX);
+        live.into_iter().chain(ended).map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// The first message that somebody is to have by the rows on disk, once these subscriptions are written.
-    fn floor_without(&self, written: &[Arc<str>]) -> u64 {
+    /// The first message that somebody is to have, also by the rows on disk once these subscriptions are written.
+    fn floor_after(&self, written: &[Arc<str>]) -> u64 {
+        let wanted = self.first_wanted();
         if written.len() == self.dirty.len() {
-            return self.floor;
+            return wanted;
         }
         let written: BTreeSet<&Arc<str>> = written.iter().collect();
         let left = self.dirty.iter().filter(|(name, _)| !written.contains(name));
-        left.filter_map(|(_, dirty)| dirty.floor).fold(self.floor, u64::min)
+        left.filter_map(|(_, dirty)| dirty.floor).fold(wanted, u64::min)
     }
 
     /// The rows of all subscriptions that are not as they are to be, for when no other commit will come.
     pub(super) fn last_rows(&self) -> Vec<Vec<Write>> {
-        let rows: Vec<_> = self.in_turn().map(|name| self.subscription_row(name)).collect();
+        let rows: Vec<_> = self.dirty.keys().map(|name| self.subscription_row(name)).collect();
         rows.chunks(SUBSCRIPTIONS_MAX).map(<[Write]>::to_vec).collect()
-    }
-
-    /// Subscriptions to write, from the one after the last that was written.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
-        let (after, upto) = match &self.written {
-            Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Included(Arc::clone(last))),
-            None => (Bound::Unbounded, Bound::Excluded(Arc::from(""))),
-        };
-        let (late, early) = (self.dirty.range((after, Bound::Unbounded)), self.dirty.range((Bound::Unbounded, upto)));
-        late.chain(early).map(|(name, _)| name)
     }
 
     fn subscription_row(&self, name: &str) -> Write {
@@ -208,7 +204,6 @@ impl Book {
         for name in &rows.subscriptions {
             self.dirty.remove(name);
         }
-        self.written = rows.subscriptions.last().cloned().or_else(|| self.written.take());
         self.head.commits = rows.head.commits;
         let next = self.head.next + batch.len() as u64;
         if self.keeps() {
@@ -219,6 +214,7 @@ impl Book {
             self.floor = next;
         }
         self.head.next = next;
+        self.advance();
     }
 }
 
@@ -227,12 +223,18 @@ mod tests {
     use super::*;
     use crate::topic::journal::Fate;
 
+    const HELD: usize = 4;
+
     /// What lies on disk after some commits.
     #[derive(Default)]
     struct Shelf(BTreeMap<Vec<u8>, Bytes>);
 
     impl Shelf {
-        fn commit(&mut self, book: &mut Book, batch: &[Message]) {
+        /// Commits what there is, and a message if there is room; whether there was.
+        fn publish(&mut self, book: &mut Book) -> bool {
+            let message = Message::new("m");
+            let has_room = book.has_room(0, 0, message.bytes());
+            let batch = if has_room { &[message][..] } else { &[] };
             let rows = book.rows(batch);
             for (key, value) in &rows.writes {
                 match value {
@@ -242,9 +244,10 @@ mod tests {
             }
             book.committed(&rows, batch);
             self.check();
+            has_room
         }
 
-        /// Whoever opens it now finds every message that a subscription is to have.
+        /// Whoever opens it now finds every message that a subscription is to have, and no more than a topic holds.
         fn check(&self) {
             let head = Head::decode(&self.0[record::HEAD]).unwrap();
             let floors = self.0.iter().filter(|(key, _)| key.starts_with(record::SUBSCRIPTIONS));
@@ -253,6 +256,7 @@ mod tests {
                 assert!(head.oldest <= floor, "{floor} of {head:?}");
                 let missing = (floor..head.next).find(|position| !self.0.contains_key(&record::message_key(*position)));
                 assert_eq!(missing, None, "of {head:?}");
+                assert!(head.next - floor <= HELD as u64, "{floor} of {head:?}");
             }
         }
     }
@@ -263,29 +267,25 @@ mod tests {
 
     #[test]
     fn what_more_subscriptions_than_a_commit_writes_are_to_have_stays_until_their_rows_say_otherwise() {
-        let rules = Rules { messages: 1000, bytes: 1 << 20, unread: Unread::Forget };
+        let rules = Rules { messages: HELD, bytes: 1 << 20, unread: Unread::Forget };
         let (mut book, mut shelf) = (Book::new(rules, Head::default(), BTreeMap::new()), Shelf::default());
-        let message = [Message::new("m")];
         let acked = |position| move || Changes { fates: [(position, Fate::Acked)].into(), ..Changes::default() };
+        let ended = || Changes { ended: true, ..Changes::default() };
         book.take_in(change(0..1600, || Changes { begun: Some(0), ..Changes::default() }), 1600);
-        shelf.commit(&mut book, &message);
-        while book.is_dirty() {
-            shelf.commit(&mut book, &[]);
-        }
+        while shelf.publish(&mut book) {}
+        assert_eq!((book.head.next, book.is_dirty()), (HELD as u64, false));
 
         book.take_in(change(0..1600, acked(0)), 3200);
-        for _ in 0..2 {
-            shelf.commit(&mut book, &message);
-        }
-        assert_eq!(book.head.oldest, 0, "some are not written yet");
+        assert!(!shelf.publish(&mut book), "some that are not written would have more than there may be");
+        assert_eq!(book.head.oldest, 0);
         // Some that have ended are written beside the others.
-        book.take_in(change(0..1100, || Changes { ended: true, ..Changes::default() }), 4300);
+        book.take_in(change(0..1100, ended), 4300);
         while book.is_dirty() {
-            shelf.commit(&mut book, &message);
+            shelf.publish(&mut book);
         }
-        assert_eq!(book.head.oldest, 1);
-        book.take_in(change(1100..1600, || Changes { ended: true, ..Changes::default() }), 4800);
-        shelf.commit(&mut book, &message);
+        assert_eq!((book.head.oldest, book.head.next), (1, HELD as u64 + 1));
+        book.take_in(change(1100..1600, ended), 4800);
+        shelf.publish(&mut book);
         assert_eq!((book.head.oldest, shelf.0.len()), (book.head.next, 1));
     }
 }

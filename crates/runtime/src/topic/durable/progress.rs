@@ -42,6 +42,22 @@ impl Progress {
         }
     }
 
+    /// Everything before this position is gone: done by everybody, or not kept because nobody was there yet.
+    pub(super) fn raise(&mut self, oldest: u64) {
+        if self.floor >= oldest {
+            return;
+        }
+        if self.start == self.floor {
+            self.start = oldest;
+        }
+        self.floor = oldest;
+        self.done = self.done.split_off(&oldest);
+        self.tried = self.tried.split_off(&oldest);
+        while self.done.remove(&self.floor) {
+            self.floor += 1;
+        }
+    }
+
     /// What the subscription goes on with.
     pub(super) fn resumed(&self) -> Resumed {
         Resumed {
@@ -52,5 +68,28 @@ impl Progress {
             dead_lettered: self.dead_lettered,
             hold: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_was_done_or_never_was_to_be_had() {
+        let mut behind = Progress::begin(3);
+        for position in [4, 7, 8] {
+            behind.note(position, Fate::Acked);
+        }
+        behind.note(3, Fate::Tried(2));
+        let mut new = behind.clone();
+        new.floor = 5;
+
+        behind.raise(7);
+        new.raise(2);
+        assert_eq!((behind.start, behind.floor, behind.done.len(), behind.tried.len()), (7, 9, 0, 0));
+        assert_eq!(new.floor, 5);
+        new.raise(6);
+        assert_eq!((new.start, new.floor), (3, 6));
     }
 }
