@@ -150,6 +150,12 @@ impl Log {
         self.said_safe = safe;
         Ok(())
     }
+
+    /// Ends the thread that syncs the storage.
+    fn stop(&mut self, safe: &Safe) {
+        safe.close();
+        drop(self.checkpoints.take().map(JoinHandle::join));
+    }
 }
 
 impl Journaled {
@@ -281,12 +287,6 @@ impl Journaled {
             changed => changed,
         }
     }
-
-    /// Ends the thread that syncs the storage.
-    fn stop(&self, log: &mut Log) {
-        self.safe.close();
-        drop(log.checkpoints.take().map(JoinHandle::join));
-    }
 }
 
 fn not_open() -> io::Error {
@@ -332,7 +332,7 @@ impl StorageBackend for Journaled {
     fn close(&self) -> io::Result<()> {
         let log = self.log.lock().take();
         let lacks_nothing = log.map_or(Ok(()), |mut log| {
-            self.stop(&mut log);
+            log.stop(&self.safe);
             if self.safe.check().is_err() {
                 // Whoever opens it next needs the journal.
                 return Ok(());
@@ -375,8 +375,7 @@ impl StorageBackend for Journaled {
 impl Drop for Journaled {
     fn drop(&mut self) {
         if let Some(log) = self.log.get_mut() {
-            self.safe.close();
-            drop(log.checkpoints.take().map(JoinHandle::join));
+            log.stop(&self.safe);
         }
     }
 }
