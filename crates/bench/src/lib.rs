@@ -17,7 +17,7 @@
 //!
 //! Invariant: measuring takes no lock on a path that runs once per operation, and no number in a report is made up.
 
-pub mod cgroup;
+pub use rusm_runtime::cgroup;
 
 mod allocations;
 mod background;

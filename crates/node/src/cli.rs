@@ -64,6 +64,12 @@ pub(crate) struct CommonFlags {
     /// Messages that a mailbox holds [default: 1024].
     #[arg(long, value_name = "N")]
     pub(crate) mailbox_capacity: Option<String>,
+    /// Bytes that the messages of one mailbox keep on the heap [default: 64MiB].
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) mailbox_bytes: Option<String>,
+    /// Bytes that the messages in all mailboxes may keep on the heap [default: a quarter of the memory].
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) mailbox_total_bytes: Option<String>,
     /// error, warn, info, debug, trace, or a filter such as `rusm_runtime=debug` [default: info].
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -161,6 +167,8 @@ impl NodeFlags {
             ("node.schedulers", &common.schedulers),
             ("node.process_limit", &common.process_limit),
             ("node.mailbox_capacity", &common.mailbox_capacity),
+            ("node.mailbox_bytes", &common.mailbox_bytes),
+            ("node.mailbox_total_bytes", &common.mailbox_total_bytes),
             ("node.tick_hz", tick_hz),
             ("node.profile", &share.profile),
             ("node.drain", drain),
@@ -219,6 +227,12 @@ pub(crate) struct GuestFlags {
     /// The share of one scheduler that it may take, in percent [default: 100].
     #[arg(long, value_name = "PERCENT", help_heading = GUEST)]
     cpu_max: Option<String>,
+    /// The most bytes of messages that it may have sent and that are not received yet, such as 1MiB [default: what the engine allows].
+    #[arg(long, value_name = "SIZE", help_heading = GUEST)]
+    sent_max: Option<String>,
+    /// Messages that its mailbox holds [default: those of every mailbox].
+    #[arg(long = "guest-mailbox-capacity", value_name = "N", help_heading = GUEST)]
+    guest_mailbox_capacity: Option<String>,
     /// A name that other processes find it by.
     #[arg(long, value_name = "NAME", help_heading = GUEST)]
     register: Option<String>,
@@ -240,6 +254,8 @@ impl GuestFlags {
             ("process.parts_max", "--parts-max", &self.parts_max),
             ("process.message_max", "--message-max", &self.message_max),
             ("process.cpu_max", "--cpu-max", &self.cpu_max),
+            ("process.sent_max", "--sent-max", &self.sent_max),
+            ("process.mailbox_capacity", "--guest-mailbox-capacity", &self.guest_mailbox_capacity),
             ("process.register", "--register", &self.register),
         ]
         .into_iter()

@@ -126,6 +126,12 @@ impl Settings {
                 u64::from(u32::MAX),
                 default.mailbox_capacity.into(),
             )? as u32,
+            mailbox_bytes: look
+                .bytes("node.mailbox_bytes", u64::from(u32::MAX))?
+                .map_or(default.mailbox_bytes, |bytes| bytes as u32),
+            mailbox_total_bytes: look
+                .bytes("node.mailbox_total_bytes", u64::MAX)?
+                .unwrap_or(default.mailbox_total_bytes),
             ..default
         };
         let tick = look.count("node.tick_hz", 10, 60, 20)?;

@@ -189,6 +189,12 @@ pub struct MemorySnapshot {
     pub future_bytes: u64,
     /// Messages that wait in mailboxes.
     pub mailbox_bytes: u64,
+    /// Limit of the bytes in all mailboxes; 0 from older nodes.
+    pub mailbox_limit_bytes: u64,
+    /// The limit is reached: mailboxes that hold a message accept no other.
+    pub mailboxes_full: bool,
+    /// Times that the limit was reached.
+    pub mailboxes_filled_total: u64,
 }
 
 /// What observing costs the node.

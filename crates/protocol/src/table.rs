@@ -44,11 +44,13 @@ pub enum Column {
     EpochSlices,
     /// What it asked the node for last.
     LastHostCall,
+    /// Bytes of messages that it sent and that are not received yet.
+    SentBytes,
 }
 
 impl Column {
     /// All columns, in the order of a row that asks for none in particular.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Pid,
         Self::Name,
         Self::State,
@@ -68,6 +70,7 @@ impl Column {
         Self::TableElements,
         Self::EpochSlices,
         Self::LastHostCall,
+        Self::SentBytes,
     ];
 
     /// The column's word on the wire and in a filter.
@@ -92,6 +95,7 @@ impl Column {
             Self::TableElements => "table_elements",
             Self::EpochSlices => "epoch_slices",
             Self::LastHostCall => "last_host_call",
+            Self::SentBytes => "sent_bytes",
         }
     }
 

@@ -22,9 +22,12 @@ pub(crate) const OWN_WAKERS: u16 = 1 << 7;
 /// [`Cell::flags`]: the body reads messages of bytes in the short form that others like it send.
 #[cfg(feature = "wasm")]
 pub(crate) const READS_SHORT: u16 = 1 << 8;
-/// The process runs on one scheduler only, whose number is in the upper bits.
+/// [`Cell::flags`]: the process may only send to processes that it knows, so senders introduce themselves to it.
+pub(crate) const CONFINED: u16 = 1 << 15;
+/// The process runs on one scheduler only, whose number is in the bits from [`HOME_SHIFT`] on.
 const PINNED: u16 = 1 << 3;
 const HOME_SHIFT: u32 = 9;
+const HOME_MASK: u16 = 0x3f;
 /// The last generation of a slot, a mask. With it a pid in one number never looks like one below zero, which core modules
 /// take for an error; at a million processes a second in one slot it lasts for half an hour, and then the slot is left.
 const GENERATION_MAX: u32 = u32::MAX >> 1;
@@ -86,7 +89,7 @@ impl Cell {
     #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
         let flags = self.flags.load(Ordering::Relaxed);
-        (flags & PINNED != 0).then_some((flags >> HOME_SHIFT) as usize)
+        (flags & PINNED != 0).then_some((flags >> HOME_SHIFT & HOME_MASK) as usize)
     }
 
     pub(crate) fn free() -> Self {
@@ -108,18 +111,21 @@ impl Cell {
         }
     }
 
-    /// Whether a sender may run the process next where it is, need not wake anything inside of it, and may find room.
+    /// Whether a sender may run the process next where it is, need not wake anything inside of it, and may find room; with
+    /// `introduced` also one to which senders introduce themselves.
     #[inline]
-    pub(crate) fn may_run_next(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (PINNED | OWN_WAKERS | CONGESTED) == 0
+    pub(crate) fn may_run_next(&self, introduced: impl FnOnce() -> bool) -> bool {
+        let flags = self.flags.load(Ordering::Relaxed);
+        let hindered = flags & (PINNED | OWN_WAKERS | CONGESTED | CONFINED);
+        (hindered == 0 || (hindered == CONFINED && introduced()))
             && self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Whether a sender who owns the process may put a message that keeps nothing on the heap into the mailbox itself: there
+    /// Whether a sender that owns the process may put a message that keeps nothing on the heap into the mailbox itself: there
     /// is room for sure.
     #[inline]
-    pub(crate) fn may_be_handed(&self) -> bool {
-        self.may_run_next() && self.mail_bytes.load(Ordering::Relaxed) == 0
+    pub(crate) fn may_be_handed(&self, introduced: impl FnOnce() -> bool) -> bool {
+        self.may_run_next(introduced) && self.mail_bytes.load(Ordering::Relaxed) == 0
     }
 
     /// Readies a free cell for its next tenant and opens its gate, scheduled: from here on others may add something.

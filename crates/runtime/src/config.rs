@@ -16,6 +16,19 @@ pub mod defaults {
     pub const MAILBOX_CAPACITY: u32 = 1024;
     /// Heap bytes of messages that a mailbox holds.
     pub const MAILBOX_BYTES: u32 = 64 * 1024 * 1024;
+    /// Least heap bytes of messages that all mailboxes may hold together, unless less is asked for.
+    pub const MAILBOX_TOTAL_BYTES_MIN: u64 = MAILBOX_BYTES as u64;
+    /// Divisor of the memory that this program may use: the quotient is the default limit of all mailboxes together.
+    pub const MAILBOX_TOTAL_SHARE: u64 = 4;
+
+    /// Heap bytes of messages that all mailboxes may hold together: a quarter of the machine's memory or of the control
+    /// group's limit, whichever is less, and at least 64 MiB.
+    pub fn mailbox_total_bytes() -> u64 {
+        let info = rustix::system::sysinfo();
+        let machine = info.totalram.saturating_mul(u64::from(info.mem_unit));
+        let memory = crate::cgroup::memory_bytes().map_or(machine, |limit| limit.min(machine));
+        (memory / MAILBOX_TOTAL_SHARE).max(MAILBOX_TOTAL_BYTES_MIN)
+    }
     /// How long a poll may take before its process is called stuck.
     pub const STUCK_AFTER: Duration = Duration::from_millis(200);
 }
@@ -33,6 +46,9 @@ pub struct Config {
     pub mailbox_capacity: u32,
     /// Heap bytes of messages that a mailbox holds before it counts as full; the last one may go beyond. Default 64 MiB.
     pub mailbox_bytes: u32,
+    /// Heap bytes of messages that all mailboxes hold together, 1 or more. Default: a quarter of the memory that this
+    /// program may use, see [`defaults::mailbox_total_bytes`]. Beyond it a mailbox that is not empty counts as full.
+    pub mailbox_total_bytes: u64,
     /// How long a poll may take before its process is called stuck. Default 200 ms; 100 ms is the finest.
     pub stuck_after: Duration,
 }
@@ -44,6 +60,7 @@ impl Default for Config {
             process_limit: defaults::PROCESS_LIMIT,
             mailbox_capacity: defaults::MAILBOX_CAPACITY,
             mailbox_bytes: defaults::MAILBOX_BYTES,
+            mailbox_total_bytes: defaults::mailbox_total_bytes(),
             stuck_after: defaults::STUCK_AFTER,
         }
     }
@@ -75,6 +92,8 @@ impl Config {
             ("schedulers", self.schedulers as u64, SCHEDULERS_MAX as u64),
             ("process_limit", self.process_limit as u64, 256_000_000),
             ("mailbox_capacity", u64::from(self.mailbox_capacity), u64::from(u32::MAX)),
+            ("mailbox_bytes", u64::from(self.mailbox_bytes), u64::from(u32::MAX)),
+            ("mailbox_total_bytes", self.mailbox_total_bytes, u64::MAX),
         ];
         match ranges.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
             Some((name, value, max)) => Err(StartError::OutOfRange { name, value, min: 1, max }),

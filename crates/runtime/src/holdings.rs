@@ -84,7 +84,12 @@ struct Rare {
     /// Timers that are to fire for it, with their instants.
     timers: SmallMap<u64, u64>,
     memberships: Memberships,
+    /// Processes that have introduced themselves to it; see [`CONFINED`](crate::cell::CONFINED).
+    known: SmallMap<Pid, ()>,
 }
+
+/// Processes that one process can know; those that have ended make room for others.
+const KNOWN_MAX: usize = 1_024;
 
 /// Exit signals for which an emptied box keeps the room.
 const SIGNALS_KEPT: usize = 16;
@@ -319,6 +324,31 @@ impl Holdings {
             watchers.push(watcher);
         };
         Self::change(slot, pid, push).is_some()
+    }
+
+    /// Has a process know another one, unless it knows too many that are alive.
+    pub(crate) fn introduce(slot: Slot, pid: Pid, other: Pid) {
+        Self::change(slot, pid, |held| {
+            let known = &mut held.rare().known;
+            if known.len() >= KNOWN_MAX {
+                let shared = slot.shared();
+                let alive: Vec<Pid> = known.iter().map(|(pid, ())| *pid).filter(|pid| shared.is_alive(*pid)).collect();
+                known.clear();
+                for pid in alive {
+                    known.insert(pid, ());
+                }
+            }
+            if known.len() < KNOWN_MAX {
+                known.insert(other, ());
+            }
+        });
+    }
+
+    /// Reads whether another process was introduced to a process.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn knows(slot: Slot, pid: Pid, other: Pid) -> bool {
+        let knows = |held: &mut Held| held.rare.as_ref().is_some_and(|rare| rare.known.get(&other).is_some());
+        Locked::of_live(slot, pid).and_then(|mut locked| locked.look().map(knows)).unwrap_or(false)
     }
 
     /// Wakes `sender` when there is room in the mailbox; false if the process has ended.

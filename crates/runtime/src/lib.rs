@@ -16,6 +16,7 @@
 
 mod call;
 mod cell;
+pub mod cgroup;
 mod chance;
 mod config;
 #[cfg(feature = "console")]
@@ -33,6 +34,7 @@ mod handle;
 mod holdings;
 mod layers;
 mod mailbox;
+mod mailbox_budget;
 mod message;
 mod next;
 pub mod observe;
@@ -76,7 +78,7 @@ mod watch;
 pub use call::{CallError, Caller, ReplyTo, Request};
 pub use config::{Config, StartError, defaults};
 pub use context::{Context, Receive, ReceiveMatch, ReceiveOf, Sending};
-pub use error::{SpawnError, TrySendError};
+pub use error::{MailboxBound, SpawnError, TrySendError};
 pub use exit::{Detail, ExitReason, Outcome, PanicInfo};
 pub use groups::{GroupError, Joined, Left};
 pub use handle::{Handle, Watch};

@@ -10,6 +10,8 @@ use std::ptr;
 use bytes::Bytes;
 
 use crate::call::Request;
+#[cfg(feature = "wasm")]
+use crate::tagged::ChargedBytes;
 use crate::tagged::TaggedBytes;
 
 const WORDS: usize = 5;
@@ -81,6 +83,8 @@ impl<T: 'static> KindOf<T> {
                     (*value.cast::<Request<Bytes, Bytes>>()).request.len()
                 } else if TypeId::of::<T>() == TypeId::of::<Request<TaggedBytes, Bytes>>() {
                     (*value.cast::<Request<TaggedBytes, Bytes>>()).request.body.len()
+                } else if let Some(bytes) = charged_bytes(value) {
+                    bytes
                 } else if TypeId::of::<T>() == TypeId::of::<Vec<u8>>() {
                     (*value.cast::<Vec<u8>>()).capacity()
                 } else if TypeId::of::<T>() == TypeId::of::<String>() {
@@ -90,6 +94,19 @@ impl<T: 'static> KindOf<T> {
                 }
             }
     }
+}
+
+/// The bytes of a message from guest to guest.
+#[cfg(feature = "wasm")]
+unsafe fn charged_bytes<T: 'static>(value: *const T) -> Option<usize> {
+    // SAFETY: the caller passes a live `T`, and the type was just compared.
+    (TypeId::of::<T>() == TypeId::of::<ChargedBytes>())
+        .then(|| unsafe { (*value.cast::<ChargedBytes>()).as_ref().len() })
+}
+
+#[cfg(not(feature = "wasm"))]
+unsafe fn charged_bytes<T: 'static>(_: *const T) -> Option<usize> {
+    None
 }
 
 // SAFETY: the only constructor takes values that are `Send`.

@@ -101,6 +101,24 @@ pub fn totals(runtime: &Handle) -> Totals {
     }
 }
 
+/// The heap bytes of messages in all mailboxes of a runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailboxBytes {
+    /// Bytes in mailboxes. What a scheduler counted in its running slice, at most 64 KiB, is missing.
+    pub bytes: u64,
+    /// The most; see [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
+    pub max_bytes: u64,
+    /// The limit is reached: mailboxes that hold a message accept no other.
+    pub is_full: bool,
+    /// Times that the limit was reached.
+    pub filled_total: u64,
+}
+
+/// Reads how many heap bytes all mailboxes of a runtime hold, and may hold.
+pub fn mailbox_bytes(runtime: &Handle) -> MailboxBytes {
+    runtime.shared.mailboxes.seen()
+}
+
 /// What all supervisors of a runtime have done; all of it only goes up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SupervisionCounters {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use crate::cell::CONGESTED;
+use crate::cell::{CONFINED, CONGESTED};
 use crate::gate::Push;
 use crate::holdings::Holdings;
 use crate::mailbox::{Letter, loose_letter};
@@ -49,15 +49,25 @@ fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Post
     if cell.generation.load(Ordering::Acquire) != to.generation() {
         return Posted::NoProcess(letter);
     }
+    if cell.flags.load(Ordering::Relaxed) & CONFINED != 0
+        && let Some(local) = local
+    {
+        // Before the message: its receiver may answer as soon as it has it.
+        local.introduce(to);
+    }
     let heap = letter.heap();
     if heap != 0 {
         cell.mail_bytes.fetch_add(heap, Ordering::Relaxed);
     }
     match cell.gate.push(letter.address(), |pending| shared.has_room(cell, pending, heap), |newest| letter.link(newest))
     {
-        Push::Queued => letter.posted(),
+        Push::Queued => {
+            letter.posted();
+            shared.charge_mail(local, heap);
+        }
         Push::Wake => {
             letter.posted();
+            shared.charge_mail(local, heap);
             match local {
                 Some(local) => local.enqueue(slot, true),
                 None => enqueue(slot, true),
@@ -87,10 +97,12 @@ pub(crate) fn post_anyway(slot: Slot, letter: Letter, unlock: impl FnOnce()) {
     match cell.gate.push_anyway(letter.address(), |newest| letter.link(newest)) {
         Push::Queued => {
             letter.posted();
+            slot.shared().charge_mail(None, heap);
             unlock();
         }
         Push::Wake => {
             letter.posted();
+            slot.shared().charge_mail(None, heap);
             unlock();
             enqueue(slot, true);
         }
@@ -115,6 +127,7 @@ pub(crate) fn wait_to_post(
     loop {
         let slot = shared.slab.slot(to).filter(|slot| Holdings::wait_for_room(*slot, to, waker))?;
         let cell = slot.cell();
+        shared.wait_for_budget(to);
         match cell.gate.crowd(|pending| shared.is_relieved(cell, pending)) {
             Push::Closed => return None,
             Push::Full => return Some(letter),

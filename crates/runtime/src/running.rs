@@ -157,6 +157,7 @@ impl Running<'_> {
     fn frees(&self, heap: u32) {
         if heap != 0 {
             self.slot.cell().mail_bytes.fetch_sub(heap, Ordering::Relaxed);
+            self.local.shared.release_mail(Some(self.local), heap);
         }
         if self.body().crowded.get() {
             self.room();

@@ -20,6 +20,7 @@ use crate::groups::Groups;
 use crate::handle::Handle;
 use crate::holdings::{Held, Holdings, Released};
 use crate::mailbox::{NodeDepot, NodePool};
+use crate::mailbox_budget::MailboxBudget;
 use crate::parking::{Parking, SCHEDULERS_MAX};
 use crate::pid::Pid;
 use crate::ring::view::Streams;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) tree: Arc<Tree>,
     pub(crate) engines: Engines,
     pub(crate) stores: Stores,
+    pub(crate) mailboxes: MailboxBudget,
     /// Slots for threads that are no schedulers.
     outside_slots: Mutex<Stock<Slot>>,
     pub(crate) outside_spawned: AtomicU64,
@@ -104,6 +106,7 @@ impl Shared {
             tree: Arc::default(),
             engines: Engines::default(),
             stores: Stores::default(),
+            mailboxes: MailboxBudget::new(config.mailbox_total_bytes),
             outside_slots: Mutex::new(Stock::new()),
             outside_spawned: AtomicU64::new(0),
             root_order: AtomicU64::new(0),
@@ -202,19 +205,23 @@ impl Shared {
         self.root_order.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a mailbox takes one more message: it has room, and no sender waits. `own` of its bytes are those of the
-    /// message itself, which may be the one that goes beyond the limit: whoever waited for room can then not be refused.
+    /// Whether a mailbox accepts one more message: it has room, and no sender waits. `own` of its bytes are those of the
+    /// message itself, which may be the one that exceeds the limit: a sender that has waited for room is then accepted.
     #[inline]
     pub(crate) fn has_room(&self, cell: &Cell, pending: u32, own: u32) -> bool {
-        pending.saturating_add(cell.backlog.load(Ordering::Relaxed)) < cell.capacity.load(Ordering::Relaxed)
+        let waiting = pending.saturating_add(cell.backlog.load(Ordering::Relaxed));
+        waiting < cell.capacity.load(Ordering::Relaxed)
             && cell.mail_bytes.load(Ordering::Relaxed).saturating_sub(own) <= self.config.mailbox_bytes
+            && (!self.mailboxes.is_full() || waiting == 0)
             && cell.flags.load(Ordering::Relaxed) & CONGESTED == 0
     }
 
     /// Whether a mailbox is empty enough for those who wait for room: half of it, so that they come in all together.
     pub(crate) fn is_relieved(&self, cell: &Cell, pending: u32) -> bool {
-        pending.saturating_add(cell.backlog.load(Ordering::Relaxed)) <= cell.capacity.load(Ordering::Relaxed) / 2
+        let waiting = pending.saturating_add(cell.backlog.load(Ordering::Relaxed));
+        waiting <= cell.capacity.load(Ordering::Relaxed) / 2
             && cell.mail_bytes.load(Ordering::Relaxed) <= self.config.mailbox_bytes / 2
+            && (!self.mailboxes.is_full() || waiting == 0)
     }
 
     /// Wakes everybody who waits for room in a mailbox, in the order in which they came.

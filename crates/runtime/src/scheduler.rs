@@ -16,6 +16,7 @@
 
 mod guard;
 mod idle;
+mod introductions;
 mod queue;
 mod reap;
 mod shared;
@@ -48,6 +49,7 @@ use crate::task::Polled;
 use crate::waker;
 
 use guard::Wards;
+use introductions::Introductions;
 
 pub(crate) use queue::insist;
 pub(crate) use shared::{Counters, SchedulerShared};
@@ -107,6 +109,9 @@ pub(crate) struct Local {
     now_ms: Plain<u32>,
     /// Polls until the next look at what others gave it to run.
     until_look: Plain<u32>,
+    /// Heap bytes that entered mailboxes less those that left, not yet added to the sum of the runtime.
+    pub(crate) unsettled_mail: Plain<i64>,
+    introduced: Introductions,
     looks: Plain<u32>,
     /// Slices that ended after few polls, each of them long.
     long_slices: Plain<u32>,
@@ -252,6 +257,8 @@ impl Local {
         bump(&counters.busy_ns, now_ns - counters.busy_since_ns.load(Ordering::Relaxed).min(now_ns));
         counters.busy_since_ns.store(now_ns, Ordering::Relaxed);
         self.react(cx);
+        // After the loop can be woken: senders that go on are queued here.
+        self.shared.settle_mail(self);
     }
 
     fn react(&self, cx: &mut TaskContext<'_>) {
@@ -354,6 +361,7 @@ impl Local {
                 cell.backlog.store(cell.backlog.load(Ordering::Relaxed) + count, Ordering::Relaxed);
                 if dropped != 0 {
                     cell.mail_bytes.fetch_sub(dropped, Ordering::Relaxed);
+                    self.shared.release_mail(Some(self), dropped);
                     is_relieved = body.crowded.get();
                 }
             }

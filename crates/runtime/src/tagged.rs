@@ -1,5 +1,8 @@
 //! Bytes with a number that their receiver selects them by.
 
+#[cfg(feature = "wasm")]
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 /// Bytes with a tag: a message that its receiver can select without looking into it.
@@ -19,4 +22,53 @@ pub struct TaggedBytes {
     pub tag: u64,
     /// The message.
     pub body: Bytes,
+}
+
+/// Counts the bytes of messages until they are received or dropped.
+#[cfg(feature = "wasm")]
+pub(crate) trait Charge: Send + Sync {
+    /// A message of `bytes` was received or dropped.
+    fn release(&self, bytes: u64);
+}
+
+/// Bytes with a tag that count against a quota of their sender until they are received or dropped.
+#[cfg(feature = "wasm")]
+pub(crate) struct ChargedBytes {
+    pub(crate) tag: u64,
+    body: Box<[u8]>,
+    quota: Arc<dyn Charge>,
+}
+
+#[cfg(feature = "wasm")]
+const _: () = assert!(size_of::<ChargedBytes>() <= crate::message::INLINE_MESSAGE_BYTES, "it travels without a box");
+
+#[cfg(feature = "wasm")]
+impl ChargedBytes {
+    /// Bytes that `quota` has counted already.
+    pub(crate) fn new(tag: u64, body: Box<[u8]>, quota: Arc<dyn Charge>) -> Self {
+        Self { tag, body, quota }
+    }
+
+    /// The bytes, which count no longer.
+    pub(crate) fn into_body(mut self) -> Vec<u8> {
+        let body = std::mem::take(&mut self.body);
+        self.quota.release(body.len() as u64);
+        body.into_vec()
+    }
+}
+
+#[cfg(feature = "wasm")]
+impl AsRef<[u8]> for ChargedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+#[cfg(feature = "wasm")]
+impl Drop for ChargedBytes {
+    fn drop(&mut self) {
+        if !self.body.is_empty() {
+            self.quota.release(self.body.len() as u64);
+        }
+    }
 }

@@ -39,8 +39,10 @@ mod kv;
 mod limits;
 mod line_budget;
 mod module;
+mod quota;
 mod raw;
 mod room;
+mod sending;
 mod share;
 mod short;
 mod slabs;
@@ -67,6 +69,7 @@ use wasmtime::{Engine, Linker, component};
 use crate::ExitReason;
 use crate::engines::FaultReport;
 use cache::Compiled;
+use quota::Quota;
 use slabs::Slabs;
 use state::State;
 use ticker::Ticker;
@@ -142,6 +145,8 @@ pub(crate) struct Inner {
     denied: [AtomicU64; Capability::ALL.len()],
     faults: stats::Faults,
     home: stats::Home,
+    /// Counts the bytes of messages that all guests have sent.
+    quota: Arc<Quota>,
 }
 
 impl Wasm {
@@ -198,6 +203,7 @@ impl Wasm {
             denied: Default::default(),
             faults: stats::Faults::default(),
             home: stats::Home::default(),
+            quota: Quota::of_engine(),
         })))
     }
 

@@ -398,6 +398,8 @@ impl Demo {
                 control_block_bytes,
                 future_bytes,
                 mailbox_bytes,
+                mailbox_limit_bytes: 2 << 30,
+                ..MemorySnapshot::default()
             },
             cpu_pct: (0..SCHEDULERS).map(load).sum::<f64>() * 100.0,
             clients: 1,

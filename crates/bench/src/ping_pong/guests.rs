@@ -73,7 +73,9 @@ impl Clerk {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
         let start = |module: &Module, label| {
-            let started = self.wasm.spawn_from(&ctx, module, &Guest::default().linked().label(label));
+            // The pinger gets the address of the ponger from the clerk.
+            let started =
+                self.wasm.spawn_from(&ctx, module, &Guest::default().profile("trusted").linked().label(label));
             started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
         };
         let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);

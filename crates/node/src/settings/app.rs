@@ -27,7 +27,7 @@ use crate::settings::{SettingsError, parse_duration};
 pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Every key, and what the file may hold there; `NAME` stands for a word of the user's own, lists have no form.
-const KEYS: [(&str, Option<Form>); 38] = [
+const KEYS: [(&str, Option<Form>); 43] = [
     ("process.name", Some(Form::Text)),
     ("process.module", Some(Form::Text)),
     ("process.args", None),
@@ -38,6 +38,8 @@ const KEYS: [(&str, Option<Form>); 38] = [
     ("process.parts_max", Some(Form::Number)),
     ("process.message_max", Some(Form::Size)),
     ("process.cpu_max", Some(Form::Number)),
+    ("process.sent_max", Some(Form::Size)),
+    ("process.mailbox_capacity", Some(Form::Number)),
     ("process.register", Some(Form::Text)),
     ("process.restart", Some(Form::Text)),
     ("process.shutdown", Some(Form::Time)),
@@ -56,10 +58,13 @@ const KEYS: [(&str, Option<Form>); 38] = [
     ("profile.NAME.parts_max", Some(Form::Number)),
     ("profile.NAME.message_max", Some(Form::Size)),
     ("profile.NAME.cpu_max", Some(Form::Number)),
+    ("profile.NAME.sent_max", Some(Form::Size)),
+    ("profile.NAME.mailbox_capacity", Some(Form::Number)),
     ("limits.memory_max", Some(Form::Size)),
     ("limits.table_max_elements", Some(Form::Number)),
     ("limits.parts_max", Some(Form::Number)),
     ("limits.message_max", Some(Form::Size)),
+    ("limits.sent_max", Some(Form::Size)),
     ("engine.capacity", Some(Form::Number)),
     ("engine.room", Some(Form::Text)),
     ("engine.tick", Some(Form::Time)),
@@ -336,6 +341,7 @@ impl File<'_> {
             message_max_bytes: look
                 .bytes("limits.message_max", limits::MESSAGE_MAX_BYTES)?
                 .map_or(default.message_max_bytes, |bytes| bytes as u32),
+            sent_max_bytes: look.bytes("limits.sent_max", u64::MAX)?.unwrap_or(default.sent_max_bytes),
             tick: look.tick("engine.tick")?.unwrap_or(default.tick),
             cache_dir,
             cache_max_bytes: look.bytes("engine.cache_max", 1 << 50)?.unwrap_or(default.cache_max_bytes),

@@ -18,6 +18,8 @@ pub(super) struct LimitKeys {
     parts_max: &'static str,
     message_max: &'static str,
     cpu_max: &'static str,
+    sent_max: &'static str,
+    mailbox_capacity: &'static str,
 }
 
 /// Those of a process.
@@ -27,6 +29,8 @@ pub(super) const OF_PROCESS: LimitKeys = LimitKeys {
     parts_max: "process.parts_max",
     message_max: "process.message_max",
     cpu_max: "process.cpu_max",
+    sent_max: "process.sent_max",
+    mailbox_capacity: "process.mailbox_capacity",
 };
 
 /// Those of a profile.
@@ -36,6 +40,8 @@ pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
     parts_max: "profile.NAME.parts_max",
     message_max: "profile.NAME.message_max",
     cpu_max: "profile.NAME.cpu_max",
+    sent_max: "profile.NAME.sent_max",
+    mailbox_capacity: "profile.NAME.mailbox_capacity",
 };
 
 /// The limits that were said.
@@ -48,5 +54,7 @@ pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<Limits, Settin
         parts_max: look.number(keys.parts_max, 1, PARTS_MAX)?.map(|parts| parts as u32),
         message_max_bytes: look.bytes(keys.message_max, MESSAGE_MAX_BYTES)?.map(|bytes| bytes as u32),
         cpu_max_percent: look.number(keys.cpu_max, 1, 100)?.map(|percent| percent as u8),
+        sent_max_bytes: look.bytes(keys.sent_max, u64::MAX)?,
+        mailbox_capacity: look.number(keys.mailbox_capacity, 1, u64::from(u32::MAX))?.map(|messages| messages as u32),
     })
 }

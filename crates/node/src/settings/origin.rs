@@ -13,12 +13,14 @@ use toml::{Table, Value};
 use crate::settings::{SettingsError, app};
 
 /// A key of the file, its name in the environment, and what the file may hold there.
-const KEYS: [(&str, &str, Form); 18] = [
+const KEYS: [(&str, &str, Form); 20] = [
     ("node.name", "RUSM_NAME", Form::Text),
     ("node.listen", "RUSM_LISTEN", Form::Address),
     ("node.schedulers", "RUSM_SCHEDULERS", Form::Number),
     ("node.process_limit", "RUSM_PROCESS_LIMIT", Form::Number),
     ("node.mailbox_capacity", "RUSM_MAILBOX_CAPACITY", Form::Number),
+    ("node.mailbox_bytes", "RUSM_MAILBOX_BYTES", Form::Size),
+    ("node.mailbox_total_bytes", "RUSM_MAILBOX_TOTAL_BYTES", Form::Size),
     ("node.tick_hz", "RUSM_TICK_HZ", Form::Number),
     ("node.profile", "RUSM_PROFILE", Form::Text),
     ("node.drain", "RUSM_DRAIN", Form::Time),

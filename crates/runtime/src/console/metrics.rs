@@ -53,6 +53,8 @@ impl Collector for Node {
         counter("restarts_failed", "Children that did not start again", None, supervision.restarts_failed)?;
         counter("children_lost", "Children whose supervisor gave up", None, supervision.children_lost)?;
         counter("messages_received", "Messages ever received", None, totals.messages)?;
+        let mailboxes = observe::mailbox_bytes(&self.runtime);
+        counter("mailboxes_filled", "Times that the limit of all mailboxes was reached", None, mailboxes.filled_total)?;
         counter("scenario_operations", "Operations of the running scenario", None, self.sample.run.ops)?;
         counter("scenario_errors", "Failed operations of the running scenario", None, self.sample.run.errors)?;
         let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: f64| {
@@ -65,6 +67,9 @@ impl Collector for Node {
         gauge("processes_stuck", "Processes inside a poll that does not return", None, self.sample.stuck.len() as f64)?;
         gauge("uptime", "Time since the node started", Some(&Unit::Seconds), self.sample.uptime.as_secs_f64())?;
         gauge("resident_memory", "Resident set of the node", Some(&Unit::Bytes), self.sample.rss_bytes as f64)?;
+        let of_bytes = Some(&Unit::Bytes);
+        gauge("mailboxes", "Messages that wait in mailboxes", of_bytes, mailboxes.bytes as f64)?;
+        gauge("mailboxes_limit", "Limit of the bytes in all mailboxes", of_bytes, mailboxes.max_bytes as f64)?;
         gauge("observers", "Observers attached", None, f64::from(self.clients))?;
         gauge(
             "console_duty",

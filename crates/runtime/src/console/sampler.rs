@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::budget::{Duty, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
 use super::lints::{LintLevels, Lints, Warning};
-use crate::observe::{self, Glimpse, SchedulerCounters, SupervisionCounters, Totals};
+use crate::observe::{self, Glimpse, MailboxBytes, SchedulerCounters, SupervisionCounters, Totals};
 use crate::{Handle, Pid};
 
 /// Ticks that the throughput window holds.
@@ -42,6 +42,7 @@ pub(super) struct Sample {
     pub(super) rss_bytes: u64,
     pub(super) limit_bytes: u64,
     pub(super) census: Census,
+    pub(super) mailboxes: MailboxBytes,
     pub(super) stuck: Vec<Pid>,
     pub(super) supervision: SupervisionCounters,
     /// Warnings that stand, and the most urgent of them.
@@ -154,6 +155,7 @@ impl Sampler {
             running: observe::running(&self.runtime),
             rss_bytes: self.rss_bytes(now),
             limit_bytes: self.limit_bytes,
+            mailboxes: observe::mailbox_bytes(&self.runtime),
             stuck: observe::stuck(&self.runtime),
             supervision: observe::supervision(&self.runtime),
             target_hz: 1.0 / self.target.as_secs_f64(),

@@ -222,14 +222,15 @@ impl Local {
         let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
         let cell = slot.cell();
         let is_meant = || cell.generation.load(Ordering::Acquire) == to.generation();
-        if !is_meant() || letter.heap() != 0 || !cell.may_run_next() || !cell.gate.hand() {
+        let introduced = || self.is_introduced(to);
+        if !is_meant() || letter.heap() != 0 || !cell.may_run_next(introduced) || !cell.gate.hand() {
             return Err(letter);
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
         let body = unsafe { slot.body() };
         // Before the gate was taken it may have begun to wait in another way, or another one has moved in, which runs for
         // nothing. Now it stays as it is.
-        let handed = if is_meant() && cell.may_be_handed() {
+        let handed = if is_meant() && cell.may_be_handed(introduced) {
             let mut backlog = body.backlog.get();
             backlog.push(letter);
             body.backlog.set(backlog);

@@ -118,6 +118,7 @@ impl Local {
         while let Some(letter) = backlog.pop() {
             // Added by senders and taken away per message, never reset: a sender that lost the race takes back its own.
             slot.cell().mail_bytes.fetch_sub(letter.heap(), Ordering::Relaxed);
+            self.shared.release_mail(Some(self), letter.heap());
             panics::contain(|| drop(letter.open(&self.nodes)));
         }
         slot.cell().backlog.store(0, Ordering::Relaxed);

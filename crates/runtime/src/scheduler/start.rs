@@ -9,6 +9,7 @@ use std::task::Poll;
 use crossbeam_deque::Worker;
 use tokio::task::JoinError;
 
+use super::introductions::Introductions;
 use super::{LOCAL, Local, Wards, local};
 use crate::chance::Chance;
 use crate::events::EVENTS_PER_SLICE;
@@ -65,6 +66,8 @@ impl Local {
             events_left: Plain::new(EVENTS_PER_SLICE),
             now_ms: Plain::new(0),
             until_look: Plain::new(0),
+            unsettled_mail: Plain::new(0),
+            introduced: Introductions::new(),
             looks: Plain::new(0),
             long_slices: Plain::new(0),
             spins: Plain::new(0),

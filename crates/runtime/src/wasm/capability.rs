@@ -39,11 +39,14 @@ pub enum Capability {
     Kv,
     /// Topics, as far as they were granted.
     Topics,
+    /// Sending to processes that did not give their address: neither itself, its parent or its children, nor one that has
+    /// sent to it, nor one that the node has named to it.
+    Send,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Spawn,
         Self::ExitOthers,
         Self::Names,
@@ -55,6 +58,7 @@ impl Capability {
         Self::Streams,
         Self::Kv,
         Self::Topics,
+        Self::Send,
     ];
 
     /// Its word in configuration, errors and events.
@@ -71,6 +75,7 @@ impl Capability {
             Self::Streams => "streams",
             Self::Kv => "kv",
             Self::Topics => "topics",
+            Self::Send => "send",
         }
     }
 
@@ -232,17 +237,20 @@ impl Grant {
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<Arc<str>, Grant>);
 
-/// The profile of a process that was started without one: it can compute, be told things and answer.
+/// The profile of a process that was started without one: it can compute, receive messages and answer them.
 pub const SANDBOXED: &str = "sandboxed";
 
 impl Default for Profiles {
-    /// `sandboxed` can touch nothing but who knows its pid, `network` can also find others, start them and use streams and sockets,
-    /// `trusted` can do everything.
+    /// `sandboxed` can answer the processes that send to it, `network` can also send to every process whose pid it has, find others,
+    /// start them and use streams and sockets, `trusted` can do everything.
     fn default() -> Self {
-        use Capability::{Crypto, Groups, Names, Network, Random, Spawn, Streams, Timers};
+        use Capability::{Crypto, Groups, Names, Network, Random, Send, Spawn, Streams, Timers};
         let mut profiles = Self(BTreeMap::new());
         profiles.set(SANDBOXED, [Timers, Random, Crypto].into_iter().collect());
-        profiles.set("network", [Timers, Random, Crypto, Spawn, Names, Groups, Network, Streams].into_iter().collect());
+        profiles.set(
+            "network",
+            [Timers, Random, Crypto, Send, Spawn, Names, Groups, Network, Streams].into_iter().collect(),
+        );
         profiles.set("trusted", Capabilities::all());
         profiles.set_buckets("trusted", ["*"]);
         profiles.set_topics("trusted", ["*"]);

@@ -20,6 +20,8 @@ pub mod defaults {
     pub const PARTS_MAX: u32 = 16;
     /// Bytes of one message that a guest sends.
     pub const MESSAGE_MAX_BYTES: u32 = 16 << 20;
+    /// Bytes of messages that a guest may have sent that are not received yet.
+    pub const SENT_MAX_BYTES: u64 = 16 << 20;
     /// How long a guest runs before others get their turn.
     pub const TICK: Duration = Duration::from_millis(1);
     /// Bytes of compiled code kept on disk.
@@ -59,6 +61,9 @@ pub struct WasmConfig {
     pub parts_max: u32,
     /// Bytes of one message that a guest sends. Default 16 MiB.
     pub message_max_bytes: u32,
+    /// Bytes of messages that one guest, with all that it starts, may have sent that are not received yet. Default 16 MiB. All
+    /// guests together may have half of the runtime's [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
+    pub sent_max_bytes: u64,
     /// How long a guest runs before others get their turn. Default 1 ms. Shorter is fairer, and costs more switches.
     pub tick: Duration,
     /// Where compiled code is kept between runs. Default: nowhere.
@@ -86,6 +91,7 @@ impl Default for WasmConfig {
             table_max_elements: defaults::TABLE_MAX_ELEMENTS,
             parts_max: defaults::PARTS_MAX,
             message_max_bytes: defaults::MESSAGE_MAX_BYTES,
+            sent_max_bytes: defaults::SENT_MAX_BYTES,
             tick: defaults::TICK,
             cache_dir: None,
             cache_max_bytes: defaults::CACHE_MAX_BYTES,
@@ -106,6 +112,7 @@ impl WasmConfig {
             ("table_max_elements", u64::from(self.table_max_elements), 1, 10_000_000),
             ("parts_max", u64::from(self.parts_max), 1, 1_000),
             ("message_max_bytes", u64::from(self.message_max_bytes), 1, u64::from(u32::MAX)),
+            ("sent_max_bytes", self.sent_max_bytes, 1, u64::MAX),
             ("tick in microseconds", self.tick.as_micros() as u64, 100, 1_000_000),
         ];
         match ranges.into_iter().find(|(_, value, min, max)| !(min..=max).contains(&value)) {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::cell::{HOLDS, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE};
+use crate::cell::{CONFINED, HOLDS, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE};
 use crate::error::SpawnError;
 use crate::exit::Outcome;
 use crate::holdings::{Holdings, RegisterError};
@@ -26,9 +26,26 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    fn flags(&self, shared: &Shared) -> Result<u16, NotBegun> {
+    fn flags(&self, shared: &Shared, post: Post) -> Result<u16, NotBegun> {
         let pinned = self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(NotBegun::Spawn)?;
-        Ok(pinned | READS_SHORT)
+        Ok(pinned | READS_SHORT | if post.confined { CONFINED } else { 0 })
+    }
+}
+
+/// Bounds of the messages of a guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Post {
+    /// It may only send to processes that it knows.
+    pub(crate) confined: bool,
+    /// Messages that its mailbox holds; `None` is what the runtime gives every process.
+    pub(crate) capacity: Option<u32>,
+}
+
+impl Post {
+    fn set_capacity(self, slot: Slot) {
+        if let Some(capacity) = self.capacity {
+            slot.cell().capacity.store(capacity, Ordering::Relaxed);
+        }
     }
 }
 
@@ -87,6 +104,16 @@ impl Context {
             && cell.flags.load(Ordering::Relaxed) & READS_SHORT != 0
     }
 
+    /// Reads whether `other` has introduced itself to this process.
+    pub(crate) fn knows(&self, other: Pid) -> bool {
+        Holdings::knows(self.running().slot, self.pid(), other)
+    }
+
+    /// Has this process know another one.
+    pub(crate) fn meet(&self, other: Pid) {
+        Holdings::introduce(self.running().slot, self.pid(), other);
+    }
+
     /// Whether what is delivered without asking for room finds some all the same, as a message or, where exits are trapped,
     /// as an exit signal. The mailbox of a process that is not there has room.
     pub(crate) fn has_room_at(&self, to: Pid, is_exit: bool) -> bool {
@@ -126,6 +153,7 @@ impl Context {
     pub(crate) fn spawn_begun<B, F>(
         &self,
         beginning: &Beginning,
+        post: Post,
         extra: Arc<dyn Extra>,
         body: B,
     ) -> Result<(Pid, Option<MonitorRef>), NotBegun>
@@ -135,7 +163,7 @@ impl Context {
     {
         let running = self.running();
         let shared = &running.local.shared;
-        let mut flags = HOLDS | beginning.flags(shared)?;
+        let mut flags = HOLDS | beginning.flags(shared, post)?;
         let mut held = running.local.take_held();
         held.extra = Some(extra);
         if let Some(label) = &beginning.label {
@@ -149,6 +177,7 @@ impl Context {
         }
         let (mut monitor, mut refused) = (bond.monitor, None);
         let begin = |slot, pid| {
+            post.set_capacity(slot);
             if beginning.name.is_none() {
                 return bond.bind_parent(running.slot, self.pid(), pid);
             }
@@ -170,6 +199,7 @@ impl Handle {
     pub(crate) fn spawn_begun<B, F>(
         &self,
         beginning: &Beginning,
+        post: Post,
         extra: Arc<dyn Extra>,
         body: B,
     ) -> Result<Pid, NotBegun>
@@ -177,10 +207,11 @@ impl Handle {
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        let flags = beginning.flags(&self.shared)?;
+        let flags = beginning.flags(&self.shared, post)?;
         let (slot, unsettled) = self.shared.take_slot().map_err(NotBegun::Spawn)?;
         let mut refused = None;
         let bind = |pid| {
+            post.set_capacity(slot);
             Holdings::set_extra(slot, pid, extra);
             if let Some(label) = &beginning.label {
                 Holdings::set_label(slot, pid, Arc::clone(label));

@@ -27,6 +27,11 @@ pub struct Limits {
     /// The share of one scheduler's time that it may take, in percent, 1 to 100. When it took more, it rests before its next
     /// turn, at the latest at the end of an epoch.
     pub cpu_max_percent: Option<u8>,
+    /// Bytes of messages that it, and all that it starts, may have sent that are not received yet. At the limit `send` waits and
+    /// `try-send` fails.
+    pub sent_max_bytes: Option<u64>,
+    /// Messages that its mailbox holds.
+    pub mailbox_capacity: Option<u32>,
 }
 
 impl Limits {
@@ -45,6 +50,8 @@ impl Limits {
             parts_max: narrower(self.parts_max, other.parts_max),
             message_max_bytes: narrower(self.message_max_bytes, other.message_max_bytes),
             cpu_max_percent: narrower(self.cpu_max_percent, other.cpu_max_percent),
+            sent_max_bytes: narrower(self.sent_max_bytes, other.sent_max_bytes),
+            mailbox_capacity: narrower(self.mailbox_capacity, other.mailbox_capacity),
         }
     }
 }
@@ -57,6 +64,9 @@ pub(crate) struct Bounds {
     pub(crate) parts_max: u32,
     pub(crate) message_max_bytes: u32,
     pub(crate) cpu_max_percent: u8,
+    pub(crate) sent_max_bytes: u64,
+    /// `None` is what the runtime gives every process.
+    pub(crate) mailbox_capacity: Option<u32>,
 }
 
 impl Bounds {
@@ -73,6 +83,10 @@ impl Bounds {
                 .message_max_bytes
                 .map_or(config.message_max_bytes, |bytes| bytes.min(config.message_max_bytes)),
             cpu_max_percent: limits.cpu_max_percent.map_or(100, |percent| percent.clamp(1, 100)),
+            sent_max_bytes: limits
+                .sent_max_bytes
+                .map_or(config.sent_max_bytes, |bytes| bytes.min(config.sent_max_bytes)),
+            mailbox_capacity: limits.mailbox_capacity.map(|messages| messages.max(1)),
         }
     }
 
@@ -84,6 +98,8 @@ impl Bounds {
             parts_max: Some(self.parts_max),
             message_max_bytes: Some(self.message_max_bytes),
             cpu_max_percent: Some(self.cpu_max_percent),
+            sent_max_bytes: Some(self.sent_max_bytes),
+            mailbox_capacity: self.mailbox_capacity,
         }
     }
 }

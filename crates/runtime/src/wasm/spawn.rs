@@ -13,6 +13,7 @@ use super::ground::{Beginning, NotBegun};
 use super::host::{beginning, name_refused};
 use super::limits::{Bounds, Limits};
 use super::module::{self, Module, ModuleError};
+use super::quota::Quota;
 use super::state::State;
 use super::vitals::Vitals;
 use super::{Inner, Wasm};
@@ -35,11 +36,19 @@ pub struct Guest {
     profile: Arc<str>,
     limits: Limits,
     beginning: Beginning,
+    /// The quota of the guest that starts it.
+    parent_quota: Option<Arc<Quota>>,
 }
 
 impl Default for Guest {
     fn default() -> Self {
-        Self { args: Vec::new(), profile: SANDBOXED.into(), limits: Limits::default(), beginning: Beginning::default() }
+        Self {
+            args: Vec::new(),
+            profile: SANDBOXED.into(),
+            limits: Limits::default(),
+            beginning: Beginning::default(),
+            parent_quota: None,
+        }
     }
 }
 
@@ -157,7 +166,7 @@ impl Wasm {
         let grant = self.0.config.profiles.grant(&guest.profile)?;
         let start = self.0.start(module, guest, grant)?;
         let vitals = start.permit.vitals();
-        Ok(runtime.spawn_begun(&guest.beginning, vitals, |ctx| run(ctx, start))?)
+        Ok(runtime.spawn_begun(&guest.beginning, vitals.post(), vitals, |ctx| run(ctx, start))?)
     }
 
     /// Starts a guest from a native process, which becomes its parent.
@@ -211,7 +220,7 @@ impl Inner {
         self.is_used_in(&ctx.running().local.shared);
         let start = self.start(module, guest, grant)?;
         let vitals = start.permit.vitals();
-        Ok(ctx.spawn_begun(&guest.beginning, vitals, |ctx| run(ctx, start))?)
+        Ok(ctx.spawn_begun(&guest.beginning, vitals.post(), vitals, |ctx| run(ctx, start))?)
     }
 
     fn start(self: &Arc<Self>, module: &Module, guest: &Guest, grant: Grant) -> Result<Start, GuestError> {
@@ -220,7 +229,7 @@ impl Inner {
         }
         module.0.tally.begin();
         let bounds = Bounds::of(&self.config, guest.limits.narrowed_to(grant.limits()));
-        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds);
+        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds, guest.parent_quota.clone());
         Ok(Start { args: guest.args.clone(), permit: Permit(Arc::new(vitals)) })
     }
 }
@@ -273,6 +282,7 @@ impl State {
             beginning: beginning(&options),
             profile: Arc::clone(grant.profile()),
             args: options.args,
+            parent_quota: Some(Arc::clone(self.vitals.quota())),
         };
         Ok((guest, grant))
     }

@@ -180,6 +180,8 @@ impl Inner {
         let this: Arc<dyn Engine> = Arc::<Self>::clone(self);
         shared.engines.show(Arc::downgrade(&this));
         *home = Arc::downgrade(shared);
+        // The other half is left to native processes.
+        self.quota.set_max((shared.config.mailbox_total_bytes / 2).max(1));
         self.home.address.store(Arc::as_ptr(shared).addr(), Relaxed);
     }
 

@@ -2,13 +2,15 @@
 //!
 //! All parts of a guest share this, so that a start counts references to what all guests share only once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Inner;
-use super::capability::Grant;
+use super::capability::{Capability, Grant};
+use super::ground::Post;
 use super::limits::Bounds;
 use super::module::Loaded;
+use super::quota::Quota;
 use crate::cell::bump;
 use crate::observe::{Extra, Fact};
 
@@ -48,6 +50,10 @@ pub(crate) struct Vitals {
     pub(crate) module: Arc<Loaded>,
     pub(crate) grant: Grant,
     pub(crate) bounds: Bounds,
+    /// The quota of the guest that started it.
+    parent_quota: Option<Arc<Quota>>,
+    /// Made when it sends its first long message, or starts a guest.
+    quota: OnceLock<Arc<Quota>>,
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) table_elements: AtomicU64,
     host_calls: AtomicU64,
@@ -60,12 +66,20 @@ pub(crate) struct Vitals {
 }
 
 impl Vitals {
-    pub(crate) fn new(node: Arc<Inner>, module: Arc<Loaded>, grant: Grant, bounds: Bounds) -> Self {
+    pub(crate) fn new(
+        node: Arc<Inner>,
+        module: Arc<Loaded>,
+        grant: Grant,
+        bounds: Bounds,
+        parent_quota: Option<Arc<Quota>>,
+    ) -> Self {
         Self {
             node,
             module,
             grant,
             bounds,
+            parent_quota,
+            quota: OnceLock::new(),
             memory_bytes: AtomicU64::new(0),
             table_elements: AtomicU64::new(0),
             host_calls: AtomicU64::new(0),
@@ -75,6 +89,18 @@ impl Vitals {
             refusals: AtomicU32::new(0),
             last_call: AtomicU8::new(HostCall::Nothing as u8),
         }
+    }
+
+    /// Bounds of its messages.
+    pub(super) fn post(&self) -> Post {
+        Post { confined: !self.grant.has(Capability::Send), capacity: self.bounds.mailbox_capacity }
+    }
+
+    /// Counts the bytes of messages that it has sent.
+    #[inline]
+    pub(crate) fn quota(&self) -> &Arc<Quota> {
+        self.quota
+            .get_or_init(|| Quota::of_guest(self.bounds.sent_max_bytes, &self.node.quota, self.parent_quota.as_ref()))
     }
 
     #[inline]
@@ -136,12 +162,14 @@ impl Extra for Vitals {
             "host_calls_total" => count(&self.host_calls),
             "last_host_call" => Fact::Text(HOST_CALLS[usize::from(self.last_call.load(Ordering::Relaxed))].into()),
             "refusals_total" => Fact::Count(self.refusals.load(Ordering::Relaxed).into()),
+            "sent_bytes" => Fact::Bytes(self.quota.get().map_or(0, |quota| quota.held_bytes())),
+            "sent_max_bytes" => Fact::Bytes(self.bounds.sent_max_bytes),
             _ => return None,
         })
     }
 }
 
-const FACTS: [&str; 11] = [
+const FACTS: [&str; 13] = [
     "form",
     "profile",
     "linear_memory_bytes",
@@ -153,4 +181,6 @@ const FACTS: [&str; 11] = [
     "host_calls_total",
     "last_host_call",
     "refusals_total",
+    "sent_bytes",
+    "sent_max_bytes",
 ];

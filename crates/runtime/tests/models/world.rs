@@ -38,6 +38,8 @@ pub(crate) mod scheduler {
             Err(letter)
         }
 
+        pub(crate) fn introduce(&self, _: Pid) {}
+
         pub(crate) fn running(&self) -> Option<()> {
             None
         }
@@ -194,6 +196,14 @@ impl Shared {
     }
 
     pub(crate) fn is_relieved(&self, _: &Cell, _: u32) -> bool {
+        true
+    }
+
+    pub(crate) fn charge_mail(&self, _: Option<&scheduler::Local>, _: u32) {}
+
+    pub(crate) fn wait_for_budget(&self, _: Pid) {}
+
+    pub(crate) fn is_alive(&self, _: Pid) -> bool {
         true
     }
 

@@ -16,6 +16,7 @@ mod kv;
 mod limits;
 mod messages;
 mod paths;
+mod quotas;
 mod shares;
 mod slabs;
 mod streams;

@@ -43,7 +43,8 @@ fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_nat
             (br $again))",
     );
     let relay = node.load("relay", &relay);
-    let (first, second) = (node.spawn(&relay, &Guest::default()), node.spawn(&relay, &Guest::default()));
+    let network = Guest::default().profile("network");
+    let (first, second) = (node.spawn(&relay, &network), node.spawn(&relay, &network));
 
     node.inside(move |_, ctx| async move {
         let long = Bytes::from(vec![7; 1_000]);
@@ -144,14 +145,16 @@ fn a_guest_calls_a_native_process_and_another_guest() {
     );
     let (caller, echo) = (node.load("caller", &caller), node.load("echo", &echo()));
     let echo = node.spawn(&echo, &Guest::default());
+    // It calls processes that it has only been told of.
+    let network = Guest::default().profile("network");
 
     let (by_guest, by_native) = node.inside(move |wasm, ctx| async move {
         let own = number(ctx.pid());
         let message = |callee: i64| Bytes::from([callee.to_le_bytes(), own.to_le_bytes()].concat());
-        let (first, _) = wasm.spawn_from(&ctx, &caller, &Guest::default()).unwrap();
+        let (first, _) = wasm.spawn_from(&ctx, &caller, &network).unwrap();
         ctx.send(first, message(number(echo))).await;
         let by_guest = ctx.receive_of::<Bytes>().await;
-        let (second, _) = wasm.spawn_from(&ctx, &caller, &Guest::default()).unwrap();
+        let (second, _) = wasm.spawn_from(&ctx, &caller, &network).unwrap();
         ctx.send(second, message(own)).await;
         let request = ctx.receive_of::<rusm_runtime::Request<TaggedBytes, Bytes>>().await;
         assert_eq!((request.request.tag, &request.request.body[..]), (5, &own.to_le_bytes()[..]));

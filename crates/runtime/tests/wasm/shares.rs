@@ -17,6 +17,7 @@ fn tight() -> Node {
         parts_max: Some(1),
         message_max_bytes: Some(100),
         cpu_max_percent: Some(30),
+        ..Limits::default()
     };
     profiles.set_limits("tight", limits);
     Node::start(WasmConfig { capacity: 16, profiles, ..WasmConfig::default() })

@@ -43,6 +43,7 @@ pub(super) fn cell(name: &str, column: Column, i: u64, ms: u64) -> Cell {
         Column::TableElements => Cell::Count(4 + i % 9),
         Column::EpochSlices => Cell::Count(i % 7 * (ms / 1000) / 3),
         Column::LastHostCall => Cell::Text(["receive", "send", "receive-tagged", "sleep"][(i % 4) as usize].to_owned()),
+        Column::SentBytes => Cell::Count(1024 * (i % 5) * (i % 3)),
         _ => Cell::Empty(()),
     }
 }
@@ -61,6 +62,8 @@ pub(super) fn facts(name: &str, i: u64, ms: u64) -> Vec<FactInfo> {
         fact("epoch_slices_total", cell(Column::EpochSlices)),
         fact("host_calls_total", Cell::Count(i % 1_000 + ms / 20)),
         fact("last_host_call", cell(Column::LastHostCall)),
+        fact("sent_bytes", cell(Column::SentBytes)),
+        fact("sent_max_bytes", Cell::Count(16 << 20)),
         fact("refusals_total", Cell::Count(u64::from(i.is_multiple_of(5)))),
     ]
 }

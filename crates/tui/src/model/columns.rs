@@ -25,7 +25,7 @@ pub(crate) enum ColumnSet {
 
 impl ColumnSet {
     /// The columns in the order in which they are given a place.
-    const fn priority(self) -> &'static [Column; 19] {
+    const fn priority(self) -> &'static [Column; 20] {
         match self {
             Self::Usual => &[
                 Column::Pid,
@@ -46,6 +46,7 @@ impl ColumnSet {
                 Column::EpochSlices,
                 Column::LastHostCall,
                 Column::TableElements,
+                Column::SentBytes,
                 Column::Profile,
             ],
             Self::Guests => &[
@@ -58,6 +59,7 @@ impl ColumnSet {
                 Column::LastHostCall,
                 Column::Name,
                 Column::MailboxLen,
+                Column::SentBytes,
                 Column::Profile,
                 Column::TableElements,
                 Column::Kind,
@@ -81,7 +83,12 @@ const fn width_of(column: Column) -> u16 {
         Column::Name | Column::Module => 12,
         Column::Profile => 10,
         Column::State | Column::RedsPerSec => 8,
-        Column::MsgsPerSec | Column::Reds | Column::Messages | Column::LinearMemoryBytes | Column::EpochSlices => 7,
+        Column::MsgsPerSec
+        | Column::Reds
+        | Column::Messages
+        | Column::LinearMemoryBytes
+        | Column::EpochSlices
+        | Column::SentBytes => 7,
         Column::BusyPct
         | Column::MemoryBytes
         | Column::MailboxLen
@@ -92,7 +99,7 @@ const fn width_of(column: Column) -> u16 {
 }
 
 /// The order on the screen.
-const ORDER: [Column; 19] = [
+const ORDER: [Column; 20] = [
     Column::Pid,
     Column::Name,
     Column::Module,
@@ -108,6 +115,7 @@ const ORDER: [Column; 19] = [
     Column::MailboxLen,
     Column::MsgsPerSec,
     Column::Messages,
+    Column::SentBytes,
     Column::AgeMs,
     Column::Profile,
     Column::Kind,
@@ -142,6 +150,7 @@ pub(crate) const fn heading(column: Column) -> &'static str {
         Column::TableElements => "TABLE",
         Column::EpochSlices => "SLICES",
         Column::LastHostCall => "HOST CALL",
+        Column::SentBytes => "UNREAD",
     }
 }
 
@@ -167,6 +176,7 @@ pub(crate) const fn label(column: Column) -> &'static str {
         Column::TableElements => "table elements",
         Column::EpochSlices => "epoch slices",
         Column::LastHostCall => "last host call",
+        Column::SentBytes => "bytes sent, not received",
     }
 }
 

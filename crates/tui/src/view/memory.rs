@@ -36,19 +36,29 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     spans.push(Span::styled(format!("{:>8}", format::percent(share * 100.0)), theme.style(Role::Text)));
     paint::line(frame, inner, 0, &Line::from(spans));
     let parts = [
-        ("control blocks", memory.control_block_bytes),
-        ("futures", memory.future_bytes),
-        ("mailboxes", memory.mailbox_bytes),
-        ("the rest", memory.rss_bytes.saturating_sub(known)),
+        ("control blocks", memory.control_block_bytes, false),
+        ("futures", memory.future_bytes, false),
+        ("mailboxes", memory.mailbox_bytes, memory.mailboxes_full),
+        ("the rest", memory.rss_bytes.saturating_sub(known), false),
     ];
-    for (at, (label, bytes)) in parts.into_iter().enumerate() {
+    for (at, (label, bytes, is_full)) in parts.into_iter().enumerate() {
         let share = bytes as f64 / whole;
-        let mut spans = amount(label, bytes, theme, Role::Text);
+        let mut spans = amount(label, bytes, theme, if is_full { Role::Bad } else { Role::Text });
         spans.extend(paint::bar(theme, bar_cells, share, |_| theme.style(Role::Store)));
-        spans.push(Span::styled(format!("{:>8}", format::percent(share * 100.0)), theme.style(Role::Dim)));
+        let (percent, role) =
+            if is_full { ("full".to_owned(), Role::Bad) } else { (format::percent(share * 100.0), Role::Dim) };
+        spans.push(Span::styled(format!("{percent:>8}"), theme.style(role)));
         paint::line(frame, inner, at as u16 + 2, &Line::from(spans));
     }
     let processes = now.observer.process_count;
+    if memory.mailbox_limit_bytes > 0 && inner.height > 8 {
+        let mut spans = vec![Span::styled(format::bytes(memory.mailbox_limit_bytes), theme.style(Role::Text))];
+        if memory.mailboxes_filled_total > 0 {
+            let times = format!("  full {} times", format::count(memory.mailboxes_filled_total));
+            spans.push(Span::styled(times, theme.style(Role::Warn)));
+        }
+        paint::labelled(frame, inner, inner.height - 3, theme, "mailboxes, at most", &Line::from(spans));
+    }
     if processes > 0 && inner.height > 7 {
         let each = Span::styled(format::bytes(now.observer.total_memory_bytes / processes), theme.style(Role::Text));
         paint::labelled(frame, inner, inner.height - 2, theme, "each process, on average", &Line::from(each));

@@ -145,14 +145,16 @@ fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
 
 #[test]
 fn a_process_and_a_profile_say_what_one_guest_may_use() {
-    let said =
-        "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n";
+    let said = "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n\
+         sent_max = \"1MiB\"\nmailbox_capacity = 64\n";
     let limits = Limits {
         memory_max_bytes: Some(131_072),
         table_max_elements: Some(100),
         parts_max: Some(3),
         message_max_bytes: Some(4_096),
         cpu_max_percent: Some(25),
+        sent_max_bytes: Some(1 << 20),
+        mailbox_capacity: Some(64),
     };
 
     let process = format!("[[process]]\nmodule = \"a.wasm\"\n{said}");

@@ -24,6 +24,7 @@ pub(in crate::console) const fn fact_of(column: Column) -> Option<&'static str> 
         Column::TableElements => Some("table_elements"),
         Column::EpochSlices => Some("epoch_slices_total"),
         Column::LastHostCall => Some("last_host_call"),
+        Column::SentBytes => Some("sent_bytes"),
         _ => None,
     }
 }

@@ -31,7 +31,7 @@ impl Host for State {
         if self.may(Capability::Groups).is_err() {
             return Vec::new();
         }
-        self.ctx.members(&group).into_iter().map(words::pid).collect()
+        self.ctx.members(&group).into_iter().inspect(|pid| self.meets(*pid)).map(words::pid).collect()
     }
 
     fn monitor(&mut self, group: String) -> Result<(u64, Vec<Pid>), Error> {
@@ -40,7 +40,7 @@ impl Host for State {
         self.may_hold_more()?;
         self.has_room_for_news()?;
         let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;
-        Ok((reference.number(), members.into_iter().map(words::pid).collect()))
+        Ok((reference.number(), members.into_iter().inspect(|pid| self.meets(*pid)).map(words::pid).collect()))
     }
 
     fn demonitor(&mut self, monitor: u64) -> bool {

@@ -51,10 +51,7 @@ fn send<'a>(mut guest: Guest<'a>, to: Pid, tag: u64, body: &WasmList<u8>) -> Cal
     let to = words::pid_of(to);
     match state.post(to, tag, body) {
         Ok(()) => Box::new(Done),
-        Err(message) => Box::new(async move {
-            guest.data_mut().post_when_there_is_room(to, message).await;
-            Ok((Ok(()),))
-        }),
+        Err(unsent) => Box::new(async move { Ok((guest.data_mut().post_later(to, tag, unsent).await,)) }),
     }
 }
 

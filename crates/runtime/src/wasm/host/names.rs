@@ -29,7 +29,7 @@ impl Host for State {
     fn whereis(&mut self, name: String) -> Option<Pid> {
         self.asks(HostCall::Whereis);
         self.may(Capability::Names).ok()?;
-        self.ctx.whereis(&name).map(words::pid)
+        self.ctx.whereis(&name).inspect(|pid| self.meets(*pid)).map(words::pid)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::words;
+use crate::tagged::ChargedBytes;
 use crate::wasm::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
 use crate::wasm::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
@@ -12,6 +13,7 @@ use crate::wasm::bindings::rusm::runtime::types::{
 use crate::wasm::capability::Capability;
 use crate::wasm::fiber::waiting;
 use crate::wasm::ground::Beginning;
+use crate::wasm::sending::Unsent;
 use crate::wasm::short::{Given, ShortBytes};
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
@@ -45,20 +47,22 @@ impl Host for State {
         self.fits(&body)?;
         let to = words::pid_of(to);
         // Mostly there is room, and nothing to wait for.
-        if let Err(message) = self.post(to, tag, &body) {
-            self.post_when_there_is_room(to, message).await;
+        match self.post(to, tag, body) {
+            Ok(()) => Ok(()),
+            Err(unsent) => self.post_later(to, tag, unsent).await,
         }
-        Ok(())
     }
 
     fn try_send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
         self.asks(HostCall::TrySend);
         self.fits(&body)?;
-        let short = ShortBytes::new(tag, &body);
-        self.try_post(words::pid_of(to), tag, short, || body.into()).map_err(|error| match error {
-            TrySendError::Full { .. } => Error::MailboxFull,
-            TrySendError::NoProcess { .. } => Error::NoProcess,
-        })
+        match self.try_post(words::pid_of(to), tag, body) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(TrySendError::NoProcess { .. })) => Err(Error::NoProcess),
+            Ok(Err(TrySendError::Full { .. })) | Err(Unsent::Full(_)) => Err(Error::MailboxFull),
+            Err(Unsent::Denied(error)) => Err(error),
+            Err(Unsent::Quota(_)) => Err(self.over_quota()),
+        }
     }
 
     async fn receive(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
@@ -86,7 +90,9 @@ impl Host for State {
     async fn call(&mut self, to: Pid, tag: u64, body: Vec<u8>, timeout_ms: u64) -> Result<Vec<u8>, Error> {
         self.asks(HostCall::Call);
         self.fits(&body)?;
-        let (to, body, timeout) = (words::pid_of(to), Bytes::from(body), Duration::from_millis(timeout_ms));
+        let (to, timeout) = (words::pid_of(to), Duration::from_millis(timeout_ms));
+        self.may_send(to)?;
+        let (body, timeout) = self.bytes_within(timeout, body).await?;
         let reply: Result<Bytes, _> = waiting(async {
             if tag == 0 {
                 self.ctx.call(to, body, timeout).await
@@ -109,7 +115,8 @@ impl Host for State {
             return false;
         }
         let Some(reply) = self.take_reply(to) else { return false };
-        reply.send(&self.ctx, Bytes::from(body)).is_none()
+        let body = self.bytes_at_once(body);
+        reply.send(&self.ctx, body).is_none()
     }
 
     fn link(&mut self, other: Pid) {
@@ -185,49 +192,6 @@ impl Host for State {
 }
 
 impl State {
-    /// Sends bytes, a few to a guest in the message itself. Those without a tag travel as they are.
-    #[inline]
-    fn try_post(
-        &self,
-        to: crate::Pid,
-        tag: u64,
-        short: Option<ShortBytes>,
-        long: impl FnOnce() -> Bytes,
-    ) -> Result<(), TrySendError> {
-        match short {
-            Some(short) if self.ctx.reads_short(to) => self.ctx.try_send(to, short),
-            _ if tag == 0 => self.ctx.try_send(to, long()),
-            _ => self.ctx.try_send(to, TaggedBytes { tag, body: long() }),
-        }
-    }
-
-    /// Sends bytes, unless the mailbox is full: then they are handed back. To nobody they are as good as sent.
-    #[inline]
-    pub(in crate::wasm) fn post(&self, to: crate::Pid, tag: u64, body: &[u8]) -> Result<(), crate::Message> {
-        match self.try_post(to, tag, ShortBytes::new(tag, body), || Bytes::copy_from_slice(body)) {
-            Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
-            Err(TrySendError::Full { message, .. }) => Err(message),
-        }
-    }
-
-    /// Waits until the mailbox has room for what [`post`](Self::post) handed back.
-    pub(in crate::wasm) async fn post_when_there_is_room(&mut self, to: crate::Pid, message: crate::Message) {
-        waiting(async {
-            let message = match message.downcast::<ShortBytes>() {
-                Ok(short) => return self.ctx.send(to, short).await,
-                Err(message) => message,
-            };
-            let message = match message.downcast::<Bytes>() {
-                Ok(body) => return self.ctx.send(to, body).await,
-                Err(message) => message,
-            };
-            if let Ok(tagged) = message.downcast::<TaggedBytes>() {
-                self.ctx.send(to, tagged).await;
-            }
-        })
-        .await;
-    }
-
     /// Waits for what comes next, so many milliseconds or for ever.
     pub(in crate::wasm) async fn receive_within(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
         let message = waiting(async {
@@ -249,6 +213,10 @@ impl State {
         };
         let message = match message.downcast::<Bytes>() {
             Ok(body) => return self.item.take_bytes(0, Given::Long(body)),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<ChargedBytes>() {
+            Ok(charged) => return self.item.take_bytes(charged.tag, charged.into_body().into()),
             Err(message) => message,
         };
         match message.downcast::<TaggedBytes>() {
@@ -275,6 +243,12 @@ impl State {
             Ok(TaggedBytes { tag, body }) => return plain(tag, body),
             Err(message) => message,
         };
+        let message = match message.downcast::<ChargedBytes>() {
+            Ok(charged) => {
+                return Received::Message(Message { tag: charged.tag, body: charged.into_body(), reply_to: None });
+            }
+            Err(message) => message,
+        };
         self.received_rarer(message)
     }
 
@@ -290,6 +264,7 @@ impl State {
         };
         let message = match message.downcast::<crate::Exit>() {
             Ok(exit) => {
+                self.meets(exit.from);
                 let (from, reason) = (words::pid(exit.from), words::reason(&exit.reason));
                 return Received::Exit(ExitSignal { from, reason });
             }
@@ -298,6 +273,7 @@ impl State {
         let message = match message.downcast::<crate::Down>() {
             Ok(down) => {
                 self.monitor_is_over();
+                self.meets(down.pid);
                 let (pid, reason) = (words::pid(down.pid), words::reason(&down.reason));
                 return Received::Down(Down { monitor: down.reference.number(), pid, reason });
             }
@@ -305,7 +281,7 @@ impl State {
         };
         match self.offered(message) {
             Ok(word) => Received::Opaque(word.to_owned()),
-            Err(message) => received_rarest(message),
+            Err(message) => self.received_rarest(message),
         }
     }
 
@@ -313,25 +289,28 @@ impl State {
         let reply_to = Some(self.keep(reply));
         Received::Message(Message { tag, body: words::body(body), reply_to })
     }
-}
 
-fn received_rarest(message: crate::Message) -> Received {
-    let message = match message.downcast::<Joined>() {
-        Ok(Joined { reference, group, pid }) => return change(reference, &group, pid, true),
-        Err(message) => message,
-    };
-    let message = match message.downcast::<Left>() {
-        Ok(Left { reference, group, pid }) => return change(reference, &group, pid, false),
-        Err(message) => message,
-    };
-    let plain = |body| Received::Message(Message { tag: 0, body, reply_to: None });
-    let message = match message.downcast::<Vec<u8>>() {
-        Ok(body) => return plain(body),
-        Err(message) => message,
-    };
-    match message.downcast::<String>() {
-        Ok(text) => plain(text.into_bytes()),
-        Err(message) => Received::Opaque(message.type_name().to_owned()),
+    fn received_rarest(&self, message: crate::Message) -> Received {
+        let message = match message.downcast::<Joined>() {
+            Ok(Joined { reference, group, pid }) => {
+                self.meets(pid);
+                return change(reference, &group, pid, true);
+            }
+            Err(message) => message,
+        };
+        let message = match message.downcast::<Left>() {
+            Ok(Left { reference, group, pid }) => return change(reference, &group, pid, false),
+            Err(message) => message,
+        };
+        let plain = |body| Received::Message(Message { tag: 0, body, reply_to: None });
+        let message = match message.downcast::<Vec<u8>>() {
+            Ok(body) => return plain(body),
+            Err(message) => message,
+        };
+        match message.downcast::<String>() {
+            Ok(text) => plain(text.into_bytes()),
+            Err(message) => Received::Opaque(message.type_name().to_owned()),
+        }
     }
 }
 
@@ -346,6 +325,9 @@ fn tag_of(message: &crate::Message) -> Option<u64> {
     }
     if let Some(tagged) = message.downcast_ref::<TaggedBytes>() {
         return Some(tagged.tag);
+    }
+    if let Some(charged) = message.downcast_ref::<ChargedBytes>() {
+        return Some(charged.tag);
     }
     if let Some(tagged) = message.downcast_ref::<Request<TaggedBytes, Bytes>>() {
         return Some(tagged.request.tag);

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::words;
 use crate::TaggedBytes;
 use crate::wasm::bindings::rusm::runtime::timers::Host;
@@ -18,9 +16,9 @@ const TIMERS_PER_MS: u64 = 10;
 impl Host for State {
     fn send_after(&mut self, to: Pid, delay_ms: u64, tag: u64, body: Vec<u8>) -> Result<u64, Error> {
         self.asks(HostCall::SendAfter);
-        self.may_set(&body)?;
+        self.may_set(to, &body)?;
         let bytes = body.len();
-        let (to, delay, body) = (words::pid_of(to), Duration::from_millis(delay_ms), Bytes::from(body));
+        let (to, delay, body) = (words::pid_of(to), Duration::from_millis(delay_ms), self.bytes_now(body)?);
         // A timer that fires asks for no room: what it brings would pile up where nobody receives.
         if !self.ctx.has_room_at(to, false) {
             return Err(Error::MailboxFull);
@@ -35,7 +33,7 @@ impl Host for State {
 
     fn send_every(&mut self, to: Pid, period_ms: u64, tag: u64, body: Vec<u8>) -> Result<u64, Error> {
         self.asks(HostCall::SendEvery);
-        self.may_set(&body)?;
+        self.may_set(to, &body)?;
         if period_ms == 0 {
             return Err(Error::Invalid("a period of 0 ms: the shortest is 1".to_owned()));
         }
@@ -46,7 +44,7 @@ impl Host for State {
             return Err(Error::Limit(format!("a period of {period_ms} ms is too short with {timers} timers set")));
         }
         let bytes = body.len();
-        let (to, period, body) = (words::pid_of(to), Duration::from_millis(period_ms), Bytes::from(body));
+        let (to, period, body) = (words::pid_of(to), Duration::from_millis(period_ms), self.bytes_now(body)?);
         let timer = if tag == 0 {
             self.ctx.send_interval(to, period, body)
         } else {
@@ -63,8 +61,9 @@ impl Host for State {
 }
 
 impl State {
-    fn may_set(&mut self, body: &[u8]) -> Result<(), Error> {
+    fn may_set(&mut self, to: Pid, body: &[u8]) -> Result<(), Error> {
         self.may(Capability::Timers)?;
+        self.may_send(words::pid_of(to))?;
         self.fits(body)?;
         self.has_room_for_timer(body.len())
     }

@@ -59,11 +59,12 @@ fn send(mut guest: Guest<'_>, to: i64, tag: u64, place: (i32, i32)) -> Number<'_
     if let Err(error) = state.fits(bytes) {
         return Box::new(ready(status(state, error)));
     }
-    match state.post(words::pid_of(pid(to)), tag, bytes) {
+    let to = words::pid_of(pid(to));
+    match state.post(to, tag, &*bytes) {
         Ok(()) => Box::new(Now::<{ super::OK }>),
-        Err(message) => Box::new(async move {
-            guest.data_mut().post_when_there_is_room(words::pid_of(pid(to)), message).await;
-            super::OK
+        Err(unsent) => Box::new(async move {
+            let sent = guest.data_mut().post_later(to, tag, unsent).await;
+            super::done(guest.data_mut(), sent)
         }),
     }
 }

@@ -1,0 +1,225 @@
+//! How a guest's bytes become a message: may it send there, does its quota have room, does the mailbox.
+//!
+//! ```text
+//!   capability `send`, or a known receiver ──▶ quota ──▶ mailbox ──▶ sent
+//!          └ Denied                              └ Quota      └ Full: `send` waits, `try-send` fails
+//! ```
+//!
+//! Between guests a few bytes travel in the message itself and more in [`ChargedBytes`], without a copy at the receiver. Native
+//! processes get [`Bytes`], or [`TaggedBytes`] where there is a tag.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::bindings::rusm::runtime::types::Error;
+use super::capability::Capability;
+use super::fiber::waiting;
+use super::short::ShortBytes;
+use super::state::State;
+use crate::cell::WAIT_SEND;
+use crate::tagged::ChargedBytes;
+use crate::{Message, Pid, TaggedBytes, TrySendError};
+
+/// Bytes up to which a message to a native process is not counted: what it takes of memory is mostly its place in the mailbox.
+const UNCOUNTED_BYTES_MAX: usize = 64;
+
+/// Why a message was not sent, with what is to be sent.
+pub(in crate::wasm) enum Unsent {
+    /// The guest may not send there.
+    Denied(Error),
+    /// Too much of what the guest has sent is not received yet.
+    Quota(Box<[u8]>),
+    /// The mailbox is full.
+    Full(Message),
+}
+
+/// A body that a guest still has, or gave away.
+pub(in crate::wasm) trait Body: AsRef<[u8]> + Sized {
+    fn into_boxed(self) -> Box<[u8]>;
+}
+
+impl Body for &[u8] {
+    fn into_boxed(self) -> Box<[u8]> {
+        self.into()
+    }
+}
+
+impl Body for Vec<u8> {
+    fn into_boxed(self) -> Box<[u8]> {
+        self.into()
+    }
+}
+
+impl State {
+    /// Checks that the guest may send to `to`: it has the capability, or `to` gave it its address.
+    #[inline]
+    pub(in crate::wasm) fn may_send(&self, to: Pid) -> Result<(), Error> {
+        if self.vitals.grant.has(Capability::Send) || self.has_address_of(to) {
+            return Ok(());
+        }
+        Err(self.refuse(Capability::Send))
+    }
+
+    /// Whether `to` introduced itself, is a relative, or has ended: nothing that is sent to it is read then.
+    #[inline(never)]
+    fn has_address_of(&self, to: Pid) -> bool {
+        self.ctx.knows(to) || self.is_own(to) || self.ctx.parent() == Some(to) || !self.ctx.runtime().is_alive(to)
+    }
+
+    /// The node names a process to the guest, which may send to it from now on.
+    #[inline]
+    pub(in crate::wasm) fn meets(&self, other: Pid) {
+        if !self.vitals.grant.has(Capability::Send) {
+            self.ctx.meet(other);
+        }
+    }
+
+    /// Sends bytes; to a process that has ended they are as good as sent.
+    #[inline]
+    pub(in crate::wasm) fn post(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
+        match self.try_post(to, tag, body)? {
+            Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
+            Err(TrySendError::Full { message, .. }) => Err(Unsent::Full(message)),
+        }
+    }
+
+    /// Sends bytes, and says what the mailbox answers.
+    #[inline]
+    pub(in crate::wasm) fn try_post(
+        &self,
+        to: Pid,
+        tag: u64,
+        body: impl Body,
+    ) -> Result<Result<(), TrySendError>, Unsent> {
+        self.may_send(to).map_err(Unsent::Denied)?;
+        let to_guest = self.ctx.reads_short(to);
+        if to_guest && let Some(short) = ShortBytes::new(tag, body.as_ref()) {
+            return Ok(self.ctx.try_send(to, short));
+        }
+        if !to_guest && body.as_ref().len() <= UNCOUNTED_BYTES_MAX {
+            return Ok(self.post_bytes(to, tag, body.into_boxed().into()));
+        }
+        let body = body.into_boxed();
+        if self.vitals.quota().take(body.len() as u64).is_err() {
+            return Err(Unsent::Quota(body));
+        }
+        Ok(self.post_charged(to, self.charged(tag, body), to_guest))
+    }
+
+    fn charged(&self, tag: u64, body: Box<[u8]>) -> ChargedBytes {
+        ChargedBytes::new(tag, body, Arc::<super::quota::Quota>::clone(self.vitals.quota()))
+    }
+
+    fn post_charged(&self, to: Pid, bytes: ChargedBytes, to_guest: bool) -> Result<(), TrySendError> {
+        if to_guest {
+            return self.ctx.try_send(to, bytes);
+        }
+        self.post_bytes(to, bytes.tag, Bytes::from_owner(bytes))
+    }
+
+    /// Those without a tag travel as they are.
+    fn post_bytes(&self, to: Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
+        if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
+    }
+
+    /// Waits until what [`post`](Self::post) handed back can be sent, and sends it.
+    pub(in crate::wasm) async fn post_later(&mut self, to: Pid, tag: u64, unsent: Unsent) -> Result<(), Error> {
+        let message = match unsent {
+            Unsent::Denied(error) => return Err(error),
+            Unsent::Full(message) => message,
+            Unsent::Quota(body) => {
+                waiting(self.quota_for(body.len())).await;
+                let bytes = self.charged(tag, body);
+                match self.post_charged(to, bytes, self.ctx.reads_short(to)) {
+                    Ok(()) | Err(TrySendError::NoProcess { .. }) => return Ok(()),
+                    Err(TrySendError::Full { message, .. }) => message,
+                }
+            }
+        };
+        waiting(self.send_again(to, message)).await;
+        Ok(())
+    }
+
+    async fn send_again(&mut self, to: Pid, message: Message) {
+        let message = match message.downcast::<ShortBytes>() {
+            Ok(short) => return self.ctx.send(to, short).await,
+            Err(message) => message,
+        };
+        let message = match message.downcast::<ChargedBytes>() {
+            Ok(charged) => return self.ctx.send(to, charged).await,
+            Err(message) => message,
+        };
+        let message = match message.downcast::<Bytes>() {
+            Ok(body) => return self.ctx.send(to, body).await,
+            Err(message) => message,
+        };
+        if let Ok(tagged) = message.downcast::<TaggedBytes>() {
+            self.ctx.send(to, tagged).await;
+        }
+    }
+
+    /// Waits until the quota has counted so many bytes.
+    async fn quota_for(&mut self, bytes: usize) {
+        poll_fn(|cx| {
+            loop {
+                let Err(full) = self.vitals.quota().take(bytes as u64) else { return Poll::Ready(()) };
+                if full.wait(cx.waker()) {
+                    self.ctx.running().waits_for(WAIT_SEND);
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Bytes for a call, once the quota has room for them, and how much is left of the time for it.
+    pub(in crate::wasm) async fn bytes_within(
+        &mut self,
+        timeout: Duration,
+        body: Vec<u8>,
+    ) -> Result<(Bytes, Duration), Error> {
+        if body.len() <= UNCOUNTED_BYTES_MAX || self.vitals.quota().take(body.len() as u64).is_ok() {
+            return Ok((self.counted_bytes(body), timeout));
+        }
+        let began = Instant::now();
+        let counted = waiting(tokio::time::timeout(timeout, self.quota_for(body.len()))).await;
+        counted.map_err(|_elapsed| Error::TimedOut)?;
+        Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))
+    }
+
+    /// Bytes for a timer, which are not sent if the quota has no room for them.
+    pub(in crate::wasm) fn bytes_now(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        if body.len() > UNCOUNTED_BYTES_MAX && self.vitals.quota().take(body.len() as u64).is_err() {
+            return Err(self.over_quota());
+        }
+        Ok(self.counted_bytes(body))
+    }
+
+    /// Bytes for a reply: somebody waits for them, so they are counted beyond the quota too.
+    pub(in crate::wasm) fn bytes_at_once(&self, body: Vec<u8>) -> Bytes {
+        if body.len() > UNCOUNTED_BYTES_MAX {
+            self.vitals.quota().take_anyway(body.len() as u64);
+        }
+        self.counted_bytes(body)
+    }
+
+    fn counted_bytes(&self, body: Vec<u8>) -> Bytes {
+        if body.len() > UNCOUNTED_BYTES_MAX { Bytes::from_owner(self.charged(0, body.into())) } else { body.into() }
+    }
+
+    /// The error of a `try-send` that does not fit the quota.
+    #[cold]
+    pub(in crate::wasm) fn over_quota(&self) -> Error {
+        let quota = self.vitals.quota();
+        Error::Limit(format!(
+            "{} bytes of messages that this guest sent are not received yet: sent_max_bytes is {}, and all guests share half of \
+             the node's mailbox_total_bytes",
+            quota.held_bytes(),
+            self.vitals.bounds.sent_max_bytes
+        ))
+    }
+}
