@@ -55,7 +55,9 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
     let node = node_with(|config| config.limits = generous());
     let pid = node.parked();
     let mut client = node.attach().await;
-    let columns = vec!["pid"; 20];
+    let columns_max = rusm_protocol::Column::ALL.len();
+    let columns = vec!["pid"; columns_max + 1];
+    let too_many_columns = format!("{} columns asked for, there are {columns_max}", columns_max + 1);
     let wrongs = [
         (json!({"type": "watch", "frame_hz": 0}), "out_of_range", "frame_hz of 0 is not between 0.1 and 60"),
         (json!({"type": "watch", "frame_hz": -1}), "out_of_range", "frame_hz of -1 is not between 0.1 and 60"),
@@ -66,7 +68,7 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
             "a window of 201 rows is over the limit of 200",
         ),
         (json!({"type": "view", "id": 1, "hz": 0.5}), "out_of_range", "hz of 0.5 is not between 1 and 10"),
-        (json!({"type": "view", "id": 1, "columns": columns}), "out_of_range", "20 columns asked for, there are 19"),
+        (json!({"type": "view", "id": 1, "columns": columns}), "out_of_range", &too_many_columns),
         (
             json!({"type": "view", "id": 1, "filter": "colour=red"}),
             "out_of_range",
