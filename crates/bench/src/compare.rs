@@ -13,6 +13,7 @@ mod text;
 
 pub use interleaved::{Interleaved, Round, Side, order};
 
+use rusm_text::escaped;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -90,7 +91,7 @@ impl Default for CompareOptions {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CompareError {
     /// The report is of a scenario that this rusm does not have.
-    #[error("{name}: {source}")]
+    #[error("{}: {source}", escaped(name))]
     Unknown {
         /// The file.
         name: String,
@@ -98,7 +99,11 @@ pub enum CompareError {
         source: RequestError,
     },
     /// They measure different things.
-    #[error("{before} is of {before_scenario}, and {after} of {after_scenario}: nothing to compare")]
+    #[error(
+        "{} is of {before_scenario}, and {} of {after_scenario}: nothing to compare",
+        escaped(before),
+        escaped(after)
+    )]
     Scenarios {
         /// The one file.
         before: String,

@@ -7,7 +7,9 @@
 //!
 //! Fields are only ever added; the version grows when a reader of the old one could be wrong.
 
+use rusm_text::{escape, escaped, is_all_plain};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use thiserror::Error;
 
 use crate::figure::Figure;
@@ -77,13 +79,13 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DocumentError {
     /// Nothing was written to it.
-    #[error("{name} is empty, and no report")]
+    #[error("{} is empty, and no report", escaped(name))]
     Empty {
         /// The file.
         name: String,
     },
     /// It is no JSON, or ends too soon.
-    #[error("{name} is no whole JSON: {reason}")]
+    #[error("{} is no whole JSON: {}", escaped(name), escaped(reason))]
     Json {
         /// The file.
         name: String,
@@ -91,7 +93,7 @@ pub enum DocumentError {
         reason: String,
     },
     /// It is JSON, but no report.
-    #[error("{name} is no report: {reason}")]
+    #[error("{} is no report: {}", escaped(name), escaped(reason))]
     Form {
         /// The file.
         name: String,
@@ -99,7 +101,10 @@ pub enum DocumentError {
         reason: String,
     },
     /// Use a newer rusm.
-    #[error("{name} has schema version {version}, and this rusm reads up to {SCHEMA_VERSION}: use a newer one")]
+    #[error(
+        "{} has schema version {version}, and this rusm reads up to {SCHEMA_VERSION}: use a newer one",
+        escaped(name)
+    )]
     Newer {
         /// The file.
         name: String,
@@ -135,8 +140,9 @@ impl Document {
         if text.trim().is_empty() {
             return Err(DocumentError::Empty { name: name() });
         }
-        let json: serde_json::Value = serde_json::from_str(text)
+        let mut json: serde_json::Value = serde_json::from_str(text)
             .map_err(|error| DocumentError::Json { name: name(), reason: error.to_string() })?;
+        escape_strings(&mut json);
         let form = |error: serde_json::Error| DocumentError::Form { name: name(), reason: error.to_string() };
         match &json["schema_version"] {
             serde_json::Value::Null if json["ops_total"].is_u64() => {
@@ -181,9 +187,43 @@ impl Document {
     }
 }
 
+/// Escapes every string: a report may come from anywhere, and is printed.
+fn escape_strings(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::String(text) => {
+            if let Cow::Owned(shown) = escape(text) {
+                *text = shown;
+            }
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(escape_strings),
+        serde_json::Value::Object(fields) => {
+            if !fields.keys().all(|name| is_all_plain(name)) {
+                let renamed =
+                    std::mem::take(fields).into_iter().map(|(name, value)| (escape(&name).into_owned(), value));
+                *fields = renamed.collect();
+            }
+            fields.values_mut().for_each(escape_strings);
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fuzz_reports() {
+        const REPORT: &str = include_str!("../../node/tests/run/report.json");
+        let words = ["schema_version", "\"ops_total\":1", "null", "\"runs\":[]", "\\u001b[2J", "\u{9b}", "[", "{"];
+        rusm_fuzz::Fuzz::new("report").seed(REPORT).words(&words).cases(1_000).run(|input| {
+            let shown = match Document::read(&String::from_utf8_lossy(input), "a\u{1b}[2J.json") {
+                Ok(document) => document.to_string(),
+                Err(error) => format!("{error}\n"),
+            };
+            assert!(shown.lines().all(is_all_plain), "{shown:?}");
+        });
+    }
 
     fn document() -> Document {
         let run = Report { ops_total: 1, verdict: Verdict::Steady, ..Report::default() };

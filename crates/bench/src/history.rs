@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use rusm_text::escaped;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -103,7 +104,7 @@ impl Entry {
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// The folder cannot be made.
-    #[error("cannot make {}: {source}", .path.display())]
+    #[error("cannot make {}: {source}", escaped(.path.display()))]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -111,13 +112,13 @@ pub enum HistoryError {
         source: io::Error,
     },
     /// Another program has it open.
-    #[error("{} is open in another program", .path.display())]
+    #[error("{} is open in another program", escaped(.path.display()))]
     InUse {
         /// The file.
         path: PathBuf,
     },
     /// It is no history, or is damaged: move it away.
-    #[error("{} is no history that can be read: {reason}", .path.display())]
+    #[error("{} is no history that can be read: {}", escaped(.path.display()), escaped(reason))]
     Damaged {
         /// The file.
         path: PathBuf,

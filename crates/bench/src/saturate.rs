@@ -26,6 +26,7 @@ pub(crate) use level::grows;
 pub use searches::Searches;
 pub use usl::{Usl, UslPoint, fit_usl};
 
+use rusm_text::escaped;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -66,7 +67,7 @@ pub enum BedError {
     #[error(transparent)]
     Headless(#[from] HeadlessError),
     /// It ran and failed.
-    #[error("{0}")]
+    #[error("{}", escaped(.0))]
     Failed(String),
 }
 

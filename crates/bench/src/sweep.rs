@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use rusm_runtime::Config;
+use rusm_text::escaped;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -42,7 +43,7 @@ pub enum GridError {
         text: String,
     },
     /// Name each parameter once.
-    #[error("grid names {name} twice")]
+    #[error("grid names {} twice", escaped(name))]
     Twice {
         /// The parameter.
         name: String,

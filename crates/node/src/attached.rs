@@ -1,6 +1,6 @@
 //! `rusm` alone: a node in this terminal, with the observer attached to it over the node's own socket.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use rusm_runtime::Shutdown;
 use rusm_tui::connection::Target;
@@ -51,6 +51,6 @@ pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
 /// Says what could not be ended; the screen is the caller's own again.
 pub(crate) fn tell_stuck(shutdown: &Shutdown) {
     for pid in &shutdown.stuck {
-        drop(writeln!(std::io::stderr(), "rusm: process {pid} was stuck in a poll and was abandoned"));
+        rusm_log::last_words(format_args!("rusm: process {pid} was stuck in a poll and was abandoned"));
     }
 }

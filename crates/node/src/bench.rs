@@ -16,6 +16,7 @@ use std::path::Path;
 
 use rusm_bench::{Document, Outcome, Verdict, card_text, list_json, list_text};
 use rusm_runtime::Config;
+use rusm_text::{escape, escape_json_into};
 
 use crate::cli::bench::{BenchCommand, OutputFlags};
 use crate::failure::{Failure, system};
@@ -26,7 +27,10 @@ pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
         BenchCommand::List { ids, json } => {
             let cores = Config::default().schedulers;
             let text = match ids.as_slice() {
-                _ if json => list_json(cores),
+                _ if json => {
+                    print_json(&list_json(cores))?;
+                    return Ok(0);
+                }
                 [] => {
                     format!("{}\n`rusm bench list ID` shows a scenario whole, with its parameters.\n", list_text(cores))
                 }
@@ -63,10 +67,34 @@ pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// Prints to stdout; a reader that has gone away is no error.
+/// Prints lines of text to stdout, each of them escaped; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut shown = String::with_capacity(text.len() + 1);
+    for line in text.trim_end().lines() {
+        shown.push_str(&escape(line));
+        shown.push('\n');
+    }
+    print_all(&shown)
+}
+
+/// Prints JSON to stdout, escaped as JSON.
+pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
+    let mut shown = String::with_capacity(json.len() + 1);
+    for line in json.trim_end().lines() {
+        escape_json_into(&mut shown, line);
+        shown.push('\n');
+    }
+    print_all(&shown)
+}
+
+/// Prints text of people or JSON of programs.
+pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    json.map_or_else(|| print(&text()), |json| print_json(&json))
+}
+
+fn print_all(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),
         _ => Ok(()),
     }
@@ -77,7 +105,7 @@ pub(crate) fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
     if err.is_terminal() {
         // A terminal that has gone away cannot be told.
-        drop(writeln!(err, "{line}"));
+        drop(writeln!(err, "{}", escape(line)));
     }
 }
 
@@ -103,7 +131,7 @@ pub(crate) fn publish(document: &Document, output: &OutputFlags) -> Result<(), F
 
 /// The same for what is no report.
 pub(crate) fn publish_as(json: &str, text: &str, output: &OutputFlags) -> Result<(), Failure> {
-    let printed = print(if output.json { json } else { text });
+    let printed = print_either(output.json.then(|| json.to_owned()), || text.to_owned());
     let written = output.output.as_ref().map_or(Ok(()), |path| write(path, &format!("{json}\n")));
     printed.and(written)
 }

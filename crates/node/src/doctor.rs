@@ -14,7 +14,7 @@ use std::fmt::Write;
 use rusm_bench::Machine;
 use serde_json::json;
 
-use crate::bench::print;
+use crate::bench::print_either;
 use crate::failure::Failure;
 
 /// Columns that an explanation may take beside the names.
@@ -77,7 +77,7 @@ impl Check {
 pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
     let machine = Machine::look();
     let checks = checks(&machine);
-    print(&if as_json { to_json(&machine, &checks) } else { to_text(&machine, &checks) })?;
+    print_either(as_json.then(|| to_json(&machine, &checks)), || to_text(&machine, &checks))?;
     Ok(checks.iter().any(|check| check.health == Health::Broken).into())
 }
 

@@ -25,7 +25,6 @@ mod signals;
 mod start;
 mod usage;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -44,11 +43,11 @@ fn main() -> ExitCode {
         Err(answer) if !answer.use_stderr() => answer.exit(),
         Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
     };
+    logging::flush();
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            // A terminal that has gone away cannot be told.
-            drop(writeln!(std::io::stderr(), "rusm: {failure}"));
+            rusm_log::last_words(format_args!("rusm: {failure}"));
             ExitCode::from(failure.code())
         }
     }

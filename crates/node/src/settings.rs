@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_bench::Profile;
+use rusm_log::Rotation;
 use rusm_runtime::Config;
 use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_runtime::store::Durability;
@@ -24,11 +25,17 @@ use crate::cli::NodeFlags;
 use crate::settings::app::App;
 use crate::settings::look::Look;
 use crate::settings::origin::{AllGiven, from_environment, from_file, from_flags};
+use crate::settings::size::{bytes_in_words, parse_bytes};
 
 /// The name of a node that has no other.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
 /// Seconds that processes get to end.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
+
+/// Earlier log files that stay when `log.max_bytes` is set.
+const LOG_FILES_KEPT: u32 = 3;
+/// The least size of a log file that is rotated: smaller than what waits to be written, it would hold one write each.
+const LOG_BYTES_MIN: u64 = rusm_log::QUEUE_BYTES as u64;
 
 /// How much is logged, the least first.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -64,6 +71,7 @@ pub(crate) struct StoreSettings {
 pub(crate) struct LogSettings {
     pub(crate) level: String,
     pub(crate) file: Option<PathBuf>,
+    pub(crate) rotation: Option<Rotation>,
     pub(crate) json: bool,
 }
 
@@ -165,6 +173,7 @@ impl Settings {
                     )?
                     .unwrap_or_else(|| "info".to_owned()),
                 file: look.text("log.file").map(PathBuf::from),
+                rotation: rotation(&look)?,
                 json: look
                     .parsed("log.format", "is neither text nor json", &["text", "json"], |word| match word {
                         "text" => Some(false),
@@ -176,6 +185,16 @@ impl Settings {
             app,
         })
     }
+}
+
+/// The rotation of the log file, if a size is set.
+fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
+    let keep = look.count("log.keep", 0, 1_000, u64::from(LOG_FILES_KEPT))? as u32;
+    let has_file = look.text("log.file").is_some();
+    let parse = |text: &str| parse_bytes(text).filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN);
+    let wanted = format!("is no size of at least {} for a file that log.file names", bytes_in_words(LOG_BYTES_MIN));
+    let max_bytes = look.parsed("log.max_bytes", &wanted, &[], parse)?;
+    Ok(max_bytes.map(|max_bytes| Rotation { max_bytes, keep }))
 }
 
 /// The durable store, if a path is set.
@@ -240,6 +259,31 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn fuzz_files_and_the_environment() {
+        const APP: &str = include_str!("../tests/seeds/app.toml");
+        let words = [
+            "[node]\n",
+            "[[process]]\n",
+            "= \"",
+            "true",
+            "[profile.x]\n",
+            "\"16MiB\"",
+            "10s",
+            "limits.",
+            "= [\"*\"]\n",
+        ];
+        rusm_fuzz::Fuzz::new("settings").seed(APP).words(&words).run(|input| {
+            let text = String::from_utf8_lossy(input);
+            let word: String = text.chars().rev().take(20).filter(|character| *character != '\0').collect();
+            for variables in [&[][..], &[("RUSM_LISTEN", word.as_str()), ("RUSM_LOG", &word), ("RUSM_DRAIN", &word)]] {
+                if let Err(error) = settings(&text, variables) {
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+        });
+    }
 
     fn settings(file: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
         let mut given = AllGiven::new();

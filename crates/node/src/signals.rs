@@ -1,7 +1,7 @@
 //! The signals that ask a program to end: the first drains its node or stops its measurement, a second one ends it at once.
 
 use std::future::poll_fn;
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use rusm_runtime::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, system};
+use crate::logging;
 use crate::start::Node;
 
 /// Which they are.
@@ -93,16 +94,14 @@ impl StopOnSignal {
             let echoes_end = Instant::now() + ECHO;
             _ = first.set(ending);
             stop.set();
-            // A terminal that has gone away cannot be told.
-            drop(writeln!(
-                io::stderr(),
+            rusm_log::last_words(format_args!(
                 "rusm: {}: what was measured so far is reported; a second signal ends this at once",
                 ending.name
             ));
             loop {
                 let ending = reactor.block_on(signals.next());
                 if Instant::now() >= echoes_end {
-                    std::process::exit(ending.code().into());
+                    logging::exit(ending.code());
                 }
             }
         };
@@ -134,7 +133,7 @@ pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<Shutdown,
                     continue;
                 }
                 tracing::warn!(signal = ending.name, "node ends without waiting for its processes");
-                std::process::exit(ending.code().into());
+                logging::exit(ending.code());
             }
         }
     }

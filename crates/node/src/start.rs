@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_bench::Engine;
-use rusm_runtime::console::{Console, ConsoleConfig, ConsoleError, Host, NoScenarios, runtime_dir};
+use rusm_log::Log;
+use rusm_runtime::console::{
+    Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir,
+};
 use rusm_runtime::store::{Store, StoreConfig};
 use rusm_runtime::{Handle, Runtime, Shutdown};
 
 use crate::failure::{Failure, system};
+use crate::logging;
 use crate::settings::Settings;
 
 /// A running node.
@@ -108,6 +112,7 @@ fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<d
         tick: settings.tick,
         lints: settings.lints,
         host,
+        log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };
@@ -117,5 +122,16 @@ fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<d
             Ok(Console::bind(runtime, ConsoleConfig { name, ..config })?)
         }
         bound => Ok(bound?),
+    }
+}
+
+/// The counters of the log as observers get them.
+fn snapshot(log: &Log) -> LogSnapshot {
+    let counters = log.counters();
+    LogSnapshot {
+        lines_total: counters.lines_total,
+        dropped_total: counters.dropped_total,
+        errors_total: counters.errors_total,
+        error: counters.error,
     }
 }

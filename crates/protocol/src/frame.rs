@@ -155,6 +155,22 @@ pub struct ObserverSnapshot {
     pub lints_total: u64,
     /// The most urgent of them, up to 16.
     pub lints: Vec<LintInfo>,
+    /// The log of the program, if it has one that is counted.
+    pub log: Option<LogSnapshot>,
+}
+
+/// The log of a node's program since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogSnapshot {
+    /// Lines that were written.
+    pub lines_total: u64,
+    /// Lines that were dropped: they came faster than they were read, or could not be written.
+    pub dropped_total: u64,
+    /// Writes that failed.
+    pub errors_total: u64,
+    /// The last error, until a write succeeds.
+    pub error: Option<String>,
 }
 
 /// One scheduler over the last tick.

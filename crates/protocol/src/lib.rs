@@ -31,8 +31,8 @@ pub use engines::{
 };
 pub use events::{EventInfo, Events};
 pub use frame::{
-    Frame, LatencySnapshot, MemorySnapshot, ObserverSnapshot, ProcessInfo, ProcessStatus, SchedulerSnapshot,
-    SnapshotCost, TimeSeriesSnapshot,
+    Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, ObserverSnapshot, ProcessInfo, ProcessStatus,
+    SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use lints::{Lint, LintInfo};
 pub use nearest::suggestion;

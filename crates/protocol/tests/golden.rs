@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use rusm_protocol::{
     Bonds, Cell, ClientMessage, Column, ErrorCode, EventInfo, Events, Frame, Hello, KillReason, LatencySnapshot,
-    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, ParameterMeta, ProcessDetail, ProcessInfo, ProcessStatus,
-    ResourceProfileMeta, Role, Rows, ScenarioMeta, SchedulerSnapshot, ServerMessage, SnapshotCost, SortKey,
-    TimeSeriesSnapshot, TimeView, Unit, View, ViewWindow, decode_client, decode_server, encode,
+    LintInfo, LogSnapshot, MemorySnapshot, NodeInfo, ObserverSnapshot, ParameterMeta, ProcessDetail, ProcessInfo,
+    ProcessStatus, ResourceProfileMeta, Role, Rows, ScenarioMeta, SchedulerSnapshot, ServerMessage, SnapshotCost,
+    SortKey, TimeSeriesSnapshot, TimeView, Unit, View, ViewWindow, decode_client, decode_server, encode,
 };
 use serde_json::Value;
 
@@ -261,6 +261,12 @@ fn observer() -> ObserverSnapshot {
             text: "5210 messages wait, 830 more than 1.0 s ago".to_owned(),
             since_ms: 1200,
         }],
+        log: Some(LogSnapshot {
+            lines_total: 1_000,
+            dropped_total: 7,
+            errors_total: 1,
+            error: Some("no space left".to_owned()),
+        }),
         clients: 2,
     }
 }

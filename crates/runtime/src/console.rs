@@ -53,7 +53,7 @@ pub use endpoint::{ConsoleError, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use limits::Limits;
 pub use lints::{LintLevel, LintLevels};
-pub use rusm_protocol::Lint;
+pub use rusm_protocol::{Lint, LogSnapshot};
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -92,6 +92,9 @@ impl TickRate {
     }
 }
 
+/// A function that returns the counters of the program's log.
+pub type LogSource = Arc<dyn Fn() -> LogSnapshot + Send + Sync>;
+
 /// How a node can be observed.
 #[derive(Clone)]
 pub struct ConsoleConfig {
@@ -109,6 +112,8 @@ pub struct ConsoleConfig {
     pub lints: LintLevels,
     /// Who runs scenarios. Default: [`NoScenarios`].
     pub host: Arc<dyn Host>,
+    /// Reads the counters of the program's log, to show them to observers; called once a tick. Default: none.
+    pub log: Option<LogSource>,
     /// The version shown to observers. Default: this crate's.
     pub version: String,
 }
@@ -124,6 +129,7 @@ impl ConsoleConfig {
             limits: Limits::default(),
             lints: LintLevels::default(),
             host: Arc::new(NoScenarios),
+            log: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

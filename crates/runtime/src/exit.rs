@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
+use rusm_text::escaped;
+
 use crate::panics;
 
 /// Why a process ended; carried to whoever watches it.
@@ -116,20 +118,21 @@ impl ExitReason {
     }
 }
 
+/// One line: words that came from a guest or from a panic are [escaped](rusm_text::escape).
 impl Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Normal => f.write_str("normal"),
             Self::Shutdown => f.write_str("shutdown"),
-            Self::ShutdownWith(why) => write!(f, "shutdown: {}", why.text()),
+            Self::ShutdownWith(why) => write!(f, "shutdown: {}", escaped(why.text())),
             Self::Killed => f.write_str("killed"),
             Self::NoProcess => f.write_str("noproc"),
             Self::NoConnection => f.write_str("noconnection"),
             Self::Panic(info) => match &info.location {
-                Some(location) => write!(f, "panic at {location}: {}", info.message),
-                None => write!(f, "panic: {}", info.message),
+                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message)),
+                None => write!(f, "panic: {}", escaped(&info.message)),
             },
-            Self::Other(reason) => f.write_str(reason.text()),
+            Self::Other(reason) => write!(f, "{}", escaped(reason.text())),
         }
     }
 }

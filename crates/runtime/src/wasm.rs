@@ -147,6 +147,9 @@ pub(crate) struct Inner {
     home: stats::Home,
     /// Counts the bytes of messages that all guests have sent.
     quota: Arc<Quota>,
+    /// Budget of the log lines of all guests, and the number of those that were cut.
+    log: parking_lot::Mutex<LineBudget>,
+    log_cut: AtomicU64,
 }
 
 impl Wasm {
@@ -188,6 +191,8 @@ impl Wasm {
         Ok(Self(Arc::new(Inner {
             ticker: Ticker::start(config.tick, advance)?,
             compiled: Compiled::new(config.cache_dir.clone(), config.cache_max_bytes),
+            log: host::log_budget_of_all(&config),
+            log_cut: AtomicU64::new(0),
             config,
             engine,
             slabs,

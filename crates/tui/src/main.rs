@@ -1,12 +1,10 @@
 //! `rusm-top`: parses the command line, runs the observer, and ends with its exit code.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use anyhow::Context;
+use rusm_log::{Log, LogConfig};
 use rusm_tui::cli::{Cli, LOG_LEVEL, one_line};
 use rusm_tui::environment;
 use tracing_subscriber::EnvFilter;
@@ -38,9 +36,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line on stderr; a terminal that has gone away cannot be told.
+/// Writes one line to stderr, escaped.
 fn complain(error: &dyn std::fmt::Display) {
-    drop(writeln!(std::io::stderr(), "rusm-top: {error}"));
+    rusm_log::last_words(format_args!("rusm-top: {error}"));
 }
 
 fn observe(cli: Cli) -> anyhow::Result<u8> {
@@ -75,10 +73,7 @@ fn log_level() -> Result<EnvFilter, String> {
 
 /// The screen is taken, so the log goes to a file.
 fn log_to(path: &Path, level: EnvFilter) -> anyhow::Result<()> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.with_context(|| format!("cannot open the log file {}", path.display()))?;
-    let log = tracing_subscriber::fmt().with_env_filter(level).with_writer(Mutex::new(file)).with_ansi(false);
-    // A line that cannot be written is lost: saying so on stderr would panic where nobody reads that.
-    log.log_internal_errors(false).init();
+    let config = LogConfig { file: Some(path.to_owned()), ..LogConfig::default() };
+    Log::start(config, level).with_context(|| format!("cannot open the log file {}", path.display()))?;
     Ok(())
 }

@@ -34,6 +34,25 @@ fn picture(tab: Tab, size: Size) -> String {
 }
 
 #[test]
+fn fuzz_recordings() {
+    let recorded = include_str!("recorded/storm.jsonl");
+    let lines: Vec<&str> = recorded.lines().collect();
+    let mut target = rusm_fuzz::Fuzz::new("recording")
+        .words(&["\\u001b[2J", "\\u202e", "\"type\":\"rows\"", "null", "[[[["])
+        .cases(600);
+    for chunk in lines.chunks(8) {
+        target = target.seed(chunk.join("\n"));
+    }
+    target.run(|input| {
+        let Ok(recording) = read(&String::from_utf8_lossy(input)) else { return };
+        let start = Start { size: Size::new(80, 24), ..Start::default() };
+        let screen = screen(&play(start, &recording));
+        let harmful = screen.content().iter().find(|cell| cell.symbol().chars().any(char::is_control));
+        assert!(harmful.is_none(), "{harmful:?}");
+    });
+}
+
+#[test]
 fn the_same_recording_gives_the_same_picture() {
     let size = Size::new(140, 45);
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use rusm_text::escaped;
 use thiserror::Error;
 
 /// Connections at most.
@@ -136,7 +137,7 @@ pub enum LoadError {
         value: String,
     },
     /// There is no such server.
-    #[error("cannot find {host}: {source}")]
+    #[error("cannot find {}: {source}", escaped(host))]
     Lookup {
         /// The host and port.
         host: String,
@@ -144,7 +145,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It does not answer as it should.
-    #[error("{url}: {reason}")]
+    #[error("{}: {}", escaped(url), escaped(reason))]
     Probe {
         /// Where.
         url: String,
@@ -158,7 +159,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The report that a load was to be made from is of something else.
-    #[error("the report is of {scenario}, and no load test")]
+    #[error("the report is of {}, and no load test", escaped(scenario))]
     NoLoad {
         /// What it is of.
         scenario: String,

@@ -10,7 +10,7 @@ use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, R
 use crate::bench::compare::{json, options};
 use crate::bench::container::Container;
 use crate::bench::recipe::prepare;
-use crate::bench::{history, outcome_code, print, progress};
+use crate::bench::{history, outcome_code, print_either, progress};
 use crate::cli::bench::{AbFlags, RecipeFlags};
 use crate::failure::{Failure, system};
 
@@ -59,7 +59,8 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
             &flags.history,
         );
     }
-    print(&if flags.judge.json { json(&judged)? } else { judged.to_string() })?;
+    let as_json = flags.judge.json.then(|| json(&judged)).transpose()?;
+    print_either(as_json, || judged.to_string())?;
     Ok(outcome_code(judged.outcome))
 }
 

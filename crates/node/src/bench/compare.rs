@@ -2,7 +2,7 @@
 
 use rusm_bench::{CompareOptions, compare};
 
-use crate::bench::{outcome_code, print, read_report};
+use crate::bench::{outcome_code, print_either, read_report};
 use crate::cli::bench::{CompareFlags, JudgeFlags};
 use crate::failure::Failure;
 
@@ -11,8 +11,8 @@ pub(super) fn run(flags: &CompareFlags) -> Result<u8, Failure> {
     let [before_name, after_name] = [&flags.before, &flags.after].map(|path| path.display().to_string());
     let options = CompareOptions { across_machines: flags.across_machines, ..options(&flags.judge) };
     let comparison = compare((&before_name, &before), (&after_name, &after), &options)?;
-    let text = if flags.judge.json { json(&comparison)? } else { comparison.to_string() };
-    print(&text)?;
+    let as_json = flags.judge.json.then(|| json(&comparison)).transpose()?;
+    print_either(as_json, || comparison.to_string())?;
     Ok(outcome_code(comparison.outcome))
 }
 

@@ -1,13 +1,12 @@
 //! `rusm bench history`: what runs of this and earlier days have shown.
 
 use std::env;
-use std::io::Write;
 use std::path::PathBuf;
 
 use rusm_bench::{Document, Entry, History, LoadProtocol, find, history_text};
 
 use crate::bench::compare::json;
-use crate::bench::print;
+use crate::bench::print_either;
 use crate::cli::bench::{HistoryFlags, KeepFlags};
 use crate::failure::Failure;
 
@@ -19,7 +18,8 @@ pub(super) fn run(flags: &HistoryFlags) -> Result<u8, Failure> {
     }
     let path = path().ok_or_else(|| Failure::Usage("no history: neither XDG_DATA_HOME nor HOME is set".to_owned()))?;
     let entries = if path.exists() { History::open(&path)?.entries(flags.id.as_deref())? } else { Vec::new() };
-    print(&if flags.json { json(&entries)? } else { history_text(&entries, flags.last) })?;
+    let as_json = flags.json.then(|| json(&entries)).transpose()?;
+    print_either(as_json, || history_text(&entries, flags.last))?;
     Ok(0)
 }
 
@@ -34,8 +34,7 @@ pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
         return;
     };
     if let Err(error) = History::open(&path).and_then(|history| history.add(entry)) {
-        // A terminal that has gone away cannot be told.
-        drop(writeln!(std::io::stderr(), "rusm: the report is not kept: {error}"));
+        rusm_log::last_words(format_args!("rusm: the report is not kept: {error}"));
     }
 }
 

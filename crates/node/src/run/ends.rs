@@ -93,7 +93,7 @@ impl Ends {
         let mut state = self.state();
         state.watched -= 1;
         state.count += 1;
-        if let Some(cut) = state.budget.spend(Instant::now()) {
+        if let Some(cut) = state.budget.spend(Instant::now(), 0) {
             if cut != 0 {
                 tracing::warn!(target: "rusm::run", cut, "ends of guests were not written");
             }

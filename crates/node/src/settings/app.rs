@@ -27,7 +27,7 @@ use crate::settings::{SettingsError, parse_duration};
 pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Every key, and what the file may hold there; `NAME` stands for a word of the user's own, lists have no form.
-const KEYS: [(&str, Option<Form>); 43] = [
+const KEYS: [(&str, Option<Form>); 45] = [
     ("process.name", Some(Form::Text)),
     ("process.module", Some(Form::Text)),
     ("process.args", None),
@@ -65,6 +65,8 @@ const KEYS: [(&str, Option<Form>); 43] = [
     ("limits.parts_max", Some(Form::Number)),
     ("limits.message_max", Some(Form::Size)),
     ("limits.sent_max", Some(Form::Size)),
+    ("limits.log_lines", Some(Form::Number)),
+    ("limits.log_bytes", Some(Form::Size)),
     ("engine.capacity", Some(Form::Number)),
     ("engine.room", Some(Form::Text)),
     ("engine.tick", Some(Form::Time)),
@@ -342,6 +344,13 @@ impl File<'_> {
                 .bytes("limits.message_max", limits::MESSAGE_MAX_BYTES)?
                 .map_or(default.message_max_bytes, |bytes| bytes as u32),
             sent_max_bytes: look.bytes("limits.sent_max", u64::MAX)?.unwrap_or(default.sent_max_bytes),
+            log_lines_per_sec: look.count(
+                "limits.log_lines",
+                1,
+                u64::from(u32::MAX),
+                default.log_lines_per_sec.into(),
+            )? as u32,
+            log_bytes_per_sec: look.bytes("limits.log_bytes", u64::MAX)?.unwrap_or(default.log_bytes_per_sec),
             tick: look.tick("engine.tick")?.unwrap_or(default.tick),
             cache_dir,
             cache_max_bytes: look.bytes("engine.cache_max", 1 << 50)?.unwrap_or(default.cache_max_bytes),

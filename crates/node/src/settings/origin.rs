@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use crate::settings::{SettingsError, app};
 
 /// A key of the file, its name in the environment, and what the file may hold there.
-const KEYS: [(&str, &str, Form); 20] = [
+const KEYS: [(&str, &str, Form); 22] = [
     ("node.name", "RUSM_NAME", Form::Text),
     ("node.listen", "RUSM_LISTEN", Form::Address),
     ("node.schedulers", "RUSM_SCHEDULERS", Form::Number),
@@ -34,6 +34,8 @@ const KEYS: [(&str, &str, Form); 20] = [
     ("log.level", "RUSM_LOG", Form::Text),
     ("log.file", "RUSM_LOG_FILE", Form::Text),
     ("log.format", "RUSM_LOG_FORMAT", Form::Text),
+    ("log.max_bytes", "RUSM_LOG_MAX_BYTES", Form::Size),
+    ("log.keep", "RUSM_LOG_KEEP", Form::Number),
 ];
 
 /// The observer's own variables; `rusm` knows them so that a mistyped one does not pass, and its own observer heeds FPS and ASCII.

@@ -6,6 +6,7 @@
 //!      │  └─── bench ◀────── node
 //!      │         │            │          examples ──▶ runtime
 //!      └╌╌╌ runtime ◀─────────┘          (dashed: with the feature `console` alone)
+//!   text ◀── log ◀── tui, node          (text: also by runtime, bench, tui and node)
 //! ```
 //!
 //! Every check is a function from text to the violations in it. [`planted`] shows each of them finding one.
@@ -24,12 +25,14 @@ use sources::{
 };
 
 /// Who of the house may name whom in its `[dependencies]`.
-const ARROWS: [Arrow; 6] = [
+const ARROWS: [Arrow; 8] = [
+    Arrow { from: "text", to: &[] },
+    Arrow { from: "log", to: &["rusm-text"] },
     Arrow { from: "protocol", to: &[] },
-    Arrow { from: "runtime", to: &["rusm-protocol"] },
-    Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime"] },
-    Arrow { from: "tui", to: &["rusm-protocol"] },
-    Arrow { from: "node", to: &["rusm-bench", "rusm-protocol", "rusm-runtime", "rusm-tui"] },
+    Arrow { from: "runtime", to: &["rusm-protocol", "rusm-text"] },
+    Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
+    Arrow { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
+    Arrow { from: "node", to: &["rusm-bench", "rusm-log", "rusm-protocol", "rusm-runtime", "rusm-text", "rusm-tui"] },
     Arrow { from: "examples", to: &["rusm-runtime"] },
 ];
 
@@ -123,13 +126,14 @@ fn only_the_store_names_its_database() {
 fn the_observer_is_built_without_the_runtime_and_without_wasm() {
     let tree = tree(&["-p", "rusm-tui"]);
 
-    assert_eq!(tree.ours(), BTreeSet::from(["rusm-protocol", "rusm-tui"]));
+    assert_eq!(tree.ours(), BTreeSet::from(["rusm-log", "rusm-protocol", "rusm-text", "rusm-tui"]));
     none(&tree.containing(&["wasmtime"]));
 }
 
 #[test]
 fn the_bench_is_built_on_the_runtime_and_the_protocol() {
-    assert_eq!(tree(&["-p", "rusm-bench"]).ours(), BTreeSet::from(["rusm-bench", "rusm-protocol", "rusm-runtime"]));
+    let ours = BTreeSet::from(["rusm-bench", "rusm-protocol", "rusm-runtime", "rusm-text"]);
+    assert_eq!(tree(&["-p", "rusm-bench"]).ours(), ours);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
 
+mod escapes;
 mod harness;
+mod log;
 mod topics;
 
 use std::path::Path;

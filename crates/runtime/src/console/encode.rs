@@ -119,6 +119,7 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
         children_lost_total: sample.supervision.children_lost,
         lints_total: sample.lints_total,
         lints: sample.lints.iter().map(lint).collect(),
+        log: sample.log.clone(),
     }
 }
 

@@ -268,6 +268,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fuzz_filters() {
+        let words = [
+            "name=",
+            "kv*",
+            " and ",
+            "mailq>",
+            "memory<=",
+            "state!=waiting",
+            "age",
+            "<0.1.1>",
+            "*",
+            "ms",
+            "kB",
+            "=",
+            "!",
+        ];
+        let target = rusm_fuzz::Fuzz::new("filter").words(&words);
+        let target =
+            target.seed("name=kv* and mailq>10 and state!=waiting").seed("pid=<0.17.1> and age>5s and busy<1ms");
+        target.seed("module=*shop* and memory>=64kB").run(|input| {
+            if let Err(error) = Filter::parse(&String::from_utf8_lossy(input)) {
+                let line = error.to_string();
+                assert!(line.chars().all(|character| !character.is_control()), "{line:?}");
+            }
+        });
+    }
+
+    #[test]
     fn a_filter_reads_into_its_conditions() {
         let filter = Filter::parse("name=kv* and mailq>1.5k and age<=250ms").unwrap();
 

@@ -200,6 +200,47 @@ impl Head<'_> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn fuzz_request_heads() {
+        const HEAD: &str = "GET / HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+            Sec-WebSocket-Protocol: rusm.v1\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n";
+        let words = [
+            "Origin: null\r\n",
+            "Host: [::1]:4000\r\n",
+            "HTTP/1.0",
+            "POST",
+            "/healthz",
+            "/metrics",
+            "\r\n",
+            "\r\n\r\n",
+            "Bearer ",
+            ",",
+        ];
+        let tokens = Tokens { control: "0123456789abcdef".to_owned(), observe: "fedcba9876543210".to_owned() };
+        let doors = [Door::Unix, Door::Tcp { port: 4000, tokens }];
+        rusm_fuzz::Fuzz::new("handshake").seed(HEAD).words(&words).run(|input| {
+            for door in &doors {
+                match judge(input, door) {
+                    Verdict::Refuse { status, why } => {
+                        assert!(
+                            status.starts_with('4') && why.chars().all(|character| !character.is_control()),
+                            "{why:?}"
+                        );
+                    }
+                    Verdict::Upgrade { response, .. } => {
+                        assert!(
+                            response.starts_with("HTTP/1.1 101 ") && response.ends_with("\r\n\r\n"),
+                            "{response:?}"
+                        );
+                        assert_eq!(response.matches("\r\n\r\n").count(), 1, "no field was added: {response:?}");
+                    }
+                    Verdict::Health | Verdict::Metrics => {}
+                }
+            }
+        });
+    }
+
     fn door() -> Door {
         Door::Tcp { port: 4000, tokens: Tokens { control: "c0".repeat(32), observe: "0b".repeat(32) } }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusm_protocol::{ErrorCode, LatencySnapshot, ResourceProfileMeta, ScenarioMeta};
+use rusm_text::escaped;
 
 /// Whoever runs scenarios on this node.
 ///
@@ -36,7 +37,7 @@ pub trait Host: Send + Sync + 'static {
 
 /// Why a host refused a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{}", escaped(message))]
 pub struct HostError {
     /// The class of the error.
     pub code: ErrorCode,

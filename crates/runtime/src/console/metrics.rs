@@ -55,6 +55,11 @@ impl Collector for Node {
         counter("messages_received", "Messages ever received", None, totals.messages)?;
         let mailboxes = observe::mailbox_bytes(&self.runtime);
         counter("mailboxes_filled", "Times that the limit of all mailboxes was reached", None, mailboxes.filled_total)?;
+        if let Some(log) = &self.sample.log {
+            counter("log_lines", "Lines of the log that were written", None, log.lines_total)?;
+            counter("log_lines_dropped", "Lines of the log that were dropped", None, log.dropped_total)?;
+            counter("log_errors", "Writes to the log that failed", None, log.errors_total)?;
+        }
         counter("scenario_operations", "Operations of the running scenario", None, self.sample.run.ops)?;
         counter("scenario_errors", "Failed operations of the running scenario", None, self.sample.run.errors)?;
         let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: f64| {

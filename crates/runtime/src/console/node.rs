@@ -1,18 +1,20 @@
 //! What all sessions of a console share.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow};
 use tokio::sync::{Mutex, watch};
 
+use super::allowance::Allowance;
 use super::budget::OrderBudget;
 use super::filter::Filter;
 use super::host::Host;
 use super::limits::Limits;
 use super::ranking::{self, Order};
 use super::sampler::Sample;
+use super::session::ALL_REFUSALS_PER_SEC;
 use super::sort_key::Rates;
 use crate::{Handle, observe};
 
@@ -25,6 +27,8 @@ pub(super) struct Node {
     pub(super) host: Arc<dyn Host>,
     pub(super) limits: Limits,
     pub(super) budget: OrderBudget,
+    /// Lines of the log about refused commands.
+    pub(super) refusals: RefCell<Allowance>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
@@ -52,6 +56,7 @@ impl Node {
             host,
             limits,
             budget: OrderBudget::new(Instant::now()),
+            refusals: RefCell::new(Allowance::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             info,
             tick,
             pause: Cell::new(tick),

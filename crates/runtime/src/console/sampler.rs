@@ -9,6 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use rusm_protocol::LogSnapshot;
+
 use super::budget::{Duty, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
 use super::lints::{LintLevels, Lints, Warning};
@@ -48,6 +50,7 @@ pub(super) struct Sample {
     /// Warnings that stand, and the most urgent of them.
     pub(super) lints_total: u64,
     pub(super) lints: Vec<Warning>,
+    pub(super) log: Option<LogSnapshot>,
     pub(super) run: RunSnapshot,
     pub(super) ops_per_sec: f64,
     pub(super) errors_per_sec: f64,

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 use super::ConsoleConfig;
+use super::LogSource;
 use super::budget::sampling_pause;
 use super::doors;
 use super::handshake::Door;
@@ -71,7 +72,7 @@ async fn serve(
     let node = Rc::new(Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone()));
     let work = async {
         tokio::join!(
-            sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), newest, ticker),
+            sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), config.log, newest, ticker),
             doors::accept_unix(&node, unix),
             async {
                 if let Some((listener, door)) = tcp {
@@ -110,7 +111,13 @@ fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-async fn sample(node: &Rc<Node>, mut sampler: Sampler, newest: watch::Sender<Arc<Sample>>, mut ticker: Ticker) {
+async fn sample(
+    node: &Rc<Node>,
+    mut sampler: Sampler,
+    log: Option<LogSource>,
+    newest: watch::Sender<Arc<Sample>>,
+    mut ticker: Ticker,
+) {
     let mut last = None;
     loop {
         let run = node.host.sample();
@@ -118,7 +125,8 @@ async fn sample(node: &Rc<Node>, mut sampler: Sampler, newest: watch::Sender<Arc
         if std::mem::replace(&mut last, this) != this {
             node.begin_era();
         }
-        let sample = sampler.tick(Instant::now(), run, node.clients());
+        let mut sample = sampler.tick(Instant::now(), run, node.clients());
+        sample.log = log.as_ref().map(|read| read());
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
         node.pauses(pause);
         newest.send_replace(Arc::new(sample));

@@ -10,6 +10,7 @@
 //! queued for a client: while one write waits for a slow socket, newer frames replace each other, and the next
 //! one says how many were skipped. A write that takes longer than its deadline ends the connection.
 
+mod audit;
 mod commands;
 
 use std::convert::Infallible;
@@ -27,6 +28,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+pub(super) use self::audit::ALL_REFUSALS_PER_SEC;
+use self::audit::Audit;
 use super::allowance::Allowance;
 use super::encode::{self, RowEncoder};
 use super::engines::EnginesScene;
@@ -108,6 +111,7 @@ pub(super) struct Session<S> {
     events: Option<u64>,
     next_events: Instant,
     commands: Allowance,
+    audit: Audit,
     messages: Allowance,
     heard: Instant,
     /// When it was looked whether the client lives.
@@ -144,6 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             events: None,
             next_events: now,
             commands: Allowance::new(limits.commands_per_sec, now),
+            audit: Audit::new(now),
             messages: Allowance::new(limits.messages_per_sec, now),
             heard: now,
             checked: now,

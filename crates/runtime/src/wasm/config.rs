@@ -22,6 +22,10 @@ pub mod defaults {
     pub const MESSAGE_MAX_BYTES: u32 = 16 << 20;
     /// Bytes of messages that a guest may have sent that are not received yet.
     pub const SENT_MAX_BYTES: u64 = 16 << 20;
+    /// Lines that a guest may write to the log in a second.
+    pub const LOG_LINES_PER_SEC: u32 = 1_000;
+    /// Bytes that a guest may write to the log in a second.
+    pub const LOG_BYTES_PER_SEC: u64 = 256 << 10;
     /// How long a guest runs before others get their turn.
     pub const TICK: Duration = Duration::from_millis(1);
     /// Bytes of compiled code kept on disk.
@@ -64,6 +68,11 @@ pub struct WasmConfig {
     /// Bytes of messages that one guest, with all that it starts, may have sent that are not received yet. Default 16 MiB. All
     /// guests together may have half of the runtime's [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
     pub sent_max_bytes: u64,
+    /// Lines that one guest may write to the log in a second, to standard output and error too. Default 1,000. All guests
+    /// together may write 16 times as much; lines beyond are cut and counted.
+    pub log_lines_per_sec: u32,
+    /// Bytes of these lines, after escaping. Default 256 KiB.
+    pub log_bytes_per_sec: u64,
     /// How long a guest runs before others get their turn. Default 1 ms. Shorter is fairer, and costs more switches.
     pub tick: Duration,
     /// Where compiled code is kept between runs. Default: nowhere.
@@ -92,6 +101,8 @@ impl Default for WasmConfig {
             parts_max: defaults::PARTS_MAX,
             message_max_bytes: defaults::MESSAGE_MAX_BYTES,
             sent_max_bytes: defaults::SENT_MAX_BYTES,
+            log_lines_per_sec: defaults::LOG_LINES_PER_SEC,
+            log_bytes_per_sec: defaults::LOG_BYTES_PER_SEC,
             tick: defaults::TICK,
             cache_dir: None,
             cache_max_bytes: defaults::CACHE_MAX_BYTES,
@@ -113,6 +124,8 @@ impl WasmConfig {
             ("parts_max", u64::from(self.parts_max), 1, 1_000),
             ("message_max_bytes", u64::from(self.message_max_bytes), 1, u64::from(u32::MAX)),
             ("sent_max_bytes", self.sent_max_bytes, 1, u64::MAX),
+            ("log_lines_per_sec", u64::from(self.log_lines_per_sec), 1, u64::from(u32::MAX)),
+            ("log_bytes_per_sec", self.log_bytes_per_sec, 1, u64::MAX),
             ("tick in microseconds", self.tick.as_micros() as u64, 100, 1_000_000),
         ];
         match ranges.into_iter().find(|(_, value, min, max)| !(min..=max).contains(&value)) {

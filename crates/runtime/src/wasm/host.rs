@@ -16,7 +16,7 @@ mod supervisor;
 mod timers;
 pub(super) mod words;
 
-pub(super) use log::GuestLog;
+pub(super) use log::{budget_of_all as log_budget_of_all, budget_of_guest as log_budget_of_guest, write_line};
 pub(super) use mail::link;
 pub(super) use names::refused as name_refused;
 pub(super) use process::beginning;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use rusm_text::escaped;
 use thiserror::Error;
 use wasmtime::component::{Component, types::ComponentItem};
 use wasmtime::{Engine, ExternType, InstancePre, ModuleExport};
@@ -21,7 +22,7 @@ use super::{Inner, wasi};
 #[derive(Debug, Error)]
 pub enum ModuleError {
     /// The file could not be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {error}", escaped(path.display()))]
     Read {
         /// The file.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum ModuleError {
         error: std::io::Error,
     },
     /// The bytes are no module or component that this node understands: truncated, malformed, or too new.
-    #[error("{name} is no valid WebAssembly: {why}")]
+    #[error("{} is no valid WebAssembly: {}", escaped(name), escaped(why))]
     Invalid {
         /// The module.
         name: String,
@@ -37,7 +38,7 @@ pub enum ModuleError {
         why: String,
     },
     /// It imports what the node does not have, or has with another type.
-    #[error("{name} asks for what this node does not have: {why}")]
+    #[error("{} asks for what this node does not have: {}", escaped(name), escaped(why))]
     Imports {
         /// The module.
         name: String,
@@ -45,7 +46,7 @@ pub enum ModuleError {
         why: String,
     },
     /// It exports no function that a process could begin with.
-    #[error("{name} {why}")]
+    #[error("{} {}", escaped(name), escaped(why))]
     NoEntry {
         /// The module.
         name: String,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use wasmtime::{Memory, ResourceLimiter};
 
 use super::bindings::rusm::runtime::types::Error;
-use super::host::{GuestLog, Streams};
+use super::host::Streams;
 use super::raw::{Family, Item};
 use super::topics::Shares;
 use super::traps::MemoryLimit;
@@ -30,7 +30,6 @@ pub(crate) struct State {
     pub(crate) ctx: Context,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) wasi: Option<Box<Wasi>>,
-    pub(crate) lines: GuestLog,
     /// Its arguments; those of a component until its first instruction.
     pub(crate) args: Vec<String>,
     /// The memory of a core module, once it was needed.
@@ -141,7 +140,6 @@ impl State {
             ctx,
             vitals,
             wasi: None,
-            lines: GuestLog::default(),
             args,
             memory: None,
             item: Item::default(),

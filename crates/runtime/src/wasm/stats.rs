@@ -185,6 +185,12 @@ impl Inner {
         self.home.address.store(Arc::as_ptr(shared).addr(), Relaxed);
     }
 
+    /// Refusals by capability, and lines of the log that were cut.
+    fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let cut = Some(("log lines", self.log_cut.load(Relaxed))).filter(|(_, lines)| *lines != 0);
+        counted(Capability::ALL.map(Capability::word), &self.denied).into_iter().chain(cut).collect()
+    }
+
     fn module_reports(&self) -> Vec<ModuleReport> {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
         let report = |module: &super::Module| {
@@ -228,7 +234,7 @@ impl Engine for Inner {
             },
             modules: self.module_reports(),
             faults_total: counted(traps::CODES, &self.traps),
-            refusals_total: counted(Capability::ALL.map(Capability::word), &self.denied),
+            refusals_total: self.refusals(),
             faults: self.faults.all(),
         }
     }

@@ -4,10 +4,15 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::Inner;
+use super::LineBudget;
 use super::capability::{Capability, Grant};
 use super::ground::Post;
+use super::host::log_budget_of_guest;
 use super::limits::Bounds;
 use super::module::Loaded;
 use super::quota::Quota;
@@ -54,6 +59,8 @@ pub(crate) struct Vitals {
     parent_quota: Option<Arc<Quota>>,
     /// Made when it sends its first long message, or starts a guest.
     quota: OnceLock<Arc<Quota>>,
+    /// Created by its first line in the log.
+    log: OnceLock<Box<Mutex<LineBudget>>>,
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) table_elements: AtomicU64,
     host_calls: AtomicU64,
@@ -62,6 +69,7 @@ pub(crate) struct Vitals {
     /// The tick at which the guest got its scheduler.
     slice_began: AtomicU64,
     refusals: AtomicU32,
+    log_cut: AtomicU32,
     last_call: AtomicU8,
 }
 
@@ -80,6 +88,7 @@ impl Vitals {
             bounds,
             parent_quota,
             quota: OnceLock::new(),
+            log: OnceLock::new(),
             memory_bytes: AtomicU64::new(0),
             table_elements: AtomicU64::new(0),
             host_calls: AtomicU64::new(0),
@@ -87,6 +96,7 @@ impl Vitals {
             rests: AtomicU64::new(0),
             slice_began: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
+            log_cut: AtomicU32::new(0),
             last_call: AtomicU8::new(HostCall::Nothing as u8),
         }
     }
@@ -130,6 +140,24 @@ impl Vitals {
         bump(&self.rests, 1);
     }
 
+    /// Spends a line of the log; returns the number of lines that were cut before it, or `None` if this one is cut.
+    pub(super) fn spend_log_line(&self, now: Instant, bytes: usize) -> Option<u64> {
+        let budget = self.log.get_or_init(|| Box::new(log_budget_of_guest(&self.node.config)));
+        let mut budget = budget.lock();
+        let spent = budget.spend(now, bytes).and_then(|cut| {
+            let of_all = self.node.log.lock().spend(now, bytes);
+            if of_all.is_none() {
+                budget.count_cut(cut + 1);
+            }
+            of_all.map(|_| cut)
+        });
+        if spent.is_none() {
+            self.log_cut.fetch_add(1, Ordering::Relaxed);
+            self.node.log_cut.fetch_add(1, Ordering::Relaxed);
+        }
+        spent
+    }
+
     pub(crate) fn count_refusal(&self) {
         self.refusals.store(self.refusals.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
     }
@@ -162,6 +190,7 @@ impl Extra for Vitals {
             "host_calls_total" => count(&self.host_calls),
             "last_host_call" => Fact::Text(HOST_CALLS[usize::from(self.last_call.load(Ordering::Relaxed))].into()),
             "refusals_total" => Fact::Count(self.refusals.load(Ordering::Relaxed).into()),
+            "log_lines_cut_total" => Fact::Count(self.log_cut.load(Ordering::Relaxed).into()),
             "sent_bytes" => Fact::Bytes(self.quota.get().map_or(0, |quota| quota.held_bytes())),
             "sent_max_bytes" => Fact::Bytes(self.bounds.sent_max_bytes),
             _ => return None,
@@ -169,7 +198,7 @@ impl Extra for Vitals {
     }
 }
 
-const FACTS: [&str; 13] = [
+const FACTS: [&str; 14] = [
     "form",
     "profile",
     "linear_memory_bytes",
@@ -181,6 +210,7 @@ const FACTS: [&str; 13] = [
     "host_calls_total",
     "last_host_call",
     "refusals_total",
+    "log_lines_cut_total",
     "sent_bytes",
     "sent_max_bytes",
 ];

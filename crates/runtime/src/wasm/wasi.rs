@@ -19,9 +19,10 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
 use super::capability::Capability;
-use super::host::{GuestLog, RANDOM_BYTES_MAX};
+use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
 use super::state::State;
+use super::vitals::Vitals;
 use crate::Pid;
 
 pub(super) use guarded::{link_components, link_modules};
@@ -50,10 +51,9 @@ impl Wasi {
         let lines = |level| {
             Lines(Arc::new(Mutex::new(Text {
                 pid: state.ctx.pid(),
-                module: Arc::clone(&module.name),
+                vitals: Arc::clone(&state.vitals),
                 level,
                 line: Vec::new(),
-                budget: GuestLog::default(),
             })))
         };
         let mut builder = WasiCtxBuilder::new();
@@ -98,10 +98,9 @@ struct Lines(Arc<Mutex<Text>>);
 
 struct Text {
     pid: Pid,
-    module: Arc<str>,
+    vitals: Arc<Vitals>,
     level: Level,
     line: Vec<u8>,
-    budget: GuestLog,
 }
 
 impl Text {
@@ -116,7 +115,7 @@ impl Text {
 
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line);
-        self.budget.write(self.pid, &self.module, self.level, &text);
+        write_line(&self.vitals, self.pid, self.level, &text);
         self.line.clear();
     }
 }

@@ -14,6 +14,29 @@ fn refused(node: &Node, bytes: &[u8]) -> String {
 }
 
 #[test]
+fn fuzz_modules() {
+    let node = Node::small();
+    let guests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/guests/prebuilt");
+    let target = rusm_fuzz::Fuzz::new("modules").seed(echo()).seed(component("")).cases(150);
+    let target = target.seeds_of(format!("{guests}/wat")).seeds_of(format!("{guests}/c"));
+    target.words(&["\0asm", "run", "_start", "memory", "rusm:runtime/actor", "\x7f\x7f\x7f\x7f\x7f"]).run(|input| {
+        match node.wasm.load("mutant", input) {
+            Ok(module) => {
+                // What it does is its own affair: the node must end it.
+                if let Ok(pid) = node.wasm.spawn(&node.runtime, &module, &Guest::default()) {
+                    node.runtime.exit(pid, ExitReason::Killed);
+                    node.until("the guest ends", |node| !node.runtime.is_alive(pid));
+                }
+            }
+            Err(error) => {
+                let line = error.to_string();
+                assert!(line.chars().all(|character| !character.is_control()), "{line:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn every_truncation_of_a_module_is_refused() {
     let node = Node::small();
     let whole = echo();

@@ -48,10 +48,9 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
     message
 }
 
+/// Plain text, without what changes the width of its neighbours.
 fn is_safe(c: char) -> bool {
-    let turns_text =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    !c.is_control() && !turns_text
+    rusm_text::is_plain(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}')
 }
 
 fn clean(text: &mut String) {
@@ -166,6 +165,7 @@ fn frame(frame: &mut Frame) {
     clean_all(&mut frame.scenario);
     clean_all(&mut frame.run_error);
     clean_all(&mut frame.observer.stuck);
+    clean_all(frame.observer.log.as_mut().and_then(|log| log.error.as_mut()));
     frame.observer.lints.truncate(LINTS_SHOWN);
     for lint in &mut frame.observer.lints {
         clean_all([&mut lint.id, &mut lint.pid, &mut lint.text]);

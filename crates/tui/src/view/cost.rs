@@ -41,6 +41,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         ("crashed", format::short(seen.crashed_total as f64), crashed),
         ("messages/s", format::short(seen.messages_per_sec), Role::Text),
     ];
+    let dropped = seen.log.as_ref().map_or(0, |log| log.dropped_total);
     let observing = [
         ("node's share of a core", format::percent(cost.duty_pct), budget),
         ("a snapshot", format!("{:.0} {}s", cost.snapshot_us, theme.micro()), Role::Text),
@@ -49,6 +50,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         ("received", format::bytes_per_sec(model.own.received_bytes_per_sec), Role::Text),
         ("drawn", drawn, Role::Text),
         ("frames skipped", format::count(now.skipped), Role::Text),
+        ("log lines dropped", format::count(dropped), if dropped > 0 { Role::Bad } else { Role::Text }),
     ];
     let split = inner.height.saturating_sub(observing.len() as u16 + 1).min(figures.len() as u16);
     for (at, (label, value, role)) in figures.into_iter().take(split.into()).enumerate() {

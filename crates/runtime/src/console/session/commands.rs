@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, KillReason, Role, ServerMessage, StoresView, View, decode_client,
+    ClientMessage, DecodeError, ErrorCode, KillReason, ServerMessage, StoresView, View, decode_client,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    End, EnginesScene, Peer, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
+    End, EnginesScene, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
 };
 use crate::console::host::HostError;
 use crate::{ExitReason, Pid};
@@ -39,10 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 
     fn carry_out(&mut self, message: ClientMessage) -> Result<(), HostError> {
         if changes_the_node(&message) {
-            let Peer { who, role } = &self.peer;
-            let allowed = *role == Role::Control;
-            tracing::info!(target: "rusm::audit", client = who, ?role, allowed, ?message, "control command");
-            if !allowed {
+            if !self.audit(&message) {
                 let message = "this connection may only observe: attach with the control token".to_owned();
                 return Err(HostError { code: ErrorCode::Forbidden, message });
             }
@@ -77,11 +74,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
+    /// Logs a command; returns whether the client may give it.
+    fn audit(&mut self, command: &dyn std::fmt::Debug) -> bool {
+        self.audit.log(&self.peer, command, &mut self.node.refusals.borrow_mut(), Instant::now())
+    }
+
     fn set_stores(&mut self, view: Option<StoresView>) -> Result<(), HostError> {
-        let Peer { who, role } = &self.peer;
-        let scene = view.map(|view| StoresScene::new(view, *role));
+        let keys = view.as_ref().and_then(|view| view.keys.clone());
+        let scene = view.map(|view| StoresScene::new(view, self.peer.role));
         if matches!(&scene, Some(Ok(scene)) if scene.looks_into_a_bucket()) {
-            tracing::info!(target: "rusm::audit", client = who, ?role, allowed = *role == Role::Control, "keys of a store");
+            // A client that may only observe gets the refusal with the view.
+            self.audit(&keys);
         }
         show(&mut self.stores, scene)
     }

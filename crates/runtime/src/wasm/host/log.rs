@@ -1,60 +1,64 @@
 //! `rusm:runtime/log`: lines of guests in the node's log.
 //!
-//! A guest gets a budget of lines for each second; what is beyond it is counted, and told with the next line.
+//! ```text
+//!   log, standard output, standard error ──▶ escaped, cut ──▶ budget of the guest ──▶ budget of all guests ──▶ log
+//! ```
+//!
+//! Lines beyond a budget are counted, shown to observers, and told with the guest's next line.
 
 use std::time::Instant;
+
+use parking_lot::Mutex;
+use rusm_text::escape;
 
 use crate::Pid;
 use crate::wasm::LineBudget;
 use crate::wasm::bindings::rusm::runtime::log::{Host, Level};
+use crate::wasm::config::WasmConfig;
 use crate::wasm::state::State;
-use crate::wasm::vitals::HostCall;
+use crate::wasm::vitals::{HostCall, Vitals};
 
-/// Lines that a guest may write in one second.
-const LINES_PER_SEC: u32 = 1_000;
-/// Bytes of a line that are shown.
-const LINE_MAX_BYTES: usize = 16 * 1024;
+/// Bytes of a line that are shown, after escaping.
+const LINE_MAX_BYTES: usize = 8 * 1024;
+/// Bytes of a line in the log besides its text: time, level, target and pid.
+const LINE_OVERHEAD_BYTES: usize = 96;
+/// The budget of all guests of an engine together is this many times that of one guest.
+const BUDGETS_OF_ALL: u32 = 16;
 
-/// The log of one guest.
-pub(crate) struct GuestLog {
-    budget: LineBudget,
+/// The budget of one guest.
+pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LineBudget> {
+    Mutex::new(LineBudget::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
 }
 
-impl Default for GuestLog {
-    fn default() -> Self {
-        Self { budget: LineBudget::per_sec(LINES_PER_SEC) }
+/// The budget of all guests of an engine: one that starts others must not get a new budget with each.
+pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LineBudget> {
+    let lines = LineBudget::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
+    Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))
+}
+
+/// Writes a line of a guest to the log, or counts it.
+pub(crate) fn write_line(vitals: &Vitals, pid: Pid, level: Level, text: &str) {
+    let text = printable(text);
+    let module = &*vitals.module.name;
+    let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
+    let Some(cut) = vitals.spend_log_line(Instant::now(), bytes) else { return };
+    if cut != 0 {
+        tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were cut");
+    }
+    match level {
+        Level::Error => tracing::error!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Warn => tracing::warn!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Info => tracing::info!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Debug => tracing::debug!(target: "rusm::guest", %pid, module, "{text}"),
     }
 }
 
-impl GuestLog {
-    /// Writes a line of a guest, or counts it.
-    pub(crate) fn write(&mut self, pid: Pid, module: &str, level: Level, text: &str) {
-        let Some(cut) = self.budget.spend(Instant::now()) else { return };
-        let text = printable(text);
-        if cut != 0 {
-            tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were cut");
-        }
-        match level {
-            Level::Error => tracing::error!(target: "rusm::guest", %pid, module, "{text}"),
-            Level::Warn => tracing::warn!(target: "rusm::guest", %pid, module, "{text}"),
-            Level::Info => tracing::info!(target: "rusm::guest", %pid, module, "{text}"),
-            Level::Debug => tracing::debug!(target: "rusm::guest", %pid, module, "{text}"),
-        }
-    }
-}
-
-/// The text with control characters shown, cut to the longest line.
+/// The text, escaped and cut to the longest line.
 fn printable(text: &str) -> String {
-    let end = text.floor_char_boundary(LINE_MAX_BYTES);
-    let mut shown = String::with_capacity(end);
-    for character in text[..end].trim_end_matches(['\r', '\n']).chars() {
-        if character.is_control() && character != '\t' {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    if end < text.len() {
+    let text = text.trim_end_matches(['\r', '\n']);
+    let mut shown = escape(&text[..text.floor_char_boundary(LINE_MAX_BYTES)]).into_owned();
+    if shown.len() > LINE_MAX_BYTES || shown.len() < text.len() {
+        shown.truncate(shown.floor_char_boundary(LINE_MAX_BYTES));
         shown.push('…');
     }
     shown
@@ -63,7 +67,7 @@ fn printable(text: &str) -> String {
 impl Host for State {
     fn line(&mut self, level: Level, text: String) {
         self.asks(HostCall::Log);
-        self.lines.write(self.ctx.pid(), &self.vitals.module.name, level, &text);
+        write_line(&self.vitals, self.ctx.pid(), level, &text);
     }
 }
 
@@ -75,6 +79,12 @@ mod tests {
     fn control_characters_are_shown_and_not_obeyed() {
         assert_eq!(printable("red \u{1b}[31m\n"), "red \\u{1b}[31m");
         assert_eq!(printable("a\rb\tc"), "a\\rb\tc");
+    }
+
+    #[test]
+    fn a_line_is_cut_after_it_was_escaped() {
         assert_eq!(printable(&"é".repeat(LINE_MAX_BYTES)).len(), LINE_MAX_BYTES + '…'.len_utf8());
+        assert_eq!(printable(&"\u{1b}".repeat(LINE_MAX_BYTES)).len(), LINE_MAX_BYTES + '…'.len_utf8());
+        assert_eq!(printable(&"x".repeat(LINE_MAX_BYTES)).len(), LINE_MAX_BYTES);
     }
 }

@@ -1,0 +1,182 @@
+//! The end of the log: stderr or a file, which can be replaced by an empty one when it has grown to a size.
+//!
+//! ```text
+//!   node.log ──max_bytes──▶ node.log.1 ──▶ … ──▶ node.log.KEEP ──▶ removed
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, rename};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use crate::writer::count_lines;
+
+/// The size at which a log file is replaced, and the number of earlier files that stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes of the file after which the next lines go to a new one.
+    pub max_bytes: u64,
+    /// Earlier files that stay, as `.1` (the newest) and so on; 0 keeps none.
+    pub keep: u32,
+}
+
+/// Where lines are written.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    target: Target,
+    /// The last write ended within a line.
+    is_torn: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    Stderr,
+    File { path: PathBuf, file: File, bytes: u64, rotation: Option<Rotation> },
+}
+
+impl Destination {
+    pub(crate) const fn stderr() -> Self {
+        Self { target: Target::Stderr, is_torn: false }
+    }
+
+    pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
+        let (file, bytes) = open(&path)?;
+        Ok(Self { target: Target::File { path, file, bytes, rotation }, is_torn: false })
+    }
+
+    /// Writes whole lines; returns how many of them were written whole, and the first error.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
+        if let Err(error) = self.rotate(lines.len() as u64) {
+            return (0, Err(error));
+        }
+        // What is left of a line that failed is ended, so that it does not become the beginning of the next one.
+        if self.is_torn {
+            let (_, outcome) = write_all(self.fd(), b"\n");
+            if outcome.is_err() {
+                return (0, outcome);
+            }
+            self.is_torn = false;
+        }
+        let (written, outcome) = write_all(self.fd(), lines);
+        let written = &lines[..written];
+        if let Target::File { bytes, .. } = &mut self.target {
+            *bytes += written.len() as u64;
+        }
+        self.is_torn = written.last().is_some_and(|byte| *byte != b'\n');
+        (count_lines(written), outcome)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.target {
+            // Not by `std::io::stderr`, whose lock another thread would wait for while this one waits for a reader.
+            Target::Stderr => rustix::stdio::stderr(),
+            Target::File { file, .. } => file.as_fd(),
+        }
+    }
+
+    fn rotate(&mut self, more: u64) -> io::Result<()> {
+        let Target::File { path, file, bytes, rotation: Some(rotation) } = &mut self.target else { return Ok(()) };
+        if *bytes == 0 || *bytes + more <= rotation.max_bytes {
+            return Ok(());
+        }
+        for number in (1..rotation.keep).rev() {
+            move_if_there(&numbered(path, number), &numbered(path, number + 1))?;
+        }
+        if rotation.keep == 0 {
+            file.set_len(0)?;
+            *bytes = 0;
+            return Ok(());
+        }
+        move_if_there(path, &numbered(path, 1))?;
+        (*file, *bytes) = open(path)?;
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match rename(from, to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes everything; returns how many bytes were written, and the error that ended it.
+pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::write(fd, &bytes[written..]) {
+            Ok(0) => return (written, Err(ErrorKind::WriteZero.into())),
+            Ok(count) => written += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                // Another program has switched the shared stderr to non-blocking.
+                let mut asked = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::OUT)];
+                if let Err(error) = rustix::event::poll(&mut asked, None) {
+                    return (written, Err(error.into()));
+                }
+            }
+            Err(error) => return (written, Err(error.into())),
+        }
+    }
+    (written, Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_at_its_size_becomes_the_first_of_those_that_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        fs::write(&path, "old\n").unwrap();
+        let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 2 })).unwrap();
+
+        for line in ["one\n", "two\n", "three\n", "a line that is longer than a file\n", "four\n"] {
+            assert!(log.write(line.as_bytes()).1.is_ok());
+        }
+
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        assert_eq!(read("node.log"), "four\n");
+        assert_eq!(read("node.log.1"), "a line that is longer than a file\n");
+        assert_eq!(read("node.log.2"), "two\nthree\n".get(4..).unwrap());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_file_without_earlier_ones_starts_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 0 })).unwrap();
+
+        for line in ["one\n", "two\n", "three\n"] {
+            assert!(log.write(line.as_bytes()).1.is_ok());
+        }
+
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn a_full_disk_drops_lines_and_is_used_again() {
+        let mut log = Destination::file("/dev/full".into(), None).unwrap();
+
+        let (written, outcome) = log.write(b"one\ntwo\n");
+
+        assert_eq!((written, outcome.unwrap_err().kind()), (0, ErrorKind::StorageFull));
+    }
+}

@@ -1,0 +1,26 @@
+//! Panics of the program's own threads, written to the log instead of stderr, which another program may have stopped reading.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::time::Duration;
+
+use crate::Log;
+
+/// A panic may be the last thing that the program does: its line gets this long to be written.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Replaces the hook for panics by one that logs them.
+pub(crate) fn log_to(log: Log) {
+    std::panic::set_hook(Box::new(move |info| {
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("unnamed");
+        let message = info.payload_as_str().unwrap_or("a value that is not text");
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            tracing::error!(target: "rusm::panic", thread, place, %backtrace, "panic: {message}");
+        } else {
+            tracing::error!(target: "rusm::panic", thread, place, "panic: {message}");
+        }
+        log.flush(PATIENCE);
+    }));
+}

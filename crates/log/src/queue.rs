@@ -1,0 +1,67 @@
+//! A bounded queue of lines, in one piece of memory, between the threads that log and the thread that writes.
+//!
+//! The thread that writes takes everything at once and writes it without the lock, so a logging thread never waits for a
+//! write.
+
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Lines that wait to be written.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    bytes_max: usize,
+    state: Mutex<State>,
+    /// Notified when a line arrives.
+    filled: Condvar,
+    /// Notified when everything that was taken has been written.
+    written: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// The writing thread has taken lines and has not finished with them.
+    is_writing: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, state: Mutex::default(), filled: Condvar::new(), written: Condvar::new() }
+    }
+
+    /// Adds a line, which ends in `\n`; returns false if it does not fit.
+    pub(crate) fn push(&self, line: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        if state.bytes.len() + line.len() > self.bytes_max {
+            return false;
+        }
+        state.bytes.extend_from_slice(line);
+        drop(state);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Waits for lines and swaps them into `lines`, which must be empty.
+    pub(crate) fn take(&self, lines: &mut Vec<u8>) {
+        let mut state = self.state.lock();
+        state.is_writing = false;
+        self.written.notify_all();
+        while state.bytes.is_empty() {
+            self.filled.wait(&mut state);
+        }
+        std::mem::swap(&mut state.bytes, lines);
+        state.is_writing = true;
+    }
+
+    /// Waits until nothing is queued and nothing is being written; returns false at the deadline.
+    pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        while state.is_writing || !state.bytes.is_empty() {
+            if self.written.wait_until(&mut state, deadline).timed_out() {
+                return !state.is_writing && state.bytes.is_empty();
+            }
+        }
+        true
+    }
+}

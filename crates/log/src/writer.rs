@@ -1,0 +1,164 @@
+//! The two ends of the queue: the writer that `tracing` gets, and the loop of the thread that writes.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use rusm_text::{escape_json_into, escaped};
+
+use crate::LINE_BYTES_MAX;
+use crate::destination::Destination;
+use crate::queue::Queue;
+
+/// What the logging threads and the thread that writes share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) queue: Queue,
+    pub(crate) counts: Counts,
+    json: bool,
+}
+
+/// Relaxed throughout: numbers that only grow, read for display.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) lines: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) error: Mutex<Option<String>>,
+}
+
+impl Shared {
+    pub(crate) fn new(queue: Queue, json: bool) -> Self {
+        Self { queue, counts: Counts::default(), json }
+    }
+
+    /// Writes what is queued, for as long as the program lives.
+    pub(crate) fn serve(&self, mut destination: Destination) {
+        let (mut lines, mut told) = (Vec::new(), 0);
+        loop {
+            self.queue.take(&mut lines);
+            let count = count_lines(&lines);
+            let (written, outcome) = destination.write(&lines);
+            lines.clear();
+            self.counts.lines.fetch_add(written, Relaxed);
+            self.counts.dropped.fetch_add(count - written, Relaxed);
+            if let Err(error) = outcome {
+                self.counts.errors.fetch_add(1, Relaxed);
+                *self.counts.error.lock() = Some(error.to_string());
+                continue;
+            }
+            *self.counts.error.lock() = None;
+            let dropped = self.counts.dropped.load(Relaxed);
+            if dropped > told {
+                let lines = dropped - std::mem::replace(&mut told, dropped);
+                tracing::warn!(target: "rusm::log", lines, "lines of the log were dropped: it was not read fast enough, or could not be written");
+            }
+        }
+    }
+
+    /// Escapes what `tracing` has formatted and queues it as one line.
+    fn push(&self, event: &[u8]) {
+        thread_local! {
+            static LINE: RefCell<String> = const { RefCell::new(String::new()) };
+        }
+        let event = String::from_utf8_lossy(event);
+        let is_queued = LINE.with_borrow_mut(|line| {
+            line.clear();
+            self.write_line(line, event.trim_end_matches(['\n', '\r']));
+            line.len() <= LINE_BYTES_MAX && self.queue.push(line.as_bytes())
+        });
+        if !is_queued {
+            self.counts.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn write_line(&self, line: &mut String, event: &str) {
+        if self.json {
+            escape_json_into(line, event);
+        } else {
+            use std::fmt::Write;
+            // Writing to a string does not fail.
+            _ = write!(line, "{}", escaped(event));
+            if line.len() >= LINE_BYTES_MAX {
+                line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - '…'.len_utf8() - 1));
+                line.push('…');
+            }
+        }
+        line.push('\n');
+    }
+}
+
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// The writer of one event, which `tracing` writes in one piece.
+#[derive(Debug)]
+pub struct LineWriter<'a>(&'a Shared);
+
+impl<'a> LineWriter<'a> {
+    pub(crate) const fn new(shared: &'a Shared) -> Self {
+        Self(shared)
+    }
+}
+
+impl Write for LineWriter<'_> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.push(event);
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(json: bool, event: &str) -> String {
+        let (shared, mut lines) = (Shared::new(Queue::new(1 << 20), json), Vec::new());
+        LineWriter::new(&shared).write_all(event.as_bytes()).unwrap();
+        shared.queue.take(&mut lines);
+        String::from_utf8(lines).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_is_in_it() {
+        let forged = "INFO guest: hello\n2026-11-24T00:00:00Z INFO rusm::audit: allowed=true \u{1b}[2J\u{9b}\n";
+
+        assert_eq!(
+            line(false, forged),
+            "INFO guest: hello\\n2026-11-24T00:00:00Z INFO rusm::audit: allowed=true \\u{1b}[2J\\u{9b}\n"
+        );
+        let json = line(true, "{\"message\":\"\u{7f}\u{85}\u{202e}\"}\n");
+        assert_eq!(json, "{\"message\":\"\\u007f\\u0085\\u202e\"}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["message"], "\u{7f}\u{85}\u{202e}");
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut_as_text_and_dropped_as_json() {
+        let cut = line(false, &"é".repeat(LINE_BYTES_MAX));
+        assert!(cut.ends_with("é…\n") && cut.len() <= LINE_BYTES_MAX, "{}", cut.len());
+
+        let shared = Shared::new(Queue::new(1 << 20), true);
+        LineWriter::new(&shared).write_all(&vec![b'"'; LINE_BYTES_MAX]).unwrap();
+        assert_eq!(shared.counts.dropped.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_are_counted_and_the_logging_thread_goes_on() {
+        let shared = Shared::new(Queue::new(40), false);
+
+        for number in 0..10 {
+            LineWriter::new(&shared).write_all(format!("line {number}\n").as_bytes()).unwrap();
+        }
+
+        let mut lines = Vec::new();
+        shared.queue.take(&mut lines);
+        assert_eq!(String::from_utf8(lines).unwrap(), "line 0\nline 1\nline 2\nline 3\nline 4\n");
+        assert_eq!(shared.counts.dropped.load(Relaxed), 5);
+    }
+}
