@@ -135,7 +135,7 @@ impl Fuzz {
     /// A seed with 1 to 8 changes.
     fn input(&self, chance: &mut Chance) -> Vec<u8> {
         let mut input = chance.pick(&self.seeds).clone();
-        for _ in 0..1 + chance.below(8) {
+        for _ in 0..=chance.below(8) {
             self.change(&mut input, chance);
         }
         input.truncate(INPUT_BYTES_MAX);

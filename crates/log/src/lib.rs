@@ -139,7 +139,7 @@ pub fn last_words(line: impl std::fmt::Display) {
     // A pipe that is writable takes 4,096 bytes without waiting.
     for piece in text.as_bytes().chunks(4096) {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
         if !matches!(poll(&mut asked, Some(&left)), Ok(1..)) {
             return;

@@ -90,7 +90,7 @@ impl Shared {
 }
 
 pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
 }
 
 /// The writer of one event, which `tracing` writes in one piece.

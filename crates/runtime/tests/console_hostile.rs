@@ -8,6 +8,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use rusm_protocol::Column;
 use rusm_runtime::console::Limits;
 use serde_json::json;
 use support::{BINARY, Client, Closed, DEADLINE, MESSAGE_MAX, Node, PING, TEXT, frame, generous, node, node_with};
@@ -55,9 +56,8 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
     let node = node_with(|config| config.limits = generous());
     let pid = node.parked();
     let mut client = node.attach().await;
-    let columns_max = rusm_protocol::Column::ALL.len();
-    let columns = vec!["pid"; columns_max + 1];
-    let too_many_columns = format!("{} columns asked for, there are {columns_max}", columns_max + 1);
+    let columns = vec!["pid"; Column::ALL.len() + 1];
+    let too_many_columns = format!("{} columns asked for, there are {}", columns.len(), Column::ALL.len());
     let wrongs = [
         (json!({"type": "watch", "frame_hz": 0}), "out_of_range", "frame_hz of 0 is not between 0.1 and 60"),
         (json!({"type": "watch", "frame_hz": -1}), "out_of_range", "frame_hz of -1 is not between 0.1 and 60"),
@@ -103,11 +103,7 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
         (json!({"type": "kill", "pid": "<3.1.1>"}), "unknown", "no process <3.1.1>"),
         (json!({"type": "kill", "pid": format!("<0.{}.77>", pid.slot())}), "unknown", "no process <0."),
         (json!({"type": "kill", "pid": "<0.1024.1>"}), "unknown", "no process <0.1024.1>"),
-        (
-            json!({"type": "kill", "pid": "init"}),
-            "malformed",
-            "\"init\": a pid reads <node.slot.generation>, such as <0.17.1>",
-        ),
+        (json!({"type": "kill", "pid": "init"}), "malformed", "\"init\": a pid reads <node.slot.generation>, such as"),
         (json!({"type": "tree", "view": {"id": 1, "hz": 99}}), "out_of_range", "hz of 99 is not between 1 and 10"),
         (
             json!({"type": "tree", "view": {"id": 1, "window": {"len": 201}}}),

@@ -34,19 +34,16 @@ impl Audit {
     pub(super) fn log(&mut self, peer: &Peer, command: &dyn Debug, of_all: &mut Allowance, now: Instant) -> bool {
         let Peer { who: client, role } = peer;
         let is_allowed = *role == Role::Control;
-        if !is_allowed && !(self.refusals.take(now) && of_all.take(now)) {
+        let is_logged = is_allowed || self.refusals.take(now) && of_all.take(now);
+        if !is_logged {
             self.unlogged += 1;
             return is_allowed;
         }
         let command = beginning(command);
-        match std::mem::take(&mut self.unlogged) {
-            0 => {
-                tracing::info!(target: "rusm::audit", client, ?role, allowed = is_allowed, %command, "control command")
-            }
-            unlogged => tracing::info!(
-                target: "rusm::audit", client, ?role, allowed = is_allowed, %command, unlogged, "control command"
-            ),
-        }
+        let unlogged = Some(std::mem::take(&mut self.unlogged)).filter(|unlogged| *unlogged != 0);
+        tracing::info!(
+            target: "rusm::audit", client, ?role, allowed = is_allowed, %command, unlogged, "control command"
+        );
         is_allowed
     }
 }

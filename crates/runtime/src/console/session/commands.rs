@@ -38,11 +38,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     fn carry_out(&mut self, message: ClientMessage) -> Result<(), HostError> {
-        if changes_the_node(&message) {
-            if !self.audit(&message) {
-                let message = "this connection may only observe: attach with the control token".to_owned();
-                return Err(HostError { code: ErrorCode::Forbidden, message });
-            }
+        if changes_the_node(&message) && !self.audit(&message) {
+            let message = "this connection may only observe: attach with the control token".to_owned();
+            return Err(HostError { code: ErrorCode::Forbidden, message });
         }
         match message {
             ClientMessage::Run { scenario, params, .. } => self.node.host.run(&scenario, &params),
