@@ -140,6 +140,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "engines",
         "stores",
         "kill",
+        "kill_all",
         "run",
         "set_observer_detail",
         "set_resource_profile",
@@ -150,7 +151,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "view",
         "watch",
     ];
-    let server = ["ack", "error", "events", "hello", "process", "rows", "tick"];
+    let server = ["ack", "error", "events", "hello", "killed", "process", "rows", "tick"];
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 

@@ -95,9 +95,20 @@ pub enum ClientMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
+    /// Ends every process that a filter lets through, those that start meanwhile too. Needs the control role.
+    KillAll {
+        /// A filter as in a view, such as `module=bomb`; not empty.
+        filter: String,
+        /// The exit reason they get.
+        #[serde(default)]
+        reason: KillReason,
+        /// Answered by `killed` or `error`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+    },
 }
 
-/// The exit reason that `kill` sends.
+/// The exit reason that `kill` and `kill_all` send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillReason {

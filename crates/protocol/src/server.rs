@@ -41,6 +41,15 @@ pub enum ServerMessage {
         /// The command's id.
         id: u64,
     },
+    /// A `kill_all` was carried out.
+    Killed {
+        /// The command's id.
+        id: u64,
+        /// Processes that were ended.
+        processes: u64,
+        /// Processes that the filter let through at the last look: they started faster than they could be ended.
+        left: u64,
+    },
     /// A message could not be understood or carried out; the connection goes on unless it is closed right after.
     Error {
         /// What was wrong and what to do, in one line.

@@ -79,6 +79,10 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_topics", ClientMessage::Topics { view: Some(fixtures::topics_view()) }),
         ("client_topics_none", ClientMessage::Topics { view: None }),
         ("client_events", ClientMessage::Events { enabled: true }),
+        (
+            "client_kill_all",
+            ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },
+        ),
         ("client_kill", ClientMessage::Kill { pid: "<0.44.1>".to_owned(), reason: KillReason::Shutdown, id: Some(4) }),
     ]
 }
@@ -106,6 +110,7 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ),
         ("server_events", ServerMessage::Events(events())),
         ("server_ack", ServerMessage::Ack { id: 1 }),
+        ("server_killed", ServerMessage::Killed { id: 5, processes: 1_024, left: 0 }),
         (
             "server_error",
             ServerMessage::Error {

@@ -26,6 +26,7 @@ mod engines;
 mod filter;
 mod handshake;
 mod host;
+mod kill_all;
 mod limits;
 mod lints;
 mod metrics;

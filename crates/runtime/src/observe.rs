@@ -266,6 +266,12 @@ pub fn glimpses(runtime: &Handle, part: usize, mut look: impl FnMut(Glimpse<'_>)
     }
 }
 
+/// Runs code while no process runs, except those that do not return from their poll within `patience`.
+#[cfg(feature = "console")]
+pub(crate) fn while_paused<T>(runtime: &Handle, patience: Duration, code: impl FnOnce() -> T) -> T {
+    runtime.shared.while_paused(patience, code)
+}
+
 /// Looks at the process in a slot, if there is one.
 #[inline]
 pub fn glimpse(runtime: &Handle, slot: u32) -> Option<Glimpse<'_>> {

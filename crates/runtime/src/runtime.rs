@@ -24,7 +24,7 @@ use crate::mailbox_budget::MailboxBudget;
 use crate::parking::{Parking, SCHEDULERS_MAX};
 use crate::pid::Pid;
 use crate::ring::view::Streams;
-use crate::scheduler::{Local, SchedulerShared};
+use crate::scheduler::{Local, Pause, SchedulerShared};
 use crate::signal::References;
 use crate::slab::{Slab, Slot};
 use crate::spawn::Unsettled;
@@ -70,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) unsettled: AtomicUsize,
     /// Schedulers end.
     stopped: AtomicBool,
+    pub(crate) pause: Pause,
     /// Pids of processes whose poll does not return.
     pub(crate) stuck: Mutex<Vec<Pid>>,
     alarm: (Mutex<()>, Condvar),
@@ -113,6 +114,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             unsettled: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
+            pause: Pause::default(),
             stuck: Mutex::default(),
             alarm: (Mutex::new(()), Condvar::new()),
             config,

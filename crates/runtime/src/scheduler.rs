@@ -17,6 +17,7 @@
 mod guard;
 mod idle;
 mod introductions;
+mod pause;
 mod queue;
 mod reap;
 mod shared;
@@ -51,6 +52,7 @@ use crate::waker;
 use guard::Wards;
 use introductions::Introductions;
 
+pub(crate) use pause::Pause;
 pub(crate) use queue::insist;
 pub(crate) use shared::{Counters, SchedulerShared};
 
@@ -174,6 +176,9 @@ impl Local {
             self.await_promised();
         }
         self.look_after_wards(now_ns);
+        if self.shared.pause.is_asked() {
+            self.shared.pause.wait();
+        }
         if self.shared.is_stopped() {
             self.rest(cx);
             return Poll::Ready(());

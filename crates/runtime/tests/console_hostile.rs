@@ -6,9 +6,11 @@
 #[path = "console/support.rs"]
 mod support;
 
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::Column;
+use rusm_runtime::Context;
 use rusm_runtime::console::Limits;
 use serde_json::json;
 use support::{BINARY, Client, Closed, DEADLINE, MESSAGE_MAX, Node, PING, TEXT, frame, generous, node, node_with};
@@ -359,4 +361,49 @@ async fn escape_sequences_in_names_travel_as_data() {
         heard.push(byte);
     }
     assert!(!heard.iter().any(|byte| *byte == 0x1b || *byte == 0x07), "control characters are escaped on the wire");
+}
+
+/// A process that starts another one every 20 ms, as all of those do.
+fn bomb(ctx: Context) -> impl Future<Output = ()> + Send {
+    async move {
+        ctx.set_label("bomb");
+        loop {
+            ctx.spawn(|ctx| Box::pin(bomb(ctx)) as Pin<Box<dyn Future<Output = ()> + Send>>);
+            ctx.sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_spawn_bomb_is_ended_by_one_command_and_others_live_on() {
+    let node = node_with(|config| config.limits = generous());
+    let bystander = node.parked();
+    let mut client = node.attach().await;
+    node.runtime.spawn(bomb).unwrap();
+    node.settles("the bomb", |runtime| runtime.process_count() > 200).await;
+
+    client.send(r#"{"type":"kill_all","filter":"name=bomb","id":9}"#).await;
+    let killed = client.next_of("killed").await;
+
+    assert_eq!((&killed["id"], &killed["left"]), (&json!(9), &json!(0)), "{killed}");
+    assert!(killed["processes"].as_u64().unwrap() > 200, "{killed}");
+    node.settles("the end of all", |runtime| runtime.process_count() == 1).await;
+    assert!(node.runtime.is_alive(bystander));
+}
+
+#[tokio::test]
+async fn ending_many_needs_a_filter_that_names_some_and_the_control_role() {
+    let node = node_with(|config| config.limits = generous());
+    let pid = node.parked();
+    let mut control = node.attach().await;
+    let mut observer = node.attach_tcp(&node.observe_token()).await;
+
+    let empty = control.refused(r#"{"type":"kill_all","filter":"  ","id":1}"#).await;
+    let wrong = control.refused(r#"{"type":"kill_all","filter":"colour=red","id":2}"#).await;
+    let forbidden = observer.refused(r#"{"type":"kill_all","filter":"state=waiting","id":3}"#).await;
+
+    assert!(empty["message"].as_str().unwrap().starts_with("an empty filter would end every process"), "{empty}");
+    assert!(wrong["message"].as_str().unwrap().starts_with("unknown filter field"), "{wrong}");
+    assert_eq!((&forbidden["code"], &forbidden["id"]), (&json!("forbidden"), &json!(3)));
+    assert!(node.runtime.is_alive(pid));
 }

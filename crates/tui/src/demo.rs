@@ -183,6 +183,10 @@ impl Demo {
                 self.next_events_ms = enabled.then_some(now_ms);
                 Vec::new()
             }
+            ClientMessage::KillAll { id, .. } => {
+                let message = "the demo ends one process at a time".to_owned();
+                vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]
+            }
             ClientMessage::Kill { pid, id, .. } => {
                 self.processes.kill(pid);
                 acknowledge(id)

@@ -102,6 +102,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("stores", &[("view", Kind::ObjectOrNull(STORES), OPTIONAL)]),
     ("topics", &[("view", Kind::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("events", &[("enabled", Kind::Truth, NEEDED)]),
+    ("kill_all", &[("filter", Kind::Text, NEEDED), ("reason", Kind::KillReason, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
     ("kill", &[("pid", Kind::Text, NEEDED), ("reason", Kind::KillReason, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
 ];
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use rusm_protocol::{Role, ServerMessage, encode as to_text};
+use rusm_protocol::{KillReason, Role, ServerMessage, encode as to_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -33,6 +33,7 @@ use self::audit::Audit;
 use super::allowance::Allowance;
 use super::encode::{self, RowEncoder};
 use super::engines::EnginesScene;
+use super::filter::Filter;
 use super::node::Node;
 use super::sampler::Sample;
 use super::stores::StoresScene;
@@ -106,6 +107,8 @@ pub(super) struct Session<S> {
     stores: Option<Window<StoresScene>>,
     topics: Option<Window<TopicsScene>>,
     process: Option<(Pid, RowEncoder)>,
+    /// A filter of processes to end, before it is carried out.
+    killing: Option<(Filter, KillReason)>,
     next_process: Instant,
     /// Events noted when they were sent last, for a client that wants them.
     events: Option<u64>,
@@ -144,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             stores: None,
             topics: None,
             process: None,
+            killing: None,
             next_process: now,
             events: None,
             next_events: now,

@@ -43,7 +43,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
             }
         }
         ServerMessage::Error { message, .. } => clean(message),
-        ServerMessage::Ack { .. } => {}
+        ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }
     message
 }

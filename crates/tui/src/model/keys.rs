@@ -164,6 +164,8 @@ pub enum Action {
     Open,
     /// Ask before ending the selected process.
     Kill,
+    /// Ask before ending all processes that the filter lets through.
+    KillAll,
     /// Select the lint this many places further.
     Lint(isize),
     /// Hide all lints of the selected one's kind.
@@ -229,6 +231,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Processes, &[c('s'), k(F(6))], Action::SortMenu, "sort", "choose the column that sorts"),
     bind(Context::Processes, &[c('i')], Action::Invert, "", "turn the order round"),
     bind(Context::Processes, &[c('x'), k(F(9))], Action::Kill, "kill", "end the selected process, after a question"),
+    bind(Context::Processes, &[c('X')], Action::KillAll, "", "end all processes of the filter, after a question"),
     bind(Context::Processes, &[c('F')], Action::Follow, "follow", "keep the selected process in view"),
     bind(Context::Processes, &[c('d')], Action::Detail, "rows", "process rows on and off, and the node's stream"),
     bind(Context::Processes, &[c('w')], Action::GuestColumns, "wasm", "columns of WebAssembly guests, on and off"),

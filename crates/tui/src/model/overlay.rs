@@ -32,6 +32,15 @@ pub(crate) enum Overlay {
         /// What it will be told.
         reason: KillReason,
     },
+    /// The question before all processes that a filter lets through are ended.
+    KillAll {
+        /// The filter of the table.
+        filter: String,
+        /// Processes that it lets through now.
+        matched: u64,
+        /// The exit reason that they get.
+        reason: KillReason,
+    },
     /// The columns that can sort.
     SortMenu {
         /// The column under the cursor, by its place in `Column::ALL`.
@@ -46,7 +55,7 @@ impl Overlay {
     pub(crate) fn context(&self) -> Context {
         match self {
             Self::Help { .. } | Self::About { .. } | Self::Trap { .. } => Context::Help,
-            Self::Kill { .. } => Context::Kill,
+            Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
         }

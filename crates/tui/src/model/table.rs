@@ -152,7 +152,7 @@ impl Table {
     }
 
     /// The filter that is asked for.
-    fn filter_in_force(&self) -> &str {
+    pub(crate) fn filter_in_force(&self) -> &str {
         if self.refused.is_some() { &self.filter_before } else { &self.filter }
     }
 

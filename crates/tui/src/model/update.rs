@@ -108,7 +108,8 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
         ClientMessage::Run { id, .. }
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
-        | ClientMessage::Kill { id, .. } => *id,
+        | ClientMessage::Kill { id, .. }
+        | ClientMessage::KillAll { id, .. } => *id,
         _ => None,
     }
 }

@@ -224,6 +224,8 @@ fn overlays() {
     watched.press("\njj");
     insta::assert_snapshot!("kill", watched.press("x").text());
     watched.press("q");
+    assert!(watched.press("X").text().contains("of name=kv*?"), "{}", watched.text());
+    watched.press("q");
     insta::assert_snapshot!("sort_menu", watched.press("s").text());
     watched.press("q");
     insta::assert_snapshot!("help", watched.press("?").text());

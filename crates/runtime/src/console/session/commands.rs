@@ -10,8 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     End, EnginesScene, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
 };
+use crate::Pid;
+use crate::console::filter::Filter;
 use crate::console::host::HostError;
-use crate::{ExitReason, Pid};
+use crate::console::kill_all::{exit_reason, kill_all};
 
 /// Frames a second that a client may ask for.
 const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
@@ -30,6 +32,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             let message = format!("more than {limit} commands a second: this one was not carried out");
             Err(HostError { code: ErrorCode::RateLimited, message })
         };
+        if let Some((filter, reason)) = self.killing.take() {
+            return self.kill_all(&filter, reason, id).await;
+        }
         match (done, id) {
             (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
             (Ok(()), None) => Ok(()),
@@ -69,6 +74,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 Ok(())
             }
             ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
+            ClientMessage::KillAll { filter, reason, .. } => {
+                self.killing = Some((kill_filter(&filter)?, reason));
+                Ok(())
+            }
         }
     }
 
@@ -118,18 +127,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(())
     }
 
+    /// Ends the processes that a filter lets through, and tells the client how many they were.
+    async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), End> {
+        let killed = kill_all(&self.node.runtime, filter, reason).await;
+        match id {
+            Some(id) => self.send(&ServerMessage::Killed { id, processes: killed.processes, left: killed.left }).await,
+            None => Ok(()),
+        }
+    }
+
     fn kill(&self, pid: &str, reason: KillReason) -> Result<(), HostError> {
         let pid = parse_pid(pid)?;
         if !self.node.runtime.is_alive(pid) {
             return Err(HostError { code: ErrorCode::Unknown, message: format!("no process {pid}") });
         }
-        let reason = match reason {
-            KillReason::Shutdown => ExitReason::Shutdown,
-            KillReason::Kill => ExitReason::Killed,
-        };
-        self.node.runtime.exit(pid, reason);
+        self.node.runtime.exit(pid, exit_reason(reason));
         Ok(())
     }
+}
+
+/// Reads a filter that is meant to end processes.
+fn kill_filter(text: &str) -> Result<Filter, HostError> {
+    let filter = Filter::parse(text).map_err(|error| HostError::out_of_range(error.to_string()))?;
+    if filter.is_empty() {
+        let message = "an empty filter would end every process: name some, as by module=NAME".to_owned();
+        return Err(HostError::out_of_range(message));
+    }
+    Ok(filter)
 }
 
 /// Lets a window show something else, or nothing any more.
@@ -160,6 +184,7 @@ const fn changes_the_node(message: &ClientMessage) -> bool {
             | ClientMessage::Stop { .. }
             | ClientMessage::SetResourceProfile { .. }
             | ClientMessage::Kill { .. }
+            | ClientMessage::KillAll { .. }
     )
 }
 
@@ -168,7 +193,8 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
         ClientMessage::Run { id, .. }
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
-        | ClientMessage::Kill { id, .. } => *id,
+        | ClientMessage::Kill { id, .. }
+        | ClientMessage::KillAll { id, .. } => *id,
         _ => None,
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
         Action::Detail => model.rows_wanted = !model.rows_wanted,
         Action::Open => open(model, effects),
         Action::Kill => process::ask_to_kill(model),
+        Action::KillAll => process::ask_to_kill_all(model),
         Action::Lint(steps) => model.lints.step(model.frame.as_deref(), steps),
         Action::HideLints => hide_lints(model),
         Action::ShowLints => model.lints.show_all(),
@@ -256,6 +257,11 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             let id = Some(model.command(format!("{pid} {word}")));
             effects.push(Effect::Send(ClientMessage::Kill { pid, reason, id }));
         }
+        Some(Overlay::KillAll { filter, reason, .. }) => {
+            let word = if reason == KillReason::Kill { "kill" } else { "ask to shut down" };
+            let id = Some(model.command(format!("{word} all of {filter}")));
+            effects.push(Effect::Send(ClientMessage::KillAll { filter, reason, id }));
+        }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
         None if model.table.field.is_some() => super::close_filter(model, true),
@@ -308,7 +314,7 @@ fn hide_lints(model: &mut Model) {
 
 fn choose(model: &mut Model, steps: isize) {
     match &mut model.overlay {
-        Some(Overlay::Kill { reason, .. }) => {
+        Some(Overlay::Kill { reason, .. } | Overlay::KillAll { reason, .. }) => {
             *reason = match reason {
                 KillReason::Shutdown => KillReason::Kill,
                 KillReason::Kill => KillReason::Shutdown,

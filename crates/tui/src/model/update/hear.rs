@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, ErrorCode, Frame, Hello, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage};
 
 use crate::model::Model;
+use crate::model::format;
 use crate::model::history::Series;
 use crate::model::message::{Effect, Ending};
 use crate::model::overlay::Overlay;
@@ -46,6 +47,7 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
             model.dirty |= !model.paused && model.topics.take(topics, visible);
         }
         ServerMessage::Ack { id } => acknowledged(model, id),
+        ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
     }
 }
@@ -59,6 +61,16 @@ fn acknowledged(model: &mut Model, id: u64) {
     }
     if let Some(about) = model.answered(id) {
         model.say(about, false);
+    }
+}
+
+fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
+    let Some(about) = model.answered(id) else { return };
+    let ended = format!("{about}: {} ended", format::count(processes));
+    if left == 0 {
+        model.say(ended, false);
+    } else {
+        model.say(format!("{ended}, {} more start as fast as they end", format::count(left)), true);
     }
 }
 
@@ -108,7 +120,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.table.rows = None;
         model.top = None;
         model.events.forget();
-        if matches!(model.overlay, Some(Overlay::Kill { .. })) {
+        if matches!(model.overlay, Some(Overlay::Kill { .. } | Overlay::KillAll { .. })) {
             model.overlay = None;
             model.say("another node has taken the place of the one before: nothing was ended", true);
         }

@@ -104,6 +104,16 @@ pub(super) fn ask_to_kill(model: &mut Model) {
     }
 }
 
+/// Asks before every process of the filtered table is ended.
+pub(super) fn ask_to_kill_all(model: &mut Model) {
+    let filter = model.table.filter_in_force().to_owned();
+    if filter.is_empty() {
+        return model.say("filter first: what a filter shows can be ended at once", true);
+    }
+    let matched = model.table.matched();
+    model.overlay = Some(Overlay::KillAll { filter, matched, reason: KillReason::Kill });
+}
+
 /// The process that the Processes view is about: the selected one, also where only its detail is on this page.
 fn subject(model: &Model) -> Option<&str> {
     let looked_into = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());

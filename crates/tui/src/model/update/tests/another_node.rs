@@ -69,3 +69,25 @@ fn a_node_that_started_at_another_time_is_another_whatever_its_process_id() {
 
     assert_eq!((model.frame, model.events.newest, model.top, model.table.rows), (None, None, None, None));
 }
+
+#[test]
+fn all_that_a_filter_shows_are_ended_after_one_question() {
+    let mut model = attached(Tab::Processes);
+    typed(&mut model, "X");
+    assert!(model.overlay.is_none() && model.status.take().is_some_and(|status| status.text.contains("filter first")));
+
+    typed(&mut model, "/module=bomb");
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    typed(&mut model, "X");
+    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+
+    let sent = effects.iter().find_map(|effect| match effect {
+        Effect::Send(ClientMessage::KillAll { filter, reason, id }) => Some((filter.clone(), *reason, *id)),
+        _ => None,
+    });
+    let (filter, reason, id) = sent.expect("the question is answered");
+    assert_eq!((filter.as_str(), reason), ("module=bomb", KillReason::Kill));
+    let answer = ServerMessage::Killed { id: id.unwrap(), processes: 1_024, left: 0 };
+    update(&mut model, Msg::Server(answer), Duration::ZERO);
+    assert_eq!(model.status.unwrap().text, "kill all of module=bomb: 1,024 ended");
+}

@@ -1,0 +1,100 @@
+//! Ends every process that a filter lets through.
+//!
+//! ```text
+//!   pass: read the table, send exits ──▶ a second pass finds new ones ──▶ passes while all schedulers pause
+//! ```
+//!
+//! A process of a spawn bomb starts the next one before its exit signal reaches it. In a pause nothing starts: each process
+//! that matches gets its signal before it can run again, and so does each child of it that has not run yet, which may have
+//! no name or label so far.
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::KillReason;
+use rustc_hash::FxHashSet;
+
+use super::filter::Filter;
+use crate::{ExitReason, Handle, Pid, observe};
+
+/// Time for all passes.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for polls to return at the beginning of a pause.
+const PAUSE_WITHIN: Duration = Duration::from_millis(20);
+/// Time between two passes: an exit signal takes a moment.
+const BETWEEN: Duration = Duration::from_millis(1);
+
+/// Outcome of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Killed {
+    /// Processes that got the exit signal.
+    pub(super) processes: u64,
+    /// Processes that the last pass found in addition: they start faster than they can be ended.
+    pub(super) left: u64,
+}
+
+/// Sends the exit reason to every process that the filter lets through, in passes until one finds no more.
+///
+/// Processes that trap exits may live on after a shutdown, so that is sent in one pass.
+pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
+    let until = Instant::now() + PATIENCE;
+    let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
+    for round in 0.. {
+        let left = match round {
+            0 | 1 => search.pass(),
+            _ => observe::while_paused(runtime, PAUSE_WITHIN, || search.pass() + search.pass_over_children()),
+        };
+        let is_over = left == 0 || reason == KillReason::Shutdown;
+        if is_over || Instant::now() >= until {
+            return Killed { processes: search.ended.len() as u64, left: if is_over { 0 } else { left } };
+        }
+        tokio::time::sleep(BETWEEN).await;
+    }
+    unreachable!("the rounds end with the time")
+}
+
+struct Search<'a> {
+    runtime: &'a Handle,
+    filter: &'a Filter,
+    reason: KillReason,
+    ended: FxHashSet<Pid>,
+}
+
+impl Search<'_> {
+    /// Ends what the filter lets through; returns the number of processes that no pass before has ended.
+    fn pass(&mut self) -> u64 {
+        let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
+        self.end_those(|seen| filter.lets_through(seen, now_ms))
+    }
+
+    /// Ends children of ended processes that have not run yet.
+    fn pass_over_children(&mut self) -> u64 {
+        let alive = self.ended.iter().filter(|pid| self.runtime.is_alive(**pid));
+        let parents: FxHashSet<u32> = alive.map(|pid| pid.slot()).collect();
+        self.end_those(|seen| seen.reductions() == 0 && parents.contains(&seen.parent_slot()))
+    }
+
+    fn end_those(&mut self, matches: impl Fn(&observe::Glimpse<'_>) -> bool) -> u64 {
+        let mut found = Vec::new();
+        for part in 0..observe::table_parts(self.runtime) {
+            observe::glimpses(self.runtime, part, |seen| {
+                if matches(&seen) {
+                    found.push(seen.pid());
+                }
+            });
+        }
+        let mut new = 0;
+        for pid in found {
+            new += u64::from(self.ended.insert(pid));
+            self.runtime.exit(pid, exit_reason(self.reason));
+        }
+        new
+    }
+}
+
+/// The exit reason of a command.
+pub(super) const fn exit_reason(reason: KillReason) -> ExitReason {
+    match reason {
+        KillReason::Shutdown => ExitReason::Shutdown,
+        KillReason::Kill => ExitReason::Killed,
+    }
+}

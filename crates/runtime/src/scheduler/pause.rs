@@ -1,0 +1,81 @@
+//! A pause of all schedulers, in which no process runs.
+//!
+//! ```text
+//!   who pauses:  asked = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ asked = false
+//!   scheduler:   looks at `asked` before each slice ──▶ waits while it is set
+//! ```
+//!
+//! A scheduler whose poll does not return is waited for only up to a deadline; it pauses as soon as the poll returns.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::runtime::Shared;
+
+/// The pause that is asked for, if one is.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    asked: AtomicBool,
+    /// Schedulers that have paused.
+    paused: Mutex<usize>,
+    changed: Condvar,
+    /// Held for a pause: there is one at a time.
+    turn: Mutex<()>,
+}
+
+impl Pause {
+    /// Returns true if schedulers are to pause. Relaxed: a scheduler that sees it late pauses one slice later.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the pause is over.
+    #[cold]
+    pub(super) fn wait(&self) {
+        let mut paused = self.paused.lock();
+        *paused += 1;
+        self.changed.notify_all();
+        while self.asked.load(Ordering::Relaxed) {
+            self.changed.wait(&mut paused);
+        }
+        *paused -= 1;
+    }
+
+    fn end(&self) {
+        let _paused = self.paused.lock();
+        self.asked.store(false, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+}
+
+/// Ends a pause, whatever becomes of the code in it.
+struct Ending<'a>(&'a Pause);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Shared {
+    /// Runs code while no process runs, except those that do not return from their poll within `patience`.
+    ///
+    /// Not for processes: a scheduler would wait for itself.
+    pub(crate) fn while_paused<T>(&self, patience: Duration, code: impl FnOnce() -> T) -> T {
+        let pause = &self.pause;
+        let _turn = pause.turn.lock();
+        let _ending = Ending(pause);
+        let deadline = Instant::now() + patience;
+        let mut paused = pause.paused.lock();
+        pause.asked.store(true, Ordering::Relaxed);
+        for scheduler in &self.schedulers {
+            scheduler.unpark();
+        }
+        while *paused < self.schedulers.len() && !pause.changed.wait_until(&mut paused, deadline).timed_out() {}
+        drop(paused);
+        code()
+    }
+}
