@@ -12,11 +12,13 @@ pub use text::history_text;
 
 use std::fs;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use rusm_runtime::store::{OpenError, SafeDatabase};
 use rusm_text::escaped;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -131,7 +133,7 @@ pub enum HistoryError {
 #[derive(Debug)]
 pub struct History {
     path: PathBuf,
-    database: Database,
+    database: SafeDatabase,
 }
 
 impl History {
@@ -146,12 +148,13 @@ impl History {
         }
         let deadline = Instant::now() + OPEN_WITHIN;
         loop {
-            match Database::create(path) {
+            match SafeDatabase::open(path) {
                 Ok(database) => return Ok(Self { path: path.to_owned(), database }),
-                Err(DatabaseError::DatabaseAlreadyOpen) if Instant::now() < deadline => {
+                Err(OpenError::InUse { .. }) if Instant::now() < deadline => {
                     thread::park_timeout(Duration::from_millis(20));
                 }
-                Err(DatabaseError::DatabaseAlreadyOpen) => return Err(HistoryError::InUse { path: path.to_owned() }),
+                Err(OpenError::InUse { .. }) => return Err(HistoryError::InUse { path: path.to_owned() }),
+                Err(OpenError::Corrupt { what, .. }) => return Err(damaged(path, &what)),
                 Err(error) => return Err(damaged(path, &error)),
             }
         }
@@ -162,22 +165,10 @@ impl History {
     /// # Errors
     /// [`HistoryError::Damaged`] when the file cannot be written.
     pub fn add(&self, entry: &Entry) -> Result<(), HistoryError> {
-        self.write(entry).map_err(|error| damaged(&self.path, &error))
-    }
-
-    fn write(&self, entry: &Entry) -> Result<(), redb::Error> {
-        let json = serde_json::to_vec(entry).map_err(io::Error::other)?;
-        let writing = self.database.begin_write()?;
-        {
-            let mut entries = writing.open_table(ENTRIES)?;
-            let next = entries.last()?.map_or(0, |(key, _)| key.value() + 1);
-            entries.insert(next, &*json)?;
-            while entries.len()? > ENTRIES_MAX {
-                entries.pop_first()?;
-            }
-        }
-        writing.commit()?;
-        Ok(())
+        let json = serde_json::to_vec(entry).map_err(|error| damaged(&self.path, &error))?;
+        let written =
+            self.database.run(|database| write(database, &json)).map_err(|error| damaged(&self.path, &error))?;
+        written.map_err(|error| damaged(&self.path, &error))
     }
 
     /// All entries, or those of a scenario, the oldest first.
@@ -185,25 +176,45 @@ impl History {
     /// # Errors
     /// [`HistoryError::Damaged`] when the file cannot be read.
     pub fn entries(&self, scenario: Option<&str>) -> Result<Vec<Entry>, HistoryError> {
-        let all = self.read().map_err(|error| damaged(&self.path, &error))?;
+        let all = self.database.run(read).map_err(|error| damaged(&self.path, &error))?;
+        let all = all.map_err(|error| damaged(&self.path, &error))?;
         Ok(all.into_iter().filter(|entry| scenario.is_none_or(|id| entry.recipe.scenario == id)).collect())
     }
+}
 
-    fn read(&self) -> Result<Vec<Entry>, redb::Error> {
-        let reading = self.database.begin_read()?;
-        let entries = match reading.open_table(ENTRIES) {
-            Ok(entries) => entries,
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
-        };
-        let mut found = Vec::new();
-        for entry in entries.iter()? {
-            let (_, json) = entry?;
-            // What a newer version wrote and this one cannot read is left alone.
-            found.extend(serde_json::from_slice(json.value()).ok());
+fn write(database: &Database, json: &[u8]) -> Result<(), redb::Error> {
+    // Not dropped while a panic of redb unwinds: a second one in its destructor would abort the program.
+    let writing = ManuallyDrop::new(database.begin_write()?);
+    let insert = || -> Result<(), redb::Error> {
+        let mut entries = writing.open_table(ENTRIES)?;
+        let next = entries.last()?.map_or(0, |(key, _)| key.value() + 1);
+        entries.insert(next, json)?;
+        while entries.len()? > ENTRIES_MAX {
+            entries.pop_first()?;
         }
-        Ok(found)
+        Ok(())
+    };
+    let inserted = insert();
+    let writing = ManuallyDrop::into_inner(writing);
+    inserted?;
+    writing.commit()?;
+    Ok(())
+}
+
+fn read(database: &Database) -> Result<Vec<Entry>, redb::Error> {
+    let reading = database.begin_read()?;
+    let entries = match reading.open_table(ENTRIES) {
+        Ok(entries) => entries,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = Vec::new();
+    for entry in entries.iter()? {
+        let (_, json) = entry?;
+        // What a newer version wrote and this one cannot read is left alone.
+        found.extend(serde_json::from_slice(json.value()).ok());
     }
+    Ok(found)
 }
 
 fn damaged(path: &Path, error: &impl ToString) -> HistoryError {

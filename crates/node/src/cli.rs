@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) mod bench;
 pub(crate) mod loadtest;
+pub(crate) mod store;
 
 use bench::BenchCommand;
 use loadtest::LoadFlags;
+use store::StoreCommand;
 
 /// A node of processes that can be watched.
 ///
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     /// Ends with 0, with 3 when the server cannot be reached, with 5 when nothing was answered or no rate keeps the promise, and
     /// with 6 when the figures should not be compared.
     Loadtest(Box<LoadFlags>),
+    /// Checks, repairs or exports the file of a store that no node has open.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Looks at this machine: what limits a node here, and what disturbs a measurement.
     Doctor {
         /// Prints JSON.

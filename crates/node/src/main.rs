@@ -7,6 +7,7 @@
 //!        rusm node ──▶ headless.rs: the node until a signal, then drained
 //!        rusm run ──▶ run.rs: guests under a supervisor on such a node, until they end
 //!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
+//!        rusm store ──▶ store.rs: the file of a store, without a node
 //! ```
 //!
 //! This is the composition root: it sees every crate and is seen by none.
@@ -23,6 +24,7 @@ mod run;
 mod settings;
 mod signals;
 mod start;
+mod store;
 mod usage;
 
 use std::process::ExitCode;
@@ -60,6 +62,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Run(flags)) => run::run(&flags),
         Some(Command::Bench(command)) => bench::run(command),
         Some(Command::Loadtest(flags)) => loadtest::run(&flags),
+        Some(Command::Store(command)) => store::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
     }
 }

@@ -5,7 +5,7 @@
 //! was there before. A panic that ends the program, as one in a destructor while another unwinds, is passed on as well.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::{Arc, Once};
@@ -16,6 +16,35 @@ use crate::scheduler;
 
 thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Panics of this thread are caught by code that reports them in its own way.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs code with another setting for this thread, and puts the old one back, also when the code panics.
+#[cfg(feature = "store")]
+fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_QUIET.set(self.0);
+        }
+    }
+
+    let _restore = Restore(IS_QUIET.replace(is_quiet));
+    code()
+}
+
+/// Runs code whose panics the caller catches and reports itself: the panic hook does not print them.
+#[cfg(feature = "store")]
+pub(crate) fn quietly<T>(code: impl FnOnce() -> T) -> T {
+    with_quiet(true, code)
+}
+
+/// Runs code of the program within [`quietly`]: its panics are printed as always.
+#[cfg(feature = "store")]
+pub(crate) fn aloud<T>(code: impl FnOnce() -> T) -> T {
+    with_quiet(false, code)
 }
 
 /// What the standard library says of panics after which it aborts.
@@ -27,7 +56,9 @@ pub(crate) fn install() {
     HOOK.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            if scheduler::local().is_none_or(|local| local.running().is_none()) {
+            if IS_QUIET.get() {
+                PLACE.set(info.location().map(ToString::to_string));
+            } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
                 before(info);
             } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
                 // No reason will tell of it: this is the program's last word.

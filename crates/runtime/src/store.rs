@@ -30,21 +30,28 @@
 //!
 //! Invariant: a reader sees what a commit has left, whole, and never a part of one.
 
-pub(crate) mod birth;
+mod birth;
 mod buckets;
 mod claim;
 mod clock;
 mod config;
 mod core;
+mod database;
 mod disk;
 mod error;
+pub mod escaped;
 mod format;
 mod gathering;
 mod group;
+pub mod inspection;
 mod journal;
+mod overlay;
+mod pages;
 mod prompt;
 mod queue;
 mod read;
+mod salvage;
+mod sums;
 mod tables;
 mod transaction;
 mod work;
@@ -61,12 +68,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 pub use redb::{BackendError, StorageBackend};
 
-use redb::{Database, ReadableDatabase};
-
 pub(crate) use self::claim::Claim;
 pub use self::clock::Clock;
 pub use self::config::{Durability, StoreConfig, defaults};
-pub use self::error::{OpenError, StoreError};
+pub use self::database::{Panicked, SafeDatabase};
+pub use self::error::{Damage, OpenError, StoreError};
+pub use self::pages::KeyRange;
 pub use self::read::{Page, Read, Row};
 pub use self::transaction::Transaction;
 pub use self::write::Write;
@@ -76,7 +83,7 @@ use self::buckets::BucketState;
 use self::clock::expiry_ms;
 use self::config::defaults::{KEY_BYTES_MAX, SCAN_BYTES_MAX};
 use self::core::Core;
-use self::disk::Disk;
+use self::disk::{Disk, Source};
 use self::group::Group;
 use self::journal::Journaled;
 use self::transaction::contained;
@@ -108,17 +115,22 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the store in this file, or makes one.
     ///
-    /// After a crash this reads all of the file to check it; call it from a thread, not from a process.
+    /// Reads and verifies all of the file, unless [`StoreConfig::verify`] is false; call it from a thread, not from a process.
+    ///
+    /// A damaged store is opened for reading: see [`damage`](Self::damage).
     ///
     /// # Errors
     /// [`OpenError`] names the file and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, config: StoreConfig) -> Result<Self, OpenError> {
         config.check()?;
-        let disk = Disk::open_file(path.as_ref(), config.cache_bytes)?;
+        let disk = Disk::open_file(path.as_ref(), config.cache_bytes, config.verify)?;
         Self::start(disk, config)
     }
 
     /// Opens a store that lies somewhere else than in a file; `name` stands for its path.
+    ///
+    /// Without a journal, a commit that was acknowledged is told from one that was not by redb's checksums alone: damage of the
+    /// last one after a crash is taken for the latter. A sync that fails must not forget what it was to write.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -129,7 +141,7 @@ impl Store {
     ) -> Result<Self, OpenError> {
         config.check()?;
         let opener: disk::Opener = Box::new(move || Ok(Box::new(storage()?)));
-        Self::start(Disk::open(name.into(), opener, config.cache_bytes)?, config)
+        Self::start(Disk::open(name.into(), opener, config.cache_bytes, config.verify)?, config)
     }
 
     /// The same with a journal, as [`open`](Self::open) has one: a sync writes what has changed in one piece to it.
@@ -144,22 +156,29 @@ impl Store {
     ) -> Result<Self, OpenError> {
         config.check()?;
         let opener: disk::Opener = Box::new(move || Ok(Box::new(Journaled::new(storage()?, journal.clone()))));
-        Self::start(Disk::open(name.into(), opener, config.cache_bytes)?, config)
+        Self::start(Disk::open(name.into(), opener, config.cache_bytes, config.verify)?, config)
     }
 
     fn start(disk: Disk, config: StoreConfig) -> Result<Self, OpenError> {
         let core = Arc::new(Core::new(config, disk));
         let path = core.disk.path().to_owned();
-        let database = core.disk.database();
-        let has_expiring = match &database {
-            Some(database) => {
-                format::check(database, &path)?;
-                let measured = measure(&core, database).map_err(|error| OpenError::storage(path.clone(), &error));
-                measured?
+        let has_expiring = match core.disk.source() {
+            Some(Source::Database(database)) => {
+                let checked = database.run(|database| format::check(database, &path));
+                checked.unwrap_or_else(|Panicked| {
+                    Err(OpenError::Corrupt { path: path.clone(), what: writer::REDB_PANICKED.to_owned() })
+                })?;
+                writer::measure(&core, &database).map_err(|error| OpenError::storage(path.clone(), &error))?
+            }
+            Some(Source::Salvage(salvage)) => {
+                format::check_salvage(&salvage, &path)?;
+                core.tell_damage(&salvage);
+                let measured = core.buckets.measure_salvage(&salvage);
+                measured.map_err(|error| OpenError::storage(path.clone(), &error))?;
+                false
             }
             None => false,
         };
-        drop(database);
         let writer = Writer::new(Arc::clone(&core), has_expiring);
         let thread = std::thread::Builder::new().name("rusm-store".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|error| OpenError::io(path, error))?;
@@ -221,6 +240,20 @@ impl Store {
     /// How the store does.
     pub fn report(&self) -> StorageReport {
         self.0.core.report()
+    }
+
+    /// Returns the parts of the store that cannot be read, none if it is sound. Reads all of a damaged one.
+    ///
+    /// A damaged store takes no writes ([`StoreError::ReadOnly`]). Keys outside of the damaged ranges are read as always, and
+    /// those within get [`StoreError::Damaged`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the disk fails.
+    pub fn damage(&self) -> Result<Vec<Damage>, StoreError> {
+        match self.0.core.disk.source() {
+            Some(Source::Salvage(salvage)) => salvage.damage().map_err(|error| StoreError::io(&error)),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// What was set about it.
@@ -458,9 +491,3 @@ fn check_value(bytes: usize, max: usize) -> Result<(), StoreError> {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/store.md")]
 struct Guide;
-
-/// How large the buckets are; whether any of their keys will expire.
-fn measure(core: &Core, database: &Database) -> Result<bool, StoreError> {
-    core.buckets.measure(&database.begin_read()?)?;
-    writer::has_expiring(database)
-}

@@ -27,7 +27,7 @@ fn reopened(path: &Path, durability: CommitDurability) -> RedbStore {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
         match RedbStore::open(path, durability) {
-            Err(StoreError::Storage(why)) if why.contains("already open") && Instant::now() < until => {
+            Err(StoreError::Storage(why)) if why.contains("is open already") && Instant::now() < until => {
                 thread::yield_now();
             }
             opened => return opened.expect("the file opens"),
@@ -92,7 +92,7 @@ fn a_second_opener_and_a_file_of_another_kind_are_refused_in_a_line() {
         let error = RedbStore::open(path, CommitDurability::Immediate).expect_err("it is no use");
 
         let StoreError::Storage(text) = &error else { panic!("{error:?}") };
-        assert!(text.starts_with(&format!("cannot open {}: ", path.display())) && !text.contains('\n'), "{text}");
+        assert!(text.contains(&*path.to_string_lossy()) && !text.contains('\n'), "{text}");
     }
 }
 

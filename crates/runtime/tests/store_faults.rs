@@ -165,8 +165,76 @@ fn a_file_that_is_damaged_is_said_and_left_alone() {
     let cut_off = directory.path().join("cut_off.redb");
     filled(&cut_off);
     let length = fs::metadata(&cut_off).unwrap().len();
-    fs::OpenOptions::new().write(true).open(&cut_off).unwrap().set_len(length / 2).unwrap();
-    assert!(refusal(&cut_off).starts_with("FILE is not a store or is damaged: "), "{}", refusal(&cut_off));
+    fs::OpenOptions::new().write(true).open(&cut_off).unwrap().set_len(length / 4).unwrap();
+    let store = Store::open(&cut_off, StoreConfig::default()).unwrap();
+    assert!(!store.damage().unwrap().is_empty());
+    let said = store.bucket("a").unwrap().put("key", "value").wait().unwrap_err().to_string();
+    let command = format!("run `rusm store repair {}`", cut_off.display());
+    assert_eq!(said, format!("the store is damaged, so it takes no writes: {command}"));
+    drop(store);
+
+    for len in [1, 100, 4095] {
+        fs::OpenOptions::new().write(true).open(&cut_off).unwrap().set_len(len).unwrap();
+        assert!(refusal(&cut_off).starts_with("FILE is not a store or is damaged: "), "{}", refusal(&cut_off));
+    }
+    fs::OpenOptions::new().write(true).open(&cut_off).unwrap().set_len(0).unwrap();
+    assert_eq!(
+        refusal(&cut_off),
+        "FILE is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store"
+    );
+    assert_eq!(fs::metadata(&cut_off).unwrap().len(), 0, "it is left as it is");
+}
+
+#[test]
+fn a_pipe_is_neither_a_store_nor_a_journal() {
+    let directory = tempfile::tempdir().unwrap();
+    let make = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let pipe = directory.path().join("pipe.redb");
+    make(&pipe);
+    assert_eq!(refusal(&pipe), "FILE is not a regular file but a pipe: choose another path");
+
+    let path = directory.path().join("a.redb");
+    drop(Store::open(&path, StoreConfig::default()).unwrap());
+    make(&directory.path().join("a.redb-journal"));
+    assert!(refusal(&path).ends_with("FILE-journal is not a regular file but a pipe"), "{}", refusal(&path));
+    fs::remove_file(&path).unwrap();
+    assert!(refusal(&path).ends_with("FILE-journal is not a regular file but a pipe"), "{}", refusal(&path));
+    assert!(!path.exists());
+}
+
+/// Damage after the file was opened: what is read from the disk again is compared.
+#[test]
+fn damage_under_an_open_store_is_never_read_as_data() {
+    let disk = Disk::default();
+    let own = disk.clone();
+    // A cache so small that pages are read again.
+    let config = StoreConfig { cache_bytes: 1, ..StoreConfig::default() };
+    let store = Store::open_on("a disk in memory", move || Ok(own.clone()), config).unwrap();
+    let bucket = store.bucket("a").unwrap();
+    for key in 0..200 {
+        bucket.put(number(key), vec![key as u8; 1000]).wait().unwrap();
+    }
+    let value = [77; 1000];
+    let image = disk.bytes(0, disk.len_now());
+    for at in (0..image.len() - 1000).filter(|at| image[*at..*at + 1000] == value) {
+        disk.flip(at + 500);
+    }
+
+    let started = Instant::now();
+    loop {
+        match bucket.get(number(77)).wait() {
+            Ok(found) => assert!(found.is_some_and(|found| found[..] == value), "{:?}", started.elapsed()),
+            Err(StoreError::Damaged(damage)) => {
+                assert!(damage.bucket.as_deref() == Some("a") && damage.range.contains(&number(77)));
+                break;
+            }
+            Err(_) => assert!(started.elapsed() < LONG),
+        }
+    }
+    assert!(bucket.get(number(10)).wait().unwrap().is_some(), "the rest is readable");
+    assert!(matches!(bucket.put("b", "c").wait(), Err(StoreError::ReadOnly(_))));
 }
 
 /// Damage anywhere: either it is noticed, at the start or when it is read, or it hit what is not used.

@@ -62,14 +62,14 @@ fn the_views_change_nothing_and_wait_for_nothing() {
 }
 
 #[test]
-fn the_observer_depends_on_the_protocol_alone() {
+fn the_observer_depends_on_the_protocol_the_log_and_text_alone() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
 
     // Tests may start a node; the program may not.
     let program = manifest.split("[dev-dependencies]").next().unwrap();
     let rusm: Vec<&str> = program.lines().filter(|line| line.starts_with("rusm-")).collect();
 
-    assert_eq!(rusm, ["rusm-protocol.workspace = true"]);
+    assert_eq!(rusm, ["rusm-log", "rusm-protocol", "rusm-text"].map(|name| format!("{name}.workspace = true")));
 }
 
 #[test]

@@ -40,8 +40,9 @@ const ARROWS: [Arrow; 8] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All the items of the runtime and of what it stands on that live as long as the program.
-const STATICS: [Static; 7] = [
+const STATICS: [Static; 8] = [
     Static { file: "runtime/src/panics.rs", name: "PLACE", why: "the hook's note to its own thread" },
+    Static { file: "runtime/src/panics.rs", name: "IS_QUIET", why: "what the hook is not to print of its own thread" },
     Static { file: "runtime/src/panics.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static { file: "runtime/src/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +18,14 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redb::{Database, Durability, ReadableTable, TableDefinition};
+use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
 use rustc_hash::FxHashMap;
+use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::store::{Account, Change, CounterStore, Places, Slot, StoreError};
 use crate::scheduler;
-use crate::store::birth;
+use crate::store::{OpenError, Panicked, SafeDatabase};
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 /// How long an eventual commit may not be durable.
@@ -104,19 +106,10 @@ impl RedbStore {
     /// full or read-only.
     pub fn open(path: impl AsRef<Path>, durability: CommitDurability) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let said = |error: redb::Error| StoreError::Storage(format!("cannot open {}: {error}", path.display()));
         let places = Places::default();
-        // A damaged file may mislead redb into a panic, which is as clear a sign.
-        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            birth::ensure(path)?;
-            let database = Database::create(path)?;
-            load(&database, &places)?;
-            Ok(database)
-        }));
-        let Ok(opened) = opened else {
-            return Err(StoreError::Storage(format!("cannot open {}: it cannot be read", path.display())));
-        };
-        let database = opened.map_err(said)?;
+        let database = SafeDatabase::open(path).map_err(|error| StoreError::Storage(error.to_string()))?;
+        let said = |error: Failure| StoreError::Storage(format!("cannot open {}: {error}", path.display()));
+        run(&database, |database| load(database, &places)).map_err(said)?;
         let line = Arc::new(Line {
             places,
             jobs: Mutex::default(),
@@ -176,25 +169,53 @@ impl Drop for RedbStore {
     }
 }
 
+/// Why the file was not read or written.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Redb(#[from] redb::Error),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+/// Runs code on the database.
+fn run<T>(database: &SafeDatabase, code: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, Failure> {
+    Ok(database.run(code)??)
+}
+
+/// Runs code in a transaction and commits it. A transaction in which redb panics is not dropped: a second panic in its
+/// destructor would abort the program.
+fn commit<T>(
+    database: &Database,
+    durability: Durability,
+    code: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
+) -> Result<T, redb::Error> {
+    let mut transaction = ManuallyDrop::new(database.begin_write()?);
+    let done = transaction.set_durability(durability).map_err(redb::Error::from).and_then(|()| code(&transaction));
+    let transaction = ManuallyDrop::into_inner(transaction);
+    let done = done?;
+    transaction.commit()?;
+    Ok(done)
+}
+
 fn load(database: &Database, places: &Places) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    {
-        let table = transaction.open_table(TABLE)?;
-        for entry in table.iter()? {
+    commit(database, Durability::Immediate, |transaction| {
+        for entry in transaction.open_table(TABLE)?.iter()? {
             let (key, value) = entry?;
             // Keys of no use were never written.
             places.slot(key.value(), value.value()).ok();
         }
-    }
-    transaction.commit()?;
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The thread that writes.
 struct Writer {
     path: PathBuf,
     /// None after a failure, until it could be opened again: redb refuses everything once it has seen one.
-    database: Option<Database>,
+    database: Option<SafeDatabase>,
     line: Arc<Line>,
     durability: CommitDurability,
     durable_at: Instant,
@@ -294,22 +315,23 @@ impl Writer {
 
     /// Opens the file after a failure, with the values that everybody knows: those of a commit that failed may be in it, and
     /// those that were not durable may not.
-    fn reopen(&mut self) -> Result<Database, redb::Error> {
-        let database = Database::create(&self.path)?;
-        let transaction = database.begin_write()?;
-        {
-            let mut table = transaction.open_table(TABLE)?;
-            let mut wrong = Vec::new();
-            for entry in table.iter()? {
-                let (key, value) = entry?;
-                let known = self.line.places.find(key.value());
-                wrong.extend(known.filter(|slot| slot.value() != value.value()));
-            }
-            for slot in wrong.iter().chain(self.unsynced.values()) {
-                table.insert(slot.key(), slot.value())?;
-            }
-        }
-        transaction.commit()?;
+    fn reopen(&mut self) -> Result<SafeDatabase, Failure> {
+        let database = SafeDatabase::open(&self.path)?;
+        run(&database, |database| {
+            commit(database, Durability::Immediate, |transaction| {
+                let mut table = transaction.open_table(TABLE)?;
+                let mut wrong = Vec::new();
+                for entry in table.iter()? {
+                    let (key, value) = entry?;
+                    let known = self.line.places.find(key.value());
+                    wrong.extend(known.filter(|slot| slot.value() != value.value()));
+                }
+                for slot in wrong.iter().chain(self.unsynced.values()) {
+                    table.insert(slot.key(), slot.value())?;
+                }
+                Ok(())
+            })
+        })?;
         self.synced();
         Ok(database)
     }
@@ -322,11 +344,7 @@ impl Writer {
     }
 
     /// One transaction for all jobs, in their order; gives what they read.
-    fn transact(&mut self, database: &Database, jobs: &[Job]) -> Result<Vec<i64>, redb::Error> {
-        let mut transaction = database.begin_write()?;
-        if self.durability != CommitDurability::Immediate {
-            transaction.set_durability(Durability::None)?;
-        }
+    fn transact(&mut self, database: &SafeDatabase, jobs: &[Job]) -> Result<Vec<i64>, Failure> {
         let mut answers = Vec::with_capacity(jobs.len());
         // The newest value of each key that changes; the slots keep the old one until it is committed.
         let mut values: FxHashMap<&str, (&Slot, i64)> = FxHashMap::default();
@@ -347,15 +365,19 @@ impl Writer {
                 }
             }
         }
-        {
-            let mut table = transaction.open_table(TABLE)?;
-            for (key, (_, value)) in &values {
-                table.insert(*key, *value)?;
-            }
-        }
-        transaction.commit()?;
+        let is_immediate = self.durability == CommitDurability::Immediate;
+        let durability = if is_immediate { Durability::Immediate } else { Durability::None };
+        run(database, |database| {
+            commit(database, durability, |transaction| {
+                let mut table = transaction.open_table(TABLE)?;
+                for (key, (_, value)) in &values {
+                    table.insert(*key, *value)?;
+                }
+                Ok(())
+            })
+        })?;
         self.line.transactions.fetch_add(1, Ordering::Relaxed);
-        if self.durability == CommitDurability::Immediate {
+        if is_immediate {
             self.line.durable.fetch_add(1, Ordering::Relaxed);
         } else {
             if !self.owes {
@@ -374,7 +396,9 @@ impl Writer {
         let outcome = match self.database.take() {
             // To open it again makes everything durable, too.
             None => self.reopen(),
-            Some(database) => sync(&database).map(|()| database),
+            Some(database) => {
+                run(&database, |database| commit(database, Durability::Immediate, |_| Ok(()))).map(|()| database)
+            }
         };
         self.durable_at = Instant::now();
         // Tried again when it is due the next time.
@@ -383,10 +407,6 @@ impl Writer {
             self.synced();
         }
     }
-}
-
-fn sync(database: &Database) -> Result<(), redb::Error> {
-    Ok(database.begin_write()?.commit()?)
 }
 
 impl CounterStore for RedbStore {

@@ -13,7 +13,7 @@ use redb::{Builder, DatabaseError, StorageError};
 use super::disk::sync_directory;
 
 /// Makes a database at a path, whose name outlives a power cut, unless something is there.
-pub(crate) fn ensure(path: &Path) -> Result<(), DatabaseError> {
+pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
     if fs::symlink_metadata(path).is_ok() {
         return Ok(());
     }
@@ -46,7 +46,8 @@ fn make(file: File) -> Result<(), DatabaseError> {
 /// Gives a file its name, unless another has it by now.
 fn name(whole: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(whole, path).map_err(|error| (error.kind(), error)) {
-        // On a file system without links it is made where it is to be.
+        // On a file system without links two that create it at once may replace each other's, which is empty still.
+        Err((ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) if !path.exists() => fs::rename(whole, path),
         Err((ErrorKind::AlreadyExists | ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) | Ok(()) => Ok(()),
         Err((_, error)) => Err(error),
     }

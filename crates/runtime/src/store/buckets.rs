@@ -9,6 +9,7 @@ use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableError};
 
 use super::config::defaults::{BUCKET_NAME_BYTES_MAX, BUCKETS_MAX};
 use super::error::StoreError;
+use super::salvage::Salvage;
 use super::tables;
 use crate::stores::BucketReport;
 
@@ -82,6 +83,31 @@ impl Buckets {
         self.0.read().values().map(|state| state.reads.load(Relaxed)).sum()
     }
 
+    /// The states of all buckets, those of these names among them.
+    fn with_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<Arc<BucketState>>, StoreError> {
+        let mut buckets = self.0.write();
+        for name in names {
+            if !buckets.contains_key(name) {
+                // One with a name that is none would be of another version.
+                check_name(name)?;
+                buckets.insert(name.into(), Arc::new(BucketState::new(name)));
+            }
+        }
+        // The disk is read without the lock.
+        Ok(buckets.values().cloned().collect())
+    }
+
+    /// Reads what is left of a damaged file: which buckets there are, and of how many keys.
+    pub(super) fn measure_salvage(&self, salvage: &Salvage) -> Result<(), StoreError> {
+        let rows: BTreeMap<&str, u64> =
+            salvage.tables().filter_map(|(name, table)| Some((tables::bucket_of(name)?, table.rows))).collect();
+        let names = rows.keys().copied().filter(|name| check_name(name).is_ok());
+        for state in self.with_names(names)? {
+            state.keys.store(rows.get(&*state.name).copied().unwrap_or(0), Relaxed);
+        }
+        Ok(())
+    }
+
     /// Reads from the file how large the buckets are, at the start and after something was undone.
     pub(super) fn measure(&self, txn: &ReadTransaction) -> Result<(), StoreError> {
         let sizes = match txn.open_table(tables::BUCKETS) {
@@ -94,15 +120,7 @@ impl Buckets {
             Err(TableError::TableDoesNotExist(_)) => BTreeMap::new(),
             Err(error) => return Err(error.into()),
         };
-        let mut buckets = self.0.write();
-        for name in sizes.keys().filter(|name| !buckets.contains_key(&***name)).collect::<Vec<_>>() {
-            // One with a name that is none would be of another version.
-            check_name(name)?;
-            buckets.insert(name.as_str().into(), Arc::new(BucketState::new(name)));
-        }
-        // Nobody waits for the disk.
-        let states: Vec<_> = buckets.values().cloned().collect();
-        drop(buckets);
+        let states = self.with_names(sizes.keys().map(String::as_str))?;
         for state in states {
             let keys = match txn.open_table(tables::rows(&state.table)) {
                 Ok(rows) => rows.len()?,

@@ -102,6 +102,9 @@ pub struct StoreConfig {
     pub value_bytes_max: usize,
     /// How often keys whose time is over are removed, 1 ms – 1 h. Default 1 s. They are invisible at once; this frees their room.
     pub sweep_every: Duration,
+    /// Verifies the whole file when it is opened. Default: true. It takes about as long as reading the file; without it damage
+    /// in a file that was closed may be returned as data.
+    pub verify: bool,
     /// What decides that a key's time is over. Default: the wall clock, which survives a restart.
     pub clock: Clock,
 }
@@ -117,6 +120,7 @@ impl Default for StoreConfig {
             cache_bytes: defaults::CACHE_BYTES,
             value_bytes_max: defaults::VALUE_BYTES_MAX,
             sweep_every: defaults::SWEEP_EVERY,
+            verify: true,
             clock: Clock::wall(),
         }
     }

@@ -13,6 +13,7 @@ use super::config::StoreConfig;
 use super::disk::Disk;
 use super::error::StoreError;
 use super::queue::{Pushed, Queue};
+use super::salvage::Salvage;
 use super::work::Request;
 use crate::stores::StorageReport;
 
@@ -58,6 +59,21 @@ impl Core {
 
     pub(super) fn note_error(&self, error: &StoreError) {
         *self.last_error.lock() = Some(error.to_string().into());
+    }
+
+    /// What a write of a damaged store is told.
+    pub(super) fn read_only(&self) -> StoreError {
+        StoreError::ReadOnly(rusm_text::escape(&self.disk.path().to_string_lossy()).into())
+    }
+
+    /// Takes down, and logs, that the store is damaged and takes no writes.
+    pub(super) fn tell_damage(&self, salvage: &Salvage) {
+        let damage = salvage.damage().unwrap_or_default();
+        let parts = damage.len();
+        let first = damage.into_iter().next();
+        let error = first.map_or_else(|| self.read_only(), |first| StoreError::Damaged(Box::new(first)));
+        tracing::error!(store = %self.disk.path().display(), %error, parts, "the store is open for reading only");
+        self.note_error(&error);
     }
 
     pub(super) fn last_error(&self) -> Option<Arc<str>> {

@@ -1,16 +1,16 @@
 //! The file under a store: opened with every refusal named, measured as it is used, opened again after a failure.
 //!
 //! ```text
-//!   readers ──▶ database() ──▶ redb ──▶ Metered ──▶ Journaled ──▶ file and journal     counts syncs, times reads
+//!   readers ──▶ source() ──▶ redb ──▶ Metered ──▶ Guarded ──▶ Journaled ──▶ file and journal     counts syncs, times reads
 //!   writer  ──▶ reopen() after a failed commit: redb refuses everything from then on
 //! ```
 //!
 //! Invariant: nobody waits for the file to be opened again; who comes meanwhile hears that the store is not available.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Bound;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,12 +18,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use redb::backends::FileBackend;
-use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
+use redb::{BackendError, DatabaseError, StorageBackend};
 
 use super::birth;
+use super::config::defaults::CACHE_BYTES;
+use super::database::{self, Opened, SafeDatabase};
 use super::error::{OpenError, StoreError};
-use super::journal::{Journaled, Shelf};
+use super::journal::{Journaled, Shelf, replay};
 use super::prompt::Prompt;
+use super::salvage::Salvage;
 
 /// A read of the disk that a scheduler can do besides.
 const QUICK_READ_NS: u64 = 50_000;
@@ -49,37 +52,41 @@ pub(super) struct Disk {
     path: PathBuf,
     opener: Opener,
     cache_bytes: usize,
-    database: RwLock<Option<Arc<Database>>>,
+    verifies: bool,
+    source: RwLock<Option<Source>>,
     pub(super) counters: Arc<DiskCounters>,
     pub(super) prompt: Arc<Prompt>,
 }
 
+/// What a store is read from.
+#[derive(Clone)]
+pub(super) enum Source {
+    Database(Arc<SafeDatabase>),
+    /// What is left of a damaged one.
+    Salvage(Arc<Salvage>),
+}
+
+impl From<Opened> for Source {
+    fn from(opened: Opened) -> Self {
+        match opened {
+            Opened::Sound(database) => Self::Database(Arc::new(database)),
+            Opened::Damaged(salvage) => Self::Salvage(Arc::new(salvage)),
+        }
+    }
+}
+
 impl Disk {
     /// The file of this path, made if there is none.
-    pub(super) fn open_file(path: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
-        // A journal without its file is of something else, which must not be taken for new.
-        if path.exists() || !journal_of(path).exists() {
-            birth::ensure(path).map_err(|error| OpenError::database(path.to_owned(), error))?;
-        }
-        let file = open_file(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
-        drop(file);
-        // However the file is named the next time, its journal is found.
-        let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
-        // Who made it may have died before its name was safe. A folder that cannot be read keeps nobody from what is in it.
-        drop(sync_directory(&again));
-        let journal = journal_of(&again);
-        let opener: Opener = Box::new(move || {
-            let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
-            Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
-        });
-        Self::open(path.to_owned(), opener, cache_bytes)
+    pub(super) fn open_file(path: &Path, cache_bytes: usize, verifies: bool) -> Result<Self, OpenError> {
+        let opener = opener_of(path)?;
+        Self::open(path.to_owned(), opener, cache_bytes, verifies)
     }
 
-    pub(super) fn open(path: PathBuf, opener: Opener, cache_bytes: usize) -> Result<Self, OpenError> {
-        let database = RwLock::new(None);
-        let disk = Self { path, opener, cache_bytes, database, counters: Arc::default(), prompt: Arc::default() };
-        let database = disk.connect()?;
-        *disk.database.write() = Some(Arc::new(database));
+    pub(super) fn open(path: PathBuf, opener: Opener, cache_bytes: usize, verifies: bool) -> Result<Self, OpenError> {
+        let (source, counters) = (RwLock::new(None), Arc::default());
+        let disk = Self { path, opener, cache_bytes, verifies, source, counters, prompt: Arc::default() };
+        let source = disk.connect()?;
+        *disk.source.write() = Some(source);
         Ok(disk)
     }
 
@@ -87,13 +94,14 @@ impl Disk {
         &self.path
     }
 
-    /// The database, unless it is being opened again. Keep it for one look only.
-    pub(super) fn database(&self) -> Option<Arc<Database>> {
-        self.database.read().as_ref().map(Arc::clone)
+    /// What the store is read from, unless it is being opened again. Keep it for one look only.
+    pub(super) fn source(&self) -> Option<Source> {
+        let source = self.source.read().clone();
+        source.filter(|source| !matches!(source, Source::Database(database) if database.has_panicked()))
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.database.read().is_some()
+        self.source().is_some()
     }
 
     /// Whether a read may take longer than a scheduler should wait, as the last ones did.
@@ -109,12 +117,16 @@ impl Disk {
 
     /// Closes the database, after the reader that looks at it now.
     pub(super) fn close(&self) {
-        let Some(mut database) = self.database.write().take() else { return };
+        let Some(mut source) = self.source.write().take() else { return };
         let started = Instant::now();
         while started.elapsed() < LETTING_GO {
-            match Arc::try_unwrap(database) {
-                Ok(last) => return drop(last),
-                Err(shared) => database = shared,
+            let shared = match source {
+                Source::Database(database) => Arc::try_unwrap(database).map(drop).map_err(Source::Database),
+                Source::Salvage(salvage) => Arc::try_unwrap(salvage).map(drop).map_err(Source::Salvage),
+            };
+            match shared {
+                Ok(()) => return,
+                Err(shared) => source = shared,
             }
             std::thread::park_timeout(Duration::from_micros(100));
         }
@@ -123,26 +135,98 @@ impl Disk {
     /// Closes the database and opens it again.
     pub(super) fn reopen(&self) -> Result<(), OpenError> {
         self.close();
-        let database = self.connect()?;
-        *self.database.write() = Some(Arc::new(database));
+        let source = self.connect()?;
+        *self.source.write() = Some(source);
         Ok(())
     }
 
-    fn connect(&self) -> Result<Database, OpenError> {
+    fn connect(&self) -> Result<Source, OpenError> {
         let refused = |error| OpenError::database(self.path.clone(), error);
-        let backend = (self.opener)().map_err(refused)?;
+        let storage = (self.opener)().map_err(refused)?;
         let (counters, prompt) = (Arc::clone(&self.counters), Arc::clone(&self.prompt));
-        let metered = Metered { inner: backend, counters, prompt };
-        let mut builder = Builder::new();
-        builder.set_cache_size(self.cache_bytes);
-        // A damaged file may mislead redb into a panic, which is as clear a sign.
-        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.create_with_backend(metered)));
-        let Ok(opened) = opened else {
-            return Err(OpenError::Corrupt { path: self.path.clone(), what: "it cannot be read".to_owned() });
-        };
-        let database = opened.map_err(refused)?;
-        Ok(database)
+        let opened = database::open(storage, self.cache_bytes, self.verifies, |guarded| Metered {
+            inner: Box::new(guarded),
+            counters,
+            prompt,
+        });
+        opened.map(Source::from).map_err(|failure| OpenError::opening(self.path.clone(), failure))
     }
+}
+
+/// Opens the file of a database that is no store, with the care that the file of a store gets.
+pub(super) fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
+    let storage = opener_of(path)?().map_err(|error| OpenError::database(path.to_owned(), error))?;
+    let opened = database::open(storage, CACHE_BYTES, true, |guarded| guarded);
+    match opened.map_err(|failure| OpenError::opening(path.to_owned(), failure))? {
+        Opened::Sound(database) => Ok(database),
+        Opened::Damaged(salvage) => {
+            let damage = salvage.damage().map_err(|error| OpenError::io(path.to_owned(), error))?;
+            let first = damage.first().map_or_else(String::new, ToString::to_string);
+            let what = format!("{first}: run `rusm store repair` on it");
+            Err(OpenError::Corrupt { path: path.to_owned(), what })
+        }
+    }
+}
+
+/// Opens the file of this path and its journal, each time it is called; creates the file if there is none.
+fn opener_of(path: &Path) -> Result<Opener, OpenError> {
+    prepare(path)?;
+    let file = open_file(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
+    drop(file);
+    // However the file is named the next time, its journal is found.
+    let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
+    // Who made it may have died before its name was safe. A folder that cannot be read keeps nobody from what is in it.
+    drop(sync_directory(&again));
+    let journal = journal_of(&again);
+    Ok(Box::new(move || {
+        let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
+        Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
+    }))
+}
+
+/// Creates the file of a new store, and refuses what is not the file of one.
+fn prepare(path: &Path) -> Result<(), OpenError> {
+    let journal = journal_of(path);
+    let found = fs::metadata(path).ok();
+    match found {
+        Some(found) => {
+            if let Some(kind) = special(&found) {
+                return Err(OpenError::NotAFile { path: path.to_owned(), kind });
+            }
+            if found.is_file() && found.len() == 0 {
+                return Err(OpenError::Empty { path: path.to_owned() });
+            }
+            Ok(())
+        }
+        // A journal without its file is of something else, which must not be taken for new.
+        None if fs::metadata(&journal).is_ok_and(|found| found.len() > 0 || special(&found).is_some()) => {
+            let refused = |error| OpenError::io(path.to_owned(), error);
+            let file = open_regular(&journal, OpenOptions::new().read(true)).map_err(refused)?;
+            let file = FileBackend::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;
+            Err(refused(replay::without_a_file(&file).map_err(refused)?))
+        }
+        None => birth::ensure(path).map_err(|error| OpenError::database(path.to_owned(), error)),
+    }
+}
+
+/// What this is, if it is neither a file nor a folder.
+fn special(found: &fs::Metadata) -> Option<&'static str> {
+    let kind = found.file_type();
+    let kinds = [
+        (kind.is_fifo(), "pipe"),
+        (kind.is_socket(), "socket"),
+        (kind.is_char_device() || kind.is_block_device(), "device"),
+    ];
+    kinds.into_iter().find(|(is, _)| *is).map(|(_, kind)| kind)
+}
+
+/// Opens a file, and nothing that is not one.
+pub(super) fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    if let Some(kind) = fs::metadata(path).ok().as_ref().and_then(special) {
+        let what = format!("{} is not a regular file but a {kind}", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    options.open(path)
 }
 
 impl Disk {
@@ -152,7 +236,7 @@ impl Disk {
     }
 }
 
-fn journal_of(path: &Path) -> PathBuf {
+pub(super) fn journal_of(path: &Path) -> PathBuf {
     let mut journal = path.as_os_str().to_owned();
     journal.push("-journal");
     journal.into()
@@ -184,17 +268,17 @@ impl Shelf for Beside {
 
     fn retire(&self) -> io::Result<()> {
         // Somebody may have put other files here while this one was open.
-        let is_there = std::fs::metadata(&self.path).is_ok_and(|found| Some(place(&found)) == *self.opened.lock());
-        if is_there { std::fs::remove_file(&self.path) } else { Ok(()) }
+        let is_there = fs::metadata(&self.path).is_ok_and(|found| Some(place(&found)) == *self.opened.lock());
+        if is_there { fs::remove_file(&self.path) } else { Ok(()) }
     }
 }
 
-fn place(file: &std::fs::Metadata) -> (u64, u64) {
+fn place(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    open_regular(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600))
 }
 
 /// Makes a new file's name durable: without it the file may be gone after a power cut, whatever was synced inside.

@@ -1,11 +1,15 @@
 //! Why a store did not open, and why an operation on it was not done.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionError};
 use thiserror::Error;
+
+use super::database::OpenFailure;
+use super::pages::KeyRange;
 
 /// Why a store did not open.
 #[derive(Debug, Error)]
@@ -39,6 +43,20 @@ pub enum OpenError {
         path: PathBuf,
         /// What was found.
         what: String,
+    },
+    /// It is a pipe, a socket or a device. Choose the path of a file, or one where there is nothing.
+    #[error("{} is not a regular file but a {kind}: choose another path", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        kind: &'static str,
+    },
+    /// The file has no bytes. Restore it from a copy, or remove it to begin a new store.
+    #[error("{} is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
     },
     /// A newer version wrote the file. Open it with that one.
     #[error("{} is of format {found}, this version knows formats up to {known}", path.display())]
@@ -91,14 +109,25 @@ impl OpenError {
         }
     }
 
+    pub(super) fn opening(path: PathBuf, failure: OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Database(error) => Self::database(path, error),
+            OpenFailure::Corrupt(what) => Self::corrupt(path, what),
+        }
+    }
+
+    fn corrupt(path: PathBuf, what: String) -> Self {
+        match newer_format(&what) {
+            Some((found, known)) => Self::Newer { path, found, known },
+            None => Self::Corrupt { path, what },
+        }
+    }
+
     pub(super) fn database(path: PathBuf, error: DatabaseError) -> Self {
         match error {
             DatabaseError::DatabaseAlreadyOpen => Self::InUse { path },
             DatabaseError::Storage(StorageError::Io(source)) => Self::io(path, source),
-            DatabaseError::Storage(StorageError::Corrupted(what)) => match newer_format(&what) {
-                Some((found, known)) => Self::Newer { path, found, known },
-                None => Self::Corrupt { path, what },
-            },
+            DatabaseError::Storage(StorageError::Corrupted(what)) => Self::corrupt(path, what),
             other => Self::Corrupt { path, what: other.to_string() },
         }
     }
@@ -172,9 +201,15 @@ pub enum StoreError {
     /// The disk has no room; nothing of the operation is kept. The store goes on by itself when there is some again.
     #[error("the disk of the store is full")]
     Full,
-    /// The file is damaged. Restore it from a copy.
+    /// The file is damaged. Restore it from a copy, or run `rusm store repair` on it.
     #[error("the store is damaged: {0}")]
     Corrupt(Arc<str>),
+    /// Part of the file is damaged, and what was asked for may be in it. What is not in the range can be read.
+    #[error("the store is damaged: {0}: run `rusm store repair` on its file")]
+    Damaged(Box<Damage>),
+    /// A damaged store takes no writes. Stop what uses it, and run `rusm store repair` on its file.
+    #[error("the store is damaged, so it takes no writes: run `rusm store repair {0}`")]
+    ReadOnly(Arc<str>),
     /// The disk refused to write or to sync. Whether the operation is kept is known only when it is read again.
     #[error("the disk of the store failed: {0}")]
     Failed(Arc<str>),
@@ -192,11 +227,34 @@ pub enum StoreError {
     OnScheduler,
 }
 
+/// A part of a store that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The bucket; `None` if it is the list of buckets, or a table of the store's own.
+    pub bucket: Option<Arc<str>>,
+    /// The table of the store's own.
+    pub table: Option<Arc<str>>,
+    /// The keys that may be in the part.
+    pub range: KeyRange,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.bucket, &self.table) {
+            (Some(bucket), _) => write!(f, "bucket `{}`", rusm_text::escape(bucket))?,
+            (None, Some(table)) => write!(f, "table `{}`", rusm_text::escape(table))?,
+            (None, None) => f.write_str("the list of buckets")?,
+        }
+        write!(f, ", {}", self.range)
+    }
+}
+
 impl StoreError {
     /// What a failed read or write of the disk means.
     pub(super) fn io(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
+            ErrorKind::InvalidData => Self::Corrupt(error.to_string().into()),
             _ => Self::Failed(error.to_string().into()),
         }
     }

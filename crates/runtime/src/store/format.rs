@@ -5,6 +5,7 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase, TableHandle};
 
 use super::error::{OpenError, StoreError};
+use super::salvage::Salvage;
 use super::tables;
 
 /// Writes down whose file it is, or finds it written.
@@ -15,6 +16,18 @@ pub(super) fn check(database: &Database, path: &Path) -> Result<(), OpenError> {
         Format::Ours(found) => Err(OpenError::Newer { path: path.to_owned(), found, known: tables::FORMAT }),
         Format::Foreign(table) => Err(OpenError::Foreign { path: path.to_owned(), table }),
         Format::New => write(database).map_err(failed),
+    }
+}
+
+/// Finds whose file a damaged one is, as far as that can be read.
+pub(super) fn check_salvage(salvage: &Salvage, path: &Path) -> Result<(), OpenError> {
+    let mut tables = salvage.tables().map(|(name, _)| name);
+    let is_ours = |name: &str| name == tables::FORMATS.name() || tables::bucket_of(name).is_some();
+    match tables.next() {
+        Some(first) if !is_ours(first) && !tables.any(is_ours) && salvage.lost_tables().is_empty() => {
+            Err(OpenError::Foreign { path: path.to_owned(), table: rusm_text::escape(first).into_owned() })
+        }
+        _ => Ok(()),
     }
 }
 

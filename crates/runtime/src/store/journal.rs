@@ -15,8 +15,9 @@
 //!
 //! Invariant: what a sync acknowledged is whole in the journal or safe in the storage, at every instant.
 
+pub(super) mod label;
 mod record;
-mod replay;
+pub(super) mod replay;
 mod safe;
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,10 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
-use self::record::{BLOCK, Record, Session};
+use self::label::Label;
+use self::record::{BLOCK, Record};
 use self::safe::Safe;
+use super::pages::{HEADER, Header};
 
 /// Where the second side begins, and the most that a side holds.
 pub(super) const SIDE: u64 = 16 * 1024 * 1024;
@@ -76,12 +79,22 @@ pub(super) struct Journaled {
 struct Pending {
     record: Record,
     storage_len: u64,
+    /// redb's header, if it was written.
+    header: Option<[u8; HEADER]>,
+}
+
+/// What the last sync acknowledged of the storage as a whole.
+#[derive(Clone, Copy, Debug)]
+struct Acked {
+    header: [u8; HEADER],
+    storage_len: u64,
 }
 
 #[derive(Debug)]
 struct Log {
     journal: Box<dyn StorageBackend>,
     phase: Phase,
+    acked: Acked,
     /// The record that is being written, and an empty one between syncs.
     record: Record,
     /// The last record's.
@@ -108,10 +121,12 @@ struct Side {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
 enum Phase {
     /// The storage is as it should be, and has no session yet.
     Open,
-    Journaling(Session),
+    /// The label that the storage has.
+    Journaling(Label),
 }
 
 impl Log {
@@ -119,6 +134,7 @@ impl Log {
         Self {
             journal,
             phase: Phase::Open,
+            acked: Acked { header: [0; HEADER], storage_len: 0 },
             record: Record::default(),
             number: 0,
             side: 0,
@@ -132,7 +148,7 @@ impl Log {
     }
 
     /// Writes a record behind the last one, and syncs it.
-    fn write(&mut self, record: &mut Record, session: Session, safe: u64, storage_len: u64) -> io::Result<()> {
+    fn write(&mut self, record: &mut Record, label: &Label, safe: u64, storage_len: u64) -> io::Result<()> {
         let (from, side) = (self.side as u64 * SIDE, &mut self.sides[self.side]);
         let end = self.at + record.len();
         self.is_touched = true;
@@ -142,9 +158,11 @@ impl Log {
             side.len = reach;
         }
         let number = self.number + 1;
-        self.journal.write(from + self.at, record.seal(session, number, safe, storage_len))?;
+        let journal_len = if self.sides[1].len > 0 { SIDE + self.sides[1].len } else { self.sides[0].len };
+        let sealed = record.seal(label.session, number, safe, [storage_len, journal_len]);
+        self.journal.write(from + self.at, sealed)?;
         self.journal.sync_data()?;
-        side.last = number;
+        self.sides[self.side].last = number;
         self.at = end;
         self.number = number;
         self.said_safe = safe;
@@ -174,7 +192,11 @@ impl Journaled {
         let mut log = self.log.lock();
         if log.is_none() && replay::is_ours(&*self.storage)? {
             let journal = self.shelf.open()?;
-            replay::replay(&*self.storage, &*journal)?;
+            if self.storage.len()? > 0 {
+                replay::recover(&*self.storage, &*journal)?;
+            } else if journal.len()? > 0 {
+                return Err(replay::without_a_file(&*journal)?);
+            }
             self.pending.lock().storage_len = self.storage.len()?;
             *log = Some(Log::new(journal));
         }
@@ -182,11 +204,13 @@ impl Journaled {
     }
 
     fn sync(&self, log: &mut Log) -> io::Result<()> {
-        let storage_len = {
+        let (storage_len, header) = {
             let mut pending = self.pending.lock();
             std::mem::swap(&mut log.record, &mut pending.record);
-            pending.storage_len
+            (pending.storage_len, pending.header.take())
         };
+        // After a failure nothing is written any more that would say so.
+        log.acked = Acked { header: header.unwrap_or(log.acked.header), storage_len };
         let failed = self.safe.check();
         let synced = failed.and_then(|()| match log.phase {
             Phase::Open => self.begin(log),
@@ -195,7 +219,7 @@ impl Journaled {
                 log.without -= 1;
                 self.sync_in_place(log)
             }
-            Phase::Journaling(session) => match self.append(log, session, storage_len) {
+            Phase::Journaling(label) => match self.append(log, label, storage_len) {
                 Err(error) if is_full(&error) => {
                     log.without = WITHOUT;
                     self.sync_in_place(log)
@@ -210,30 +234,47 @@ impl Journaled {
     /// The first sync: a new storage has no place for a session before.
     fn begin(&self, log: &mut Log) -> io::Result<()> {
         self.safe.sync(&*self.storage)?;
-        log.phase = replay::begin_session(&*self.storage)?.map_or(Phase::Open, Phase::Journaling);
+        if let Some(label) = replay::begin_session(&*self.storage)? {
+            log.acked.header = label.header;
+            log.phase = Phase::Journaling(label);
+        }
         Ok(())
     }
 
     /// Writes the record to the journal.
-    fn append(&self, log: &mut Log, session: Session, storage_len: u64) -> io::Result<()> {
+    fn append(&self, log: &mut Log, mut label: Label, storage_len: u64) -> io::Result<()> {
         // A side of a small storage is small too: what is safe in the storage costs twice the place.
         let most = (storage_len * 2).clamp(SIDE_MIN, SIDE);
         if log.at > 0 && log.at + log.record.len() + BLOCK > most {
-            self.turn_over(log, session, storage_len)?;
+            self.turn_over(log, &label, storage_len)?;
         }
         let mut record = std::mem::take(&mut log.record);
-        let written = log.write(&mut record, session, self.safe.number(), storage_len);
+        let written = log.write(&mut record, &label, self.safe.number(), storage_len);
         log.record = record;
-        written
+        written?;
+        if !label.has_records {
+            // From now on a journal without a record is one that was cut off.
+            label.has_records = true;
+            self.relabel(log, label)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the storage this label, durably.
+    fn relabel(&self, log: &mut Log, mut label: Label) -> io::Result<()> {
+        label.write(&*self.storage).inspect_err(|error| self.safe.fail(error))?;
+        self.safe.sync(&*self.storage)?;
+        log.phase = Phase::Journaling(label);
+        Ok(())
     }
 
     /// Goes on with the other side, as soon as everything in it is safe, and has the full one made safe.
-    fn turn_over(&self, log: &mut Log, session: Session, storage_len: u64) -> io::Result<()> {
+    fn turn_over(&self, log: &mut Log, label: &Label, storage_len: u64) -> io::Result<()> {
         let other = 1 - log.side;
         self.safe.wait(log.sides[other].last)?;
         if log.said_safe < log.sides[other].last {
             // The first record there may be left torn: this one says that what it was written over is not needed.
-            log.write(&mut Record::default(), session, self.safe.number(), storage_len)?;
+            log.write(&mut Record::default(), label, self.safe.number(), storage_len)?;
         }
         self.safe.want(log.number);
         if log.checkpoints.is_none() {
@@ -255,8 +296,20 @@ impl Journaled {
     /// Syncs the storage itself, after which the journal has nothing to say.
     fn sync_in_place(&self, log: &mut Log) -> io::Result<()> {
         self.safe.sync(&*self.storage)?;
+        if let Phase::Journaling(mut label) = log.phase {
+            // Says what was acknowledged last, which no record does now. The storage may have half of what comes next.
+            label.header = log.acked.header;
+            label.storage_len = log.acked.storage_len;
+            label.safe = log.number;
+            label.has_records = false;
+            self.relabel(log, label)?;
+        }
+        self.empty(log)
+    }
+
+    /// Empties the journal, of which the storage lacks nothing.
+    fn empty(&self, log: &mut Log) -> io::Result<()> {
         if log.is_touched {
-            // At once, whatever happens: half a journal would undo what has just been synced.
             let emptied = log.journal.set_len(0).and_then(|()| log.journal.sync_data());
             emptied.inspect_err(|error| self.safe.fail(error))?;
         }
@@ -287,6 +340,11 @@ impl Journaled {
             changed => changed,
         }
     }
+}
+
+/// Returns true if redb has closed the storage that has this header.
+fn is_closed(header: &[u8; HEADER]) -> bool {
+    Header::read(header).is_ok_and(|header| header.is_clean() && header.is_intact())
 }
 
 fn not_open() -> io::Error {
@@ -325,6 +383,9 @@ impl StorageBackend for Journaled {
             let mut pending = self.pending.lock();
             self.storage.write(offset, data)?;
             pending.record.push(offset, data, SIDE);
+            if offset == 0 {
+                pending.header = data.first_chunk().copied().or(pending.header);
+            }
             Ok(())
         })
     }
@@ -334,13 +395,22 @@ impl StorageBackend for Journaled {
         let lacks_nothing = log.map_or(Ok(()), |mut log| {
             log.stop(&self.safe);
             if self.safe.check().is_err() {
-                // Whoever opens it next needs the journal.
+                // The next to open it needs the journal.
                 return Ok(());
             }
-            self.sync_in_place(&mut log)?;
-            if let Phase::Journaling(_) = log.phase {
-                replay::end_session(&*self.storage)?;
+            if let Phase::Journaling(_) = log.phase
+                && !label::header(&*self.storage).is_ok_and(|header| is_closed(&header))
+            {
+                // redb gave up in the middle, and the storage may have half of a commit: it is as after a crash.
+                return Ok(());
             }
+            self.safe.sync(&*self.storage)?;
+            if let Phase::Journaling(mut label) = log.phase {
+                label.update(&*self.storage)?;
+                label.is_open = false;
+                self.relabel(&mut log, label)?;
+            }
+            self.empty(&mut log)?;
             log.journal.close()?;
             self.shelf.retire()
         });

@@ -4,8 +4,8 @@
 //! cost. When reads of the disk become slow, or a page has many rows, the schedulers are spared.
 
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,10 +19,13 @@ use tokio::task::JoinHandle;
 use super::buckets::BucketState;
 use super::config::defaults::SCAN_ROWS_MAX;
 use super::core::Core;
-use super::disk::Disk;
+use super::database::Panicked;
+use super::disk::{Disk, Source};
 use super::error::StoreError;
+use super::salvage::Salvage;
 use super::tables::{self, ReadRows};
 use super::write;
+use super::writer::REDB_PANICKED;
 
 /// Rows that a scheduler reads besides.
 const QUICK_ROWS: usize = 128;
@@ -115,9 +118,14 @@ pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Re
         bucket.reads.fetch_add(1, Relaxed);
         let now_ms = shared.config.clock.now_ms();
         look(&shared, &bucket, |rows| {
-            let Some(row) = rows.get(&*key)? else { return Ok(None) };
-            let (expiry_ms, value) = tables::read_row(row.value());
-            Ok((!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
+            let visible = |row: &[u8]| {
+                let (expiry_ms, value) = tables::read_row(row);
+                (!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value))
+            };
+            Ok(match rows {
+                Look::Rows(rows) => rows.get(&*key)?.and_then(|row| visible(row.value())),
+                Look::Salvage(salvage) => salvage.get(&bucket.name, &key)?.and_then(|row| visible(&row)),
+            })
         })
         .map(Option::flatten)
     })
@@ -141,77 +149,133 @@ pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, wish: Wish) -> R
         }
         bucket.reads.fetch_add(1, Relaxed);
         let now_ms = shared.config.clock.now_ms();
-        look(&shared, &bucket, |rows| page(rows, &wish, now_ms)).map(Option::unwrap_or_default)
+        look(&shared, &bucket, |rows| page(rows, &bucket, &wish, now_ms)).map(Option::unwrap_or_default)
     })
 }
 
-fn page(rows: &ReadRows, wish: &Wish, now_ms: u64) -> Result<Page, StoreError> {
+fn page(look: &Look<'_>, bucket: &BucketState, wish: &Wish, now_ms: u64) -> Result<Page, StoreError> {
     let end = tables::after_prefix(&wish.prefix);
     let from = if wish.after < wish.prefix { Bound::Included(&*wish.prefix) } else { Bound::Excluded(&*wish.after) };
     // A range whose ends have changed places is redb's to refuse by a panic.
     if end.as_ref().is_some_and(|end| **end <= *wish.after) {
         return Ok(Page::default());
     }
-    let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let (mut page, mut bytes, mut over) = (Page::default(), 0, 0);
-    let mut last = None;
-    for row in rows.range::<&[u8]>((from, to))? {
-        let (key, row) = row?;
-        let (key, (expiry_ms, value)) = (key.value(), tables::read_row(row.value()));
-        let is_over = tables::is_over(expiry_ms, now_ms);
-        let weight = if is_over { 0 } else { key.len() + value.len() };
-        let is_full = page.rows.len() == wish.limit || over == OVER_ROWS_MAX;
-        if is_full || (bytes + weight > wish.bytes_max && !page.rows.is_empty()) {
-            page.next = last;
-            break;
+    let mut filling = Filling { wish, now_ms, page: Page::default(), bytes: 0, over: 0, last: None };
+    match look {
+        Look::Rows(rows) => {
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            for row in rows.range::<&[u8]>((from, to))? {
+                let (key, row) = row?;
+                if !filling.takes(key.value(), row.value()) {
+                    break;
+                }
+            }
         }
-        bytes += weight;
-        let key = Bytes::copy_from_slice(key);
-        last = Some(key.clone());
-        if is_over {
-            over += 1;
-        } else {
-            page.rows.push(Row { key, value: Bytes::copy_from_slice(value), expiry_ms });
+        Look::Salvage(salvage) => {
+            let first = match from {
+                Bound::Excluded(after) => [after, &[0]].concat(),
+                _ => wish.prefix.to_vec(),
+            };
+            let scanned = salvage.scan(&bucket.name, (&first, end.as_deref()), &mut |key, row| filling.takes(key, row));
+            match scanned {
+                // The rows before the damage are returned, and the next page says what is damaged.
+                Err(StoreError::Damaged(_)) if filling.last.is_some() => filling.page.next = filling.last.take(),
+                scanned => scanned?,
+            }
         }
     }
-    Ok(page)
+    Ok(filling.page)
+}
+
+/// A page that is filled.
+struct Filling<'a> {
+    wish: &'a Wish,
+    now_ms: u64,
+    page: Page,
+    bytes: usize,
+    /// Rows passed over because their time is over.
+    over: usize,
+    last: Option<Bytes>,
+}
+
+impl Filling<'_> {
+    /// Takes a row; false if the page ends before it.
+    fn takes(&mut self, key: &[u8], row: &[u8]) -> bool {
+        let (expiry_ms, value) = tables::read_row(row);
+        let is_over = tables::is_over(expiry_ms, self.now_ms);
+        let weight = if is_over { 0 } else { key.len() + value.len() };
+        let is_full = self.page.rows.len() == self.wish.limit || self.over == OVER_ROWS_MAX;
+        if is_full || (self.bytes + weight > self.wish.bytes_max && !self.page.rows.is_empty()) {
+            self.page.next = self.last.take();
+            return false;
+        }
+        self.bytes += weight;
+        let key = Bytes::copy_from_slice(key);
+        self.last = Some(key.clone());
+        if is_over {
+            self.over += 1;
+        } else {
+            self.page.rows.push(Row { key, value: Bytes::copy_from_slice(value), expiry_ms });
+        }
+        true
+    }
+}
+
+/// The rows of a bucket, in a database or in what is left of one.
+enum Look<'a> {
+    Rows(&'a ReadRows),
+    Salvage(&'a Salvage),
 }
 
 /// Looks at the rows of a bucket as the last commit has left them; `None` if there are none yet.
 fn look<T>(
     core: &Core,
     bucket: &BucketState,
-    reads: impl FnOnce(&ReadRows) -> Result<T, StoreError>,
+    reads: impl FnOnce(&Look<'_>) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
-    let Some(database) = core.disk.database() else {
-        if core.is_closed() {
-            return Err(StoreError::Closed);
+    let outcome = match core.disk.source() {
+        Some(Source::Database(database)) => {
+            let looked = database.run(|database| look_at(database, bucket, reads));
+            drop(database);
+            looked.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())))
         }
-        core.ask_for_recovery();
-        return Err(Disk::unavailable(core.last_error()));
+        Some(Source::Salvage(salvage)) => return reads(&Look::Salvage(&salvage)).map(Some),
+        None if core.is_closed() => return Err(StoreError::Closed),
+        None => {
+            core.ask_for_recovery();
+            return Err(Disk::unavailable(core.last_error()));
+        }
     };
-    // A damaged file may mislead redb into a panic.
-    let looked = catch_unwind(AssertUnwindSafe(|| look_at(&database, bucket, reads)));
-    drop(database);
-    let outcome = looked.unwrap_or_else(|_| Err(StoreError::Corrupt("a page cannot be read".into())));
-    if let Err(error) = &outcome {
-        core.note_error(error);
-        if matches!(error, StoreError::Failed(_)) {
+    outcome.map_err(|error| {
+        let error = match error {
+            StoreError::Corrupt(what) => StoreError::Corrupt(format!("bucket `{}`: {what}", bucket.name).into()),
+            other => other,
+        };
+        core.note_error(&error);
+        if matches!(error, StoreError::Failed(_) | StoreError::Corrupt(_)) {
             core.ask_for_recovery();
         }
-    }
-    outcome
+        error
+    })
 }
 
 fn look_at<T>(
     database: &Database,
     bucket: &BucketState,
-    reads: impl FnOnce(&ReadRows) -> Result<T, StoreError>,
+    reads: impl FnOnce(&Look<'_>) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
-    let txn = database.begin_read()?;
-    match txn.open_table(tables::rows(&bucket.table)) {
-        Ok(rows) => reads(&rows).map(Some),
+    // Neither is dropped while a panic of redb unwinds: a second one in a destructor would abort the program.
+    let txn = ManuallyDrop::new(database.begin_read()?);
+    let looked = match txn.open_table(tables::rows(&bucket.table)) {
+        Ok(rows) => {
+            let rows = ManuallyDrop::new(rows);
+            let looked = reads(&Look::Rows(&rows)).map(Some);
+            drop(ManuallyDrop::into_inner(rows));
+            looked
+        }
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         Err(error) => Err(error.into()),
-    }
+    };
+    drop(ManuallyDrop::into_inner(txn));
+    looked
 }

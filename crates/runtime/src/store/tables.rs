@@ -24,6 +24,11 @@ pub(super) fn table_name(bucket: &str) -> String {
     format!("bucket/{bucket}")
 }
 
+/// The bucket whose table has this name.
+pub(super) fn bucket_of(table: &str) -> Option<&str> {
+    table.strip_prefix("bucket/")
+}
+
 /// The table of this name.
 pub(super) const fn rows(table: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(table)

@@ -125,7 +125,7 @@ impl<'a, 't> Transaction<'a, 't> {
 
 /// Runs code of somebody else on the writer's thread.
 pub(super) fn contained<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| match panics::reason(payload) {
+    panics::aloud(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
         ExitReason::Panic(info) => StoreError::Panicked(info.message.as_str().into()),
         other => StoreError::Panicked(other.to_string().into()),
     })

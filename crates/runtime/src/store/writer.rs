@@ -11,16 +11,17 @@
 //!
 //! Invariant: nobody is told before the commit has ended, nor told other than how it ended.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, WriteTransaction};
 
 use super::config::Durability;
 use super::core::Core;
-use super::disk::Disk;
+use super::database::{Panicked, SafeDatabase};
+use super::disk::{Disk, Source};
 use super::error::{OpenError, StoreError};
 use super::gathering::{Gathering, MANY};
 use super::group::{Group, Grown};
@@ -33,6 +34,9 @@ use super::work::{Request, SWEEP_KEYS};
 const REST: Duration = Duration::from_millis(100);
 /// Opening a file again may mean to read all of it: it takes at most one part of so many of the time.
 const REST_FACTOR: u32 = 10;
+
+/// What is said when redb has panicked, after which the file is opened again.
+pub(super) const REDB_PANICKED: &str = "redb panicked";
 
 /// See the module.
 pub(super) struct Writer {
@@ -100,23 +104,28 @@ impl Writer {
 
     /// Commits the requests together, and those that come while they are applied.
     fn commit(&mut self, requests: &mut Vec<Request>) -> Result<(), StoreError> {
+        if let Some(Source::Salvage(_)) = self.core.disk.source() {
+            return Err(self.core.read_only());
+        }
         if let Some((until, error)) = &self.rest {
             if Instant::now() < *until {
                 return Err(error.clone());
             }
             self.rest = None;
         }
-        let Some(database) = self.database() else {
-            let error = Disk::unavailable(self.core.last_error());
-            self.rest = Some((Instant::now() + REST, error.clone()));
-            return Err(error);
+        let database = match self.source() {
+            Some(Source::Database(database)) => database,
+            Some(Source::Salvage(_)) => return Err(self.core.read_only()),
+            None => {
+                let error = Disk::unavailable(self.core.last_error());
+                self.rest = Some((Instant::now() + REST, error.clone()));
+                return Err(error);
+            }
         };
         let has_undurable = self.undurable > 0;
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            fill(&self.core, &database, requests, has_undurable, &mut self.gathering)
-        }));
+        let outcome = database.run(|database| fill(&self.core, database, requests, has_undurable, &mut self.gathering));
         drop(database);
-        let outcome = outcome.unwrap_or_else(|_| Err(StoreError::Corrupt("a page cannot be changed".into())));
+        let outcome = outcome.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())));
         match outcome {
             Ok(committed) => {
                 self.account(&committed, requests);
@@ -130,12 +139,12 @@ impl Writer {
     }
 
     /// The database, opened again if it must be.
-    fn database(&self) -> Option<Arc<Database>> {
-        self.core.disk.database().or_else(|| {
+    fn source(&self) -> Option<Source> {
+        self.core.disk.source().or_else(|| {
             self.reopen()
                 .map_err(|error| self.core.note_error(&StoreError::Unavailable(error.to_string().into())))
                 .ok()?;
-            self.core.disk.database()
+            self.core.disk.source()
         })
     }
 
@@ -183,8 +192,14 @@ impl Writer {
     fn reopen(&self) -> Result<(), OpenError> {
         let disk = &self.core.disk;
         disk.reopen()?;
-        let Some(database) = disk.database() else { return Ok(()) };
-        let measured = database.begin_read().map_err(StoreError::from).and_then(|txn| self.core.buckets.measure(&txn));
+        let measured = match disk.source() {
+            Some(Source::Database(database)) => measure(&self.core, &database).map(drop),
+            Some(Source::Salvage(salvage)) => {
+                self.core.tell_damage(&salvage);
+                self.core.buckets.measure_salvage(&salvage)
+            }
+            None => Ok(()),
+        };
         measured.map_err(|error| OpenError::storage(disk.path().to_owned(), &error))
     }
 
@@ -232,8 +247,47 @@ fn fill(
     has_undurable: bool,
     gathering: &mut Gathering,
 ) -> Result<Committed, StoreError> {
-    let mut txn = database.begin_write()?;
-    let mut group = Group::new(&txn, core.config.clock.now_ms());
+    // Neither is dropped while a panic of redb unwinds: a second one in a destructor would abort the program.
+    let mut txn = ManuallyDrop::new(database.begin_write()?);
+    let applied = apply(core, &txn, requests, gathering);
+    let Ok(Applied { grown, puts_expiring, must_sync, began }) = applied else {
+        drop(ManuallyDrop::into_inner(txn));
+        return applied.map(|_| Committed { grown: Vec::new(), durability: None, puts_expiring: false });
+    };
+    let durability = requests.iter().map(|request| request.durability).max().unwrap_or_default();
+    // Who hears that a key is gone must not find it again after a crash, so what took it away is made durable.
+    let has_seen_undurable = has_undurable && durability == Durability::Immediate;
+    if grown.is_empty() && !must_sync && !has_seen_undurable {
+        ManuallyDrop::into_inner(txn).abort()?;
+        return Ok(Committed { grown, durability: None, puts_expiring });
+    }
+    let asked = if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
+    core.disk.prompt.arm(requests.len() >= MANY);
+    let set = txn.set_durability(asked).map_err(|error| StoreError::Failed(error.to_string().into()));
+    let txn = ManuallyDrop::into_inner(txn);
+    set?;
+    txn.commit()?;
+    gathering.committed(began.elapsed());
+    Ok(Committed { grown, durability: Some(durability), puts_expiring })
+}
+
+/// What was applied to a transaction that is not committed yet.
+struct Applied {
+    grown: Vec<Grown>,
+    puts_expiring: bool,
+    must_sync: bool,
+    /// When the last operation had been applied.
+    began: Instant,
+}
+
+/// Applies the requests and those that come meanwhile.
+fn apply(
+    core: &Core,
+    txn: &WriteTransaction,
+    requests: &mut Vec<Request>,
+    gathering: &mut Gathering,
+) -> Result<Applied, StoreError> {
+    let mut group = ManuallyDrop::new(Group::new(txn, core.config.clock.now_ms()));
     let (mut applied, most) = (0, core.config.group_operations);
     let is_upkeep = requests.iter().all(|request| request.is_upkeep);
     let until = if is_upkeep { Instant::now() } else { gathering.until(Instant::now()) };
@@ -242,8 +296,9 @@ fn fill(
         while let Some(request) = requests.get_mut(applied) {
             request.work.apply(&mut group);
             applied += 1;
-            if let Some(error) = group.failure() {
-                return Err(error.clone());
+            if let Some(error) = group.failure().cloned() {
+                drop(ManuallyDrop::into_inner(group));
+                return Err(error);
             }
         }
         core.queue.take(most.saturating_sub(applied), requests);
@@ -260,24 +315,21 @@ fn fill(
     }
     let began = Instant::now();
     let (puts_expiring, must_sync) = (group.puts_expiring(), group.must_sync());
-    let grown = group.close()?;
-    let durability = requests.iter().map(|request| request.durability).max().unwrap_or_default();
-    // Who hears that a key is gone must not find it again after a crash, so what took it away is made durable.
-    let has_seen_undurable = has_undurable && durability == Durability::Immediate;
-    if grown.is_empty() && !must_sync && !has_seen_undurable {
-        txn.abort()?;
-        return Ok(Committed { grown, durability: None, puts_expiring });
-    }
-    let asked = if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
-    core.disk.prompt.arm(requests.len() >= MANY);
-    txn.set_durability(asked).map_err(|error| StoreError::Failed(error.to_string().into()))?;
-    txn.commit()?;
-    gathering.committed(began.elapsed());
-    Ok(Committed { grown, durability: Some(durability), puts_expiring })
+    let grown = ManuallyDrop::into_inner(group).close()?;
+    Ok(Applied { grown, puts_expiring, must_sync, began })
+}
+
+/// Reads how large the buckets are, and whether any of their keys will expire.
+pub(super) fn measure(core: &Core, database: &SafeDatabase) -> Result<bool, StoreError> {
+    let measured = database.run(|database| {
+        core.buckets.measure(&database.begin_read()?)?;
+        has_expiring(database)
+    });
+    measured.unwrap_or_else(|Panicked| Err(StoreError::Corrupt(REDB_PANICKED.into())))
 }
 
 /// Whether any key of the store will expire.
-pub(super) fn has_expiring(database: &Database) -> Result<bool, StoreError> {
+fn has_expiring(database: &Database) -> Result<bool, StoreError> {
     match database.begin_read()?.open_table(tables::EXPIRY) {
         Ok(expiry) => Ok(!expiry.is_empty()?),
         Err(TableError::TableDoesNotExist(_)) => Ok(false),

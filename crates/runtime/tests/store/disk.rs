@@ -44,6 +44,9 @@ enum Change {
 #[derive(Debug, Default)]
 struct Power {
     is_off: bool,
+    /// Of so many writes and syncs one fails, by a sequence of chance; 0 for none.
+    fails_one_in: u64,
+    chance: u64,
     /// Writes and syncs until it is cut.
     lasts: Option<u64>,
 }
@@ -57,6 +60,12 @@ impl Power {
             None => {}
         }
         self.is_off
+    }
+
+    /// Whether this write or sync is one that fails.
+    fn fails(&mut self) -> bool {
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.fails_one_in > 0 && (self.chance >> 33).is_multiple_of(self.fails_one_in)
     }
 }
 
@@ -124,6 +133,11 @@ impl Disk {
         self.state().current[at] ^= 1;
     }
 
+    /// Puts bytes there that nobody wrote.
+    pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
+        self.state().current[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     pub(crate) fn fail_reads(&self, fails: bool) {
         self.state().read_fails = fails;
     }
@@ -135,6 +149,17 @@ impl Disk {
     /// Cuts the power after so many writes and syncs; [`cut`](Self::cut) then tells what is left.
     pub(crate) fn die_after(&self, operations: u64) {
         self.state().power().lasts = Some(operations);
+    }
+
+    /// One of so many writes and syncs of all files of the disk fails from now on.
+    pub(crate) fn fail_now_and_then(&self, seed: u64, one_in: u64) {
+        let state = self.state();
+        let mut power = state.power();
+        (power.chance, power.fails_one_in) = (seed, one_in);
+    }
+
+    pub(crate) fn fail_never(&self) {
+        self.state().power().fails_one_in = 0;
     }
 
     /// Syncs wait until the gate is opened.
@@ -230,7 +255,8 @@ impl StorageBackend for Disk {
         if state.power().is_cut() {
             return Err(Error::other("the power is off"));
         }
-        if state.sync_fails {
+        let fails = state.power().fails();
+        if state.sync_fails || fails {
             // As Linux does: it tells once, and what could not be written is never tried again.
             state.pending.clear();
             return Err(Error::other("the disk does not answer"));
@@ -253,6 +279,9 @@ impl StorageBackend for Disk {
         let mut state = self.state();
         if state.power().is_cut() {
             return Err(Error::other("the power is off"));
+        }
+        if state.power().fails() {
+            return Err(Error::other("the disk does not answer"));
         }
         let from = offset as usize;
         if state.room.is_some_and(|room| from + data.len() > room) {

@@ -1,27 +1,70 @@
 //! A record of a journal: what one sync made durable.
 //!
 //! ```text
-//!   0 magic · 8 session · 24 number · 32 safe · 40 length of the storage · 48 bytes of the body · 56 checksum · 64 body
-//!   body: offset u64 · bytes u32 · data, and so on; then zeros up to a whole block
+//!   sector: 492 bytes of the record · 4 index of the sector · 8 number of the record · 8 checksum
+//!   record: 0 magic · 8 session · 24 number · 32 safe · 40 length of the storage · 48 bytes of the body
+//!           56 length of the journal · 64 body: offset u64 · bytes u32 · data, and so on; then zeros up to a whole block
 //! ```
+//!
+//! A power cut leaves each sector as it was or as it was to be. So the sector of a record that was not written whole has zeros
+//! or belongs to an older record, and one that is neither is damaged: only so can a torn record, which nobody was told of, be
+//! told from a damaged one that was acknowledged.
 //!
 //! All numbers are little-endian. Records begin at whole blocks, so that none is written over another's last bytes.
 
 use std::io;
 
 use redb::StorageBackend;
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What files are read and written in.
 pub(super) const BLOCK: u64 = 4096;
-const MAGIC: [u8; 8] = *b"rusmjrn1";
+/// The smallest piece that a disk writes whole.
+pub(super) const SECTOR: usize = 512;
+/// Bytes of a sector that are the record's.
+const PAYLOAD: usize = 492;
+const INDEX: usize = PAYLOAD;
+const NUMBER: usize = INDEX + 4;
+const CHECKSUM: usize = NUMBER + 8;
+const MAGIC: [u8; 8] = *b"rusmjrn2";
+/// What a record of version 1 begins with.
+const OLDER: &[u8] = b"rusmjrn1";
 const HEAD: usize = 64;
-const CHECKSUM: std::ops::Range<usize> = 56..64;
 /// Bytes of a buffer that are kept for the next record.
 const KEPT: usize = 1024 * 1024;
 
-/// Names the one time that a storage is open: its file has it too.
+/// Names the one time that a storage is open: its label has it too.
 pub(super) type Session = [u8; 16];
+
+/// What is known of a sector by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sector {
+    /// Nothing but zeros.
+    Empty,
+    /// A whole one of this record.
+    Of {
+        number: u64,
+        index: u32,
+    },
+    Damaged,
+}
+
+impl Sector {
+    /// The sector that begins here.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let Some(bytes) = bytes.get(..SECTOR) else { return Self::Damaged };
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Self::Empty;
+        }
+        let fields = (bytes[INDEX..].first_chunk(), bytes[NUMBER..].first_chunk(), bytes[CHECKSUM..].first_chunk());
+        match fields {
+            (Some(index), Some(number), Some(checksum)) if xxh3_64(&bytes[..CHECKSUM]).to_le_bytes() == *checksum => {
+                Self::Of { number: u64::from_le_bytes(*number), index: u32::from_le_bytes(*index) }
+            }
+            _ => Self::Damaged,
+        }
+    }
+}
 
 /// What stands before the writes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,69 +76,97 @@ pub(super) struct Head {
     pub(super) safe: u64,
     /// How long the storage is after this record.
     pub(super) storage_len: u64,
+    /// How long the journal is at least while it has this record.
+    pub(super) journal_len: u64,
     body_len: u64,
 }
 
 impl Head {
     /// The head that begins here, if there is one.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let head = bytes.get(..HEAD)?;
-        let number = |at: usize| head[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        if head[..8] != MAGIC {
-            return None;
-        }
-        Some(Self {
-            session: *head[8..].first_chunk()?,
-            number: number(24)?,
-            safe: number(32)?,
-            storage_len: number(40)?,
-            body_len: number(48)?,
-        })
+        let Sector::Of { number, index: 0 } = Sector::read(bytes) else { return None };
+        let field = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let head = Self {
+            session: *bytes[8..].first_chunk()?,
+            number: field(24)?,
+            safe: field(32)?,
+            storage_len: field(40)?,
+            body_len: field(48)?,
+            journal_len: field(56)?,
+        };
+        (bytes.starts_with(&MAGIC) && head.number == number).then_some(head)
     }
 
-    /// Bytes of the record in the journal.
-    pub(super) const fn len(&self) -> u64 {
-        (HEAD as u64).saturating_add(self.body_len).div_ceil(BLOCK).saturating_mul(BLOCK)
+    /// Sectors that the record has, without the zeros at its end.
+    pub(super) fn sectors(&self) -> Option<usize> {
+        Some(usize::try_from(self.body_len).ok()?.checked_add(HEAD)?.div_ceil(PAYLOAD))
+    }
+
+    /// Bytes that the record takes in the journal.
+    pub(super) fn len(&self) -> u64 {
+        self.sectors().map_or(0, |sectors| (sectors * SECTOR) as u64).div_ceil(BLOCK) * BLOCK
     }
 }
 
-/// Whether these bytes may be the beginning of a journal, or of one that was not written.
+/// Returns true if these bytes may be the beginning of a journal, or of one that was not written.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
-    bytes.starts_with(&MAGIC) || bytes.iter().take(MAGIC.len()).all(|byte| *byte == 0)
+    bytes.starts_with(&MAGIC) || Sector::read(bytes) != Sector::Damaged
+}
+
+/// Returns true if these bytes are the beginning of a journal that an older program wrote.
+pub(super) fn is_older(bytes: &[u8]) -> bool {
+    bytes.starts_with(OLDER)
 }
 
 /// The record that is read from these bytes, whole, or nothing.
-pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes<'_>)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes)> {
     let head = Head::read(bytes)?;
-    let body = bytes[HEAD..].get(..usize::try_from(head.body_len).ok()?)?;
-    let is_whole = checksum(&bytes[..CHECKSUM.start], body).to_le_bytes() == bytes[CHECKSUM];
-    is_whole.then_some((head, Writes(body)))
-}
-
-fn checksum(head: &[u8], body: &[u8]) -> u64 {
-    let mut hash = Xxh3Default::new();
-    hash.update(head);
-    hash.update(body);
-    hash.digest()
+    let sectors = head.sectors()?;
+    let mut payload = Vec::with_capacity(sectors.min(bytes.len() / SECTOR) * PAYLOAD);
+    for (index, sector) in bytes.chunks_exact(SECTOR).take(sectors).enumerate() {
+        if Sector::read(sector) != (Sector::Of { number: head.number, index: index as u32 }) {
+            return None;
+        }
+        payload.extend_from_slice(&sector[..PAYLOAD]);
+    }
+    let body = payload.get(HEAD..HEAD + usize::try_from(head.body_len).ok()?)?;
+    Some((head, Writes(body.to_vec())))
 }
 
 /// Where bytes are to be written, and the bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Writes<'a>(&'a [u8]);
+#[derive(Clone, Debug)]
+pub(super) struct Writes(Vec<u8>);
 
-impl Writes<'_> {
-    /// Does all of them again.
-    pub(super) fn apply(self, storage: &dyn StorageBackend) -> io::Result<()> {
-        let mut rest = self.0;
+impl Writes {
+    fn each(&self, mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut rest = &*self.0;
         while let Some((offset, after)) = rest.split_first_chunk() {
             let split = after
                 .split_first_chunk()
                 .and_then(|(len, after)| after.split_at_checked(u32::from_le_bytes(*len) as usize));
             let (data, after) = split.ok_or(io::ErrorKind::InvalidData)?;
-            storage.write(u64::from_le_bytes(*offset), data)?;
+            visit(u64::from_le_bytes(*offset), data)?;
             rest = after;
         }
         Ok(())
+    }
+
+    /// Does all of them again.
+    pub(super) fn apply(&self, storage: &dyn StorageBackend) -> io::Result<()> {
+        self.each(|offset, data| storage.write(offset, data))
+    }
+
+    /// What it writes to the beginning of the storage, if it writes so much there.
+    pub(super) fn beginning<const N: usize>(&self) -> Option<[u8; N]> {
+        let mut found = None;
+        // It was read whole, so it has no half of a write.
+        let _whole = self.each(|offset, data| {
+            if offset == 0 {
+                found = data.first_chunk().copied().or(found);
+            }
+            Ok(())
+        });
+        found
     }
 }
 
@@ -103,13 +174,15 @@ impl Writes<'_> {
 #[derive(Debug)]
 pub(super) struct Record {
     bytes: Vec<u8>,
+    /// Bytes of the body.
+    body_len: u64,
     /// It would be longer than a journal takes; its writes are not in it.
     is_too_long: bool,
 }
 
 impl Default for Record {
     fn default() -> Self {
-        Self { bytes: vec![0; HEAD], is_too_long: false }
+        Self { bytes: vec![0; HEAD], body_len: 0, is_too_long: false }
     }
 }
 
@@ -117,14 +190,32 @@ impl Record {
     /// Adds a write, unless the record were longer than `most` with it.
     pub(super) fn push(&mut self, offset: u64, data: &[u8], most: u64) {
         let len = u32::try_from(data.len()).ok();
-        let fits = (self.bytes.len() + data.len()) as u64 + 2 * BLOCK <= most;
+        // What the sectors add is less than one part of sixteen.
+        let fits = (self.bytes.len() + data.len() + data.len() / 16) as u64 + 2 * BLOCK <= most;
         if let Some(len) = len.filter(|_| fits && !self.is_too_long) {
-            self.bytes.extend_from_slice(&offset.to_le_bytes());
-            self.bytes.extend_from_slice(&len.to_le_bytes());
-            self.bytes.extend_from_slice(data);
+            let mut before = [0; 12];
+            before[..8].copy_from_slice(&offset.to_le_bytes());
+            before[8..].copy_from_slice(&len.to_le_bytes());
+            self.extend(&before);
+            self.extend(data);
         } else {
             self.clear();
             self.is_too_long = true;
+        }
+    }
+
+    fn extend(&mut self, mut data: &[u8]) {
+        self.body_len += data.len() as u64;
+        self.bytes.reserve(data.len() + data.len() / 16 + SECTOR);
+        while !data.is_empty() {
+            let within = self.bytes.len() % SECTOR;
+            if within == PAYLOAD {
+                self.bytes.extend_from_slice(&[0; SECTOR - PAYLOAD]);
+                continue;
+            }
+            let (now, later) = data.split_at(data.len().min(PAYLOAD - within));
+            self.bytes.extend_from_slice(now);
+            data = later;
         }
     }
 
@@ -136,6 +227,7 @@ impl Record {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
         self.bytes.resize(HEAD, 0);
+        self.body_len = 0;
         self.is_too_long = false;
     }
 
@@ -145,17 +237,27 @@ impl Record {
     }
 
     /// Ends the record: its bytes, whole blocks.
-    pub(super) fn seal(&mut self, session: Session, number: u64, safe: u64, storage_len: u64) -> &[u8] {
-        let body_len = (self.bytes.len() - HEAD) as u64;
+    pub(super) fn seal(
+        &mut self,
+        session: Session,
+        number: u64,
+        safe: u64,
+        [storage_len, journal_len]: [u64; 2],
+    ) -> &[u8] {
+        self.bytes.resize(self.len() as usize, 0);
         let head = &mut self.bytes[..HEAD];
         head[..8].copy_from_slice(&MAGIC);
         head[8..24].copy_from_slice(&session);
-        for (at, value) in [(24, number), (32, safe), (40, storage_len), (48, body_len)] {
+        let fields = [(24, number), (32, safe), (40, storage_len), (48, self.body_len), (56, journal_len)];
+        for (at, value) in fields {
             head[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        let sum = checksum(&self.bytes[..CHECKSUM.start], &self.bytes[HEAD..]);
-        self.bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
-        self.bytes.resize(self.len() as usize, 0);
+        for (index, sector) in self.bytes.chunks_exact_mut(SECTOR).enumerate() {
+            sector[INDEX..NUMBER].copy_from_slice(&(index as u32).to_le_bytes());
+            sector[NUMBER..CHECKSUM].copy_from_slice(&number.to_le_bytes());
+            let checksum = xxh3_64(&sector[..CHECKSUM]).to_le_bytes();
+            sector[CHECKSUM..].copy_from_slice(&checksum);
+        }
         &self.bytes
     }
 }
@@ -170,7 +272,7 @@ mod tests {
         let mut record = Record::default();
         record.push(3, b"abc", 1 << 20);
         record.push(0, &[7; 5000], 1 << 20);
-        record.seal([5; 16], number, number - 1, 9000).to_vec()
+        record.seal([5; 16], number, number - 1, [9000, 1 << 20]).to_vec()
     }
 
     #[test]
@@ -180,6 +282,7 @@ mod tests {
 
         let (head, writes) = read(&bytes).unwrap();
         assert_eq!((head.session, head.number, head.safe, head.storage_len, head.len()), ([5; 16], 4, 3, 9000, 8192));
+        assert_eq!((head.journal_len, writes.beginning::<4>()), (1 << 20, Some([7; 4])));
 
         let storage = InMemoryBackend::new();
         storage.set_len(9000).unwrap();
@@ -192,14 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_a_record_may_differ() {
+    fn no_bit_of_a_record_may_differ_and_each_that_does_is_seen_in_its_sector() {
         let bytes = sealed(1);
-        for place in (0..HEAD).chain([HEAD + 1, HEAD + 12, 4096, 5080]) {
+        for place in (0..HEAD).chain([HEAD + 1, HEAD + 12, 4096, 5080, 511, 512]) {
             let mut torn = bytes.clone();
             torn[place] ^= 1;
             assert!(read(&torn).is_none(), "byte {place}");
+            assert_eq!(Sector::read(&torn[place / SECTOR * SECTOR..]), Sector::Damaged);
         }
         assert!(read(&bytes[..4096]).is_none() && read(&bytes[..20]).is_none() && read(&[0; 4096]).is_none());
+        assert_eq!(Sector::read(&bytes[1024..]), Sector::Of { number: 1, index: 2 });
     }
 
     #[test]
@@ -210,7 +315,7 @@ mod tests {
         }
         assert!(record.is_too_long() && record.len() == BLOCK);
         record.clear();
-        record.push(0, &[1; 4096], 8 * BLOCK);
+        record.push(0, &[1; 4000], 8 * BLOCK);
         assert!(!record.is_too_long() && record.len() == 2 * BLOCK);
     }
 }

@@ -1,18 +1,16 @@
 //! What a journal is for: after a crash its records are done again, before anybody reads the storage.
 //!
-//! Invariant: the storage is as the last sync that was acknowledged left it, and of what was written after it anything may be
-//! there; or it is refused, and neither it nor the journal are changed.
+//! Invariant: the storage is as the last sync that was acknowledged left it; or it is refused, and neither it nor the journal
+//! are changed.
 
 use std::io::{self, ErrorKind};
 
 use redb::StorageBackend;
 
 use super::SIDE;
-use super::record::{self, BLOCK, Head, Session, Writes};
-
-/// Where a storage has the session that it was opened in last: redb's first page has 320 bytes, and leaves the rest alone.
-const SESSION_AT: u64 = BLOCK - 32;
-const SESSION_MAGIC: [u8; 8] = *b"rusmsess";
+use super::label::{self, Label};
+use super::record::{self, BLOCK, Head, SECTOR, Sector, Session, Writes};
+use crate::store::pages::{HEADER, Header, newer_version};
 
 /// What every file of redb begins with.
 const REDB_MAGIC: &[u8] = b"redb";
@@ -20,55 +18,107 @@ const REDB_MAGIC: &[u8] = b"redb";
 const STRANGE: &str = "beside it lies a file of another program that is named as its journal would be";
 const OTHERS: &str = "its journal is that of another file, or of another state of this one: put back what belongs together, \
                       or remove the journal, and what only it holds";
-const DAMAGED: &str = "its journal is damaged: what was written last cannot be read";
+const DAMAGED: &str = "its journal is damaged or cut off, so what was written last is missing: put both files back from a copy, \
+                       or run `rusm store repair` on the file";
+const OLDER: &str = "an older version of this program left it open: open and close it once with that version";
+const LABEL: &str = "what is known of its last session is damaged: run `rusm store repair` on the file";
 
-/// Does everything in the journal again that the storage may lack, and empties it.
-pub(super) fn replay(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<()> {
-    let journal_len = journal.len()?;
-    if journal_len == 0 {
-        return Ok(());
+fn refused(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
+/// Brings a storage to where the last acknowledged sync left it, and empties the journal.
+pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<()> {
+    let sides = read_sides(journal)?;
+    let label = match label::read(storage)? {
+        label::Found::Label(label) => Some(label),
+        label::Found::Nothing => None,
+        label::Found::Older if journal.len()? == 0 => None,
+        label::Found::Older => return Err(refused(OLDER)),
+        label::Found::Damaged => return Err(refused(LABEL)),
+    };
+    if sides.iter().any(|side| record::is_older(side)) {
+        return Err(refused(OLDER));
     }
+    let open = label.filter(|label| label.is_open);
+    if open.is_none() && sides.iter().any(|side| !side.is_empty() && !record::may_begin(side)) {
+        return Err(refused(STRANGE));
+    }
+    let session = label.map(|label| label.session);
+    if sides.iter().any(|side| record::read(side).is_some_and(|(head, _)| Some(head.session) != session)) {
+        return Err(refused(OTHERS));
+    }
+    let replayed = match open {
+        Some(label) => again(storage, &sides, &label, journal.len()?)?,
+        None => None,
+    };
+    if let Some(mut label) = label {
+        let last = replayed.as_ref().map_or(label.safe, |replayed| replayed.last);
+        restore(storage, &label, replayed)?;
+        if label.is_open || journal.len()? > 0 {
+            // Before the journal is emptied: from now on it may be. The label that was read may not be on the disk yet.
+            label.update(storage)?;
+            label.safe = last;
+            label.has_records = false;
+            label.write(storage)?;
+            storage.sync_data()?;
+        }
+    }
+    if journal.len()? > 0 {
+        journal.set_len(0)?;
+        journal.sync_data()?;
+    }
+    Ok(())
+}
+
+/// Why a storage that is new is not opened beside a journal that is not.
+pub(in crate::store) fn without_a_file(journal: &dyn StorageBackend) -> io::Result<io::Error> {
+    let is_strange = read_sides(journal)?.iter().any(|side| !side.is_empty() && !record::may_begin(side));
+    Ok(refused(if is_strange { STRANGE } else { OTHERS }))
+}
+
+fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
+    let len = journal.len()?;
     let mut sides = [Vec::new(), Vec::new()];
     for (side, from) in sides.iter_mut().zip([0, SIDE]) {
-        side.resize(journal_len.saturating_sub(from).min(SIDE) as usize, 0);
+        side.resize(len.saturating_sub(from).min(SIDE) as usize, 0);
         if !side.is_empty() {
             journal.read(from, side)?;
         }
     }
-    let session = session_of(storage)?;
-    // A record that was not written whole leaves its first sector as it was, which is zeros, or not.
-    let is_strange = |side: &Vec<u8>| !record::may_begin(side);
-    if sides.iter().any(is_strange) {
-        return Err(io::Error::new(ErrorKind::InvalidData, STRANGE));
-    }
-    let of_others = |side: &Vec<u8>| record::read(side).is_some_and(|(head, _)| Some(head.session) != session);
-    if sides.iter().any(of_others) {
-        return Err(io::Error::new(ErrorKind::InvalidData, OTHERS));
-    }
-    if let Some(session) = session {
-        again(storage, &sides, session)?;
-    }
-    journal.set_len(0)?;
-    journal.sync_data()
+    Ok(sides)
 }
 
-fn again(storage: &dyn StorageBackend, sides: &[Vec<u8>; 2], session: Session) -> io::Result<()> {
-    let mut records: Vec<_> = sides.iter().flat_map(|side| chain(side, session)).collect();
-    records.sort_by_key(|(head, _)| head.number);
-    let last = records.last().map(|(head, _)| *head);
-    let end = last.map_or(0, |head| head.number);
-    // One record is written at a time, so only the one after the last may be there in part. It may be the first one since all
-    // before it became safe.
-    let is_beyond = |head: Head| head.session == session && head.number > end.max(head.safe) + 1;
-    let mut heads = sides.iter().flat_map(|side| side.chunks(BLOCK as usize)).filter_map(Head::read);
-    let damaged = || io::Error::new(ErrorKind::InvalidData, DAMAGED);
-    if heads.any(is_beyond) {
-        return Err(damaged());
+/// What the records of a journal say that the storage is to be.
+#[derive(Debug)]
+struct Replayed {
+    /// Number of the last record.
+    last: u64,
+    /// redb's header as the last record has it, if any has it.
+    header: Option<[u8; HEADER]>,
+}
+
+/// Does the records again that the storage may lack; `None` if there are none.
+fn again(
+    storage: &dyn StorageBackend,
+    sides: &[Vec<u8>; 2],
+    label: &Label,
+    journal_len: u64,
+) -> io::Result<Option<Replayed>> {
+    let chains = [chain(&sides[0], label.session), chain(&sides[1], label.session)];
+    let end = chains.iter().flatten().map(|(head, _)| head.number).max().unwrap_or(0).max(label.safe);
+    if is_damaged(sides, &chains, label, end, journal_len) {
+        return Err(refused(DAMAGED));
     }
-    let Some(last) = last else { return Ok(()) };
-    records.retain(|(head, _)| head.number > last.safe);
-    if !records.iter().map(|(head, _)| head.number).eq(last.safe + 1..=end) {
-        return Err(damaged());
+    let mut records: Vec<_> = chains.into_iter().flatten().collect();
+    records.sort_by_key(|(head, _)| head.number);
+    records.retain(|(head, _)| head.number > label.safe);
+    let Some((last, _)) = records.last() else { return Ok(None) };
+    let safe = last.safe.max(label.safe);
+    let header = records.iter().rev().find_map(|(_, writes)| writes.beginning());
+    records.retain(|(head, _)| head.number > safe);
+    if !records.iter().map(|(head, _)| head.number).eq(safe + 1..=end) {
+        return Err(refused(DAMAGED));
     }
     for (head, writes) in records {
         writes.apply(storage)?;
@@ -76,12 +126,55 @@ fn again(storage: &dyn StorageBackend, sides: &[Vec<u8>; 2], session: Session) -
             storage.set_len(head.storage_len)?;
         }
     }
-    storage.sync_data()
+    storage.sync_data()?;
+    Ok(Some(Replayed { last: end, header }))
+}
+
+/// Returns true if a record is missing that was acknowledged.
+fn is_damaged(
+    sides: &[Vec<u8>; 2],
+    chains: &[Vec<(Head, Writes)>; 2],
+    label: &Label,
+    end: u64,
+    journal_len: u64,
+) -> bool {
+    let heads = || chains.iter().flatten().map(|(head, _)| head);
+    let is_cut = heads().any(|head| head.number > label.safe && head.journal_len > journal_len);
+    let lacks_all = label.has_records && end == label.safe;
+    // One record is written at a time, so only the one after the last may be there in part. It may be the first one since all
+    // before it became safe.
+    let is_beyond = |head: Head| head.session == label.session && head.number > end.max(head.safe) + 1;
+    let mut found = sides.iter().flat_map(|side| side.chunks(BLOCK as usize)).filter_map(Head::read);
+    let ends = || {
+        sides.iter().zip(chains).filter_map(|(side, chain)| {
+            let at: u64 = chain.iter().map(|(head, _)| head.len()).sum();
+            // The next record goes to the end of the side that has the last one, or to the beginning of the other.
+            let is_current = chain.last().is_none_or(|(head, _)| head.number == end);
+            is_current.then(|| side.get(at as usize..).unwrap_or_default())
+        })
+    };
+    is_cut || lacks_all || found.any(is_beyond) || ends().any(|rest| is_damaged_end(rest, end))
+}
+
+/// Returns true if what follows the record `end` is neither nothing, nor older, nor a record that was written in part.
+fn is_damaged_end(rest: &[u8], end: u64) -> bool {
+    if rest.is_empty() {
+        return false;
+    }
+    match Sector::read(rest) {
+        Sector::Empty => false,
+        Sector::Damaged => true,
+        Sector::Of { number, .. } if number <= end => false,
+        Sector::Of { .. } => {
+            let sectors = Head::read(rest).and_then(|head| head.sectors()).unwrap_or(usize::MAX);
+            rest.chunks_exact(SECTOR).take(sectors).any(|sector| Sector::read(sector) == Sector::Damaged)
+        }
+    }
 }
 
 /// The records at the beginning of a side, one after the other, to the first that is torn or older.
-fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes<'_>)> {
-    let (mut found, mut at) = (Vec::<(Head, Writes<'_>)>::new(), 0);
+fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes)> {
+    let (mut found, mut at) = (Vec::<(Head, Writes)>::new(), 0);
     while let Some((head, writes)) = side.get(at as usize..).and_then(record::read) {
         let follows = found.last().is_none_or(|(before, _)| head.number == before.number + 1);
         if head.session != session || !follows {
@@ -93,44 +186,61 @@ fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes<'_>)> {
     found
 }
 
-/// The session that a storage was opened in last, if it ever was with a journal.
-fn session_of(storage: &dyn StorageBackend) -> io::Result<Option<Session>> {
-    if storage.len()? < BLOCK {
-        return Ok(None);
+/// Puts redb's header and the length of the storage back, where they are not those of the last acknowledged sync.
+fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replayed>) -> io::Result<()> {
+    let is_replayed = replayed.is_some();
+    let acked = replayed.and_then(|replayed| replayed.header).unwrap_or(label.header);
+    let found = label::header(storage)?;
+    let is_newer = |acked: &[u8; HEADER]| {
+        let last = Header::read(acked).map_or(0, |header| header.last_transaction());
+        Header::read(&found).is_ok_and(|header| header.is_intact() && header.last_transaction() > last)
+    };
+    // Another program of redb may have opened the file since it was closed.
+    if !label.is_open && found != acked && (is_newer(&acked) || newer_version(&found).is_some()) {
+        return Ok(());
     }
-    let mut bytes = [0; 24];
-    storage.read(SESSION_AT, &mut bytes)?;
-    Ok(bytes.strip_prefix(&SESSION_MAGIC).and_then(|session| session.first_chunk()).copied())
+    if found != acked {
+        storage.write(0, &acked)?;
+    }
+    let len = storage.len()?;
+    // A storage that is open may have grown since.
+    let is_short = len < label.storage_len || (!label.is_open && len != label.storage_len);
+    if is_short && !is_replayed {
+        storage.set_len(label.storage_len)?;
+    }
+    if found != acked || (is_short && !is_replayed) {
+        storage.sync_data()?;
+    }
+    if !label.is_open && (found != acked || is_short) {
+        tracing::warn!("the header or the length of a store was damaged, and was put back from its copy");
+    }
+    Ok(())
 }
 
-/// Whether a storage is new, or looks like one of redb's; else redb refuses it, and nothing may be changed.
+/// Returns true if a storage is new, or looks like one of redb's; else redb refuses it, and nothing may be changed.
 pub(super) fn is_ours(storage: &dyn StorageBackend) -> io::Result<bool> {
     let len = storage.len()?;
+    if len == 0 {
+        return Ok(true);
+    }
     let mut magic = [0; REDB_MAGIC.len()];
     if len >= magic.len() as u64 {
         storage.read(0, &mut magic)?;
     }
-    Ok(len == 0 || magic == REDB_MAGIC)
-}
-
-/// Ends a session: no journal belongs to the storage from now on.
-pub(super) fn end_session(storage: &dyn StorageBackend) -> io::Result<()> {
-    storage.write(SESSION_AT, &[0; 24])?;
-    storage.sync_data()
+    // The header itself may be what is damaged.
+    Ok(magic == REDB_MAGIC || matches!(label::read(storage)?, label::Found::Label(_)))
 }
 
 /// Begins a session, if the storage is one of redb's already. The journal must be empty.
-pub(super) fn begin_session(storage: &dyn StorageBackend) -> io::Result<Option<Session>> {
+pub(super) fn begin_session(storage: &dyn StorageBackend) -> io::Result<Option<Label>> {
     // redb gives a new file its first bytes last.
     if storage.len()? < BLOCK || !is_ours(storage)? {
         return Ok(None);
     }
     let mut session = Session::default();
     getrandom::fill(&mut session).map_err(|error| io::Error::other(error.to_string()))?;
-    let mut bytes = [0; 24];
-    bytes[..8].copy_from_slice(&SESSION_MAGIC);
-    bytes[8..].copy_from_slice(&session);
-    storage.write(SESSION_AT, &bytes)?;
+    let mut label = Label::open(storage, session)?;
+    label.write(storage)?;
     storage.sync_data()?;
-    Ok(Some(session))
+    Ok(Some(label))
 }

@@ -1,0 +1,180 @@
+//! `rusm store`: checks, repairs and exports the file of a store that no node has open.
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use rusm_runtime::store::inspection::{self, Check, ExportedRow, Inspection, TableCheck};
+use rusm_runtime::store::{Damage, escaped};
+use serde_json::{Map, Value, json};
+
+use crate::cli::store::StoreCommand;
+use crate::failure::{Failure, system};
+
+/// The exit code of a check that found damage, and of a repair that lost rows.
+const DAMAGED: u8 = 5;
+
+pub(crate) fn run(command: StoreCommand) -> Result<u8, Failure> {
+    match command {
+        StoreCommand::Check { file, json } => check(&file, json),
+        StoreCommand::Repair { file, output } => repair(&file, output),
+        StoreCommand::Export { file, json: _ } => export(&file),
+    }
+}
+
+fn open(file: &Path) -> Result<(Inspection, Check), Failure> {
+    let inspection = Inspection::open(file)?;
+    let check = inspection.check().map_err(system(format!("read {}", shown(file))))?;
+    Ok((inspection, check))
+}
+
+fn shown(path: &Path) -> String {
+    rusm_text::escape(&path.to_string_lossy()).into_owned()
+}
+
+/// Writes to stdout; a reader that has gone away ends the program without an error.
+fn printed(code: u8, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u8, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match print(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(code),
+        written => written.map(|()| code).map_err(system("write to stdout")),
+    }
+}
+
+const fn code(is_sound: bool) -> u8 {
+    if is_sound { 0 } else { DAMAGED }
+}
+
+fn check(file: &Path, json: bool) -> Result<u8, Failure> {
+    let (_, check) = open(file)?;
+    let code = code(check.is_sound());
+    printed(
+        code,
+        |out| if json { writeln!(out, "{}", line(check_json(file, &check))) } else { report(out, file, &check) },
+    )
+}
+
+fn report(out: &mut dyn Write, file: &Path, check: &Check) -> io::Result<()> {
+    for table in check.tables.iter().filter(|table| table.is_bucket || !table.damaged.is_empty()) {
+        let kind = if table.is_bucket { "bucket" } else { "table" };
+        let (name, rows, bytes) = (rusm_text::escape(&table.name), table.rows, table.bytes);
+        if table.damaged.is_empty() && rows == table.rows_written {
+            writeln!(out, "{kind} `{name}`: {rows} rows, {bytes} bytes, intact")?;
+        } else {
+            let (lost, ranges) = (table.rows_written.saturating_sub(rows), table.damaged.len());
+            writeln!(out, "{kind} `{name}`: {rows} rows, {bytes} bytes, {lost} rows lost, damaged ranges: {ranges}")?;
+        }
+    }
+    for damage in &check.damage {
+        writeln!(out, "damaged: {damage}")?;
+    }
+    for note in &check.notes {
+        writeln!(out, "damaged: {}", rusm_text::escape(note))?;
+    }
+    let verdict = if check.is_sound() { "intact" } else { "damaged: run `rusm store repair` on it" };
+    writeln!(out, "{}: {verdict}", shown(file))
+}
+
+fn check_json(file: &Path, check: &Check) -> Value {
+    let table = |table: &TableCheck| {
+        json!({
+            "name": table.name,
+            "is_bucket": table.is_bucket,
+            "rows": table.rows,
+            "rows_lost": table.rows_written.saturating_sub(table.rows),
+            "bytes": table.bytes,
+            "damaged_ranges": table.damaged.len(),
+        })
+    };
+    json!({
+        "file": file.to_string_lossy(),
+        "is_sound": check.is_sound(),
+        "tables": check.tables.iter().map(table).collect::<Vec<_>>(),
+        "damage": check.damage.iter().map(Damage::to_string).collect::<Vec<_>>(),
+        "notes": check.notes,
+    })
+}
+
+/// A value as one line, in which nothing commands a terminal.
+fn line(value: impl Into<Value>) -> String {
+    let text = value.into().to_string();
+    // JSON escapes the control characters of ASCII; the others are only found within its strings.
+    text.chars().fold(String::with_capacity(text.len()), |mut safe, one| {
+        if !rusm_text::is_plain(one) {
+            safe.push_str(&format!("\\u{:04x}", u32::from(one)));
+        } else {
+            safe.push(one);
+        }
+        safe
+    })
+}
+
+fn row_json(row: ExportedRow<'_>) -> Value {
+    let mut line = Map::new();
+    let mut put = |name: &str, bytes: &[u8]| match std::str::from_utf8(bytes) {
+        Ok(text) => line.insert(name.to_owned(), text.into()),
+        Err(_) => line.insert(format!("{name}_hex"), escaped::hex(bytes)[2..].into()),
+    };
+    put(if row.is_bucket { "bucket" } else { "table" }, row.name.as_bytes());
+    put("key", row.key);
+    put("value", row.value);
+    if row.expiry_ms != 0 {
+        line.insert("expires_at_ms".to_owned(), row.expiry_ms.into());
+    }
+    Value::Object(line)
+}
+
+fn export(file: &Path) -> Result<u8, Failure> {
+    let (inspection, check) = open(file)?;
+    let code =
+        printed(code(check.is_sound()), |out| inspection.export(&mut |row| writeln!(out, "{}", line(row_json(row)))))?;
+    tell(&check);
+    Ok(code)
+}
+
+/// Says on stderr what is damaged.
+fn tell(check: &Check) {
+    let damage = check.damage.iter().map(Damage::to_string);
+    for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note))) {
+        // A terminal that has gone away cannot be told.
+        drop(writeln!(io::stderr(), "rusm: damaged: {what}"));
+    }
+}
+
+fn repair(file: &Path, output: Option<PathBuf>) -> Result<u8, Failure> {
+    let (inspection, check) = open(file)?;
+    if check.is_sound() && output.is_none() {
+        return printed(0, |out| writeln!(out, "{}: intact, nothing to repair", shown(file)));
+    }
+    let new = output.clone().unwrap_or_else(|| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".repaired");
+        name.into()
+    });
+    let repaired = match inspection.repair(&new) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let what = format!("{} exists already: move it away, or choose another --output", shown(&new));
+            return Err(Failure::Usage(what));
+        }
+        repaired => repaired.map_err(system(format!("write {}", shown(&new))))?,
+    };
+    let kept = match &output {
+        Some(_) => None,
+        None => Some(inspection::replace(file, &new).map_err(system(format!("replace {}", shown(file))))?),
+    };
+    tell(&check);
+    let lists_lost = check.damage.iter().any(|damage| damage.bucket.is_none() && damage.table.is_none());
+    let is_lossless = repaired.rows_lost == 0 && check.notes.is_empty() && !lists_lost;
+    printed(code(is_lossless), |out| {
+        let (place, rows) = (output.as_deref().unwrap_or(file), repaired.rows);
+        let lost = if lists_lost {
+            "all of the buckets named above are lost".to_owned()
+        } else {
+            format!("{} rows are lost", repaired.rows_lost)
+        };
+        write!(out, "{}: {rows} rows were saved, {lost}", shown(place))?;
+        match kept {
+            Some(kept) => writeln!(out, "; the damaged file is kept as {}", shown(&kept)),
+            None => writeln!(out),
+        }
+    })
+}

@@ -1,0 +1,94 @@
+//! `rusm store` as a person meets it: exit codes, one line for each bucket, rows that are saved and rows that are lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rusm_runtime::store::{Store, StoreConfig};
+
+fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
+    command.current_dir(dir).env_clear().stdin(Stdio::null()).arg("store").args(args);
+    let Output { status, stdout, stderr } = command.output().expect("the binary was built for this test");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+/// A store of two buckets, in one of which a value was changed behind its back.
+fn damaged(dir: &Path) -> PathBuf {
+    let path = dir.join("node.redb");
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let (many, few) = (store.bucket("many").unwrap(), store.bucket("few").unwrap());
+    for key in 0..500 {
+        many.put(format!("key {key:03}"), vec![key as u8; 100]).wait().unwrap();
+    }
+    few.put("esc\u{1b}[2J\u{202e}", "a value").wait().unwrap();
+    few.put([0xff, 0], vec![0xfe]).wait().unwrap();
+    store.close();
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    let places: Vec<usize> = (0..bytes.len() - 100).filter(|at| bytes[*at..*at + 100] == [77; 100]).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[at + 50] ^= 1);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_damaged_store_is_checked_exported_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    let before = fs::read(&path).unwrap();
+
+    let (code, out, err) = store(dir.path(), &["check", "node.redb"]);
+    assert_eq!((code, &*err), (5, ""), "{out}");
+    assert!(out.contains("bucket `few`: 2 rows, ") && out.contains(" bytes, intact\n"), "{out}");
+    assert!(out.contains("bucket `many`: ") && out.contains(" rows lost, damaged ranges: 2\n"), "{out}");
+    assert!(out.contains("damaged: bucket `many`, keys "), "{out}");
+    assert!(out.ends_with("node.redb: damaged: run `rusm store repair` on it\n"), "{out}");
+
+    let (code, out, err) = store(dir.path(), &["export", "node.redb"]);
+    assert_eq!(code, 5);
+    assert!(err.starts_with("rusm: damaged: bucket `many`, keys ") && err.lines().count() == 2, "{err}");
+    assert!(out.contains(r#""key":"esc\u001b[2J\u202e""#) && out.contains(r#""key_hex":"ff00""#), "{out}");
+    assert!(!out.contains(['\u{1b}', '\u{202e}']));
+    let exported = out.lines().count();
+    assert!((300..502).contains(&exported), "{exported}");
+    assert!(fs::read(&path).unwrap() == before && fs::read_dir(dir.path()).unwrap().count() == 1, "nothing is written");
+
+    let (code, out, _) = store(dir.path(), &["repair", "node.redb"]);
+    assert_eq!(code, 5, "rows are lost");
+    assert!(
+        out.starts_with(&format!("node.redb: {exported} rows were saved, {} rows are lost; ", 502 - exported)),
+        "{out}"
+    );
+    assert!(fs::read(dir.path().join("node.redb.damaged")).unwrap() == before);
+
+    let (code, out, _) = store(dir.path(), &["check", "node.redb"]);
+    assert_eq!(code, 0, "{out}");
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    assert_eq!(store.bucket("few").unwrap().get([0xff, 0]).wait().unwrap().as_deref(), Some(&[0xfe][..]));
+    let rows: u64 = store.report().buckets.iter().map(|bucket| bucket.keys).sum();
+    assert_eq!(rows, exported as u64);
+    store.bucket("many").unwrap().put("new", "value").wait().unwrap();
+}
+
+#[test]
+fn what_is_no_store_gets_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("empty"), "").unwrap();
+    fs::write(dir.path().join("text"), "x".repeat(9000)).unwrap();
+    for (file, said) in
+        [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin as a store")]
+    {
+        for command in ["check", "export", "repair"] {
+            let (code, out, err) = store(dir.path(), &[command, file]);
+            assert_eq!((code, &*out), (1, ""), "{err}");
+            assert!(err.starts_with("rusm: ") && err.contains(said) && err.lines().count() == 1, "{err}");
+        }
+    }
+    let open = Store::open(dir.path().join("open.redb"), StoreConfig::default()).unwrap();
+    let (code, _, err) = store(dir.path(), &["check", "open.redb"]);
+    assert!(code == 1 && err.contains("is open already"), "{err}");
+    drop(open);
+}

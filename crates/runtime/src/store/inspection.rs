@@ -1,0 +1,355 @@
+//! Looks at the file of a store that nothing has open: checks it, reads what is intact, and writes that to a new file.
+//!
+//! Nothing of redb runs on the file that is looked at, and the file is never written to: what its journal holds is done again
+//! in memory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, WriteTransaction};
+
+use super::birth;
+use super::disk::{journal_of, open_regular};
+use super::error::{Damage, OpenError};
+use super::journal::{label, replay};
+use super::overlay::Overlay;
+use super::pages::{Header, KeyRange, PAGE, Pages, Slot};
+use super::salvage::{Salvage, Salvaged};
+use super::tables::{self, BUCKETS, EXPIRY, FORMATS};
+
+/// Tables of other parts of this program that have a file of redb of their own.
+const COUNTERS: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
+const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
+
+/// The file of a store, open for reading.
+#[derive(Debug)]
+pub struct Inspection {
+    path: PathBuf,
+    salvage: Salvage,
+    is_sound: bool,
+    notes: Vec<String>,
+}
+
+/// What a check has found of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableCheck {
+    /// The bucket's name, or that of a table of the store's own.
+    pub name: String,
+    /// Whether it is a bucket.
+    pub is_bucket: bool,
+    /// Rows that can be read.
+    pub rows: u64,
+    /// Rows that the table had when it was written.
+    pub rows_written: u64,
+    /// Bytes of the keys and values that can be read.
+    pub bytes: u64,
+    /// Ranges of keys that cannot be read.
+    pub damaged: Vec<KeyRange>,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Every table that can be found.
+    pub tables: Vec<TableCheck>,
+    /// Everything that is damaged.
+    pub damage: Vec<Damage>,
+    /// What else was noticed.
+    pub notes: Vec<String>,
+}
+
+impl Check {
+    /// Returns true if nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.damage.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// A row of a bucket, or of another table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportedRow<'a> {
+    /// The name of the bucket, or of the table.
+    pub name: &'a str,
+    /// Whether it is a bucket.
+    pub is_bucket: bool,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds since 1970; 0 for never.
+    pub expiry_ms: u64,
+}
+
+/// What a repair has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// The new file.
+    pub path: PathBuf,
+    /// Rows of buckets that it has.
+    pub rows: u64,
+    /// Rows that are lost, as far as their number is known.
+    pub rows_lost: u64,
+}
+
+impl Inspection {
+    /// Opens the file of a store, with its journal.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the file and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let failed = |error: io::Error| OpenError::io(path.to_owned(), error);
+        let found = fs::metadata(path).map_err(failed)?;
+        if found.is_file() && found.len() == 0 {
+            return Err(OpenError::Empty { path: path.to_owned() });
+        }
+        let read_only = |path: &Path| -> io::Result<FileBackend> {
+            let file: File = open_regular(path, OpenOptions::new().read(true))?;
+            FileBackend::new(file).map_err(io::Error::other)
+        };
+        let base = read_only(path).map_err(failed)?;
+        if matches!(base.try_lock_shared_range(Bound::Unbounded, Bound::Unbounded), Ok(false)) {
+            return Err(OpenError::InUse { path: path.to_owned() });
+        }
+        let storage = Overlay::new(base).map_err(failed)?;
+        let mut notes = Vec::new();
+        let journal = journal_of(&path.canonicalize().map_err(failed)?);
+        let recovered = match read_only(&journal) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                replay::recover(&storage, &redb::backends::InMemoryBackend::new())
+            }
+            opened => opened.and_then(Overlay::new).and_then(|journal| replay::recover(&storage, &journal)),
+        };
+        if let Err(error) = recovered {
+            notes.push(format!("without its journal: {error}"));
+        }
+        Self::read(path, storage, notes)
+    }
+
+    fn read(path: &Path, storage: Overlay<FileBackend>, mut notes: Vec<String>) -> Result<Self, OpenError> {
+        let failed = |error: io::Error| OpenError::io(path.to_owned(), error);
+        let corrupt = |what: String| OpenError::Corrupt { path: path.to_owned(), what };
+        let len = storage.len().map_err(failed)?;
+        if len < PAGE {
+            return Err(corrupt(format!("it is cut off: {len} bytes are left of at least {PAGE}")));
+        }
+        let bytes = label::header(&storage).map_err(failed)?;
+        let header = Header::read(&bytes).map_err(corrupt)?;
+        let mut candidates = header.candidates();
+        if candidates.is_empty() {
+            candidates = header.any_order();
+            notes.push("the header of the last commit is damaged: this is the one before it".to_owned());
+        }
+        let first = *candidates.first().ok_or_else(|| corrupt("its header is damaged".to_owned()))?;
+        let pages = Pages::new(&storage, &header).map_err(failed)?;
+        let mut sound = None;
+        // Without its journal, the file may have half of the commit that is the newest.
+        let tried = if notes.is_empty() { &candidates[..1] } else { &candidates[..] };
+        for slot in tried {
+            if pages.verify(slot, &mut |_, _| {}).map_err(failed)? {
+                sound = Some(*slot);
+                break;
+            }
+        }
+        let slot: Slot = sound.unwrap_or(first);
+        let salvage = Salvage::new(Box::new(storage), &header, slot).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), salvage, is_sound: sound.is_some(), notes })
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// What the operating system says when it cannot be read.
+    pub fn check(&self) -> io::Result<Check> {
+        let mut check = Check { notes: self.notes.clone(), ..Check::default() };
+        if !self.is_sound {
+            check.damage = self.salvage.damage()?;
+        }
+        for (name, table) in self.salvage.tables() {
+            let bucket = tables::bucket_of(name);
+            let mut found = TableCheck {
+                name: bucket.unwrap_or(name).to_owned(),
+                is_bucket: bucket.is_some(),
+                rows: 0,
+                rows_written: table.rows,
+                bytes: 0,
+                damaged: Vec::new(),
+            };
+            self.salvage.walk(table, &mut |salvaged| {
+                match salvaged {
+                    Salvaged::Row(key, row) => {
+                        let value = if bucket.is_some() { tables::read_row(row).1 } else { row };
+                        found.rows += 1;
+                        found.bytes += (key.len() + value.len()) as u64;
+                    }
+                    Salvaged::Damaged(range) => found.damaged.push(range),
+                }
+                Ok(())
+            })?;
+            check.tables.push(found);
+        }
+        Ok(check)
+    }
+
+    /// Passes every row that can be read to `visit`; the rows of the store's own tables are not among them.
+    ///
+    /// # Errors
+    /// What `visit` returns, or the operating system when the file cannot be read.
+    pub fn export(&self, visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<()>) -> io::Result<()> {
+        for (name, table) in self.salvage.tables() {
+            let bucket = tables::bucket_of(name);
+            if bucket.is_none() && is_own(name) {
+                continue;
+            }
+            self.salvage.walk(table, &mut |salvaged| match salvaged {
+                Salvaged::Row(key, row) => {
+                    let (expiry_ms, value) = if bucket.is_some() { tables::read_row(row) } else { (0, row) };
+                    visit(ExportedRow {
+                        name: bucket.unwrap_or(name),
+                        is_bucket: bucket.is_some(),
+                        key,
+                        value,
+                        expiry_ms,
+                    })
+                }
+                Salvaged::Damaged(_) => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes every row that can be read to a new file, which must not exist.
+    ///
+    /// # Errors
+    /// What the operating system or redb says when the file cannot be written; [`ErrorKind::InvalidInput`] when the file has
+    /// tables of another application.
+    pub fn repair(&self, output: &Path) -> io::Result<Repaired> {
+        if fs::symlink_metadata(output).is_ok() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let foreign = self.salvage.tables().map(|(name, _)| name).find(|name| {
+            tables::bucket_of(name).is_none() && !is_own(name) && ![COUNTERS.name(), HISTORY.name()].contains(name)
+        });
+        if let Some(foreign) = foreign {
+            let what = format!("the table `{}` is of another application", rusm_text::escape(foreign));
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let written = self.write(output);
+        if written.is_err() {
+            // Half of a new file is of no use.
+            drop(fs::remove_file(output));
+        }
+        written
+    }
+
+    fn write(&self, output: &Path) -> io::Result<Repaired> {
+        birth::ensure(output).map_err(io::Error::other)?;
+        let database = Database::open(output).map_err(io::Error::other)?;
+        let mut txn = database.begin_write().map_err(io::Error::other)?;
+        txn.set_durability(Durability::Immediate).map_err(io::Error::other)?;
+        let mut repaired = Repaired { path: output.to_owned(), rows: 0, rows_lost: 0 };
+        let mut is_store = false;
+        for (name, table) in self.salvage.tables() {
+            is_store |= is_own(name) || tables::bucket_of(name).is_some();
+            if is_own(name) {
+                continue;
+            }
+            let rows = self.copy(&txn, name, table)?;
+            repaired.rows += rows;
+            repaired.rows_lost += table.rows.saturating_sub(rows);
+        }
+        if is_store {
+            let mut formats = txn.open_table(FORMATS).map_err(io::Error::other)?;
+            formats.insert((), tables::FORMAT).map_err(io::Error::other)?;
+        }
+        txn.commit().map_err(io::Error::other)?;
+        drop(database);
+        Ok(repaired)
+    }
+
+    /// Copies the rows of a table that can be read; how many.
+    fn copy(&self, txn: &WriteTransaction, name: &str, table: &super::pages::Table) -> io::Result<u64> {
+        let mut count = 0;
+        let mut each = |put: &mut Put<'_>| {
+            self.salvage.walk(table, &mut |salvaged| {
+                if let Salvaged::Row(key, value) = salvaged {
+                    put(key, value).map_err(io::Error::other)?;
+                    count += 1;
+                }
+                Ok(())
+            })
+        };
+        let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        if let Some(bucket) = tables::bucket_of(name) {
+            let mut rows = txn.open_table(tables::rows(name)).map_err(io::Error::other)?;
+            let mut expiry = txn.open_table(EXPIRY).map_err(io::Error::other)?;
+            let mut bytes = 0;
+            each(&mut |key, row| {
+                let (expiry_ms, value) = tables::read_row(row);
+                bytes += (key.len() + value.len()) as u64;
+                rows.insert(key, row)?;
+                if expiry_ms != 0 {
+                    expiry.insert(tables::expiry_key(expiry_ms, bucket, key).as_slice(), ())?;
+                }
+                Ok(())
+            })?;
+            drop(rows);
+            if count == 0 {
+                txn.delete_table(tables::rows(name)).map_err(io::Error::other)?;
+            } else {
+                txn.open_table(BUCKETS).map_err(io::Error::other)?.insert(bucket, bytes).map_err(io::Error::other)?;
+            }
+        } else if name == COUNTERS.name() {
+            let mut rows = txn.open_table(COUNTERS).map_err(io::Error::other)?;
+            each(&mut |key, value| {
+                if let Ok(key) = std::str::from_utf8(key) {
+                    rows.insert(key, number(value).cast_signed())?;
+                }
+                Ok(())
+            })?;
+        } else {
+            let mut rows = txn.open_table(HISTORY).map_err(io::Error::other)?;
+            each(&mut |key, value| rows.insert(number(key), value).map(drop).map_err(Into::into))?;
+        }
+        Ok(count)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Writes a row to a table.
+type Put<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), redb::Error> + 'a;
+
+/// Returns true if this is the name of a table that a store writes by itself.
+fn is_own(name: &str) -> bool {
+    [FORMATS.name(), BUCKETS.name(), EXPIRY.name()].contains(&name)
+}
+
+/// Puts a repaired file in the place of the damaged one, which is kept with its journal under another name; returns that.
+///
+/// # Errors
+/// What the operating system says when a file cannot be renamed.
+pub fn replace(path: &Path, repaired: &Path) -> io::Result<PathBuf> {
+    let named = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if number == 0 { ".damaged".to_owned() } else { format!(".damaged-{number}") });
+        PathBuf::from(name)
+    };
+    let is_free =
+        |kept: &PathBuf| fs::symlink_metadata(kept).is_err() && fs::symlink_metadata(journal_of(kept)).is_err();
+    let kept = (0..1000).map(named).find(is_free).ok_or(ErrorKind::AlreadyExists)?;
+    let journal = journal_of(path);
+    if fs::symlink_metadata(&journal).is_ok() {
+        fs::rename(&journal, journal_of(&kept))?;
+    }
+    fs::rename(path, &kept)?;
+    fs::rename(repaired, path)?;
+    super::disk::sync_directory(path)?;
+    Ok(kept)
+}

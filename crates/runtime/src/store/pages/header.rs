@@ -1,0 +1,166 @@
+//! redb's header: which of its two commits is the last one, and where a page lies.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::PAGE;
+
+/// Size of redb's header, at the beginning of the file.
+pub(in crate::store) const HEADER: usize = 320;
+/// What every file of redb begins with.
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// The version of the file format that this module reads.
+const VERSION: u8 = 3;
+const SLOTS: [usize; 2] = [64, 192];
+const SLOT: usize = 128;
+/// A page is never larger than 4 KiB times two to the power of this.
+const ORDER_MAX: u32 = 20;
+/// The bit of the header's flags that says which slot is the primary one.
+const PRIMARY: u8 = 1;
+/// The bit that says that the file was not closed.
+const UNCLEAN: u8 = 2;
+/// The bit that says that the primary slot was written by a commit in two phases.
+const TWO_PHASE: u8 = 4;
+const FLAGS: usize = 9;
+
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(array(bytes, at)?)).ok()
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    array(bytes, at).map(u64::from_le_bytes)
+}
+
+/// A page and its checksum, as its parent names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct PageRef {
+    pub(super) number: u64,
+    pub(super) checksum: u128,
+}
+
+/// The root of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Root {
+    pub(in crate::store) page: PageRef,
+    /// Number of rows.
+    pub(in crate::store) rows: u64,
+}
+
+impl Root {
+    pub(super) fn read(bytes: &[u8], at: usize) -> Option<Self> {
+        let (number, checksum) = (u64_at(bytes, at)?, array(bytes, at + 8).map(u128::from_le_bytes)?);
+        Some(Self { page: PageRef { number, checksum }, rows: u64_at(bytes, at + 24)? })
+    }
+}
+
+/// One of the two commits that a header names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Slot {
+    /// The tree of the tables.
+    pub(in crate::store) tables: Option<Root>,
+    /// The tree of redb's own tables.
+    pub(in crate::store) system: Option<Root>,
+    pub(in crate::store) transaction: u64,
+}
+
+impl Slot {
+    /// Reads a slot; `None` if its checksum does not match.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let checksum = array(bytes, SLOT - 16).map(u128::from_le_bytes)?;
+        if bytes[0] != VERSION || xxh3_128(&bytes[..SLOT - 16]) != checksum {
+            return None;
+        }
+        let root = |flag: usize, at| if bytes[flag] == 0 { Some(None) } else { Root::read(bytes, at).map(Some) };
+        Some(Self { tables: root(1, 8)?, system: root(2, 40)?, transaction: u64_at(bytes, 104)? })
+    }
+}
+
+/// The version of the file format that both slots name, if this module cannot read it.
+pub(in crate::store) fn newer_version(header: &[u8; HEADER]) -> Option<u8> {
+    let [first, second] = SLOTS.map(|at| header[at]);
+    (first == second && first > VERSION).then_some(first)
+}
+
+/// The header of a file.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Header {
+    flags: u8,
+    region_header_pages: u64,
+    region_pages: u64,
+    slots: [Option<Slot>; 2],
+}
+
+impl Header {
+    /// Reads a header; the text says what is wrong with it.
+    pub(in crate::store) fn read(bytes: &[u8; HEADER]) -> Result<Self, String> {
+        let field = |at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if !bytes.starts_with(MAGIC) {
+            return Err("it does not begin as a store does".to_owned());
+        }
+        if let Some(found) = newer_version(bytes) {
+            return Err(format!("Expected file format version <= {VERSION}, found {found}"));
+        }
+        let (page, region_header_pages, region_pages) = (field(12), u64::from(field(16)), u64::from(field(20)));
+        let pages_max = 1 << ORDER_MAX;
+        if u64::from(page) != PAGE || !(1..=pages_max).contains(&region_pages) || region_header_pages > pages_max {
+            return Err(format!("its header has pages of {page} bytes and regions of {region_pages} pages"));
+        }
+        let slots = SLOTS.map(|at| Slot::read(&bytes[at..at + SLOT]));
+        Ok(Self { flags: bytes[FLAGS], region_header_pages, region_pages, slots })
+    }
+
+    /// Returns true if the file was closed.
+    pub(in crate::store) const fn is_clean(&self) -> bool {
+        self.flags & UNCLEAN == 0
+    }
+
+    /// The commit that the header says is the last one, if it is intact.
+    pub(in crate::store) fn primary(&self) -> Option<&Slot> {
+        self.slots[usize::from(self.flags & PRIMARY)].as_ref()
+    }
+
+    fn secondary(&self) -> Option<&Slot> {
+        self.slots[usize::from(self.flags & PRIMARY ^ 1)].as_ref()
+    }
+
+    /// The commits that redb would use after a crash, in the order in which it tries them.
+    pub(in crate::store) fn candidates(&self) -> Vec<Slot> {
+        let (primary, secondary) = (self.primary().copied(), self.secondary().copied());
+        if self.is_clean() || self.flags & TWO_PHASE != 0 {
+            return primary.into_iter().collect();
+        }
+        let newer = |a: Option<Slot>, b: Option<Slot>| a.map(|slot| slot.transaction) >= b.map(|slot| slot.transaction);
+        let both = if newer(primary, secondary) { [primary, secondary] } else { [secondary, primary] };
+        both.into_iter().flatten().collect()
+    }
+
+    /// The commits that are intact, the newest first, whatever the header says of them.
+    pub(in crate::store) fn any_order(&self) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = self.slots.iter().flatten().copied().collect();
+        slots.sort_by_key(|slot| std::cmp::Reverse(slot.transaction));
+        slots
+    }
+
+    /// The greatest number of a transaction in it.
+    pub(in crate::store) fn last_transaction(&self) -> u64 {
+        self.slots.iter().flatten().map(|slot| slot.transaction).max().unwrap_or(0)
+    }
+
+    /// Returns true if both slots are intact.
+    pub(in crate::store) const fn is_intact(&self) -> bool {
+        self.slots[0].is_some() && self.slots[1].is_some()
+    }
+
+    /// Where a page lies: its offset and its length, in bytes.
+    pub(super) fn place(&self, number: u64) -> Option<(u64, u64)> {
+        let order = u32::try_from(number >> 59).ok().filter(|order| *order <= ORDER_MAX)?;
+        let (index, region) = (number & (0xf_ffff >> order), number >> 20 & 0xf_ffff);
+        let first = region.checked_mul((self.region_header_pages + self.region_pages) * PAGE)?;
+        let len = PAGE << order;
+        let offset = first.checked_add((1 + self.region_header_pages) * PAGE)?.checked_add(index.checked_mul(len)?)?;
+        Some((offset, len))
+    }
+}

@@ -1,0 +1,202 @@
+//! A store that is damaged, as it can still be read: every page that a read touches is verified, and redb is not asked.
+//!
+//! Invariant: a row is returned as it was written, or the read fails with the bucket and the range of keys that is damaged.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use redb::StorageBackend;
+
+use super::error::{Damage, StoreError};
+use super::pages::{Found, Header, KeyRange, Page, PageError, PageRef, Pages, Slot, Table, Widths};
+use super::tables;
+
+/// A damaged store.
+pub(crate) struct Salvage {
+    storage: Box<dyn StorageBackend>,
+    header: Header,
+    tables: BTreeMap<String, Table>,
+    /// Names of tables that cannot be read.
+    lost: Vec<KeyRange>,
+}
+
+impl fmt::Debug for Salvage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Salvage").field("tables", &self.tables.len()).finish_non_exhaustive()
+    }
+}
+
+/// A row of a table, or a range of keys that cannot be read.
+pub(super) enum Salvaged<'a> {
+    Row(&'a [u8], &'a [u8]),
+    Damaged(KeyRange),
+}
+
+impl Salvage {
+    /// Reads which tables there are.
+    pub(super) fn new(storage: Box<dyn StorageBackend>, header: &Header, slot: Slot) -> io::Result<Self> {
+        let (tables, lost) = Pages::new(&*storage, header)?.tables(slot.tables)?;
+        Ok(Self { storage, header: *header, tables: tables.into_iter().collect(), lost })
+    }
+
+    /// The tables that can be read.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (&str, &Table)> {
+        self.tables.iter().map(|(name, table)| (&**name, table))
+    }
+
+    /// The ranges of names of tables that cannot be read.
+    pub(super) fn lost_tables(&self) -> &[KeyRange] {
+        &self.lost
+    }
+
+    /// Passes all rows of a table to `visit`, in their order.
+    pub(super) fn walk(&self, table: &Table, visit: &mut dyn FnMut(Salvaged<'_>) -> io::Result<()>) -> io::Result<()> {
+        let Some(root) = table.root else { return Ok(()) };
+        Pages::new(&*self.storage, &self.header)?.walk(root.page, table.widths, &mut |found| {
+            visit(match found {
+                Found::Row(key, value) => Salvaged::Row(key, value),
+                Found::Damaged(range) => Salvaged::Damaged(range),
+            })
+        })
+    }
+
+    /// The table of a bucket, if it has any rows.
+    fn bucket(&self, bucket: &Arc<str>) -> Result<Option<&Table>, StoreError> {
+        let name = tables::table_name(bucket);
+        match self.tables.get(&name) {
+            Some(table) => Ok(Some(table)),
+            None if self.lost.iter().any(|range| range.contains(name.as_bytes())) => {
+                Err(damaged(bucket, KeyRange::default()))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The row of a key.
+    pub(super) fn get(&self, bucket: &Arc<str>, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(table) = self.bucket(bucket)? else { return Ok(None) };
+        let Some(root) = table.root else { return Ok(None) };
+        let pages = Pages::new(&*self.storage, &self.header).map_err(|error| StoreError::io(&error))?;
+        let (mut page, mut range) = (root.page, KeyRange::default());
+        loop {
+            match read(&pages, page, table.widths, bucket, &range)? {
+                Page::Leaf(leaf) => {
+                    for row in 0..leaf.len() {
+                        let (found, value) = leaf.row(row).ok_or_else(|| damaged(bucket, range.clone()))?;
+                        if found == key {
+                            return Ok(Some(value.to_vec()));
+                        }
+                    }
+                    return Ok(None);
+                }
+                Page::Branch(branch) => {
+                    let child = branch.child_of(key);
+                    range = range.child(&branch, child);
+                    page = branch.child(child).ok_or_else(|| damaged(bucket, range.clone()))?;
+                }
+            }
+        }
+    }
+
+    /// Passes the rows from a key on to `visit`, in their order, until it returns false; none from `to` on.
+    pub(super) fn scan(
+        &self,
+        bucket: &Arc<str>,
+        (from, to): (&[u8], Option<&[u8]>),
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let Some(table) = self.bucket(bucket)? else { return Ok(()) };
+        let Some(root) = table.root else { return Ok(()) };
+        let pages = Pages::new(&*self.storage, &self.header).map_err(|error| StoreError::io(&error))?;
+        let mut scan = Scan { pages, widths: table.widths, bucket, from, to, visit };
+        scan.descend(root.page, &KeyRange::default()).map(drop)
+    }
+
+    /// Everything in it that is damaged.
+    pub(super) fn damage(&self) -> io::Result<Vec<Damage>> {
+        let mut found: Vec<Damage> = Vec::new();
+        for range in &self.lost {
+            found.push(Damage { bucket: None, table: None, range: range.clone() });
+        }
+        for (name, table) in &self.tables {
+            self.walk(table, &mut |salvaged| {
+                if let Salvaged::Damaged(range) = salvaged {
+                    let bucket = tables::bucket_of(name).map(Arc::from);
+                    found.push(Damage { table: bucket.is_none().then(|| name.as_str().into()), bucket, range });
+                }
+                Ok(())
+            })?;
+        }
+        if found.is_empty() {
+            // Every row is intact, but redb cannot tell which pages are free.
+            found.push(Damage { bucket: None, table: Some("redb's own".into()), range: KeyRange::default() });
+        }
+        Ok(found)
+    }
+}
+
+impl Drop for Salvage {
+    fn drop(&mut self) {
+        // Its locks end with it, whatever closing it says.
+        let _closed = self.storage.close();
+    }
+}
+
+/// Reads a page that holds keys of this range.
+fn read(
+    pages: &Pages<'_>,
+    page: PageRef,
+    widths: Widths,
+    bucket: &Arc<str>,
+    range: &KeyRange,
+) -> Result<Page, StoreError> {
+    pages.page(page, widths).map_err(|error| match error {
+        PageError::Damaged => damaged(bucket, range.clone()),
+        PageError::Io(error) => StoreError::io(&error),
+    })
+}
+
+/// A scan of the rows of a bucket.
+struct Scan<'a> {
+    pages: Pages<'a>,
+    widths: Widths,
+    bucket: &'a Arc<str>,
+    from: &'a [u8],
+    to: Option<&'a [u8]>,
+    visit: &'a mut dyn FnMut(&[u8], &[u8]) -> bool,
+}
+
+impl Scan<'_> {
+    /// Visits the rows below a page; false if the scan has ended.
+    fn descend(&mut self, page: PageRef, range: &KeyRange) -> Result<bool, StoreError> {
+        match read(&self.pages, page, self.widths, self.bucket, range)? {
+            Page::Leaf(leaf) => {
+                for row in 0..leaf.len() {
+                    let (key, value) = leaf.row(row).ok_or_else(|| damaged(self.bucket, range.clone()))?;
+                    if self.to.is_some_and(|to| key >= to) || (key >= self.from && !(self.visit)(key, value)) {
+                        return Ok(false);
+                    }
+                }
+            }
+            Page::Branch(branch) => {
+                for child in branch.child_of(self.from)..branch.len() {
+                    let below = range.child(&branch, child);
+                    if self.to.zip(below.after.as_deref()).is_some_and(|(to, after)| after >= to) {
+                        return Ok(false);
+                    }
+                    let page = branch.child(child).ok_or_else(|| damaged(self.bucket, below.clone()))?;
+                    if !self.descend(page, &below)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn damaged(bucket: &Arc<str>, range: KeyRange) -> StoreError {
+    StoreError::Damaged(Box::new(Damage { bucket: Some(Arc::clone(bucket)), table: None, range }))
+}

@@ -1,0 +1,98 @@
+//! Checksums of the blocks of an open file, in memory: a block that the disk returns other than it was written is noticed.
+//!
+//! A file is verified when it is opened, and every block that is written afterwards passes here. So the checksum of each block
+//! that is read again, after it left redb's cache, is known: 4 bytes for 4 KiB.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::pages::PAGE;
+
+const BLOCK: usize = PAGE as usize;
+/// The checksum of a block of which nothing is known.
+const UNKNOWN: u32 = 0;
+
+/// The checksums of all blocks. Relaxed throughout: redb orders a write of a page and the reads of it.
+#[derive(Debug, Default)]
+pub(super) struct BlockSums(RwLock<Vec<AtomicU32>>);
+
+fn sum(block: &[u8]) -> u32 {
+    (xxh3_64(block) as u32).max(1)
+}
+
+/// The whole blocks among these bytes; the first one of the file has redb's header, which is written in parts.
+fn blocks(offset: u64, bytes: &[u8]) -> Option<Range<usize>> {
+    let first = usize::try_from(offset).ok()? / BLOCK;
+    let is_whole = offset.is_multiple_of(PAGE) && bytes.len().is_multiple_of(BLOCK) && first > 0;
+    is_whole.then(|| first..first + bytes.len() / BLOCK)
+}
+
+impl BlockSums {
+    /// Takes down what was written, or was read and verified.
+    pub(super) fn note(&self, offset: u64, bytes: &[u8]) {
+        let Some(blocks) = blocks(offset, bytes) else {
+            return self.forget(offset, bytes.len());
+        };
+        let mut sums = self.0.read();
+        if sums.len() < blocks.end {
+            drop(sums);
+            self.0.write().resize_with(blocks.end * 5 / 4, AtomicU32::default);
+            sums = self.0.read();
+        }
+        for (place, block) in sums[blocks].iter().zip(bytes.chunks_exact(BLOCK)) {
+            place.store(sum(block), Relaxed);
+        }
+    }
+
+    fn forget(&self, offset: u64, len: usize) {
+        let first = offset as usize / BLOCK;
+        let end = (offset as usize + len).div_ceil(BLOCK);
+        let sums = self.0.read();
+        sums.iter().take(end).skip(first).for_each(|place| place.store(UNKNOWN, Relaxed));
+    }
+
+    /// Returns true unless a block is other than it was noted.
+    pub(super) fn are_as_noted(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some(blocks) = blocks(offset, bytes) else { return true };
+        let sums = self.0.read();
+        let known = sums.get(blocks.start..blocks.end.min(sums.len()).max(blocks.start)).unwrap_or_default();
+        known.iter().zip(bytes.chunks_exact(BLOCK)).all(|(place, block)| {
+            let known = place.load(Relaxed);
+            known == UNKNOWN || known == sum(block)
+        })
+    }
+
+    /// Forgets what lies behind the end of the file.
+    pub(super) fn cut(&self, len: u64) {
+        let mut sums = self.0.write();
+        let blocks = (len as usize).div_ceil(BLOCK);
+        if blocks < sums.len() {
+            sums.truncate(blocks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_differs_is_noticed_and_an_unknown_one_is_not() {
+        let sums = BlockSums::default();
+        sums.note(PAGE, &[1; 2 * BLOCK]);
+
+        assert!(sums.are_as_noted(PAGE, &[1; 2 * BLOCK]) && sums.are_as_noted(2 * PAGE, &[1; BLOCK]));
+        assert!(!sums.are_as_noted(2 * PAGE, &[2; BLOCK]));
+        assert!(sums.are_as_noted(0, &[9; BLOCK]) && sums.are_as_noted(9 * PAGE, &[9; BLOCK]));
+
+        sums.note(2 * PAGE, &[3; BLOCK]);
+        assert!(sums.are_as_noted(2 * PAGE, &[3; BLOCK]));
+        sums.note(2 * PAGE, &[4; 100]);
+        assert!(sums.are_as_noted(2 * PAGE, &[5; BLOCK]), "of a part nothing is known");
+        sums.cut(PAGE);
+        assert!(sums.are_as_noted(PAGE, &[6; BLOCK]));
+    }
+}
