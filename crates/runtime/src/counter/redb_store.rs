@@ -9,6 +9,7 @@
 //! waits for the disk: callers are processes that wait for an answer.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tokio::sync::oneshot;
 use super::store::{Account, Change, CounterStore, Places, Slot, StoreError};
 use crate::scheduler;
 use crate::store::birth;
+use crate::store::limited_file::LimitedFile;
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 /// How long an eventual commit may not be durable.
@@ -109,7 +111,7 @@ impl RedbStore {
         // A damaged file may mislead redb into a panic, which is as clear a sign.
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             birth::ensure(path)?;
-            let database = Database::create(path)?;
+            let database = open_file(path)?;
             load(&database, &places)?;
             Ok(database)
         }));
@@ -174,6 +176,12 @@ impl Drop for RedbStore {
             drop(thread.join());
         }
     }
+}
+
+/// Opens the file; a write beyond the limit on file sizes fails like one to a full disk.
+fn open_file(path: &Path) -> Result<Database, redb::Error> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    Ok(Database::builder().create_with_backend(LimitedFile::new(file)?)?)
 }
 
 fn load(database: &Database, places: &Places) -> Result<(), redb::Error> {
@@ -295,7 +303,7 @@ impl Writer {
     /// Opens the file after a failure, with the values that everybody knows: those of a commit that failed may be in it, and
     /// those that were not durable may not.
     fn reopen(&mut self) -> Result<Database, redb::Error> {
-        let database = Database::create(&self.path)?;
+        let database = open_file(&self.path)?;
         let transaction = database.begin_write()?;
         {
             let mut table = transaction.open_table(TABLE)?;

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
 
 use super::birth;
 use super::error::{OpenError, StoreError};
 use super::journal::{Journaled, Shelf};
+use super::limited_file::LimitedFile;
 use super::prompt::Prompt;
 
 /// A read of the disk that a scheduler can do besides.
@@ -70,7 +70,7 @@ impl Disk {
         let journal = journal_of(&again);
         let opener: Opener = Box::new(move || {
             let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
-            Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
+            Ok(Box::new(Journaled::new(LimitedFile::new(open_file(&again)?)?, beside)))
         });
         Self::open(path.to_owned(), opener, cache_bytes)
     }
@@ -176,7 +176,7 @@ impl Shelf for Beside {
                 synced?;
             }
             *self.opened.lock() = Some(place(&file.metadata()?));
-            FileBackend::new(file).map_err(io::Error::other)
+            LimitedFile::new(file).map_err(io::Error::other)
         };
         let said = |error: io::Error| io::Error::new(error.kind(), format!("its journal: {error}"));
         Ok(Box::new(open().map_err(said)?))

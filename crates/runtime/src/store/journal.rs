@@ -22,7 +22,7 @@ mod safe;
 mod tests;
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +32,7 @@ use redb::{BackendError, StorageBackend};
 
 use self::record::{BLOCK, Record, Session};
 use self::safe::Safe;
+use super::error::means_full;
 
 /// Where the second side begins, and the most that a side holds.
 pub(super) const SIDE: u64 = 16 * 1024 * 1024;
@@ -294,7 +295,7 @@ fn not_open() -> io::Error {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    means_full(error.kind())
 }
 
 impl StorageBackend for Journaled {
