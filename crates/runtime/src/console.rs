@@ -19,6 +19,7 @@
 
 mod allowance;
 mod budget;
+mod descriptors;
 mod doors;
 mod encode;
 mod endpoint;
@@ -176,20 +177,24 @@ impl Console {
         }
         let (stop, stopping) = watch::channel(false);
         let (tell, started) = mpsc::sync_channel(1);
-        let runtime = runtime.clone();
+        let (runtime, listeners) = (runtime.clone(), 1 + u32::from(tcp.is_some()));
         // The reactor lives and dies on its own thread: whoever binds a console may be inside one of tokio's already.
         let body = move || match Serving::open(unix, tcp, config.tick.interval()) {
-            Ok(serving) => {
-                drop(tell.send(Ok(())));
-                serving.run(runtime, config, stopping);
-            }
-            Err(error) => drop(tell.send(Err(error))),
+            // Counted last, when all that the console itself needs is open.
+            Ok(serving) => match descriptors::fit(config.limits, listeners) {
+                Ok(limits) => {
+                    drop(tell.send(Ok(())));
+                    serving.run(runtime, ConsoleConfig { limits, ..config }, stopping);
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            },
+            Err(source) => drop(tell.send(Err(thread_error("start", source)))),
         };
         let thread = std::thread::Builder::new().name("rusm-console".to_owned()).spawn(body);
         let thread = Some(thread.map_err(|source| thread_error("start", source))?);
         let console = Self { socket, address, token_file, stop, thread, files, _lock: lock };
         match started.recv() {
-            Ok(Err(source)) => Err(thread_error("start", source)),
+            Ok(Err(error)) => Err(error),
             Ok(Ok(())) | Err(mpsc::RecvError) => Ok(console),
         }
     }

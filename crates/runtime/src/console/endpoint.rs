@@ -88,6 +88,21 @@ pub enum ConsoleError {
         /// The address.
         address: SocketAddr,
     },
+    /// The limit on open files leaves no descriptor for a client: raise it.
+    #[error(
+        "the limit of {max} open files leaves no room for an observer: raise it with ulimit -n to {least} for one, or to \
+         {enough} for {clients}"
+    )]
+    NoDescriptors {
+        /// The limit.
+        max: u64,
+        /// The limit that is enough for one observer.
+        least: u64,
+        /// The limit that is enough for all.
+        enough: u64,
+        /// The number of observers that may be attached at once.
+        clients: u32,
+    },
     /// A file, a socket or a thread was refused.
     #[error("cannot {what} {path}: {source}")]
     System {
