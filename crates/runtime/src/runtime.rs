@@ -26,7 +26,7 @@ use crate::pid::Pid;
 use crate::ring::view::Streams;
 use crate::scheduler::{Local, SchedulerShared};
 use crate::signal::References;
-use crate::slab::{Slab, Slot};
+use crate::slab::{self, Slab, Slot};
 use crate::spawn::Unsettled;
 use crate::stock::{Depot, Stock};
 use crate::stores::Stores;
@@ -86,10 +86,12 @@ impl Shared {
         let barrier = sync::prepare_heavy_barrier();
         let queues: Vec<Worker<Slot>> = (0..config.schedulers).map(|_| Worker::new_fifo()).collect();
         let started = Instant::now();
+        // Each scheduler keeps free slots, and so do all other threads together.
+        let stocks = config.schedulers + 1;
         let shared = Arc::new(Self {
             started,
-            slab: Slab::new(config.process_limit, config.schedulers + 1),
-            slots: Depot::new(),
+            slab: Slab::new(config.process_limit, stocks),
+            slots: Depot::of(slab::batch(config.process_limit, stocks)),
             nodes: NodeDepot::new(),
             injector: Injector::new(),
             schedulers: queues.iter().map(|queue| Arc::new(SchedulerShared::new(queue.stealer(), barrier))).collect(),
@@ -267,6 +269,13 @@ impl Shared {
 
     pub(crate) fn exited(&self) -> u64 {
         self.schedulers.iter().map(|scheduler| scheduler.counters.exited.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Processes that count for the limit. Reads the ends first: one that is missed makes the count too high and not too low.
+    pub(crate) fn counted(&self) -> u64 {
+        let closed = self.schedulers.iter().map(|scheduler| scheduler.counters.closed.load(Ordering::Acquire));
+        let closed: u64 = closed.sum();
+        self.spawned().saturating_sub(closed)
     }
 
     /// Spawns and ends, of about one moment and never with more ends than spawns.
