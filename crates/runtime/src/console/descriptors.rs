@@ -7,6 +7,8 @@
 //!
 //! Without this a node would say that it is up, and refuse each observer with an error that only its log shows.
 
+use std::io;
+
 use rustix::process::{Resource, getrlimit};
 
 use super::endpoint::ConsoleError;
@@ -21,7 +23,14 @@ const RESERVE: u64 = 4;
 /// # Errors
 /// [`ConsoleError::NoDescriptors`] if not one observer could attach.
 pub(super) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError> {
-    let (Some(max), Some(open)) = (getrlimit(Resource::Nofile).current, open_now()) else { return Ok(limits) };
+    let Some(max) = getrlimit(Resource::Nofile).current else { return Ok(limits) };
+    let open = match open_now() {
+        Ok(open) => open,
+        // Not even the directory could be opened.
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => max,
+        // The system does not tell.
+        Err(_) => return Ok(limits),
+    };
     let used = open + RESERVE;
     let fitted = share(max.saturating_sub(used), limits, listeners);
     let enough = used + wanted(&limits, listeners);
@@ -39,11 +48,11 @@ pub(super) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError
     Ok(fitted)
 }
 
-/// The number of open files of this program, where the system tells it.
-fn open_now() -> Option<u64> {
-    let count = std::fs::read_dir("/dev/fd").ok()?.count() as u64;
+/// The number of open files of this program.
+fn open_now() -> io::Result<u64> {
+    let count = std::fs::read_dir("/dev/fd")?.count() as u64;
     // The directory itself was open.
-    Some(count.saturating_sub(1))
+    Ok(count.saturating_sub(1))
 }
 
 fn wanted(limits: &Limits, listeners: u32) -> u64 {
@@ -94,11 +103,11 @@ mod tests {
 
     #[test]
     fn the_files_that_are_open_are_counted() {
-        let before = open_now();
+        let before = open_now().unwrap();
         let some: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null")).collect();
 
         // Tests beside this one open files, too.
-        assert!(open_now() >= before.map(|before| before.saturating_sub(50) + 100));
+        assert!(open_now().unwrap() >= before.saturating_sub(50) + 100);
         drop(some);
     }
 }
