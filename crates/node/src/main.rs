@@ -16,6 +16,7 @@ mod bench;
 mod cli;
 mod doctor;
 mod failure;
+mod file_size;
 mod headless;
 mod loadtest;
 mod logging;
@@ -38,6 +39,7 @@ use crate::failure::Failure;
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
+    file_size::ignore_signal();
     let ended = match Cli::try_parse() {
         Ok(cli) => run(cli),
         // Help and version are no errors, and go to stdout.
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             // A terminal that has gone away cannot be told.
-            drop(writeln!(std::io::stderr(), "rusm: {failure}"));
+            drop(writeln!(std::io::stderr(), "rusm: {failure}{}", failure.remedy()));
             ExitCode::from(failure.code())
         }
     }
