@@ -33,6 +33,7 @@ impl Local {
         self.slots.take()
     }
 
+    #[inline]
     pub(crate) fn give_slot(&self, slot: Slot) {
         self.slots.keep(slot, &self.shared.slots);
     }
