@@ -279,10 +279,10 @@ fn a_directory_that_others_could_replace_is_refused_by_one_line() {
 /// Connects until the queue of connections of the socket is full.
 fn fill(socket: &Path) -> Vec<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
-    let address = SocketAddrUnix::new(socket).unwrap();
+    let address = SocketAddrUnix::new(socket).expect("a short path");
     let next = || {
-        let connection = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
-        rustix::io::ioctl_fionbio(&connection, true).unwrap();
+        let connection = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        rustix::io::ioctl_fionbio(&connection, true).expect("a socket can do that");
         connect(&connection, &address).ok().map(|()| connection)
     };
     std::iter::from_fn(next).collect()

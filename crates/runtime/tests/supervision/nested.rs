@@ -22,21 +22,22 @@ fn nested(innermost: ChildSpec) -> Supervisor {
 
 fn started(runtime: &Runtime) -> SupervisorRef {
     let tree = nested(ChildSpec::new("leaf", |_| pending::<()>()));
-    let started = outside().block_on(tree.start(runtime)).unwrap();
+    let started = outside().block_on(tree.start(runtime)).expect("all levels start");
     assert_eq!(runtime.process_count(), DEPTH as u64 + 1);
     started
 }
 
 fn outside() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("it builds")
 }
 
 fn runtime() -> Runtime {
-    Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap()
+    Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
 }
 
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().stack_size(STACK_BYTES).spawn(test).unwrap().join().unwrap();
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(test).expect("a thread starts");
+    thread.join().expect("the test passes");
 }
 
 #[test]
