@@ -1,6 +1,6 @@
 //! The limit on the sizes of files (`ulimit -f`): a write beyond it is an error and not the end of the program.
 
-#![expect(unsafe_code, reason = "the disposition of a signal has no safe function")]
+#![expect(unsafe_code, reason = "only an unsafe function sets the disposition of a signal")]
 
 /// Ignores SIGXFSZ, so that a write beyond the limit fails with EFBIG, which a store treats like a full disk.
 ///

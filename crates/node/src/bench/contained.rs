@@ -76,7 +76,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
             tokio::select! {
                 _ = ended.recv() => {}
                 ending = signals.next() => {
-                    // One that has ended just now needs no signal.
+                    // The child may have ended just now, and the signal then fails.
                     _ = kill_process(Pid::from_child(child), ending.signal());
                 }
             }

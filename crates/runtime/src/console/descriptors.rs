@@ -59,7 +59,7 @@ fn wanted(limits: &Limits, listeners: u32) -> u64 {
     u64::from(limits.clients) + u64::from(limits.handshakes) * u64::from(listeners)
 }
 
-/// Shares the room between handshakes and clients; `None` if there is none for a client.
+/// Shares the room between handshakes and clients; `None` if not one client fits.
 fn share(room: u64, limits: Limits, listeners: u32) -> Option<Limits> {
     if room >= wanted(&limits, listeners) {
         return Some(limits);

@@ -32,7 +32,7 @@ impl OwnedFile {
         Ok(Self { path, device: about.dev(), inode: about.ino(), _open: Some(file) })
     }
 
-    /// Takes ownership of a socket, whose listener keeps its inode.
+    /// Takes ownership of a bound socket. Its listener keeps the inode from being used again.
     pub(super) fn of_socket(path: PathBuf) -> io::Result<Self> {
         let about = fs::symlink_metadata(&path)?;
         Ok(Self { path, device: about.dev(), inode: about.ino(), _open: None })

@@ -31,7 +31,7 @@ pub(super) fn private_dir(path: &Path) -> Result<PathBuf, ConsoleError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(system("create directory", path.display())(error)),
     }
-    // What exists now may be something else than a moment ago.
+    // Another process may have replaced it since the first check.
     check_dir(&path)?;
     Ok(path)
 }

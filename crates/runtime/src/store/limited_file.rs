@@ -11,7 +11,7 @@ use redb::{BackendError, DatabaseError, StorageBackend};
 
 use crate::file_limit;
 
-/// A file whose writes beyond the limit fail with [`FileTooLarge`](io::ErrorKind::FileTooLarge).
+/// A file that fails a write beyond the limit with [`FileTooLarge`](io::ErrorKind::FileTooLarge).
 #[derive(Debug)]
 pub(crate) struct LimitedFile(FileBackend);
 

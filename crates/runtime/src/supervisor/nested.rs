@@ -22,7 +22,7 @@ impl Nested {
         Self(Some(Arc::new(supervisor)))
     }
 
-    /// A copy of the supervisor, whose children share what they contain.
+    /// Returns a copy of the supervisor; the children of both share their nested supervisors.
     pub(super) fn supervisor(&self) -> Supervisor {
         self.0.as_deref().cloned().expect("taken only by the drop")
     }
