@@ -271,13 +271,6 @@ impl Shared {
         self.schedulers.iter().map(|scheduler| scheduler.counters.exited.load(Ordering::Relaxed)).sum()
     }
 
-    /// Processes that count for the limit. Reads the ends first: one that is missed makes the count too high and not too low.
-    pub(crate) fn counted(&self) -> u64 {
-        let closed = self.schedulers.iter().map(|scheduler| scheduler.counters.closed.load(Ordering::Acquire));
-        let closed: u64 = closed.sum();
-        self.spawned().saturating_sub(closed)
-    }
-
     /// Spawns and ends, of about one moment and never with more ends than spawns.
     pub(crate) fn spawned_and_exited(&self) -> (u64, u64) {
         let mut exited = self.exited();

@@ -241,6 +241,13 @@ pub(crate) fn batch(limit: usize, stocks: usize) -> u32 {
     u32::try_from(limit / (80 * stocks)).unwrap_or(u32::MAX).clamp(1, BATCH)
 }
 
+/// Processes that count for the limit. Reads the ends first: one that is missed makes the count too high and not too low.
+fn counted(shared: &Shared) -> u64 {
+    let closed = shared.schedulers.iter().map(|scheduler| scheduler.counters.closed.load(Ordering::Acquire));
+    let closed: u64 = closed.sum();
+    shared.spawned().saturating_sub(closed)
+}
+
 /// All chunks of a runtime.
 pub(crate) struct Slab {
     chunks: Box<[AtomicPtr<Cell>]>,
@@ -275,7 +282,7 @@ impl Slab {
     /// The stock gets no more slots than processes may be added, so a thread that spawns alone meets the limit exactly.
     /// Slots that other threads have in their stocks are not counted: they can exceed the limit by those.
     pub(crate) fn restock(&self, shared: &Arc<Shared>, stock: &Stock<Slot>) {
-        let left = (self.limit as u64).saturating_sub(shared.counted());
+        let left = (self.limit as u64).saturating_sub(counted(shared));
         if left == 0 {
             return;
         }
