@@ -10,7 +10,7 @@ use crate::cli::NodeFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
-use crate::signals::{Signals, drain};
+use crate::signals::{Signals, drain, start};
 use crate::start::{Node, Unnamed};
 
 /// Runs until the observer is left, or a signal.
@@ -21,7 +21,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("start the observer"))?.block_on(async {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
-        let node = Node::start(&settings, Unnamed::Free(DEFAULT_NAME))?;
+        let node = start(&mut signals, move || Node::start(&settings, Unnamed::Free(DEFAULT_NAME))).await?;
         let ended = tokio::select! {
             // The observer has the terminal and gives it back first. What it does not listen to, or not yet, ends it here.
             biased;

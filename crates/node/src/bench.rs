@@ -3,6 +3,7 @@
 mod ab;
 pub(crate) mod compare;
 mod conditions;
+mod contained;
 mod container;
 pub(crate) mod history;
 pub(crate) mod recipe;
@@ -23,6 +24,9 @@ use crate::failure::{Failure, system};
 
 /// Runs the command and returns its exit code.
 pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
+    if let Some(code) = contained::run(command.container())? {
+        return Ok(code);
+    }
     match command {
         BenchCommand::List { ids, json } => {
             let cores = Config::default().schedulers;

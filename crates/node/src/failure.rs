@@ -6,6 +6,7 @@ use rusm_runtime::store::OpenError;
 use rusm_runtime::supervisor::Intensity;
 use rusm_runtime::wasm::EngineError;
 use rusm_runtime::{ExitReason, InitError, StartError};
+use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
 use crate::run::source::SourceError;
@@ -105,6 +106,19 @@ impl Failure {
             | Self::Guests(_)
             | Self::History(_)
             | Self::System { .. } => 1,
+        }
+    }
+}
+
+impl Failure {
+    /// What to do about a limit of the system that is behind the failure; empty if there is none.
+    pub(crate) fn remedy(&self) -> String {
+        let causes = std::iter::successors(Some(self as &dyn std::error::Error), |error| error.source());
+        let codes = causes.filter_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+        let is_out_of_files = codes.into_iter().any(|code| code == libc::EMFILE);
+        match getrlimit(Resource::Nofile).current {
+            Some(limit) if is_out_of_files => format!(": the limit is {limit}: raise it with ulimit -n"),
+            _ => String::new(),
         }
     }
 }

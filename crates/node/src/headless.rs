@@ -4,7 +4,7 @@ use crate::cli::NodeFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
-use crate::signals::{Signals, drain};
+use crate::signals::{Signals, drain, start};
 use crate::start::{Node, Unnamed};
 
 /// Runs until a signal, drains, and returns 0.
@@ -16,7 +16,8 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     reactor.map_err(system("wait for signals"))?.block_on(async {
         // Before anyone can know that the node is there: a signal that comes early drains it all the same.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
-        let node = Node::start(&settings, Unnamed::Fixed(DEFAULT_NAME))?;
+        let of = settings.clone();
+        let node = start(&mut signals, move || Node::start(&of, Unnamed::Fixed(DEFAULT_NAME))).await?;
         tracing::info!(socket = %node.socket().display(), "node is up: watch it with rusm-top");
         if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
             tracing::info!(%address, token_file = %token.display(), "listens on TCP");

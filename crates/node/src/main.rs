@@ -17,6 +17,7 @@ mod bench;
 mod cli;
 mod doctor;
 mod failure;
+mod file_size;
 mod headless;
 mod loadtest;
 mod logging;
@@ -39,6 +40,7 @@ use crate::failure::Failure;
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
+    file_size::ignore_signal();
     let ended = match Cli::try_parse() {
         Ok(cli) => run(cli),
         // Help and version are no errors, and go to stdout.
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            rusm_log::last_words(format_args!("rusm: {failure}"));
+            rusm_log::last_words(format_args!("rusm: {failure}{}", failure.remedy()));
             ExitCode::from(failure.code())
         }
     }

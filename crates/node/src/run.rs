@@ -30,7 +30,7 @@ use crate::logging;
 use crate::run::crew::Crew;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
-use crate::signals::{Ending, Signals, drain};
+use crate::signals::{Ending, Signals, drain, start};
 use crate::start::{Node, Unnamed, open_store};
 
 /// How it came to an end.
@@ -55,7 +55,8 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         // Before anyone can know that the node is there: a signal that comes early drains it all the same.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
-        let node = Node::bare(&plan.settings, Unnamed::Free(&plan.name), store.clone())?;
+        let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
+        let node = start(&mut signals, move || Node::bare(&settings, Unnamed::Free(&name), of)).await?;
         topics::open(node.handle(), &app.topics, store.as_ref())?;
         drop(store);
         let socket = node.socket().display();

@@ -25,6 +25,9 @@ const ENDINGS: [Ending; 4] = [
 /// Signals that come so soon after the first mean the same: `timeout` tells the program, and then the group it is in.
 const ECHO: Duration = Duration::from_millis(250);
 
+/// The longest time that a start may go on after a signal, so that what it has created is removed in order.
+const START_MAX: Duration = Duration::from_secs(2);
+
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
@@ -33,6 +36,11 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
+    /// The signal, to be sent to another program.
+    pub(crate) fn signal(self) -> rustix::process::Signal {
+        rustix::process::Signal::from_named_raw(self.kind.as_raw_value()).unwrap_or(rustix::process::Signal::TERM)
+    }
+
     /// The exit code of a program that it ended.
     pub(crate) fn code(self) -> u8 {
         u8::try_from(128 + self.kind.as_raw_value()).unwrap_or(u8::MAX)
@@ -41,7 +49,11 @@ impl Ending {
 
 /// Hears them from when it is made on; until then they end the program and leave its files behind.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<(Ending, Signal)>);
+pub(crate) struct Signals {
+    streams: Vec<(Ending, Signal)>,
+    /// A signal that was received during the start, for the next caller of `next`.
+    early: Option<Ending>,
+}
 
 impl Signals {
     /// Listens on the reactor that the caller is in.
@@ -49,7 +61,8 @@ impl Signals {
     /// # Errors
     /// What the system says.
     pub(crate) fn listen() -> io::Result<Self> {
-        ENDINGS.into_iter().map(|ending| Ok((ending, signal(ending.kind)?))).collect::<io::Result<_>>().map(Self)
+        let streams = ENDINGS.into_iter().map(|ending| Ok((ending, signal(ending.kind)?)));
+        Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None })
     }
 
     /// Waits for the next one.
@@ -63,7 +76,11 @@ impl Signals {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        let came = self.0.iter_mut().find_map(|(ending, signal)| signal.poll_recv(cx).is_ready().then_some(*ending));
+        if let Some(early) = self.early.take() {
+            return Poll::Ready(early);
+        }
+        let came =
+            self.streams.iter_mut().find_map(|(ending, signal)| signal.poll_recv(cx).is_ready().then_some(*ending));
         came.map_or(Poll::Pending, Poll::Ready)
     }
 }
@@ -119,6 +136,37 @@ impl StopOnSignal {
     pub(crate) fn code(&self, otherwise: u8) -> u8 {
         self.first.get().map_or(otherwise, |ending| ending.code())
     }
+}
+
+/// Starts a node on a thread of its own: a start that waits for the system must not keep signals from ending the program.
+///
+/// After a signal the start gets [`START_MAX`] to finish; the node then ends by the signal in the usual way.
+pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Failure>
+where
+    F: FnOnce() -> Result<Node, Failure> + Send + 'static,
+{
+    let mut starting = tokio::task::spawn_blocking(start);
+    let joined = tokio::select! {
+        biased;
+        joined = &mut starting => joined,
+        ending = signals.next() => {
+            let echoes_end = tokio::time::Instant::now() + ECHO;
+            let second = async {
+                tokio::time::sleep_until(echoes_end).await;
+                signals.forget();
+                signals.next().await
+            };
+            let joined = tokio::select! {
+                biased;
+                joined = tokio::time::timeout(START_MAX, &mut starting) => joined.ok(),
+                _ = second => None,
+            };
+            signals.early = Some(ending);
+            let Some(joined) = joined else { std::process::exit(ending.code().into()) };
+            joined
+        }
+    };
+    joined.map_err(|error| system("start the node")(error.into()))?
 }
 
 /// Ends the node when its processes have ended; a further signal ends the program without waiting for them.

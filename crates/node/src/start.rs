@@ -117,7 +117,9 @@ fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<d
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };
     match Console::bind(runtime, config.clone()) {
-        Err(ConsoleError::SocketInUse { .. }) if matches!(unnamed, Unnamed::Free(_)) && settings.name.is_none() => {
+        Err(ConsoleError::SocketInUse { .. } | ConsoleError::SocketSilent { .. })
+            if matches!(unnamed, Unnamed::Free(_)) && settings.name.is_none() =>
+        {
             let name = format!("{name}-{}", std::process::id());
             Ok(Console::bind(runtime, ConsoleConfig { name, ..config })?)
         }

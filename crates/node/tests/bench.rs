@@ -388,3 +388,21 @@ fn a_limit_is_in_the_report_or_refused() {
         assert!(report["machine"]["cgroup_memory_bytes"].as_u64().is_some_and(|bytes| bytes <= 512 << 20), "{report}");
     }
 }
+
+#[test]
+fn a_memory_limit_that_is_exceeded_is_said_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let run =
+        ["bench", "run", "parked", "--memory", "32MiB", "--param", "processes=4000000", "--for", "1m", "--no-history"];
+
+    let output = rusm(dir.path(), &run);
+
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    if output.status.code() == Some(2) {
+        assert!(line.starts_with("rusm: cannot limit this program: "), "{line}");
+    } else {
+        assert_eq!(output.status.code(), Some(5), "{line}");
+        assert!(line.starts_with("rusm: --memory 32MiB: the scenario exceeded this limit"), "{line}");
+    }
+}

@@ -255,6 +255,177 @@ fn a_second_node_of_a_name_is_refused_with_the_socket_of_the_first() {
 }
 
 #[test]
+fn a_directory_that_others_could_replace_is_refused_by_one_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let [real, link, open] = ["real", "link", "open"].map(|name| dir.path().join(name));
+    for (path, mode) in [(&real, 0o700), (&open, 0o777)] {
+        std::fs::create_dir(path).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+
+    for (socket_dir, wanted) in [("link", "is a symbolic link"), ("link/", "is a symbolic link"), ("open/rusm", "0777")]
+    {
+        let mut node = rusm(dir.path());
+        let output = node.arg("node").env("RUSM_SOCKET_DIR", dir.path().join(socket_dir)).output().unwrap();
+
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{socket_dir}: {line}");
+        assert!(line.starts_with("rusm: directory ") && line.contains(wanted), "{socket_dir}: {line}");
+    }
+}
+
+/// Connects until the queue of connections of the socket is full.
+fn fill(socket: &Path) -> Vec<rustix::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
+    let address = SocketAddrUnix::new(socket).expect("a short path");
+    let next = || {
+        let connection = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        rustix::io::ioctl_fionbio(&connection, true).expect("a socket can do that");
+        connect(&connection, &address).ok().map(|()| connection)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn a_name_that_a_frozen_process_holds_is_refused_by_one_line_and_delays_no_start_for_long() {
+    use rustix::process::Signal;
+    let dir = tempfile::tempdir().unwrap();
+    let frozen = Node::start(dir.path(), &["--name", "one"]);
+    frozen.signal(Signal::STOP);
+    let socket = dir.path().join("rusm/one.sock");
+    let queued = fill(&socket);
+    assert!(!queued.is_empty());
+
+    let (code, line) = refusal(dir.path(), &["node", "--name", "one"]);
+    frozen.signal(Signal::CONT);
+
+    assert_eq!((code, line.lines().count()), (1, 1), "{line}");
+    let wanted = format!("rusm: socket {} is held by another process, which does not answer", socket.display());
+    assert!(line.starts_with(&wanted), "{line}");
+}
+
+#[test]
+fn of_nodes_that_find_one_stale_socket_exactly_one_comes_up() {
+    for _ in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .create(dir.path().join("rusm"))
+            .unwrap();
+        drop(std::os::unix::net::UnixListener::bind(dir.path().join("rusm/one.sock")).unwrap());
+
+        let start = || {
+            let mut command = rusm(dir.path());
+            command.args(["node", "--name", "one"]).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut nodes = [start(), start(), start()].map(|mut child| {
+            let log = BufReader::new(child.stderr.take().unwrap()).lines();
+            (Node(child), log)
+        });
+        let first: Vec<String> = nodes.iter_mut().map(|(_, log)| log.next().unwrap().unwrap()).collect();
+
+        assert_eq!(first.iter().filter(|line| line.contains("node is up")).count(), 1, "{first:?}");
+        for ((node, _), line) in nodes.into_iter().zip(first) {
+            if !line.contains("node is up") {
+                assert!(line.starts_with("rusm: ") && line.contains("is in use by a running node"), "{line}");
+                assert_eq!(node.ends_with(), Some(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_stops_leaves_the_files_of_another_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &["--name", "one"]);
+    let socket = dir.path().join("rusm/one.sock");
+    std::fs::remove_file(&socket).unwrap();
+    let _successor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+
+    node.signal(rustix::process::Signal::TERM);
+
+    assert_eq!(node.ends_with(), Some(0));
+    assert!(socket.exists());
+}
+
+/// `rusm node` under a limit of the shell.
+fn limited(dir: &Path, limit: &str, args: &[&str]) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_rusm"), "node"]).args(args);
+    shell.current_dir(dir).env_clear().env("XDG_RUNTIME_DIR", dir).stdin(Stdio::null());
+    shell
+}
+
+#[test]
+fn with_few_open_files_a_node_says_how_many_observers_can_attach_and_they_can() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = limited(dir.path(), "-n 40", &["--name", "few", "--schedulers", "2"]);
+    let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let _node = Node(child);
+
+    let line = log.next().unwrap();
+    assert!(line.contains(" of 32 observers can attach: the limit is 40 open files: raise it to "), "{line}");
+    let clients = line.split(" of 32").next().and_then(|start| start.rsplit(' ').next()).unwrap();
+    let clients: usize = clients.parse().unwrap();
+    assert!((1..32).contains(&clients), "{line}");
+    assert!(log.next().unwrap().contains("node is up"));
+    let attach = || {
+        let socket = dir.path().join("rusm/few.sock");
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        let head = "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        (String::from_utf8_lossy(&status).into_owned(), stream)
+    };
+    let attached: Vec<_> = (0..clients).map(|_| attach()).collect();
+    assert!(attached.iter().all(|(status, _)| status == "HTTP/1.1 101"), "{attached:?}");
+    assert_eq!(attach().0, "HTTP/1.1 503");
+}
+
+#[test]
+fn without_open_files_for_an_observer_a_node_refuses_to_start() {
+    let dir = tempfile::tempdir().unwrap();
+    for files in 10..32 {
+        let mut node = limited(dir.path(), &format!("-n {files}"), &["--schedulers", "2"]);
+        let mut child = node.stderr(Stdio::piped()).spawn().unwrap();
+        let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        let node = Node(child);
+        if line.contains("of 32 observers can attach") {
+            continue;
+        }
+
+        assert!(line.starts_with("rusm: ") && line.contains("ulimit -n"), "{files}: {line}");
+        assert_eq!(node.ends_with(), Some(1), "{files}: {line}");
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_an_error_and_not_the_end_of_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let store = limited(dir.path(), "-f 8", &[]).env("RUSM_STORE", dir.path().join("a.redb")).output().unwrap();
+    let mut node = limited(dir.path(), "-f 0", &["--log-file"]);
+    let node = Node(node.arg(&log).stderr(Stdio::piped()).spawn().unwrap());
+    let until = Instant::now() + Duration::from_mins(2);
+    while !dir.path().join("rusm/rusm.sock").exists() {
+        assert!(Instant::now() < until, "it never came up");
+        std::thread::yield_now();
+    }
+    node.signal(rustix::process::Signal::TERM);
+
+    let line = String::from_utf8_lossy(&store.stderr).into_owned();
+    assert_eq!((store.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert!(line.starts_with("rusm: the disk of ") && line.contains("is full"), "{line}");
+    assert_eq!(node.ends_with(), Some(0), "it could not write its log, and runs");
+    assert_eq!(std::fs::metadata(log).unwrap().len(), 0);
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -38,9 +38,13 @@ pub mod defaults {
 pub struct Config {
     /// Scheduler threads, 1–64. Default: one for each core. More only switch threads; fewer leave cores to others.
     pub schedulers: usize,
-    /// Processes that may live at once, 1–256 million. Default 16 million. A few thousand more may: each scheduler, and the
-    /// threads beside them together, keep up to 1,280 free places for themselves, which are not counted. The table of 8 bytes for each 1,023 of them is
+    /// Processes that may live at once, 1–256 million. Default 16 million. The table of 8 bytes for each 1,023 of them is
     /// reserved at the start; the processes' own memory is not.
+    ///
+    /// A thread that spawns alone meets the limit exactly. Several that spawn at the same time can exceed it together by at
+    /// most `5 * batch * threads`, where `threads` is `schedulers + 1` and `batch` is `process_limit / (80 * threads)`, at
+    /// least 1 and at most 256: each keeps up to five batches of free places that are not counted. That is at most a
+    /// sixteenth of the limit, or five for each thread where that is more.
     pub process_limit: usize,
     /// Messages that a mailbox holds, 1 or more. Default 1,024. A larger one hides slow receivers longer.
     pub mailbox_capacity: u32,

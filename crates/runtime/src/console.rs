@@ -19,6 +19,7 @@
 
 mod allowance;
 mod budget;
+mod descriptors;
 mod doors;
 mod encode;
 mod endpoint;
@@ -31,6 +32,8 @@ mod limits;
 mod lints;
 mod metrics;
 mod node;
+mod owned_file;
+mod private_dir;
 mod ranking;
 mod sampler;
 mod serving;
@@ -54,12 +57,14 @@ pub use endpoint::{ConsoleError, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use limits::Limits;
 pub use lints::{LintLevel, LintLevels};
+pub use private_dir::check_dir;
 pub use rusm_protocol::{Lint, LogSnapshot};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use self::endpoint::OwnFile;
+use self::endpoint::UnixEndpoint;
 use self::handshake::Door;
+use self::owned_file::{NameLock, OwnedFile};
 use self::serving::Serving;
 use crate::Handle;
 
@@ -150,8 +155,10 @@ pub struct Console {
     token_file: Option<PathBuf>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
-    /// Removed on drop.
-    _files: Vec<OwnFile>,
+    /// Removed on drop, while the listeners are still open: a successor can bind neither the name nor the port before.
+    files: Vec<OwnedFile>,
+    /// Released on drop, after the listeners are closed.
+    _lock: NameLock,
 }
 
 impl Console {
@@ -161,36 +168,40 @@ impl Console {
     /// [`ConsoleError`], whose text says what to do.
     pub fn bind(runtime: &Handle, config: ConsoleConfig) -> Result<Self, ConsoleError> {
         endpoint::check_name(&config.name)?;
-        endpoint::private_dir(&config.dir)?;
-        let socket = config.dir.join(format!("{}.sock", config.name));
-        let (unix, own_socket) = endpoint::bind_unix(&socket)?;
+        let dir = private_dir::private_dir(&config.dir)?;
+        let UnixEndpoint { lock, socket: own_socket, listener: unix } = endpoint::bind_unix(&dir, &config.name)?;
+        let socket = own_socket.path().to_owned();
         let mut files = vec![own_socket];
         let (mut tcp, mut address, mut token_file) = (None, None, None);
         if let Some(asked) = config.listen {
             let listener = endpoint::bind_tcp(asked)?;
             let bound = listener.local_addr().unwrap_or(asked);
-            let (tokens, token_files) = endpoint::write_tokens(&config.dir, bound)?;
-            token_file = token_files.first().map(|file| file.0.clone());
+            let (tokens, token_files) = endpoint::write_tokens(&dir, bound)?;
+            token_file = token_files.first().map(|file| file.path().to_owned());
             files.extend(token_files);
             tcp = Some((listener, Door::Tcp { port: bound.port(), tokens }));
             address = Some(bound);
         }
         let (stop, stopping) = watch::channel(false);
         let (tell, started) = mpsc::sync_channel(1);
-        let runtime = runtime.clone();
+        let (runtime, listeners) = (runtime.clone(), 1 + u32::from(tcp.is_some()));
         // The reactor lives and dies on its own thread: whoever binds a console may be inside one of tokio's already.
         let body = move || match Serving::open(unix, tcp, config.tick.interval()) {
-            Ok(serving) => {
-                drop(tell.send(Ok(())));
-                serving.run(runtime, config, stopping);
-            }
-            Err(error) => drop(tell.send(Err(error))),
+            // Counted last, when all that the console itself needs is open.
+            Ok(serving) => match descriptors::fit(config.limits, listeners) {
+                Ok(limits) => {
+                    drop(tell.send(Ok(())));
+                    serving.run(runtime, ConsoleConfig { limits, ..config }, stopping);
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            },
+            Err(source) => drop(tell.send(Err(thread_error("start", source)))),
         };
         let thread = std::thread::Builder::new().name("rusm-console".to_owned()).spawn(body);
         let thread = Some(thread.map_err(|source| thread_error("start", source))?);
-        let console = Self { socket, address, token_file, stop, thread, _files: files };
+        let console = Self { socket, address, token_file, stop, thread, files, _lock: lock };
         match started.recv() {
-            Ok(Err(source)) => Err(thread_error("start", source)),
+            Ok(Err(error)) => Err(error),
             Ok(Ok(())) | Err(mpsc::RecvError) => Ok(console),
         }
     }
@@ -217,6 +228,7 @@ fn thread_error(what: &'static str, source: std::io::Error) -> ConsoleError {
 
 impl Drop for Console {
     fn drop(&mut self) {
+        self.files.clear();
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
             // A panic there was reported by the panic hook.

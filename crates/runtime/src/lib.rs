@@ -28,6 +28,8 @@ mod error;
 mod events;
 mod exit;
 mod extra;
+#[cfg(any(feature = "store", feature = "wasm"))]
+mod file_limit;
 mod gate;
 mod groups;
 mod handle;

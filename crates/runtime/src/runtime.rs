@@ -26,7 +26,7 @@ use crate::pid::Pid;
 use crate::ring::view::Streams;
 use crate::scheduler::{Local, Pause, SchedulerShared};
 use crate::signal::References;
-use crate::slab::{Slab, Slot};
+use crate::slab::{self, Slab, Slot};
 use crate::spawn::Unsettled;
 use crate::stock::{Depot, Stock};
 use crate::stores::Stores;
@@ -87,10 +87,12 @@ impl Shared {
         let barrier = sync::prepare_heavy_barrier();
         let queues: Vec<Worker<Slot>> = (0..config.schedulers).map(|_| Worker::new_fifo()).collect();
         let started = Instant::now();
+        // Each scheduler keeps free slots, and so do all other threads together.
+        let stocks = config.schedulers + 1;
         let shared = Arc::new(Self {
             started,
-            slab: Slab::new(config.process_limit, config.schedulers + 1),
-            slots: Depot::new(),
+            slab: Slab::new(config.process_limit, stocks),
+            slots: Depot::of(slab::batch(config.process_limit, stocks)),
             nodes: NodeDepot::new(),
             injector: Injector::new(),
             schedulers: queues.iter().map(|queue| Arc::new(SchedulerShared::new(queue.stealer(), barrier))).collect(),

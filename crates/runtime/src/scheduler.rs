@@ -244,7 +244,6 @@ impl Local {
     }
 
     fn housekeep(&self) {
-        self.slots.balance(&self.shared.slots);
         self.nodes.balance(&self.shared.nodes);
         Parking::announce_work();
         if self.may_wake() && !self.queue.is_empty() {
@@ -255,7 +254,6 @@ impl Local {
     /// Publishes busy time and lets the reactor have its turn.
     fn rest(&self, cx: &mut TaskContext<'_>) {
         self.rouse_listed();
-        self.slots.balance(&self.shared.slots);
         self.nodes.balance(&self.shared.nodes);
         let now_ns = self.stopwatch.pause();
         let counters = &self.me.counters;

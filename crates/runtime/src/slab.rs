@@ -28,7 +28,7 @@ use crate::holdings::Held;
 use crate::mailbox::Backlog;
 use crate::pid::Pid;
 use crate::runtime::Shared;
-use crate::stock::{Depot, Linked, Stock};
+use crate::stock::{BATCH, BATCHES_KEPT_MAX, Depot, Linked, Stock};
 use crate::task::TaskKind;
 
 /// Slots of a chunk, the first of which is its header.
@@ -232,9 +232,29 @@ impl Linked for Slot {
     }
 }
 
+/// Slots that move at a time between the stock of a thread and what all threads share: an 80th of the limit for each of
+/// `stocks` threads, at least 1 and at most [`BATCH`].
+///
+/// A stock keeps at most five batches, so those of all threads together are a sixteenth of a limit of some hundreds or more.
+/// With a limit of 256 · 80 for each thread and above, the batch is as large as it need be to make its lock cheap.
+pub(crate) fn batch(limit: usize, stocks: usize) -> u32 {
+    u32::try_from(limit / (80 * stocks)).unwrap_or(u32::MAX).clamp(1, BATCH)
+}
+
+/// Processes that count for the limit. Reads the ends first: one that is missed makes the count too high and not too low.
+fn counted(shared: &Shared) -> u64 {
+    let closed = shared.schedulers.iter().map(|scheduler| scheduler.counters.closed.load(Ordering::Acquire));
+    let closed: u64 = closed.sum();
+    shared.spawned().saturating_sub(closed)
+}
+
 /// All chunks of a runtime.
 pub(crate) struct Slab {
     chunks: Box<[AtomicPtr<Cell>]>,
+    /// The number of processes that may live at once.
+    limit: usize,
+    /// Slots that are used: of the last chunk as many as the rest of them needs.
+    slots_max: usize,
     len: AtomicUsize,
     growing: Mutex<()>,
     /// Chunks without a tenant, whose bodies were given back to the system.
@@ -243,10 +263,14 @@ pub(crate) struct Slab {
 
 impl Slab {
     /// A table for at least `limit` processes, while `stocks` threads keep free slots for themselves.
+    ///
+    /// There are `limit + 5 * stocks * batch` slots, and never more processes than that; see [`batch`].
     pub(crate) fn new(limit: usize, stocks: usize) -> Self {
-        let slots = limit + stocks * crate::stock::KEPT_MAX;
+        let slots_max = limit + stocks * BATCHES_KEPT_MAX * batch(limit, stocks) as usize;
         Self {
-            chunks: (0..slots.div_ceil(CHUNK_SLOTS - 1)).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            chunks: (0..slots_max.div_ceil(CHUNK_SLOTS - 1)).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            limit,
+            slots_max,
             len: AtomicUsize::new(0),
             growing: Mutex::new(()),
             cold: Mutex::default(),
@@ -254,14 +278,24 @@ impl Slab {
     }
 
     /// Fills an empty stock from the depot, a cold chunk or a new one; at the limit it stays empty.
+    ///
+    /// The stock gets no more slots than processes may be added, so a thread that spawns alone meets the limit exactly.
+    /// Slots that other threads have in their stocks are not counted: they can exceed the limit by those.
     pub(crate) fn restock(&self, shared: &Arc<Shared>, stock: &Stock<Slot>) {
-        if stock.refill(&shared.slots) {
+        let left = (self.limit as u64).saturating_sub(counted(shared));
+        if left == 0 {
             return;
         }
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        // The depot may have been empty only because it was being sorted.
         if !stock.refill(&shared.slots) {
-            self.grow(shared, |slot| stock.give(slot));
+            let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+            // The depot may have been empty only because it was being sorted.
+            if !stock.refill(&shared.slots) {
+                self.grow(shared, |slot| stock.give(slot));
+            }
+        }
+        let keep = left.min(4 * u64::from(shared.slots.batch())) as u32;
+        if stock.len() > keep {
+            stock.spill(&shared.slots, keep);
         }
     }
 
@@ -289,7 +323,9 @@ impl Slab {
         };
         self.chunks[index].store(base, Ordering::Release);
         self.len.store(index + 1, Ordering::Release);
-        self.chunk_slots(index).rev().for_each(give);
+        let used = (self.slots_max - index * (CHUNK_SLOTS - 1)).min(CHUNK_SLOTS - 1);
+        // Backwards, so that the first slot is taken first.
+        self.chunk_slots(index).rev().skip(CHUNK_SLOTS - 1 - used).for_each(give);
         true
     }
 

@@ -13,11 +13,11 @@
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-/// Things that move between a stock and the depot at a time.
+/// Things that move between a stock and the depot at a time, unless the depot has smaller batches.
 pub(crate) const BATCH: u32 = 256;
 
-/// The most things that a stock keeps between two calls of [`Stock::balance`], give or take a slice.
-pub(crate) const KEPT_MAX: usize = 5 * BATCH as usize;
+/// Batches that a stock has at the most: four that [`Stock::keep`] leaves, or one that was taken when it was empty.
+pub(crate) const BATCHES_KEPT_MAX: usize = 5;
 
 /// A thing that can name the next one while nobody uses it.
 pub(crate) trait Linked: Copy {
@@ -29,11 +29,18 @@ pub(crate) trait Linked: Copy {
 pub(crate) struct Stock<T: Linked> {
     first: Cell<Option<T>>,
     len: Cell<u32>,
+    /// The most that [`keep`](Self::keep) leaves here.
+    most: u32,
 }
 
 impl<T: Linked> Stock<T> {
     pub(crate) const fn new() -> Self {
-        Self { first: Cell::new(None), len: Cell::new(0) }
+        Self::of(BATCH)
+    }
+
+    /// A stock that gives batches of this size to its depot.
+    pub(crate) const fn of(batch: u32) -> Self {
+        Self { first: Cell::new(None), len: Cell::new(0), most: 4 * batch }
     }
 
     #[inline]
@@ -51,9 +58,18 @@ impl<T: Linked> Stock<T> {
         self.len.set(self.len.get() + 1);
     }
 
+    /// The same, and hands surplus things to the depot at once, so that no other thread lacks them.
+    #[inline]
+    pub(crate) fn keep(&self, thing: T, depot: &Depot<T>) {
+        self.give(thing);
+        if self.len.get() > self.most {
+            self.spill(depot, self.most / 2);
+        }
+    }
+
     /// Takes a batch from the depot, if it has one.
     pub(crate) fn refill(&self, depot: &Depot<T>) -> bool {
-        let batch = depot.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let batch = depot.take_batch();
         let mut next = batch;
         while let Some(thing) = next {
             next = thing.next();
@@ -65,9 +81,13 @@ impl<T: Linked> Stock<T> {
     /// Hands surplus things to the depot, which drops none.
     #[inline]
     pub(crate) fn balance(&self, depot: &Depot<T>) {
-        if self.len.get() > 4 * BATCH {
-            self.spill(depot, 2 * BATCH);
+        if self.len.get() > self.most {
+            self.spill(depot, self.most / 2);
         }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len.get()
     }
 
     /// Hands things to the depot until `keep` are left.
@@ -75,31 +95,46 @@ impl<T: Linked> Stock<T> {
     pub(crate) fn spill(&self, depot: &Depot<T>, keep: u32) {
         while self.len.get() > keep {
             let mut batch = None;
-            for thing in std::iter::from_fn(|| self.take()).take(BATCH as usize) {
+            let surplus = (self.len.get() - keep).min(depot.batch) as usize;
+            for thing in std::iter::from_fn(|| self.take()).take(surplus) {
                 thing.set_next(batch);
                 batch = Some(thing);
             }
-            depot.0.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+            depot.batches.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
         }
     }
 }
 
-/// Chains of at most [`BATCH`] things that no thread holds.
-pub(crate) struct Depot<T>(Mutex<Vec<T>>);
+/// Chains of at most a batch of things that no thread holds.
+pub(crate) struct Depot<T> {
+    batches: Mutex<Vec<T>>,
+    batch: u32,
+}
 
 impl<T: Linked> Depot<T> {
+    /// A depot whose chains have at most [`BATCH`] things.
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self::of(BATCH)
+    }
+
+    /// A depot whose chains have at most `batch` things.
+    pub(crate) const fn of(batch: u32) -> Self {
+        Self { batches: Mutex::new(Vec::new()), batch }
+    }
+
+    /// The length of a full chain.
+    pub(crate) const fn batch(&self) -> u32 {
+        self.batch
     }
 
     /// Chains in the depot.
     pub(crate) fn batches(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Takes one chain out.
     pub(crate) fn take_batch(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 }
 
@@ -118,6 +153,25 @@ mod tests {
         fn set_next(self, next: Option<Self>) {
             self.1[self.0].set(next.map(|thing| thing.0));
         }
+    }
+
+    #[test]
+    fn a_spill_keeps_what_it_is_told_to_and_its_chains_are_at_most_a_batch_long() {
+        let links = vec![Cell::new(None); 23];
+        let (stock, taker, depot) = (Stock::of(4), Stock::of(4), Depot::of(4));
+        (0..links.len()).for_each(|index| stock.give(Thing(index, &links)));
+
+        stock.spill(&depot, 5);
+        assert_eq!((stock.len(), depot.batches()), (5, 5));
+        while taker.refill(&depot) {
+            assert!(taker.len() <= 4);
+            while taker.take().is_some() {}
+        }
+        (0..11).for_each(|index| stock.give(Thing(index, &links)));
+        assert_eq!(stock.len(), 16);
+        stock.keep(Thing(11, &links), &depot);
+
+        assert_eq!(stock.len(), 8);
     }
 
     #[test]

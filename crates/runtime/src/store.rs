@@ -28,6 +28,9 @@
 //! at a time. After a failure of the disk, a full one among them, the store opens its file again by itself: nothing that was
 //! acknowledged as durable is lost by that.
 //!
+//! A file that reaches the limit on file sizes of the program (`ulimit -f`) means the same as a full disk. The store checks
+//! that limit before it writes, so the program does not get SIGXFSZ and need not ignore it.
+//!
 //! Invariant: a reader sees what a commit has left, whole, and never a part of one.
 
 mod birth;
@@ -45,6 +48,7 @@ mod gathering;
 mod group;
 pub mod inspection;
 mod journal;
+pub(crate) mod limited_file;
 mod overlay;
 mod pages;
 mod prompt;

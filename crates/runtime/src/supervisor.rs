@@ -18,6 +18,7 @@ mod family;
 mod history;
 mod keeper;
 pub(crate) mod look;
+mod nested;
 mod order;
 mod reports;
 mod restart_window;
@@ -112,6 +113,9 @@ pub enum SpecError {
 }
 
 /// A child that did not start, and so neither did its supervisor; found in the [`Detail`] of the supervisor's exit reason.
+///
+/// In nested supervisors the error contains the failure of the level below. At most 16 levels are kept, the outermost and
+/// the 15 innermost: the reason of a deep tree would otherwise grow with the square of its depth.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("failed to start child {id:?}: {error}")]
 pub struct FailedChild {
@@ -188,8 +192,24 @@ impl SpecError {
     }
 }
 
+/// The number of nested failures that a [`FailedChild`] keeps.
+const FAILURES_KEPT: usize = 16;
+
 impl FailedChild {
-    fn into_exit(self) -> ExitReason {
+    /// The failure of the level below.
+    fn below(&self) -> Option<&Self> {
+        match &self.error {
+            InitError::Ended(ExitReason::ShutdownWith(detail)) => detail.value(),
+            _ => None,
+        }
+    }
+
+    fn into_exit(mut self) -> ExitReason {
+        if std::iter::successors(Some(&self), |failed| failed.below()).count() > FAILURES_KEPT
+            && let Some(below) = self.below().cloned()
+        {
+            self.error = below.error;
+        }
         ExitReason::ShutdownWith(Detail::with(self.to_string(), self))
     }
 }

@@ -213,14 +213,16 @@ impl Shared {
     fn set_timer(self: &Arc<Self>, target: Pid, delay: Duration, action: Action) -> TimerRef {
         let at_ns = self.now_ns().saturating_add(nanos(delay));
         let Some(mut locked) = self.locked(target) else { return TimerRef { target, id: 0 } };
-        let id = self.timers.insert(self, at_ns, Timer { target, action });
-        locked.held().timers().insert(id, at_ns);
+        let others = locked.held().timers();
+        let id = self.timers.insert(self, at_ns, Timer { target, action }, others);
+        others.insert(id, at_ns);
         TimerRef { target, id }
     }
 
     /// Has the timer service call `call` at an instant; for what belongs to no process, and is quick.
     pub(crate) fn call_at(self: &Arc<Self>, at_ns: u64, call: impl FnOnce() + Send + 'static) -> CallRef {
-        let id = self.timers.insert(self, at_ns, Timer { target: NOBODY, action: Action::Call(Box::new(call)) });
+        let timer = Timer { target: NOBODY, action: Action::Call(Box::new(call)) };
+        let id = self.timers.insert(self, at_ns, timer, &SmallMap::default());
         CallRef(Due { at_ns, id })
     }
 
@@ -325,8 +327,9 @@ impl Shared {
         let Some(mut locked) = self.claim(due, target) else { return };
         let Some(letter) = letter else { return };
         let next = Due { at_ns: next_tick_ns(due.at_ns, repeat.period_ns, self.now_ns()), ..due };
-        locked.held().timers().insert(next.id, next.at_ns);
-        self.timers.put_back(next, Timer { target, action: Action::Repeat(repeat) });
+        let others = locked.held().timers();
+        self.timers.put_back(next, Timer { target, action: Action::Repeat(repeat) }, others);
+        others.insert(next.id, next.at_ns);
         let slot = locked.slot();
         if self.has_room(slot.cell(), slot.cell().gate.pending(), 0) {
             self.timers.count_fired();

@@ -1,7 +1,7 @@
 //! Counters on a disk that is full for a while. By itself, because the limit that stands for the disk is the program's.
 
 #![cfg(feature = "store")]
-#![expect(unsafe_code, reason = "a signal and a limit of the system")]
+#![expect(unsafe_code, reason = "a limit of the system")]
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,8 @@ use rusm_runtime::counter::{CommitDurability, CounterStore, RedbStore, StoreErro
 /// How large a file may be; beyond that a write fails.
 fn limit_files(bytes: Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: ignored, the signal does not end the program; the limits are written and read, and not kept.
+    // SAFETY: the limits are written and read, and not kept.
     let outcome = unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
         limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
         libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)

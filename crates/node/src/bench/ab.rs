@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
 
 use crate::bench::compare::{json, options};
+use crate::bench::contained::exceeded;
 use crate::bench::container::Container;
 use crate::bench::recipe::prepare;
 use crate::bench::{history, outcome_code, print_either, progress};
@@ -27,7 +28,7 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
     // Both programs are started from within, one at a time.
-    let _container = Container::asked(&flags.container)?;
+    let container = Container::asked(&flags.container)?;
     let mut rounds: Vec<Round> = Vec::new();
     // Of each side the machine of its first run, which names the commit.
     let mut machines: [Option<Machine>; 2] = [None, None];
@@ -37,7 +38,11 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
             let [baseline, candidate] = &programs;
             let is_candidate = side == Side::Candidate;
             let program = if is_candidate { candidate } else { baseline };
-            let (report, machine) = program.run(&recipe, &given)?;
+            let ran = program.run(&recipe, &given).map_err(|failure| match (&container, &flags.container.memory) {
+                (Some(container), Some(memory)) if container.is_exceeded() => exceeded(memory),
+                _ => failure,
+            });
+            let (report, machine) = ran?;
             machines[usize::from(is_candidate)].get_or_insert(machine);
             progress(&format!(
                 "round {} of {}: {side:?} {:.0} {}",

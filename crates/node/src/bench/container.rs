@@ -79,18 +79,56 @@ impl Container {
         Limits::new(flags.cpus, flags.memory.as_deref())?.map(|limits| Self::enter(&limits)).transpose()
     }
 
+    /// Returns true if the system has killed a program because these groups have no more memory.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.0.iter().any(|group| has_killed(&group.path))
+    }
+
     fn enter(limits: &Limits) -> Result<Self, Failure> {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        // Elsewhere the folder is one of plain files, and what is written there limits nothing.
-        let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
-        let plans = if is_v2 { second_version(&own, limits) } else { first_version(&own, limits) };
-        let plans = plans.ok_or_else(|| refused("there are no control groups for that here"))?;
+        let plans = plans(limits).ok_or_else(|| refused("there are no control groups for that here"))?;
         let mut container = Self::default();
         for plan in plans {
             container.0.push(plan.carry_out()?);
         }
         Ok(container)
     }
+}
+
+/// The groups that this program would be in.
+fn plans(limits: &Limits) -> Option<Vec<Plan>> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    // Elsewhere the folder is one of plain files, and what is written there limits nothing.
+    let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
+    if is_v2 { second_version(&own, limits) } else { first_version(&own, limits) }
+}
+
+/// Removes the groups that the child of this program was killed in; returns true if it was killed for want of memory.
+pub(super) fn take_left(child: u32) -> bool {
+    let every = Limits { quota_us: Some(PERIOD_US), memory_bytes: Some(MEMORY_MIN) };
+    let groups = plans(&every).unwrap_or_default().into_iter().map(|plan| plan.parent.join(format!("{NAME}{child}")));
+    let groups: Vec<PathBuf> = groups.filter(|group| group.exists()).collect();
+    let is_exceeded = groups.iter().any(|group| has_killed(group));
+    for group in groups {
+        // The kernel takes the killed program out of its group a moment after its end was reported; the next program
+        // removes a group that stays.
+        let removed = (0..50).any(|_| {
+            let removed = fs::remove_dir(&group).is_ok();
+            if !removed {
+                std::thread::park_timeout(std::time::Duration::from_millis(10));
+            }
+            removed
+        });
+        tracing::debug!(removed, group = %group.display(), "control group of a killed program");
+    }
+    is_exceeded
+}
+
+/// Returns true if the kernel has killed a program of this group for want of memory, by its counter in either version.
+fn has_killed(group: &Path) -> bool {
+    ["memory.events", "memory.oom_control"].iter().any(|file| {
+        let text = fs::read_to_string(group.join(file)).unwrap_or_default();
+        text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+    })
 }
 
 fn refused(what: &str) -> Failure {

@@ -44,6 +44,20 @@ pub(crate) enum BenchCommand {
     Soak(Box<SoakFlags>),
 }
 
+impl BenchCommand {
+    /// The limits under which the command runs something, if it does.
+    pub(crate) fn container(&self) -> Option<&ContainerFlags> {
+        match self {
+            Self::Run(flags) => Some(&flags.conditions.container),
+            Self::Sweep(flags) => Some(&flags.conditions.container),
+            Self::Saturate(flags) => Some(&flags.conditions.container),
+            Self::Soak(flags) => Some(&flags.conditions.container),
+            Self::Ab(flags) => Some(&flags.container),
+            Self::List { .. } | Self::Compare(_) | Self::History(_) => None,
+        }
+    }
+}
+
 /// What a run is made of.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RecipeFlags {

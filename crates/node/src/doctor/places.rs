@@ -1,10 +1,9 @@
 //! The directories that a node writes to.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rusm_runtime::console::runtime_dir;
+use rusm_runtime::console::{check_dir, runtime_dir};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::doctor::Check;
@@ -30,14 +29,10 @@ fn sockets() -> Check {
     .vital()
 }
 
-/// Whether a node could put its socket there; a directory that is missing would be made.
+/// Returns true if a node could create its socket there; it creates the directory if that does not exist.
 fn socket_dir_works(dir: &Path) -> bool {
-    match fs::symlink_metadata(dir) {
-        Ok(meta) => {
-            meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw() && meta.mode().trailing_zeros() >= 6
-        }
-        Err(_) => dir.parent().is_some_and(|parent| parent.is_dir() && access(parent, Access::WRITE_OK).is_ok()),
-    }
+    let could_be_created = || dir.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_ok());
+    check_dir(dir).is_ok() && (dir.is_dir() || could_be_created())
 }
 
 fn cache() -> Check {

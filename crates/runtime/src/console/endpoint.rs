@@ -1,15 +1,27 @@
-//! Where observers find the node: a Unix socket, and loopback TCP when asked for, with its tokens in files.
+//! The addresses at which observers find the node: a Unix socket, and loopback TCP if configured, with tokens in files.
+//!
+//! ```text
+//!   NAME.lock locked ──▶ NAME.sock probed ──▶ absent, stale: bound        answers, silent: refused
+//! ```
+//!
+//! Only the holder of the lock touches the socket of that name, so two nodes that find the same stale socket cannot both
+//! replace it.
 
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use thiserror::Error;
 
 use super::handshake::Tokens;
+use super::owned_file::{NameLock, OwnedFile};
+use super::private_dir::variable;
 
 /// Why the console could not be opened.
 #[derive(Debug, Error)]
@@ -20,7 +32,16 @@ pub enum ConsoleError {
         /// The socket.
         path: PathBuf,
     },
-    /// Whoever else may enter the directory could read what is sent: correct it, or choose another.
+    /// Another process has this socket and accepts no connections, for example because it is stopped: end it, or choose
+    /// another name.
+    #[error(
+        "socket {path} is held by another process, which does not answer: end that process, or choose another name with --name"
+    )]
+    SocketSilent {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Another user could enter or replace the directory, and so read what is sent: correct it, or choose another.
     #[error("directory {path} {fault}")]
     UnsafeDirectory {
         /// The directory.
@@ -67,6 +88,21 @@ pub enum ConsoleError {
         /// The address.
         address: SocketAddr,
     },
+    /// The limit on open files leaves no descriptor for a client: raise it.
+    #[error(
+        "the limit of {max} open files leaves no room for an observer: raise it with ulimit -n to {least} for one, or to \
+         {enough} for {clients}"
+    )]
+    NoDescriptors {
+        /// The limit.
+        max: u64,
+        /// The limit that is enough for one observer.
+        least: u64,
+        /// The limit that is enough for all.
+        enough: u64,
+        /// The number of observers that may be attached at once.
+        clients: u32,
+    },
     /// A file, a socket or a thread was refused.
     #[error("cannot {what} {path}: {source}")]
     System {
@@ -79,18 +115,18 @@ pub enum ConsoleError {
     },
 }
 
-fn system(what: &'static str, path: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ConsoleError {
+pub(super) fn system(what: &'static str, path: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ConsoleError {
     let path = path.to_string();
     move |source| ConsoleError::System { what, path, source }
 }
 
+/// The longest time for which a full queue of connections counts as a burst.
+const PROBE_MAX: Duration = Duration::from_millis(500);
+/// The time between two attempts to connect to a full queue.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
+
 /// The longest path that fits into a socket's address, whose last byte is a zero.
 const SOCKET_PATH_MAX_BYTES: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 107 } else { 103 };
-
-/// The variable that chose this directory, or can choose another.
-fn variable(dir: &Path) -> &'static str {
-    if dir == runtime_dir() { "XDG_RUNTIME_DIR" } else { "RUSM_SOCKET_DIR" }
-}
 
 /// The directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm` if that is an absolute path, else `/tmp/rusm-UID`.
 pub fn runtime_dir() -> PathBuf {
@@ -109,75 +145,84 @@ pub(super) fn check_name(name: &str) -> Result<(), ConsoleError> {
     if good { Ok(()) } else { Err(ConsoleError::Name { name: name.to_owned() }) }
 }
 
-/// Makes the directory, or checks that it belongs to us alone.
-pub(super) fn private_dir(path: &Path) -> Result<(), ConsoleError> {
-    match DirBuilder::new().mode(0o700).recursive(true).create(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(system("create directory", path.display())(error)),
-    }
-    let meta = fs::symlink_metadata(path).map_err(system("read directory", path.display()))?;
-    match fault_of(&meta, path, rustix::process::getuid().as_raw()) {
-        Some(fault) => Err(ConsoleError::UnsafeDirectory { path: path.to_owned(), fault }),
-        None => Ok(()),
-    }
-}
-
-/// Why somebody else than `user` could look into this directory, if it is one.
-fn fault_of(meta: &fs::Metadata, path: &Path, user: u32) -> Option<String> {
-    let elsewhere = format!("set {} to another directory", variable(path));
-    let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
-    if meta.is_symlink() {
-        let to = fs::canonicalize(path).map_or_else(|_| "nowhere".to_owned(), |to| to.display().to_string());
-        return Some(format!("is a symbolic link to {to}, which others could turn: remove it or {elsewhere}"));
-    }
-    if !meta.is_dir() {
-        return Some(format!("is a file: move it away or {elsewhere}"));
-    }
-    if owner != user {
-        return Some(format!("belongs to user {owner} and not to you, user {user}: {elsewhere}"));
-    }
-    (mode.trailing_zeros() < 6)
-        .then(|| format!("may be entered by others (mode {mode:04o}): change it with chmod 700 or {elsewhere}"))
-}
-
-/// A file that goes when the node goes.
+/// A bound Unix socket with the files that belong to it.
 #[derive(Debug)]
-pub(super) struct OwnFile(pub(super) PathBuf);
-
-impl Drop for OwnFile {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "cannot remove file");
-        }
-    }
+pub(super) struct UnixEndpoint {
+    pub(super) listener: UnixListener,
+    pub(super) socket: OwnedFile,
+    pub(super) lock: NameLock,
 }
 
-/// Opens the Unix socket; one that a dead node left behind is replaced.
-pub(super) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnFile), ConsoleError> {
+/// Binds the Unix socket `dir/name.sock`; one that a dead node left behind is replaced.
+pub(super) fn bind_unix(dir: &Path, name: &str) -> Result<UnixEndpoint, ConsoleError> {
+    let path = &dir.join(format!("{name}.sock"));
     let bytes = path.as_os_str().len();
     if bytes > SOCKET_PATH_MAX_BYTES {
-        let variable = path.parent().map_or("RUSM_SOCKET_DIR", variable);
-        return Err(ConsoleError::PathTooLong { path: path.to_owned(), bytes, variable });
+        return Err(ConsoleError::PathTooLong { path: path.to_owned(), bytes, variable: variable(dir) });
     }
-    if let Ok(meta) = fs::symlink_metadata(path) {
-        if !meta.file_type().is_socket() {
-            return Err(ConsoleError::NotASocket { path: path.to_owned() });
-        }
-        match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(system("remove stale socket", path.display()))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(_) => return Err(ConsoleError::SocketInUse { path: path.to_owned() }),
-            Err(error) => return Err(system("probe socket", path.display())(error)),
-        }
+    let lock_path = dir.join(format!("{name}.lock"));
+    let lock = NameLock::acquire(&lock_path).map_err(system("lock", lock_path.display()))?;
+    let holder = probe(path).map_err(system("probe socket", path.display()));
+    let Some(lock) = lock else {
+        return Err(match holder {
+            Ok(Holder::Silent) => ConsoleError::SocketSilent { path: path.to_owned() },
+            // A node locks its name before it binds the socket, and for a while after it has closed it.
+            _ => ConsoleError::SocketInUse { path: path.to_owned() },
+        });
+    };
+    match holder? {
+        Holder::Nobody => {}
+        Holder::Dead => fs::remove_file(path).map_err(system("remove stale socket", path.display()))?,
+        Holder::Alive => return Err(ConsoleError::SocketInUse { path: path.to_owned() }),
+        Holder::Silent => return Err(ConsoleError::SocketSilent { path: path.to_owned() }),
+        Holder::NotASocket => return Err(ConsoleError::NotASocket { path: path.to_owned() }),
     }
     let listener = UnixListener::bind(path).map_err(system("open socket", path.display()))?;
-    let own = OwnFile(path.to_owned());
+    let socket = OwnedFile::of_socket(path.to_owned()).map_err(system("open socket", path.display()))?;
     listener.set_nonblocking(true).map_err(system("open socket", path.display()))?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(system("protect socket", path.display()))?;
-    Ok((listener, own))
+    Ok(UnixEndpoint { listener, socket, lock })
+}
+
+/// The process at the other end of a socket's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// The path does not exist.
+    Nobody,
+    /// The process that bound the socket has closed it or died.
+    Dead,
+    /// A process accepts connections.
+    Alive,
+    /// A process holds the socket, and its queue of connections stays full.
+    Silent,
+    /// The path is something else than a socket.
+    NotASocket,
+}
+
+/// Connects to the socket without blocking: a blocking connect to a full queue would wait without a deadline.
+fn probe(path: &Path) -> io::Result<Holder> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.file_type().is_socket() => return Ok(Holder::NotASocket),
+        _ => {}
+    }
+    let address = SocketAddrUnix::new(path)?;
+    let deadline = Instant::now() + PROBE_MAX;
+    loop {
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        return match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Holder::Alive),
+            Err(Errno::CONNREFUSED) => Ok(Holder::Dead),
+            Err(Errno::NOENT) => Ok(Holder::Nobody),
+            Err(Errno::AGAIN) if Instant::now() >= deadline => Ok(Holder::Silent),
+            // A burst of observers fills the queue of a live node for a moment.
+            Err(Errno::AGAIN | Errno::INTR) => {
+                std::thread::park_timeout(PROBE_PAUSE);
+                continue;
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
 }
 
 /// Opens the TCP port, on loopback only.
@@ -197,7 +242,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ConsoleError>
 }
 
 /// Writes new tokens into `tcp-PORT.token` (control) and `tcp-PORT.observe.token`; `tcp6-…` for an address of IPv6.
-pub(super) fn write_tokens(dir: &Path, address: SocketAddr) -> Result<(Tokens, Vec<OwnFile>), ConsoleError> {
+pub(super) fn write_tokens(dir: &Path, address: SocketAddr) -> Result<(Tokens, Vec<OwnedFile>), ConsoleError> {
     let tokens = Tokens { control: random_token()?, observe: random_token()? };
     let (family, port) = (if address.is_ipv6() { "tcp6" } else { "tcp" }, address.port());
     let control = dir.join(format!("{family}-{port}.token"));
@@ -223,7 +268,7 @@ fn random_token() -> Result<String, ConsoleError> {
     Ok(hexadecimal(&bits))
 }
 
-fn write_secret(path: &Path, secret: &str) -> Result<OwnFile, ConsoleError> {
+fn write_secret(path: &Path, secret: &str) -> Result<OwnedFile, ConsoleError> {
     // The directory is ours alone and the port is bound, so an old file is a dead node's.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -238,7 +283,7 @@ fn write_secret(path: &Path, secret: &str) -> Result<OwnFile, ConsoleError> {
         .open(path)
         .map_err(system("create", path.display()))?;
     file.write_all(format!("{secret}\n").as_bytes()).map_err(system("write", path.display()))?;
-    Ok(OwnFile(path.to_owned()))
+    OwnedFile::of(path.to_owned(), file).map_err(system("create", path.display()))
 }
 
 #[cfg(test)]
@@ -246,55 +291,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_open_to_others_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = dir.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, Permissions::from_mode(0o755)).unwrap();
-
-        assert!(matches!(private_dir(&open), Err(ConsoleError::UnsafeDirectory { .. })));
-        assert!(private_dir(&dir.path().join("new")).is_ok());
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_directory_is_told_as_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let [real, link, dangling, file, open] =
-            ["real", "link", "dangling", "file", "open"].map(|name| dir.path().join(name));
-        fs::create_dir(&real).unwrap();
-        fs::set_permissions(&real, Permissions::from_mode(0o700)).unwrap();
-        std::os::unix::fs::symlink(&real, &link).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("gone"), &dangling).unwrap();
-        fs::write(&file, "mine").unwrap();
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, Permissions::from_mode(0o750)).unwrap();
-        let set = "set RUSM_SOCKET_DIR to another directory";
-        let real_path = fs::canonicalize(&real).unwrap().display().to_string();
-
-        for (path, fault) in [
-            (&link, format!("is a symbolic link to {real_path}, which others could turn: remove it or {set}")),
-            (&dangling, format!("is a symbolic link to nowhere, which others could turn: remove it or {set}")),
-            (&file, format!("is a file: move it away or {set}")),
-            (&open, format!("may be entered by others (mode 0750): change it with chmod 700 or {set}")),
-        ] {
-            let error = private_dir(path).unwrap_err().to_string();
-            assert_eq!(error, format!("directory {} {fault}", path.display()));
-        }
-        let meta = fs::symlink_metadata(&real).unwrap();
-        let (owner, other) = (meta.uid(), meta.uid() + 1);
-        assert_eq!(fault_of(&meta, &real, owner), None);
-        assert_eq!(
-            fault_of(&meta, &real, other),
-            Some(format!("belongs to user {owner} and not to you, user {other}: {set}"))
-        );
-    }
-
-    #[test]
     fn a_socket_path_that_is_too_long_is_told_with_its_length_and_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
-        let name = |bytes: usize| dir.path().join("x".repeat(bytes - dir.path().as_os_str().len() - 1));
+        let name = |bytes: usize| "x".repeat(bytes - dir.path().as_os_str().len() - "/.sock".len());
 
-        let error = bind_unix(&name(SOCKET_PATH_MAX_BYTES + 1)).unwrap_err().to_string();
+        let error = bind_unix(dir.path(), &name(SOCKET_PATH_MAX_BYTES + 1)).unwrap_err().to_string();
 
         let start = format!(
             "socket path of {} bytes is over the limit of {SOCKET_PATH_MAX_BYTES}: ",
@@ -302,7 +303,7 @@ mod tests {
         );
         assert!(error.starts_with(&start), "{error}");
         assert!(error.contains("set RUSM_SOCKET_DIR to a shorter directory or choose a shorter name"), "{error}");
-        assert!(bind_unix(&name(SOCKET_PATH_MAX_BYTES)).is_ok(), "the longest path works");
+        assert!(bind_unix(dir.path(), &name(SOCKET_PATH_MAX_BYTES)).is_ok(), "the longest path works");
     }
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
         let path = dir.path().join("tcp-4000.token");
 
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), tokens.control);
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(tokens.control.len(), 64);
         drop(files);
         assert!(!path.exists());
@@ -331,12 +332,62 @@ mod tests {
     #[test]
     fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
+        let bind = || bind_unix(dir.path(), "node");
+        drop(UnixListener::bind(dir.path().join("node.sock")).unwrap());
+
+        let bound = bind().unwrap();
+        assert!(matches!(bind(), Err(ConsoleError::SocketInUse { .. })));
+        drop(bound);
+
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let _without_a_lock = UnixListener::bind(dir.path().join("node.sock")).unwrap();
+        assert!(matches!(bind(), Err(ConsoleError::SocketInUse { .. })));
+    }
+
+    #[test]
+    fn of_many_nodes_that_find_one_stale_socket_exactly_one_binds_it() {
+        for _ in 0..100 {
+            let dir = tempfile::tempdir().unwrap();
+            drop(UnixListener::bind(dir.path().join("node.sock")).unwrap());
+            let start = std::sync::Barrier::new(4);
+
+            let bound: Vec<_> = std::thread::scope(|scope| {
+                let bind = || {
+                    start.wait();
+                    bind_unix(dir.path(), "node")
+                };
+                let nodes: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
+                nodes.into_iter().map(|node| node.join().unwrap()).collect()
+            });
+
+            assert_eq!(bound.iter().filter(|bound| bound.is_ok()).count(), 1);
+            let refused = bound.iter().filter_map(|bound| bound.as_ref().err());
+            for error in refused {
+                assert!(matches!(error, ConsoleError::SocketInUse { .. }), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_holder_that_accepts_no_connections_is_told_within_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node.sock");
-        drop(UnixListener::bind(&path).unwrap());
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let silent = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&silent, &address).unwrap();
+        rustix::net::listen(&silent, 0).unwrap();
+        let queued: Vec<_> = std::iter::from_fn(|| {
+            let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+            rustix::io::ioctl_fionbio(&socket, true).unwrap();
+            rustix::net::connect(&socket, &address).ok().map(|()| socket)
+        })
+        .collect();
+        assert!(!queued.is_empty());
 
-        let (_listener, _own) = bind_unix(&path).unwrap();
+        let error = bind_unix(dir.path(), "node").unwrap_err();
 
-        assert!(matches!(bind_unix(&path), Err(ConsoleError::SocketInUse { .. })));
+        assert!(matches!(error, ConsoleError::SocketSilent { .. }), "{error}");
+        assert!(path.exists() && !dir.path().join("node.lock").exists());
     }
 
     #[test]
@@ -345,7 +396,7 @@ mod tests {
         let path = dir.path().join("node.sock");
         fs::write(&path, "mine").unwrap();
 
-        assert!(matches!(bind_unix(&path), Err(ConsoleError::NotASocket { .. })));
+        assert!(matches!(bind_unix(dir.path(), "node"), Err(ConsoleError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
 }

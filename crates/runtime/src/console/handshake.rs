@@ -112,22 +112,28 @@ pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
     match (path.split('?').next().unwrap_or("/"), door) {
         ("/healthz", Door::Tcp { .. }) => Verdict::Health,
         ("/metrics", Door::Tcp { .. }) => Verdict::Metrics,
-        ("/", _) => upgrade(&head, door),
+        ("/", _) => upgrade(&head, request.version, door),
         _ => refuse("404 Not Found", "attach at /; TCP also has /healthz and /metrics"),
     }
 }
 
-fn upgrade(head: &Head<'_>, door: &Door) -> Verdict {
+fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
     if !head.lists("connection", "upgrade") || !head.lists("upgrade", "websocket") {
         return refuse("426 Upgrade Required", "this is a WebSocket endpoint");
+    }
+    // RFC 6455, section 4.2.1: HTTP/1.1 or higher, because HTTP/1.0 has no Upgrade.
+    if version != Some(1) {
+        return refuse("400 Bad Request", "a WebSocket needs HTTP/1.1, not HTTP/1.0");
     }
     if head.only("sec-websocket-version") != Some("13") {
         return refuse("426 Upgrade Required", "WebSocket version 13 is needed");
     }
-    // 16 bytes in base64.
-    let Some(key) = head.only("sec-websocket-key").filter(|key| key.len() == 24) else {
-        return refuse("400 Bad Request", "Sec-WebSocket-Key is missing, malformed or sent twice");
+    let Some(key) = head.only("sec-websocket-key") else {
+        return refuse("400 Bad Request", "Sec-WebSocket-Key is missing or sent twice");
     };
+    if !is_key(key) {
+        return refuse("400 Bad Request", "Sec-WebSocket-Key is not the base64 of 16 bytes");
+    }
     let named = head.lists("sec-websocket-protocol", SUBPROTOCOL);
     let role = match door {
         Door::Unix => Role::Control,
@@ -149,6 +155,13 @@ fn upgrade(head: &Head<'_>, door: &Door) -> Verdict {
          Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
     );
     Verdict::Upgrade { role, response }
+}
+
+/// Returns true for the base64 of exactly 16 bytes: 22 digits, the last of which has four unused bits, and `==`.
+fn is_key(key: &str) -> bool {
+    let Some(digits) = key.strip_suffix("==").filter(|digits| digits.len() == 22) else { return false };
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    digits.bytes().all(is_digit) && digits.ends_with(['A', 'Q', 'g', 'w'])
 }
 
 impl Tokens {
@@ -296,6 +309,49 @@ mod tests {
         assert_eq!(status(&request("/else", "Host: localhost:4000\r\n")), "404 Not Found");
         assert_eq!(status(b"GET / HTTP/1.1\r\nHost: localhost:4000\r\n\r\n"), "426 Upgrade Required");
         assert_eq!(status(&request("/", "Host: localhost:4000\r\n")), "400 Bad Request");
+    }
+
+    #[test]
+    fn an_upgrade_by_http_1_0_is_a_bad_request_and_a_probe_is_not() {
+        for door in [Door::Unix, door()] {
+            let ours = "Host: localhost:4000\r\nSec-WebSocket-Protocol: rusm.v1\r\n";
+            let mut head = request("/", ours);
+            head[13] = b'0';
+            assert!(head.starts_with(b"GET / HTTP/1.0\r\n"));
+
+            let Verdict::Refuse { status, why } = judge(&head, &door) else { panic!("not refused") };
+
+            assert_eq!((status, why.lines().count()), ("400 Bad Request", 1));
+        }
+        assert_eq!(judge(b"GET /healthz HTTP/1.0\r\nHost: localhost:4000\r\n\r\n", &door()), Verdict::Health);
+    }
+
+    #[test]
+    fn a_key_that_is_not_the_base64_of_16_bytes_is_a_bad_request() {
+        let with = |key: &str| {
+            let text = String::from_utf8(request("/", "")).unwrap().replace("dGhlIHNhbXBsZSBub25jZQ==", key);
+            judge(text.as_bytes(), &Door::Unix)
+        };
+        for good in ["dGhlIHNhbXBsZSBub25jZQ==", "AAAAAAAAAAAAAAAAAAAAAA==", "+/+/+/+/+/+/+/+/+/+/+w=="] {
+            assert!(matches!(with(good), Verdict::Upgrade { .. }), "{good}");
+        }
+        for bad in [
+            "",
+            "dGhlIHNhbXBsZSBub25jZQ=",
+            "dGhlIHNhbXBsZSBub25jZQ",
+            "dGhlIHNhbXBsZSBub25jZQAA",
+            "dGhlIHNhbXBsZSBub25jZVE=",
+            "dGhlIHNhbXBsZSBub25jZR==",
+            "dGhlIHNhbXBsZSBub25j!Q==",
+            "dGhlIHNhbXBsZSBub25j_Q==",
+            "dGhlIHNhbXBsZSBub25=ZQ==",
+            "dGhlIHNhbXBsZSBub2 5jZQ==",
+            "dGhlIHNhbXBsZSBub25jZQdGhlIHNhbXBsZQ==",
+            "========================",
+            "dGhlIHNhbXBsZSBub25é==",
+        ] {
+            assert!(matches!(with(bad), Verdict::Refuse { status: "400 Bad Request", .. }), "{bad}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Limits on everybody who connects, whoever it is. The defaults are meant for production; tests shorten the times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Observers that may be attached at once. Default 32. Each costs up to 0.5 MiB and its share of the console's time.
+    /// Observers that may be attached at once. Default 32. Each costs up to 0.5 MiB, a file descriptor and its share of the
+    /// console's time. A limit on open files (`ulimit -n`) that leaves less room reduces it.
     pub clients: u32,
     /// Connections of one door, Unix or TCP, that may be at their handshake at once. Default 64. With more of them the one
     /// that has been at it for longest is hung up on.

@@ -33,8 +33,9 @@ impl Local {
         self.slots.take()
     }
 
+    #[inline]
     pub(crate) fn give_slot(&self, slot: Slot) {
-        self.slots.give(slot);
+        self.slots.keep(slot, &self.shared.slots);
     }
 
     pub(super) fn end_early(&self, slot: Slot, exit: &Exit) {
@@ -49,6 +50,8 @@ impl Local {
     pub(super) fn end(&self, slot: Slot, exit: &Exit) {
         let cell = slot.cell();
         let pid = slot.pid();
+        // Before others can learn of the end: what they start in its place must not meet the limit.
+        bump(&self.me.counters.closed, 1);
         // What a value does in its drop may send, spawn or panic; the process still exists for it.
         let taken = cell.gate.close();
         if taken.newest() != 0 || cell.backlog.load(Ordering::Relaxed) != 0 {
@@ -68,7 +71,7 @@ impl Local {
         bump(&self.me.counters.exited, 1);
         // A slot whose generations are used up is never given to anybody again, so no pid can come twice.
         if next_generation != 0 {
-            self.slots.give(slot);
+            self.give_slot(slot);
         }
     }
 

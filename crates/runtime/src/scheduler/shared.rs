@@ -36,13 +36,16 @@ pub(crate) struct SchedulerShared {
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) spawned: AtomicU64,
+    /// Processes that do not count for the limit any more: raised before others can see that one has ended.
+    pub(crate) closed: AtomicU64,
+    /// Processes of which nothing is left.
     pub(crate) exited: AtomicU64,
     pub(crate) crashed: AtomicU64,
+    pub(crate) polls: AtomicU64,
     pub(crate) restarts: AtomicU64,
     pub(crate) restarts_failed: AtomicU64,
     pub(crate) children_lost: AtomicU64,
     pub(crate) gave_up: AtomicU64,
-    pub(crate) polls: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) steals: AtomicU64,
     /// Times that something was queued where nothing was.

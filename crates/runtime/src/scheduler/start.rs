@@ -45,7 +45,7 @@ impl Local {
             me: Arc::clone(&shared.schedulers[id]),
             queue,
             chance,
-            slots: Stock::new(),
+            slots: Stock::of(shared.slots.batch()),
             nodes: NodePool::new(),
             held: Plain::default(),
             stopwatch: Stopwatch::new(shared.started, id as u32 + 1),

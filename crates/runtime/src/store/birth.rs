@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use redb::{Builder, DatabaseError, StorageError};
 
 use super::disk::sync_directory;
+use super::limited_file::LimitedFile;
 
 /// Makes a database at a path, whose name outlives a power cut, unless something is there.
 pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
@@ -39,7 +40,7 @@ fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
 
 fn make(file: File) -> Result<(), DatabaseError> {
     let again = file.try_clone().map_err(failed)?;
-    drop(Builder::new().create_file(file)?);
+    drop(Builder::new().create_with_backend(LimitedFile::new(file)?)?);
     again.sync_all().map_err(failed)
 }
 

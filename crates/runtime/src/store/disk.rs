@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
 use super::birth;
@@ -25,6 +24,7 @@ use super::config::defaults::CACHE_BYTES;
 use super::database::{self, Opened, SafeDatabase};
 use super::error::{OpenError, StoreError};
 use super::journal::{Journaled, Shelf, replay};
+use super::limited_file::LimitedFile;
 use super::prompt::Prompt;
 use super::salvage::Salvage;
 
@@ -180,7 +180,7 @@ fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     let journal = journal_of(&again);
     Ok(Box::new(move || {
         let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
-        Ok(Box::new(Journaled::new(FileBackend::new(open_file(&again)?)?, beside)))
+        Ok(Box::new(Journaled::new(LimitedFile::new(open_file(&again)?)?, beside)))
     }))
 }
 
@@ -202,7 +202,7 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
         None if fs::metadata(&journal).is_ok_and(|found| found.len() > 0 || special(&found).is_some()) => {
             let refused = |error| OpenError::io(path.to_owned(), error);
             let file = open_regular(&journal, OpenOptions::new().read(true)).map_err(refused)?;
-            let file = FileBackend::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;
+            let file = LimitedFile::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;
             Err(refused(replay::without_a_file(&file).map_err(refused)?))
         }
         None => birth::ensure(path).map_err(|error| OpenError::database(path.to_owned(), error)),
@@ -260,7 +260,7 @@ impl Shelf for Beside {
                 synced?;
             }
             *self.opened.lock() = Some(place(&file.metadata()?));
-            FileBackend::new(file).map_err(io::Error::other)
+            LimitedFile::new(file).map_err(io::Error::other)
         };
         let said = |error: io::Error| io::Error::new(error.kind(), format!("its journal: {error}"));
         Ok(Box::new(open().map_err(said)?))

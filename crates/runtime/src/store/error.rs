@@ -102,7 +102,7 @@ impl OpenError {
     pub(super) fn io(path: PathBuf, source: io::Error) -> Self {
         match source.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::Denied { path, source },
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, source },
+            kind if means_full(kind) => Self::Full { path, source },
             // What redb says of a file that is none of its own.
             ErrorKind::InvalidData => Self::Corrupt { path, what: source.to_string() },
             _ => Self::Io { path, source },
@@ -138,6 +138,11 @@ impl OpenError {
             other => Self::Corrupt { path, what: other.to_string() },
         }
     }
+}
+
+/// Returns true if there is no room for what was to be written: on the disk, in the quota, or below the limit on file sizes.
+pub(super) const fn means_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// The formats in what redb says of a file that a newer version of it wrote.
@@ -198,7 +203,7 @@ pub enum StoreError {
         /// The most allowed.
         max: usize,
     },
-    /// The disk has no room; nothing of the operation is kept. The store goes on by itself when there is some again.
+    /// The disk has no room, or the file is as large as `ulimit -f` allows; nothing of the operation is kept. The store goes on by itself when there is some again.
     #[error("the disk of the store is full")]
     Full,
     /// The file is damaged. Restore it from a copy, or run `rusm store repair` on it.
@@ -253,7 +258,7 @@ impl StoreError {
     /// What a failed read or write of the disk means.
     pub(super) fn io(error: &io::Error) -> Self {
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
+            kind if means_full(kind) => Self::Full,
             ErrorKind::InvalidData => Self::Corrupt(error.to_string().into()),
             _ => Self::Failed(error.to_string().into()),
         }
@@ -311,7 +316,9 @@ mod tests {
             "cannot write /mnt/a.redb: read-only filesystem or storage medium"
         );
         assert_eq!(at(ErrorKind::StorageFull), "the disk of /mnt/a.redb is full: no storage space");
+        assert_eq!(at(ErrorKind::FileTooLarge), "the disk of /mnt/a.redb is full: file too large");
         assert_eq!(at(ErrorKind::NotFound), "cannot open /mnt/a.redb: entity not found");
+        assert_eq!(StoreError::io(&ErrorKind::FileTooLarge.into()), StoreError::Full);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod safe;
 mod tests;
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -34,6 +34,7 @@ use redb::{BackendError, StorageBackend};
 use self::label::Label;
 use self::record::{BLOCK, Record};
 use self::safe::Safe;
+use super::error::means_full;
 use super::pages::{HEADER, Header};
 
 /// Where the second side begins, and the most that a side holds.
@@ -352,7 +353,7 @@ fn not_open() -> io::Error {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    means_full(error.kind())
 }
 
 impl StorageBackend for Journaled {

@@ -13,6 +13,7 @@ use crate::pid::Pid;
 use crate::starting::{InitError, Starting};
 
 use super::Supervisor;
+use super::nested::Nested;
 
 /// When a child that ended is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,29 @@ pub(super) enum Begun<'a> {
     Starting(Pid, Answer<'a, ()>),
 }
 
-type Start = dyn for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync;
+type StartFn = dyn for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync;
+
+/// How a child starts.
+#[derive(Clone)]
+pub(super) enum Start {
+    /// By a function.
+    Function(Arc<StartFn>),
+    /// As a supervisor; known as one, so that a deep chain of them is dropped without recursion.
+    Supervisor(Nested),
+}
+
+impl Start {
+    /// Begins the start of a child of the calling supervisor.
+    pub(super) fn begin<'a>(&self, ctx: &'a Context, arguments: Option<&Arguments>) -> Result<Begun<'a>, StartError> {
+        match self {
+            Self::Function(start) => start(ctx, arguments),
+            Self::Supervisor(nested) => {
+                let (pid, started) = ctx.begin_link(|ctx, starting| nested.supervisor().run(ctx, starting))?;
+                Ok(Begun::Starting(pid, started))
+            }
+        }
+    }
+}
 
 /// Why a start could not begin.
 pub(super) enum StartError {
@@ -100,7 +123,7 @@ impl<E: Into<InitError>> From<E> for StartError {
 #[derive(Clone)]
 pub struct ChildSpec {
     pub(super) id: Arc<str>,
-    pub(super) start: Arc<Start>,
+    pub(super) start: Start,
     pub(super) restart: Restart,
     pub(super) shutdown: Shutdown,
     pub(super) child_type: ChildType,
@@ -171,8 +194,7 @@ impl ChildSpec {
 
     /// A permanent supervisor, which has started when all of its children have.
     pub fn supervisor(id: impl Into<Arc<str>>, supervisor: Supervisor) -> Self {
-        let run = move |ctx, starting| supervisor.clone().run(ctx, starting);
-        let spec = Self::acknowledged(id, run);
+        let spec = Self::of(id, Start::Supervisor(Nested::new(supervisor)));
         Self { shutdown: Shutdown::Infinity, child_type: ChildType::Supervisor, ..spec }
     }
 
@@ -189,9 +211,13 @@ impl ChildSpec {
     where
         S: for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync + 'static,
     {
+        Self::of(id, Start::Function(Arc::new(start)))
+    }
+
+    fn of(id: impl Into<Arc<str>>, start: Start) -> Self {
         Self {
             id: id.into(),
-            start: Arc::new(start),
+            start,
             restart: Restart::Permanent,
             shutdown: Shutdown::Timeout(Duration::from_secs(5)),
             child_type: ChildType::Worker,

@@ -425,7 +425,7 @@ fn now() -> Instant {
 
 /// Begins the start of a child; a panic of its closure is a failed start.
 fn begin<'a>(ctx: &'a Context, spec: &ChildSpec, arguments: Option<&Arguments>) -> Result<Begun<'a>, StartError> {
-    catch_unwind(AssertUnwindSafe(|| (spec.start)(ctx, arguments)))
+    catch_unwind(AssertUnwindSafe(|| spec.start.begin(ctx, arguments)))
         .unwrap_or_else(|payload| Err(InitError::Ended(panics::reason(payload)).into()))
 }
 

@@ -1,5 +1,14 @@
 //! What is to come, ordered by its instant, and by the order in which it was set among equals.
 //!
+//! ```text
+//!   owners with few ──▶ coming ──▶ ┐
+//!                                  ├──▶ take_due: a batch in order; of the bulk no more than a quarter while others are due
+//!   owners with many ─▶ bulk ────▶ ┘
+//! ```
+//!
+//! All items of an owner are in one of the two, so they come out in order. Without the bulk, a burst of one owner would
+//! delay everything that is due a moment later.
+//!
 //! Never reads a clock: `now_ns` is an argument. An ordered map and no wheel: exact to the nanosecond, empty when it is
 //! empty, and the first instant is known, so that nobody has to wake for the next turn of a wheel.
 
@@ -15,12 +24,14 @@ pub(super) struct Due {
 
 pub(super) struct Queue<T> {
     coming: BTreeMap<Due, T>,
+    /// Items of owners that have many.
+    bulk: BTreeMap<Due, T>,
     last_id: u64,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { coming: BTreeMap::new(), last_id: 0 }
+        Self { coming: BTreeMap::new(), bulk: BTreeMap::new(), last_id: 0 }
     }
 }
 
@@ -32,30 +43,66 @@ impl<T> Queue<T> {
         self.last_id
     }
 
+    /// Puts one of an owner that has many in, and gives its id.
+    pub(super) fn insert_bulk(&mut self, at_ns: u64, item: T) -> u64 {
+        self.last_id += 1;
+        self.bulk.insert(Due { at_ns, id: self.last_id }, item);
+        self.last_id
+    }
+
     /// Puts one in that has been in before.
-    pub(super) fn put_back(&mut self, due: Due, item: T) {
-        self.coming.insert(due, item);
+    pub(super) fn put_back(&mut self, due: Due, item: T, is_bulk: bool) {
+        let queue = if is_bulk { &mut self.bulk } else { &mut self.coming };
+        queue.insert(due, item);
+    }
+
+    /// Moves items of an owner that has many now.
+    pub(super) fn move_to_bulk(&mut self, dues: impl Iterator<Item = Due>) {
+        for due in dues {
+            self.bulk.extend(self.coming.remove_entry(&due));
+        }
+    }
+
+    pub(super) fn has_bulk(&self) -> bool {
+        !self.bulk.is_empty()
+    }
+
+    /// Returns true if this one is among those of owners that have many.
+    pub(super) fn is_bulk(&self, due: Due) -> bool {
+        self.bulk.contains_key(&due)
     }
 
     pub(super) fn remove(&mut self, due: Due) -> Option<T> {
-        self.coming.remove(&due)
+        self.coming.remove(&due).or_else(|| self.bulk.remove(&due))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.coming.len()
+        self.coming.len() + self.bulk.len()
     }
 
     /// The first instant.
     pub(super) fn first_ns(&self) -> Option<u64> {
-        self.coming.first_key_value().map(|(due, _)| due.at_ns)
+        let first = |queue: &BTreeMap<Due, T>| queue.first_key_value().map(|(due, _)| due.at_ns);
+        first(&self.coming).into_iter().chain(first(&self.bulk)).min()
     }
 
-    /// Takes out what is due at `now_ns`, in order, `most` at the most.
+    /// Takes out what is due at `now_ns`, in order, `most` at the most. While more is due than that, the bulk gets what the
+    /// others leave, and a quarter at least.
     pub(super) fn take_due(&mut self, now_ns: u64, most: usize) -> Vec<(Due, T)> {
-        let due =
-            || self.coming.first_entry().filter(|entry| entry.key().at_ns <= now_ns).map(OccupiedEntry::remove_entry);
-        std::iter::from_fn(due).take(most).collect()
+        let kept_for_bulk = self.bulk.len().min(most.div_ceil(4));
+        let mut due = take(&mut self.coming, now_ns, most - kept_for_bulk);
+        if !self.bulk.is_empty() {
+            let left = most - due.len();
+            due.extend(take(&mut self.bulk, now_ns, left));
+            due.sort_unstable_by_key(|(due, _)| *due);
+        }
+        due
     }
+}
+
+fn take<T>(queue: &mut BTreeMap<Due, T>, now_ns: u64, most: usize) -> Vec<(Due, T)> {
+    let due = || queue.first_entry().filter(|entry| entry.key().at_ns <= now_ns).map(OccupiedEntry::remove_entry);
+    std::iter::from_fn(due).take(most).collect()
 }
 
 #[cfg(test)]
@@ -77,6 +124,41 @@ mod tests {
         assert_eq!(names(queue.take_due(20, 3)), ["a", "b", "c"]);
         assert_eq!(names(queue.take_due(20, 3)), ["d"]);
         assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
+    fn a_burst_of_an_owner_with_many_does_not_delay_others_beyond_a_batch() {
+        let mut queue = Queue::default();
+        for _ in 0..1000 {
+            queue.insert_bulk(10, "burst");
+        }
+        queue.insert(20, "neighbour");
+
+        let first = queue.take_due(20, 16);
+        assert_eq!(first.iter().filter(|(_, name)| *name == "burst").count(), 15);
+        assert_eq!(first.last().map(|(_, name)| *name), Some("neighbour"));
+        let mut last = Due { at_ns: 0, id: 0 };
+        let mut rest = std::iter::from_fn(|| Some(queue.take_due(20, 16)).filter(|due| !due.is_empty()));
+        let rest: Vec<_> = rest.by_ref().flatten().collect();
+        assert_eq!(rest.len(), 985);
+        assert!(rest.iter().all(|(due, _)| *due > std::mem::replace(&mut last, *due)), "in order");
+    }
+
+    #[test]
+    fn a_burst_is_not_starved_by_others() {
+        let mut queue = Queue::default();
+        for at_ns in 0..100 {
+            queue.insert(at_ns, "other");
+        }
+        let burst = queue.insert_bulk(0, "burst");
+        let moved = Due { at_ns: 50, id: 51 };
+        queue.move_to_bulk([moved].into_iter());
+
+        assert!(queue.is_bulk(moved) && !queue.is_bulk(Due { at_ns: 51, id: 52 }));
+        let first = queue.take_due(200, 8);
+        assert_eq!(first.len(), 8);
+        assert!(first.iter().any(|(due, _)| due.id == burst));
+        assert_eq!(queue.len(), 93);
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::queue::{Due, Queue};
 use super::{Timer, TimerCounters};
 use crate::runtime::Shared;
+use crate::small_map::SmallMap;
 
 /// The timer service of a runtime: a queue, and a thread from the first timer on.
 #[derive(Default)]
@@ -38,6 +39,9 @@ pub(super) enum Attendant {
     Task(Arc<tokio::sync::Notify>),
 }
 
+/// Timers of a target from which on they are in the bulk.
+const BULK_MIN: usize = 64;
+
 /// Timers that are taken out of the queue at once.
 pub(super) const BATCH: usize = 256;
 
@@ -55,10 +59,14 @@ impl Timers {
         }
     }
 
-    /// Queues a timer, and starts the thread if it is the first; gives the timer's id.
-    pub(super) fn insert(&self, shared: &Arc<Shared>, at_ns: u64, timer: Timer) -> u64 {
+    /// Queues a timer beside those that its target has, and starts the thread if it is the first; gives the timer's id.
+    pub(super) fn insert(&self, shared: &Arc<Shared>, at_ns: u64, timer: Timer, others: &SmallMap<u64, u64>) -> u64 {
         let mut state = self.lock();
-        let id = state.queue.insert(at_ns, timer);
+        let id = if is_bulk(&mut state.queue, others) {
+            state.queue.insert_bulk(at_ns, timer)
+        } else {
+            state.queue.insert(at_ns, timer)
+        };
         if at_ns < state.alarm_ns {
             state.alarm_ns = at_ns;
             self.wake(&state);
@@ -78,9 +86,11 @@ impl Timers {
     }
 
     /// Puts back an interval that has ticked.
-    pub(super) fn put_back(&self, due: Due, timer: Timer) {
+    pub(super) fn put_back(&self, due: Due, timer: Timer, others: &SmallMap<u64, u64>) {
         // The thread itself does so, and looks at the queue before it sleeps.
-        self.lock().queue.put_back(due, timer);
+        let mut state = self.lock();
+        let is_bulk = is_bulk(&mut state.queue, others);
+        state.queue.put_back(due, timer, is_bulk);
     }
 
     pub(super) fn remove(&self, due: Due) -> Option<Timer> {
@@ -139,6 +149,21 @@ impl Timers {
             Some(Attendant::Task(_)) => None,
             None => None,
         }
+    }
+}
+
+/// Returns true if one more timer of a target that has these belongs to the bulk. At the limit the others are moved there:
+/// timers of a target stay in one queue, and so in order.
+fn is_bulk(queue: &mut Queue<Timer>, others: &SmallMap<u64, u64>) -> bool {
+    let dues = || others.iter().map(|(id, at_ns)| Due { at_ns: *at_ns, id: *id });
+    match others.len() {
+        0 => false,
+        1..BULK_MIN => queue.has_bulk() && dues().next().is_some_and(|due| queue.is_bulk(due)),
+        BULK_MIN => {
+            queue.move_to_bulk(dues());
+            true
+        }
+        _ => true,
     }
 }
 

@@ -23,6 +23,8 @@ use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Module};
 
+use crate::file_limit;
+
 /// How names of entries end that are being written, and after what time nobody writes them any more.
 const PART: &str = "part";
 const LEFT_AFTER: Duration = Duration::from_hours(1);
@@ -209,8 +211,10 @@ fn now() -> std::time::SystemTime {
 }
 
 fn write(mut file: File, code: &[u8]) -> io::Result<()> {
+    let digest = Sha256::digest(code);
+    file_limit::check((MAGIC.len() + digest.len() + code.len()) as u64)?;
     file.write_all(MAGIC)?;
-    file.write_all(&Sha256::digest(code))?;
+    file.write_all(&digest)?;
     file.write_all(code)
 }
 

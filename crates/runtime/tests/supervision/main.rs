@@ -3,6 +3,7 @@
 
 mod hostile;
 mod losses;
+mod nested;
 mod requests;
 mod restarts;
 mod starts;

@@ -1,0 +1,85 @@
+//! The parent of a program that runs under a limit of memory.
+//!
+//! ```text
+//!   rusm bench run --memory 64MiB ──▶ parent, outside of the control group: waits, forwards signals
+//!                                        └──▶ the same command in the group ──▶ report │ killed by the system
+//! ```
+//!
+//! The system kills a program that exceeds the limit of its control group by SIGKILL, so only another one can say why it
+//! ended.
+
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+
+use super::container;
+use crate::cli::bench::ContainerFlags;
+use crate::failure::{Failure, system};
+use crate::signals::Signals;
+
+/// Set in the program that is to enter the group, to the process id of its parent.
+const VARIABLE: &str = "_RUSM_BENCH_PARENT";
+
+/// Runs this command again inside of its limit of memory, if it has one, and returns the exit code; `None` if the caller is
+/// to run the command itself.
+pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure> {
+    let Some(memory) = flags.and_then(|flags| flags.memory.as_deref()) else { return Ok(None) };
+    if std::env::var_os(VARIABLE).is_some() {
+        follow_parent().map_err(system("follow the parent of this program"))?;
+        return Ok(None);
+    }
+    let own = std::env::current_exe().map_err(system("find this program"))?;
+    let mut command = Command::new(own);
+    command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());
+    let mut child = command.spawn().map_err(system("start this program under its limit"))?;
+    let status = wait(&mut child)?;
+    let is_exceeded = container::take_left(child.id());
+    match (status.code(), is_exceeded) {
+        (Some(code), _) => Ok(Some(u8::try_from(code).unwrap_or(1))),
+        (None, true) => Err(exceeded(memory)),
+        (None, false) => {
+            Err(Failure::Load(format!("the program under --memory {memory} ended without a report: {status}")))
+        }
+    }
+}
+
+/// The failure of a run that needed more memory than `--memory` gave it.
+pub(super) fn exceeded(memory: &str) -> Failure {
+    Failure::Load(format!(
+        "--memory {memory}: the scenario exceeded this limit, and the system ended it: raise the limit or lower the parameters"
+    ))
+}
+
+/// Ends this program when its parent is killed.
+fn follow_parent() -> std::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have been killed before.
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    if parent.as_deref() != std::env::var(VARIABLE).ok().as_deref() {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Waits for the child and forwards the signals that ask a program to end.
+fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    reactor.map_err(system("wait for signals"))?.block_on(async {
+        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())
+            .map_err(system("wait for signals"))?;
+        loop {
+            // After the stream is registered: an end between the two is seen by either.
+            if let Some(status) = child.try_wait().map_err(system("wait for this program under its limit"))? {
+                return Ok(status);
+            }
+            tokio::select! {
+                _ = ended.recv() => {}
+                ending = signals.next() => {
+                    // The child may have ended just now, and the signal then fails.
+                    _ = kill_process(Pid::from_child(child), ending.signal());
+                }
+            }
+        }
+    })
+}

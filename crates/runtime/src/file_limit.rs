@@ -1,0 +1,22 @@
+//! The limit on file sizes of this program (`ulimit -f`), checked before a write.
+//!
+//! The system would send SIGXFSZ to the thread that writes beyond it, which ends the program unless the signal is ignored.
+//! A library must not change how a program treats signals, so it checks the limit first. The error is the one that the system
+//! returns when the signal is ignored.
+
+use std::io::{self, ErrorKind};
+
+use rustix::process::{Resource, getrlimit};
+
+/// Fails with [`ErrorKind::FileTooLarge`] if a file of this program may not be `len` bytes long.
+///
+/// The limit can change while the program runs, so it is read each time.
+pub(crate) fn check(len: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(max) if len > max => {
+            let what = format!("a file of {len} bytes is over the limit of {max}: raise ulimit -f");
+            Err(io::Error::new(ErrorKind::FileTooLarge, what))
+        }
+        _ => Ok(()),
+    }
+}
