@@ -270,9 +270,9 @@ fn a_directory_that_others_could_replace_is_refused_by_one_line() {
         let mut node = rusm(dir.path());
         let output = node.arg("node").env("RUSM_SOCKET_DIR", dir.path().join(socket_dir)).output().unwrap();
 
-        let line = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{socket_dir}: {line}");
-        assert!(line.starts_with("rusm: directory ") && line.contains(wanted), "{socket_dir}: {line}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{socket_dir}: {said}");
+        assert!(said.starts_with("rusm: directory ") && said.contains(wanted), "{socket_dir}: {said}");
     }
 }
 
