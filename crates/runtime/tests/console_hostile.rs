@@ -363,15 +363,15 @@ async fn escape_sequences_in_names_travel_as_data() {
     assert!(!heard.iter().any(|byte| *byte == 0x1b || *byte == 0x07), "control characters are escaped on the wire");
 }
 
-/// A process that starts another one every 20 ms, as all of those do.
-fn bomb(ctx: Context) -> impl Future<Output = ()> + Send {
-    async move {
+/// A process that starts another one at once and every 20 ms, as all of those do.
+fn bomb(ctx: Context) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
         ctx.set_label("bomb");
         loop {
-            ctx.spawn(|ctx| Box::pin(bomb(ctx)) as Pin<Box<dyn Future<Output = ()> + Send>>);
+            ctx.spawn(bomb);
             ctx.sleep(Duration::from_millis(20)).await;
         }
-    }
+    })
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusm_text::escaped;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use thiserror::Error;
@@ -27,7 +28,7 @@ use super::private_dir::variable;
 #[derive(Debug, Error)]
 pub enum ConsoleError {
     /// Another node has this socket: choose another name, or stop that node.
-    #[error("socket {path} is in use by a running node: choose another name with --name, or stop that node")]
+    #[error("socket {} is in use by a running node: choose another name with --name, or stop that node", escaped(path.display()))]
     SocketInUse {
         /// The socket.
         path: PathBuf,
@@ -35,14 +36,15 @@ pub enum ConsoleError {
     /// Another process has this socket and accepts no connections, for example because it is stopped: end it, or choose
     /// another name.
     #[error(
-        "socket {path} is held by another process, which does not answer: end that process, or choose another name with --name"
+        "socket {} is held by another process, which does not answer: end that process, or choose another name with --name",
+        escaped(path.display())
     )]
     SocketSilent {
         /// The socket.
         path: PathBuf,
     },
     /// Another user could enter or replace the directory, and so read what is sent: correct it, or choose another.
-    #[error("directory {path} {fault}")]
+    #[error("directory {} {}", escaped(path.display()), escaped(fault))]
     UnsafeDirectory {
         /// The directory.
         path: PathBuf,
@@ -52,7 +54,8 @@ pub enum ConsoleError {
     /// The operating system has no room for such a path: choose a shorter directory or name.
     #[error(
         "socket path of {bytes} bytes is over the limit of {SOCKET_PATH_MAX_BYTES}: \
-         set {variable} to a shorter directory or choose a shorter name ({path})"
+         set {variable} to a shorter directory or choose a shorter name ({})",
+        escaped(path.display())
     )]
     PathTooLong {
         /// The socket.
@@ -63,7 +66,7 @@ pub enum ConsoleError {
         variable: &'static str,
     },
     /// The path is no socket, and is left alone.
-    #[error("{path} exists and is no socket: move it away or choose another path")]
+    #[error("{} exists and is no socket: move it away or choose another path", escaped(path.display()))]
     NotASocket {
         /// The path.
         path: PathBuf,
@@ -104,7 +107,7 @@ pub enum ConsoleError {
         clients: u32,
     },
     /// A file, a socket or a thread was refused.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {}: {source}", escaped(path))]
     System {
         /// What was tried.
         what: &'static str,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionError};
+use rusm_text::escaped;
 use thiserror::Error;
 
 use super::database::OpenFailure;
@@ -15,13 +16,13 @@ use super::pages::KeyRange;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Somebody else has it open: this process or another one. Stop that one, or open it once and share the handle.
-    #[error("{} is open already, in this process or in another one", path.display())]
+    #[error("{} is open already, in this process or in another one", escaped(path.display()))]
     InUse {
         /// The file.
         path: PathBuf,
     },
     /// The file, or a directory above it, may not be written. Change its permissions or choose another place.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}", escaped(path.display()))]
     Denied {
         /// The file.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// There is no room for it. Free some.
-    #[error("the disk of {} is full: {source}", path.display())]
+    #[error("the disk of {} is full: {source}", escaped(path.display()))]
     Full {
         /// The file.
         path: PathBuf,
@@ -37,7 +38,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The file is damaged, or it never was a store. Restore it from a copy, or move it away.
-    #[error("{} is not a store or is damaged: {what}", path.display())]
+    #[error("{} is not a store or is damaged: {}", escaped(path.display()), escaped(what))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -45,7 +46,7 @@ pub enum OpenError {
         what: String,
     },
     /// It is a pipe, a socket or a device. Choose the path of a file, or one where there is nothing.
-    #[error("{} is not a regular file but a {kind}: choose another path", path.display())]
+    #[error("{} is not a regular file but a {kind}: choose another path", escaped(path.display()))]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -53,13 +54,13 @@ pub enum OpenError {
         kind: &'static str,
     },
     /// The file has no bytes. Restore it from a copy, or remove it to begin a new store.
-    #[error("{} is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store", path.display())]
+    #[error("{} is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store", escaped(path.display()))]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// A newer version wrote the file. Open it with that one.
-    #[error("{} is of format {found}, this version knows formats up to {known}", path.display())]
+    #[error("{} is of format {found}, this version knows formats up to {known}", escaped(path.display()))]
     Newer {
         /// The file.
         path: PathBuf,
@@ -69,7 +70,7 @@ pub enum OpenError {
         known: u64,
     },
     /// Another application keeps something else in the file. Choose another one.
-    #[error("{} belongs to another application: it has the table `{table}`", path.display())]
+    #[error("{} belongs to another application: it has the table `{}`", escaped(path.display()), escaped(table))]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -77,7 +78,7 @@ pub enum OpenError {
         table: String,
     },
     /// The operating system refused something else, such as a directory that does not exist.
-    #[error("cannot open {}: {source}", path.display())]
+    #[error("cannot open {}: {source}", escaped(path.display()))]
     Io {
         /// The file.
         path: PathBuf,
@@ -156,7 +157,7 @@ fn newer_format(what: &str) -> Option<(u64, u64)> {
 #[non_exhaustive]
 pub enum StoreError {
     /// Choose another name.
-    #[error("`{name}` is no name for a bucket: 1 to {max} letters, digits and . _ - / :")]
+    #[error("`{}` is no name for a bucket: 1 to {max} letters, digits and . _ - / :", escaped(name))]
     BucketName {
         /// The name, or as much of it as may be long.
         name: String,
@@ -207,7 +208,7 @@ pub enum StoreError {
     #[error("the disk of the store is full")]
     Full,
     /// The file is damaged. Restore it from a copy, or run `rusm store repair` on it.
-    #[error("the store is damaged: {0}")]
+    #[error("the store is damaged: {}", escaped(.0))]
     Corrupt(Arc<str>),
     /// Part of the file is damaged, and what was asked for may be in it. What is not in the range can be read.
     #[error("the store is damaged: {0}: run `rusm store repair` on its file")]
@@ -216,13 +217,13 @@ pub enum StoreError {
     #[error("the store is damaged, so it takes no writes: run `rusm store repair {0}`")]
     ReadOnly(Arc<str>),
     /// The disk refused to write or to sync. Whether the operation is kept is known only when it is read again.
-    #[error("the disk of the store failed: {0}")]
+    #[error("the disk of the store failed: {}", escaped(.0))]
     Failed(Arc<str>),
     /// An earlier failure closed the file, and it could not be opened again yet; try again later.
-    #[error("the store is not available: {0}")]
+    #[error("the store is not available: {}", escaped(.0))]
     Unavailable(Arc<str>),
     /// The code of the transaction panicked; nothing of it is kept.
-    #[error("the transaction panicked: {0}")]
+    #[error("the transaction panicked: {}", escaped(.0))]
     Panicked(Arc<str>),
     /// The store was closed before.
     #[error("the store is closed")]

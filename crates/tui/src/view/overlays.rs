@@ -21,10 +21,10 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         Some(Overlay::Trap { scroll }) => trap(frame, area, model, *scroll),
         Some(Overlay::Kill { pid, name, reason }) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-            kill(frame, model, format!("{pid}{name}"), *reason);
+            kill(frame, model, &format!("{pid}{name}"), *reason);
         }
         Some(Overlay::KillAll { filter, matched, reason }) => {
-            kill(frame, model, format!("all {} of {filter}", format::count(*matched)), *reason);
+            kill(frame, model, &format!("all {} of {filter}", format::count(*matched)), *reason);
         }
         Some(Overlay::SortMenu { at }) => sort_menu(frame, model, *at),
         Some(Overlay::Run(dialog)) => run_dialog(frame, model, dialog),
@@ -143,7 +143,7 @@ fn scrolled(frame: &mut Frame, area: Rect, theme: Theme, title: &str, lines: &[L
 }
 
 /// The question before processes are ended.
-fn kill(frame: &mut Frame, model: &Model, subject: String, reason: KillReason) {
+fn kill(frame: &mut Frame, model: &Model, subject: &str, reason: KillReason) {
     let theme = Theme::of(model.look);
     let title = Line::from(format!(" end {subject}? "));
     let width = (title.width() as u16 + 8).clamp(46, 70);
