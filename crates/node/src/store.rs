@@ -16,7 +16,7 @@ const DAMAGED: u8 = 5;
 pub(crate) fn run(command: StoreCommand) -> Result<u8, Failure> {
     match command {
         StoreCommand::Check { file, json } => check(&file, json),
-        StoreCommand::Repair { file, output } => repair(&file, output),
+        StoreCommand::Repair { file, output } => repair(&file, output.as_deref()),
         StoreCommand::Export { file, json: _ } => export(&file),
     }
 }
@@ -96,16 +96,9 @@ fn check_json(file: &Path, check: &Check) -> Value {
 
 /// A value as one line, in which nothing commands a terminal.
 fn line(value: impl Into<Value>) -> String {
-    let text = value.into().to_string();
-    // JSON escapes the control characters of ASCII; the others are only found within its strings.
-    text.chars().fold(String::with_capacity(text.len()), |mut safe, one| {
-        if !rusm_text::is_plain(one) {
-            safe.push_str(&format!("\\u{:04x}", u32::from(one)));
-        } else {
-            safe.push(one);
-        }
-        safe
-    })
+    let mut line = String::new();
+    rusm_text::escape_json_into(&mut line, &value.into().to_string());
+    line
 }
 
 fn row_json(row: ExportedRow<'_>) -> Value {
@@ -134,22 +127,25 @@ fn export(file: &Path) -> Result<u8, Failure> {
 /// Says on stderr what is damaged.
 fn tell(check: &Check) {
     let damage = check.damage.iter().map(Damage::to_string);
-    for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note))) {
+    for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note).into_owned())) {
         // A terminal that has gone away cannot be told.
         drop(writeln!(io::stderr(), "rusm: damaged: {what}"));
     }
 }
 
-fn repair(file: &Path, output: Option<PathBuf>) -> Result<u8, Failure> {
+fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
     let (inspection, check) = open(file)?;
     if check.is_sound() && output.is_none() {
         return printed(0, |out| writeln!(out, "{}: intact, nothing to repair", shown(file)));
     }
-    let new = output.clone().unwrap_or_else(|| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(".repaired");
-        name.into()
-    });
+    let new = output.map_or_else(
+        || {
+            let mut name = file.as_os_str().to_owned();
+            name.push(".repaired");
+            PathBuf::from(name)
+        },
+        Path::to_owned,
+    );
     let repaired = match inspection.repair(&new) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let what = format!("{} exists already: move it away, or choose another --output", shown(&new));
@@ -165,7 +161,7 @@ fn repair(file: &Path, output: Option<PathBuf>) -> Result<u8, Failure> {
     let lists_lost = check.damage.iter().any(|damage| damage.bucket.is_none() && damage.table.is_none());
     let is_lossless = repaired.rows_lost == 0 && check.notes.is_empty() && !lists_lost;
     printed(code(is_lossless), |out| {
-        let (place, rows) = (output.as_deref().unwrap_or(file), repaired.rows);
+        let (place, rows) = (output.unwrap_or(file), repaired.rows);
         let lost = if lists_lost {
             "all of the buckets named above are lost".to_owned()
         } else {

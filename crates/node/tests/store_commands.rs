@@ -1,5 +1,7 @@
 //! `rusm store` as a person meets it: exit codes, one line for each bucket, rows that are saved and rows that are lost.
 
+#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -29,7 +31,9 @@ fn damaged(dir: &Path) -> PathBuf {
     let mut bytes = fs::read(&path).unwrap();
     let places: Vec<usize> = (0..bytes.len() - 100).filter(|at| bytes[*at..*at + 100] == [77; 100]).collect();
     assert!(!places.is_empty());
-    places.iter().for_each(|at| bytes[at + 50] ^= 1);
+    for at in &places {
+        bytes[at + 50] ^= 1;
+    }
     fs::write(&path, bytes).unwrap();
     path
 }
