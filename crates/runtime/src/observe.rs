@@ -267,8 +267,8 @@ pub fn glimpses(runtime: &Handle, part: usize, mut look: impl FnMut(Glimpse<'_>)
 }
 
 /// Runs code while no process runs, except those that do not return from their poll within `patience`.
-#[cfg(feature = "console")]
-pub(crate) fn while_paused<T>(runtime: &Handle, patience: Duration, code: impl FnOnce() -> T) -> T {
+/// For looks at the table that must not miss a process. All schedulers stand still, so the code must be short.
+pub fn while_paused<T>(runtime: &Handle, patience: Duration, code: impl FnOnce() -> T) -> T {
     runtime.shared.while_paused(patience, code)
 }
 

@@ -58,6 +58,9 @@ impl Terminal {
         let mut command = CommandBuilder::new("bash");
         command.args(["--norc", "--noprofile", "-i"]);
         command.env("PS1", "shell> ");
+        // The shell's own use of the paste mode would hide what the program leaves.
+        let inputrc = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shell/inputrc");
+        command.env("INPUTRC", inputrc);
         let mut terminal = Self::open(command);
         terminal.wait_text("shell>");
         terminal

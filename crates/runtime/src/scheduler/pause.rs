@@ -62,8 +62,6 @@ impl Drop for Ending<'_> {
 
 impl Shared {
     /// Runs code while no process runs, except those that do not return from their poll within `patience`.
-    ///
-    /// Not for processes: a scheduler would wait for itself.
     pub(crate) fn while_paused<T>(&self, patience: Duration, code: impl FnOnce() -> T) -> T {
         let pause = &self.pause;
         let _turn = pause.turn.lock();
