@@ -64,7 +64,7 @@ pub(crate) fn open<B: StorageBackend>(
     panics::install();
     let guarded = Guarded(Arc::new(Guard {
         storage: RwLock::new(Some(storage)),
-        sums: BlockSums::default(),
+        sums: verifies.then(BlockSums::default),
         verdict: Mutex::new(if verifies { Verdict::Open } else { Verdict::Sound }),
     }));
     let mut builder = Builder::new();
@@ -175,7 +175,8 @@ enum Verdict {
 struct Guard {
     /// Nothing once it was given up.
     storage: RwLock<Option<Box<dyn StorageBackend>>>,
-    sums: BlockSums,
+    /// Nothing for a storage that is not verified.
+    sums: Option<BlockSums>,
     verdict: Mutex<Verdict>,
 }
 
@@ -209,8 +210,8 @@ impl Guarded {
     /// Verifies the storage, once.
     fn verify(&self) -> io::Result<()> {
         let mut verdict = self.0.verdict.lock();
-        if let Verdict::Open = *verdict {
-            *verdict = self.with(|storage| verify(storage, &self.0.sums))?;
+        if let (Verdict::Open, Some(sums)) = (&*verdict, &self.0.sums) {
+            *verdict = self.with(|storage| verify(storage, sums))?;
         }
         match &*verdict {
             Verdict::Damaged(_) => Err(io::Error::new(ErrorKind::InvalidData, "it is damaged")),
@@ -256,7 +257,7 @@ impl StorageBackend for Guarded {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.with(|storage| storage.read(offset, out))?;
-        if self.0.sums.are_as_noted(offset, out) {
+        if self.0.sums.as_ref().is_none_or(|sums| sums.are_as_noted(offset, out)) {
             return Ok(());
         }
         let what = format!("the page at {offset} is other than it was written");
@@ -265,7 +266,9 @@ impl StorageBackend for Guarded {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.with(|storage| storage.set_len(len))?;
-        self.0.sums.cut(len);
+        if let Some(sums) = &self.0.sums {
+            sums.cut(len);
+        }
         Ok(())
     }
 
@@ -274,7 +277,9 @@ impl StorageBackend for Guarded {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.sums.note(offset, data);
+        if let Some(sums) = &self.0.sums {
+            sums.note(offset, data);
+        }
         self.with(|storage| storage.write(offset, data))
     }
 
