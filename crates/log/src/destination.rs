@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, rename};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::writer::count_lines;
@@ -21,7 +22,7 @@ pub struct Rotation {
     pub keep: u32,
 }
 
-/// Where lines are written.
+/// The stream or file that lines are written to.
 #[derive(Debug)]
 pub(crate) struct Destination {
     target: Target,
@@ -42,15 +43,20 @@ impl Destination {
 
     pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
         let (file, bytes) = open(&path)?;
+        // A link stays where it is: the file that it names is rotated beside itself.
+        let path = if rotation.is_some() { path.canonicalize()? } else { path };
+        if rotation.is_some() && !file.metadata()?.is_file() {
+            let what = "it is not a regular file, which alone can be rotated: leave log.max_bytes out";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
         Ok(Self { target: Target::File { path, file, bytes, rotation }, is_torn: false })
     }
 
     /// Writes whole lines; returns how many of them were written whole, and the first error.
     pub(crate) fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
-        if let Err(error) = self.rotate(lines.len() as u64) {
-            return (0, Err(error));
-        }
-        // What is left of a line that failed is ended, so that it does not become the beginning of the next one.
+        // Where the file cannot be replaced, it grows on: lines are worth more than its size.
+        let rotated = self.rotate(lines.len() as u64);
+        // Ends the rest of a line that failed, so that it does not become the beginning of the next one.
         if self.is_torn {
             let (_, outcome) = write_all(self.fd(), b"\n");
             if outcome.is_err() {
@@ -64,7 +70,7 @@ impl Destination {
             *bytes += written.len() as u64;
         }
         self.is_torn = written.last().is_some_and(|byte| *byte != b'\n');
-        (count_lines(written), outcome)
+        (count_lines(written), outcome.and(rotated))
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -95,7 +101,9 @@ impl Destination {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    // A pipe without a reader is an error, not a wait.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
 }
@@ -169,6 +177,37 @@ mod tests {
         }
 
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_grows_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        fs::create_dir_all(directory.path().join("node.log.1/full")).unwrap();
+        let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 1 })).unwrap();
+
+        assert!(log.write(b"first\n").1.is_ok());
+        let (written, outcome) = log.write(b"second\n");
+
+        assert!(written == 1 && outcome.is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first\nsecond\n");
+    }
+
+    #[test]
+    fn the_file_behind_a_link_is_rotated_and_what_is_no_file_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, path) = (directory.path().join("link"), directory.path().join("node.log"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let rotation = Some(Rotation { max_bytes: 8, keep: 1 });
+        let mut log = Destination::file(link.clone(), rotation).unwrap();
+
+        for line in ["first\n", "second\n"] {
+            assert!(log.write(line.as_bytes()).1.is_ok());
+        }
+
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second\n");
+        assert_eq!(Destination::file("/dev/null".into(), rotation).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

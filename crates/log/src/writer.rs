@@ -11,7 +11,7 @@ use crate::LINE_BYTES_MAX;
 use crate::destination::Destination;
 use crate::queue::Queue;
 
-/// What the logging threads and the thread that writes share.
+/// The state that the logging threads and the thread that writes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
@@ -52,7 +52,7 @@ impl Shared {
             let dropped = self.counts.dropped.load(Relaxed);
             if dropped > told {
                 let lines = dropped - std::mem::replace(&mut told, dropped);
-                tracing::warn!(target: "rusm::log", lines, "lines of the log were dropped: it was not read fast enough, or could not be written");
+                tracing::warn!(target: "rusm::log", lines, "lines of the log were dropped: they were too long, came faster than they are read, or could not be written");
             }
         }
     }

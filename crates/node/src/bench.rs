@@ -14,6 +14,7 @@ mod sweep;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rusm_bench::{Document, Outcome, Verdict, card_text, list_json, list_text};
 use rusm_runtime::Config;
@@ -96,7 +97,22 @@ pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) 
     json.map_or_else(|| print(&text()), |json| print_json(&json))
 }
 
+/// Set while the report is printed: there is nothing left to stop then but the wait for a reader.
+static IS_PRINTING: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the command prints, and may wait for the reader of stdout.
+pub(crate) fn is_printing() -> bool {
+    IS_PRINTING.load(Relaxed)
+}
+
 fn print_all(text: &str) -> Result<(), Failure> {
+    IS_PRINTING.store(true, Relaxed);
+    let printed = write_out(text);
+    IS_PRINTING.store(false, Relaxed);
+    printed
+}
+
+fn write_out(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),

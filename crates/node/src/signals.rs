@@ -10,6 +10,7 @@ use rusm_bench::StopFlag;
 use rusm_runtime::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::bench::is_printing;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::start::Node;
@@ -108,6 +109,9 @@ impl StopOnSignal {
         };
         let wait = move || {
             let ending = reactor.block_on(signals.next());
+            if is_printing() {
+                logging::exit(ending.code());
+            }
             let echoes_end = Instant::now() + ECHO;
             _ = first.set(ending);
             stop.set();

@@ -8,6 +8,9 @@ use rusm_text::escaped;
 
 use crate::panics;
 
+/// Bytes of the words of a reason that are displayed.
+const WORDS_MAX_BYTES: usize = 4096;
+
 /// Why a process ended; carried to whoever watches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitReason {
@@ -118,21 +121,21 @@ impl ExitReason {
     }
 }
 
-/// One line: words that came from a guest or from a panic are [escaped](rusm_text::escape).
+/// One line: words that came from a guest or from a panic are [escaped](rusm_text::escape) and shortened to 4 KiB.
 impl Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Normal => f.write_str("normal"),
             Self::Shutdown => f.write_str("shutdown"),
-            Self::ShutdownWith(why) => write!(f, "shutdown: {}", escaped(why.text())),
+            Self::ShutdownWith(why) => write!(f, "shutdown: {}", escaped(why.text()).within(WORDS_MAX_BYTES)),
             Self::Killed => f.write_str("killed"),
             Self::NoProcess => f.write_str("noproc"),
             Self::NoConnection => f.write_str("noconnection"),
             Self::Panic(info) => match &info.location {
-                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message)),
-                None => write!(f, "panic: {}", escaped(&info.message)),
+                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message).within(WORDS_MAX_BYTES)),
+                None => write!(f, "panic: {}", escaped(&info.message).within(WORDS_MAX_BYTES)),
             },
-            Self::Other(reason) => write!(f, "{}", escaped(reason.text())),
+            Self::Other(reason) => write!(f, "{}", escaped(reason.text()).within(WORDS_MAX_BYTES)),
         }
     }
 }

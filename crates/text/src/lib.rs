@@ -18,7 +18,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-/// Returns whether a terminal shows the character as it is: it is no control character, does not end a line, is not
+/// Returns true if a terminal shows the character as it is: it does not control the terminal or end a line, is not
 /// invisible, and does not change the direction of the text around it.
 ///
 /// A tab is plain. So are the joiners U+200C and U+200D, which many scripts need.
@@ -55,13 +55,65 @@ pub const fn escaped<T: Display>(value: T) -> Escaped<T> {
     Escaped(value)
 }
 
-/// What [`escaped`] returns.
+/// Returned by [`escaped`].
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<T>(T);
 
 impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Escaping { out: f, style: Style::Rust }, "{}", self.0)
+    }
+}
+
+impl<T> Escaped<T> {
+    /// Shortens what is displayed to this many bytes, the last of which are `…` where something is missing.
+    pub const fn within(self, bytes_max: usize) -> Shortened<T> {
+        Shortened { escaped: self, bytes_max }
+    }
+}
+
+/// Returned by [`Escaped::within`].
+///
+/// ```
+/// assert_eq!(rusm_text::escaped("a\nlong line").within(9).to_string(), "a\\nlon…");
+/// assert_eq!(rusm_text::escaped("a line").within(9).to_string(), "a line");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Shortened<T> {
+    escaped: Escaped<T>,
+    bytes_max: usize,
+}
+
+impl<T: Display> Display for Shortened<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut limited = Limited { out: f, left: self.bytes_max, kept: String::new(), is_full: false };
+        let written = write!(limited, "{}", self.escaped);
+        let Limited { kept, is_full, .. } = limited;
+        if is_full {
+            return f.write_char('…');
+        }
+        f.write_str(&kept).and(written)
+    }
+}
+
+/// A writer that stops at a number of bytes. It holds the last bytes back, which make room for `…`.
+struct Limited<'a, W: ?Sized> {
+    out: &'a mut W,
+    left: usize,
+    kept: String,
+    is_full: bool,
+}
+
+impl<W: Write + ?Sized> Write for Limited<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        const SIGN: usize = '…'.len_utf8();
+        let text = std::mem::take(&mut self.kept) + text;
+        let end = text.floor_char_boundary(self.left.saturating_sub(SIGN).min(text.len()));
+        self.out.write_str(&text[..end])?;
+        self.left -= end;
+        self.kept.push_str(&text[end..]);
+        self.is_full = self.kept.len() > self.left;
+        if self.is_full { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
@@ -145,6 +197,18 @@ mod tests {
 
             prop_assert!(shown.chars().all(is_plain), "{shown:?}");
             prop_assert_eq!(escape(&shown), shown.clone(), "escaping again changes nothing");
+        }
+
+        #[test]
+        fn shortened_text_is_within_its_bytes_and_whole_if_it_fits(text in any::<String>(), bytes_max in 3..80_usize) {
+            let (whole, shown) = (escape(&text), escaped(&text).within(bytes_max).to_string());
+
+            prop_assert!(shown.len() <= bytes_max, "{} bytes", shown.len());
+            if whole.len() <= bytes_max {
+                prop_assert_eq!(shown, whole);
+            } else {
+                prop_assert!(shown.ends_with('…') && whole.starts_with(&shown[..shown.len() - '…'.len_utf8()]));
+            }
         }
 
         #[test]

@@ -11,10 +11,15 @@ use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::supervisor::Restart;
 use rusm_runtime::wasm::{LineBudget, Trap};
 use rusm_runtime::{ExitReason, Handle, Pid};
+use rusm_text::escaped;
 use tokio::runtime::Handle as Reactor;
 
 /// Ends that are written in one second.
 const LINES_PER_SEC: u32 = 20;
+/// Bytes of these lines in one second.
+const BYTES_PER_SEC: u64 = 64 * 1024;
+/// Bytes of a backtrace that are written: the names in it are a guest's.
+const BACKTRACE_MAX_BYTES: usize = 8 * 1024;
 /// Watches beyond those of processes that live.
 const WATCHES_SPARE: usize = 10_000;
 /// Events that are looked through for a reason that came too soon.
@@ -62,7 +67,7 @@ impl Ends {
     /// Knows nothing yet, and will hear of up to this many processes at once; the reactor is the caller's.
     pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
-        let budget = LineBudget::per_sec(LINES_PER_SEC);
+        let budget = LineBudget::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
         let state = State { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
         Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }
@@ -93,15 +98,16 @@ impl Ends {
         let mut state = self.state();
         state.watched -= 1;
         state.count += 1;
-        if let Some(cut) = state.budget.spend(Instant::now(), 0) {
+        let (words, backtrace) = (reason.to_string(), backtrace(&reason));
+        let bytes = words.len() + backtrace.as_ref().map_or(0, String::len);
+        if let Some(cut) = state.budget.spend(Instant::now(), bytes) {
             if cut != 0 {
                 tracing::warn!(target: "rusm::run", cut, "ends of guests were not written");
             }
             if reason.is_normal() {
-                tracing::info!(target: "rusm::run", guest = &*id, %pid, %reason, "guest has ended");
+                tracing::info!(target: "rusm::run", guest = &*id, %pid, reason = %words, "guest has ended");
             } else {
-                let backtrace = backtrace(&reason);
-                tracing::warn!(target: "rusm::run", guest = &*id, %pid, %reason, backtrace, "guest has ended");
+                tracing::warn!(target: "rusm::run", guest = &*id, %pid, reason = %words, backtrace, "guest has ended");
             }
         }
         let number = state.count;
@@ -139,7 +145,7 @@ impl Ends {
 fn backtrace(reason: &ExitReason) -> Option<String> {
     let ExitReason::Other(detail) = reason else { return None };
     let frames = &detail.value::<Trap>()?.backtrace;
-    (!frames.is_empty()).then(|| frames.join(" < "))
+    (!frames.is_empty()).then(|| escaped(frames.join(" < ")).within(BACKTRACE_MAX_BYTES).to_string())
 }
 
 fn blame<'a>(ends: impl Iterator<Item = &'a End>) -> Option<End> {

@@ -34,7 +34,7 @@ pub(super) struct Killed {
 
 /// Sends the exit reason to every process that the filter lets through, in passes until one finds no more.
 ///
-/// Processes that trap exits may live on after a shutdown, so that is sent in one pass.
+/// Each process gets the reason once. One that traps exits may live on after a shutdown.
 pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
     let until = Instant::now() + PATIENCE;
     let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
@@ -43,9 +43,8 @@ pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReas
             0 | 1 => search.pass(),
             _ => observe::while_paused(runtime, PAUSE_WITHIN, || search.pass() + search.pass_over_children()),
         };
-        let is_over = left == 0 || reason == KillReason::Shutdown;
-        if is_over || Instant::now() >= until {
-            return Killed { processes: search.ended.len() as u64, left: if is_over { 0 } else { left } };
+        if left == 0 || Instant::now() >= until {
+            return Killed { processes: search.ended.len() as u64, left };
         }
         tokio::time::sleep(BETWEEN).await;
     }
@@ -82,12 +81,11 @@ impl Search<'_> {
                 }
             });
         }
-        let mut new = 0;
-        for pid in found {
-            new += u64::from(self.ended.insert(pid));
-            self.runtime.exit(pid, exit_reason(self.reason));
+        found.retain(|pid| self.ended.insert(*pid));
+        for pid in &found {
+            self.runtime.exit(*pid, exit_reason(self.reason));
         }
-        new
+        found.len() as u64
     }
 }
 

@@ -3,10 +3,11 @@
 //! A client that may not give such commands could fill the log with them. So a line holds at most 256 bytes of the command,
 //! and refused commands are logged a few times a second; the next line says how many were not.
 
-use std::fmt::{self, Debug, Write};
+use std::fmt::Debug;
 use std::time::Instant;
 
 use rusm_protocol::Role;
+use rusm_text::escaped;
 
 use super::super::allowance::Allowance;
 use super::Peer;
@@ -48,24 +49,9 @@ impl Audit {
     }
 }
 
-/// The beginning of a command as text.
+/// Returns the beginning of a command as text.
 fn beginning(command: &dyn Debug) -> String {
-    let mut text = Beginning(String::new());
-    if write!(text, "{command:?}").is_err() {
-        text.0.push('…');
-    }
-    text.0
-}
-
-/// Text that accepts nothing beyond its limit.
-struct Beginning(String);
-
-impl Write for Beginning {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        let end = piece.floor_char_boundary(COMMAND_MAX_BYTES - '…'.len_utf8() - self.0.len());
-        self.0.push_str(&piece[..end]);
-        if end == piece.len() { Ok(()) } else { Err(fmt::Error) }
-    }
+    escaped(format_args!("{command:?}")).within(COMMAND_MAX_BYTES).to_string()
 }
 
 #[cfg(test)]
