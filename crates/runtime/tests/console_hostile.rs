@@ -379,16 +379,19 @@ async fn a_spawn_bomb_is_ended_by_one_command_and_others_live_on() {
     let node = node_with(|config| config.limits = generous());
     let bystander = node.parked();
     let mut client = node.attach().await;
-    node.runtime.spawn(bomb).unwrap();
-    node.settles("the bomb", |runtime| runtime.process_count() > 200).await;
+    for reason in ["kill", "shutdown"] {
+        node.runtime.spawn(bomb).unwrap();
+        node.settles("the bomb", |runtime| runtime.process_count() > 200).await;
 
-    client.send(r#"{"type":"kill_all","filter":"name=bomb","id":9}"#).await;
-    let killed = client.next_of("killed").await;
+        let command = json!({"type": "kill_all", "filter": "name=bomb", "reason": reason, "id": 9});
+        client.send(&command.to_string()).await;
+        let killed = client.next_of("killed").await;
 
-    assert_eq!((&killed["id"], &killed["left"]), (&json!(9), &json!(0)), "{killed}");
-    assert!(killed["processes"].as_u64().unwrap() > 200, "{killed}");
-    node.settles("the end of all", |runtime| runtime.process_count() == 1).await;
-    assert!(node.runtime.is_alive(bystander));
+        assert_eq!((&killed["id"], &killed["left"]), (&json!(9), &json!(0)), "{killed}");
+        assert!(killed["processes"].as_u64().unwrap() > 200, "{killed}");
+        node.settles("the end of all", |runtime| runtime.process_count() == 1).await;
+        assert!(node.runtime.is_alive(bystander));
+    }
 }
 
 #[tokio::test]
