@@ -75,7 +75,7 @@ impl Destination {
 
     fn fd(&self) -> BorrowedFd<'_> {
         match &self.target {
-            // Not by `std::io::stderr`, whose lock another thread would wait for while this one waits for a reader.
+            // `std::io::stderr` has a lock: other threads would block on it while this thread waits for a reader.
             Target::Stderr => rustix::stdio::stderr(),
             Target::File { file, .. } => file.as_fd(),
         }

@@ -105,7 +105,7 @@ impl Log {
         Ok(Self(shared))
     }
 
-    /// Returns the numbers of lines that were written and dropped so far.
+    /// Returns the numbers of written and dropped lines.
     pub fn counters(&self) -> LogCounters {
         let counts = &self.0.counts;
         LogCounters {
@@ -116,7 +116,7 @@ impl Log {
         }
     }
 
-    /// Waits until every line so far has been written or dropped, at most for `within`; returns whether it was.
+    /// Waits up to `within` until every queued line has been written or dropped; returns false if time ran out.
     pub fn flush(&self, within: Duration) -> bool {
         self.0.queue.wait_until_empty(Instant::now() + within)
     }

@@ -72,7 +72,7 @@ pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// Prints lines of text to stdout, each of them escaped; a reader that has gone away is no error.
+/// Prints lines of text to stdout, each of them escaped; a closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut shown = String::with_capacity(text.len() + 1);
     for line in text.trim_end().lines() {

@@ -111,7 +111,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// What to do about a limit of the system that is behind the failure; empty if there is none.
+    /// Returns advice about the system limit behind the failure; empty if no limit caused it.
     pub(crate) fn remedy(&self) -> String {
         let causes = std::iter::successors(Some(self as &dyn std::error::Error), |error| error.source());
         let codes = causes.filter_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());

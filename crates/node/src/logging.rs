@@ -14,7 +14,7 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 /// Time for the last lines at the end of the program: a reader that has stopped must not keep it.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// The same for a program that is to end at once.
+/// Time for the last lines of a program that ends at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Starts the log; with `screen` and no file there is none.

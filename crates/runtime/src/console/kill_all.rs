@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A process of a spawn bomb starts the next one before its exit signal reaches it. In a pause nothing starts: each process
-//! that matches gets its signal before it can run again, and so does each child of it that has not run yet, which may have
-//! no name or label so far.
+//! that matches gets its signal before it can run again, and so does each child of it that has not run yet, which may not
+//! have a name or label yet.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
 //! A pause of all schedulers, in which no process runs.
 //!
 //! ```text
-//!   who pauses:  asked = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ asked = false
+//!   caller:      asked = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ asked = false
 //!   scheduler:   looks at `asked` before each slice ──▶ waits while it is set
 //! ```
 //!
-//! A scheduler whose poll does not return is waited for only up to a deadline; it pauses as soon as the poll returns.
+//! The caller waits up to a deadline for polls that do not return; such a scheduler pauses when its poll returns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

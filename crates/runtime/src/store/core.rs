@@ -61,7 +61,7 @@ impl Core {
         *self.last_error.lock() = Some(error.to_string().into());
     }
 
-    /// What a write of a damaged store is told.
+    /// Error of a write to a damaged store.
     pub(super) fn read_only(&self) -> StoreError {
         StoreError::ReadOnly(rusm_text::escape(&self.disk.path().to_string_lossy()).into())
     }

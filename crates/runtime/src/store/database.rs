@@ -86,7 +86,7 @@ pub(crate) fn open<B: StorageBackend>(
             Ok(Opened::Sound(SafeDatabase { database: Some(database), has_panicked: AtomicBool::new(false), guarded }))
         }
         Ok(Err(error)) => Err(error.into()),
-        // What is left of it was dropped by the unwinding.
+        // The unwinding has dropped the database.
         Err(payload) => {
             guarded.abandon();
             drop(panics::reason(payload));
@@ -162,13 +162,13 @@ impl fmt::Debug for SafeDatabase {
     }
 }
 
-/// What the verification of a storage has found.
+/// Result of the verification of a storage.
 #[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
 enum Verdict {
     /// It was not verified yet.
     Open,
     Sound,
-    /// The commit to read what is left from, or why there is none.
+    /// The commit to salvage rows from, or the reason that none can be read.
     Damaged(Result<(Header, Slot), String>),
 }
 
@@ -180,7 +180,7 @@ struct Guard {
     verdict: Mutex<Verdict>,
 }
 
-/// A storage that is verified at the first look at it, and whose blocks are compared when they are read again.
+/// A storage that verifies itself at its first use and compares blocks when they are read again.
 #[derive(Clone)]
 pub(crate) struct Guarded(Arc<Guard>);
 

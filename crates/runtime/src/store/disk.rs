@@ -58,11 +58,11 @@ pub(super) struct Disk {
     pub(super) prompt: Arc<Prompt>,
 }
 
-/// What a store is read from.
+/// Source that a store is read from.
 #[derive(Clone)]
 pub(super) enum Source {
     Database(Arc<SafeDatabase>),
-    /// What is left of a damaged one.
+    /// The readable rest of a damaged database.
     Salvage(Arc<Salvage>),
 }
 
@@ -94,7 +94,7 @@ impl Disk {
         &self.path
     }
 
-    /// What the store is read from, unless it is being opened again. Keep it for one look only.
+    /// Returns the source to read from, unless the store is being reopened. Keep it for one look only.
     pub(super) fn source(&self) -> Option<Source> {
         let source = self.source.read().clone();
         source.filter(|source| !matches!(source, Source::Database(database) if database.has_panicked()))

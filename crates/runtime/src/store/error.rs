@@ -50,7 +50,7 @@ pub enum OpenError {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// The kind of file that was found.
         kind: &'static str,
     },
     /// The file has no bytes. Restore it from a copy, or remove it to begin a new store.

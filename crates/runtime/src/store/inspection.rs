@@ -33,12 +33,12 @@ pub struct Inspection {
     notes: Vec<String>,
 }
 
-/// What a check has found of one table.
+/// Result of a check of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableCheck {
     /// The bucket's name, or that of a table of the store's own.
     pub name: String,
-    /// Whether it is a bucket.
+    /// True for a bucket.
     pub is_bucket: bool,
     /// Rows that can be read.
     pub rows: u64,
@@ -50,14 +50,14 @@ pub struct TableCheck {
     pub damaged: Vec<KeyRange>,
 }
 
-/// What a check has found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Every table that can be found.
     pub tables: Vec<TableCheck>,
     /// Everything that is damaged.
     pub damage: Vec<Damage>,
-    /// What else was noticed.
+    /// Other findings.
     pub notes: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl Check {
 pub struct ExportedRow<'a> {
     /// The name of the bucket, or of the table.
     pub name: &'a str,
-    /// Whether it is a bucket.
+    /// True for a bucket.
     pub is_bucket: bool,
     /// The key.
     pub key: &'a [u8],
@@ -83,7 +83,7 @@ pub struct ExportedRow<'a> {
     pub expiry_ms: u64,
 }
 
-/// What a repair has done.
+/// Result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
     /// The new file.
@@ -162,7 +162,7 @@ impl Inspection {
     /// Reads all of it.
     ///
     /// # Errors
-    /// What the operating system says when it cannot be read.
+    /// The operating system's error if the file cannot be read.
     pub fn check(&self) -> io::Result<Check> {
         let mut check = Check { notes: self.notes.clone(), ..Check::default() };
         if !self.is_sound {
@@ -334,7 +334,7 @@ fn is_own(name: &str) -> bool {
 /// Puts a repaired file in the place of the damaged one, which is kept with its journal under another name; returns that.
 ///
 /// # Errors
-/// What the operating system says when a file cannot be renamed.
+/// The operating system's error if a file cannot be renamed.
 pub fn replace(path: &Path, repaired: &Path) -> io::Result<PathBuf> {
     let named = |number: u32| {
         let mut name = path.as_os_str().to_owned();

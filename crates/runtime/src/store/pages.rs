@@ -329,7 +329,7 @@ const PIECE: u64 = 1024 * 1024;
 struct Pending {
     page: PageRef,
     widths: Widths,
-    /// Its rows are tables, whose pages are to be verified as well.
+    /// Its rows are tables; their pages are verified as well.
     has_tables: bool,
 }
 
@@ -390,7 +390,7 @@ fn parse(bytes: Vec<u8>, checksum: u128, widths: Widths) -> Option<Page> {
     }
 }
 
-/// What a [walk](Pages::walk) comes across.
+/// Item that a [walk](Pages::walk) visits.
 pub(super) enum Found<'a> {
     Row(&'a [u8], &'a [u8]),
     Damaged(KeyRange),

@@ -32,7 +32,7 @@ impl LineBudget {
         Self { lines_per_sec: lines, bytes_per_sec: u64::MAX, since: None, lines: 0, bytes: 0, cut: 0 }
     }
 
-    /// The same with a limit of the bytes in each second. One line may be longer than what a second has.
+    /// Adds a limit of the bytes in each second. One line may be longer than what a second has.
     #[must_use]
     pub const fn with_bytes_per_sec(self, bytes: u64) -> Self {
         Self { bytes_per_sec: bytes, ..self }

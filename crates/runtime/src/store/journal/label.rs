@@ -30,7 +30,7 @@ const OLDER: &[u8] = b"rusmsess";
 const IS_OPEN: u64 = 1;
 const HAS_RECORDS: u64 = 2;
 
-/// What is known of a storage apart from its own bytes.
+/// Knowledge about a storage that is kept apart from its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Label {
     /// Grows by one with each label that is written.
@@ -46,7 +46,7 @@ pub(in crate::store) struct Label {
     pub(in crate::store) header: [u8; HEADER],
 }
 
-/// What is found where a label lies.
+/// Content of the place of a label.
 #[derive(Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
 pub(in crate::store) enum Found {

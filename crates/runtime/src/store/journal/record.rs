@@ -36,7 +36,7 @@ const KEPT: usize = 1024 * 1024;
 /// Names the one time that a storage is open: its label has it too.
 pub(super) type Session = [u8; 16];
 
-/// What is known of a sector by itself.
+/// State of a sector, judged by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sector {
     /// Nothing but zeros.
@@ -76,7 +76,7 @@ pub(super) struct Head {
     pub(super) safe: u64,
     /// How long the storage is after this record.
     pub(super) storage_len: u64,
-    /// How long the journal is at least while it has this record.
+    /// Least length of a journal that has this record.
     pub(super) journal_len: u64,
     body_len: u64,
 }

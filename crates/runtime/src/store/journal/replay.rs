@@ -89,7 +89,7 @@ fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
     Ok(sides)
 }
 
-/// What the records of a journal say that the storage is to be.
+/// State of the storage according to the records of a journal.
 #[derive(Debug)]
 struct Replayed {
     /// Number of the last record.

@@ -6,7 +6,7 @@ use super::PAGE;
 
 /// Size of redb's header, at the beginning of the file.
 pub(in crate::store) const HEADER: usize = 320;
-/// What every file of redb begins with.
+/// First bytes of every redb file.
 const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 /// The version of the file format that this module reads.
 const VERSION: u8 = 3;
@@ -154,7 +154,7 @@ impl Header {
         self.slots[0].is_some() && self.slots[1].is_some()
     }
 
-    /// Where a page lies: its offset and its length, in bytes.
+    /// Offset and length of a page, in bytes.
     pub(super) fn place(&self, number: u64) -> Option<(u64, u64)> {
         let order = u32::try_from(number >> 59).ok().filter(|order| *order <= ORDER_MAX)?;
         let (index, region) = (number & (0xf_ffff >> order), number >> 20 & 0xf_ffff);
