@@ -19,6 +19,8 @@ done <<'TARGETS'
 fuzz_messages_of_clients --test fuzz
 fuzz_messages_of_nodes --test fuzz
 fuzz_recordings --test picture
+fuzz_files_of_stores --test store_damage
+fuzz_journals --test store_damage
 hostile::fuzz_modules --test wasm
 console::filter::tests::fuzz_filters --lib
 console::handshake::tests::fuzz_request_heads --lib

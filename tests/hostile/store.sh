@@ -6,7 +6,7 @@
 # as part of `cargo test`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-export RUSM_DAMAGE_CASES=${1:-2000} RUSM_STORE_KILLS=${2:-1000} RUSM_DAMAGE_SEED=${3:-1} RUSM_STORE_FAULTS=${1:-2000}
+export RUSM_DAMAGE_CASES=${1:-2000} RUSM_STORE_KILLS=${2:-1000} RUSM_DAMAGE_SEED=${3:-1} RUSM_STORE_FAULTS=$((5 * ${1:-2000}))
 tried=0 passed=0
 for test in store_damage store_crash; do
     tried=$((tried + 1))

@@ -13,6 +13,7 @@
 //! a deadline.
 
 mod destination;
+mod fields;
 mod panics;
 mod queue;
 mod writer;
@@ -83,7 +84,7 @@ impl Log {
         if json {
             lines.json().init();
         } else {
-            lines.init();
+            lines.fmt_fields(fields::quoting()).init();
         }
         Ok(log)
     }

@@ -42,6 +42,9 @@ pub(crate) enum Failure {
     System { what: String, source: std::io::Error },
     #[error("{0}")]
     Usage(String),
+    /// A limit of the operating system with which the program cannot run.
+    #[error("{0}")]
+    Limit(String),
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(transparent)]
@@ -105,6 +108,7 @@ impl Failure {
             | Self::Store(_)
             | Self::Guests(_)
             | Self::History(_)
+            | Self::Limit(_)
             | Self::System { .. } => 1,
         }
     }

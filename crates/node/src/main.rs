@@ -31,6 +31,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rusm_tui::environment;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -41,12 +42,7 @@ static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
     file_size::ignore_signal();
-    let ended = match Cli::try_parse() {
-        Ok(cli) => run(cli),
-        // Help and version are no errors, and go to stdout.
-        Err(answer) if !answer.use_stderr() => answer.exit(),
-        Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
-    };
+    let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {
         Ok(code) => ExitCode::from(code),
@@ -54,6 +50,15 @@ fn main() -> ExitCode {
             rusm_log::last_words(format_args!("rusm: {failure}{}", failure.remedy()));
             ExitCode::from(failure.code())
         }
+    }
+}
+
+fn parse_and_run() -> Result<u8, Failure> {
+    match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        // Help and version are no errors, and go to stdout.
+        Err(answer) if !answer.use_stderr() => answer.exit(),
+        Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
     }
 }
 

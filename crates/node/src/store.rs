@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::cli::store::StoreCommand;
 use crate::failure::{Failure, system};
 
+/// What is said of a header that is restored.
+const HEADER: &str = "the header or the length of the file; the copy in the file is intact and was used";
 /// The exit code of a check that found damage, and of a repair that lost rows.
 const DAMAGED: u8 = 5;
 
@@ -67,6 +69,9 @@ fn report(out: &mut dyn Write, file: &Path, check: &Check) -> io::Result<()> {
     for damage in &check.damage {
         writeln!(out, "damaged: {damage}")?;
     }
+    if check.is_header_restored {
+        writeln!(out, "damaged: {HEADER}")?;
+    }
     for note in &check.notes {
         writeln!(out, "damaged: {}", rusm_text::escape(note))?;
     }
@@ -90,6 +95,7 @@ fn check_json(file: &Path, check: &Check) -> Value {
         "is_sound": check.is_sound(),
         "tables": check.tables.iter().map(table).collect::<Vec<_>>(),
         "damage": check.damage.iter().map(Damage::to_string).collect::<Vec<_>>(),
+        "is_header_restored": check.is_header_restored,
         "notes": check.notes,
     })
 }
@@ -126,7 +132,8 @@ fn export(file: &Path) -> Result<u8, Failure> {
 
 /// Says on stderr what is damaged.
 fn tell(check: &Check) {
-    let damage = check.damage.iter().map(Damage::to_string);
+    let header = check.is_header_restored.then(|| HEADER.to_owned());
+    let damage = check.damage.iter().map(Damage::to_string).chain(header);
     for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note).into_owned())) {
         // A terminal that has gone away cannot be told.
         drop(writeln!(io::stderr(), "rusm: damaged: {what}"));

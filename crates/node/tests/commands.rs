@@ -405,6 +405,19 @@ fn without_open_files_for_an_observer_a_node_refuses_to_start() {
 }
 
 #[test]
+fn limits_with_which_nothing_can_run_get_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    for (limit, said) in [("-n 6", "the limit of open files is 6, "), ("-s 100", "the limit of the stack is 100 KiB, ")]
+    {
+        let ended = limited(dir.path(), limit, &[]).output().unwrap();
+
+        let line = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+        assert!(line.starts_with(&format!("rusm: {said}")), "{line}");
+    }
+}
+
+#[test]
 fn a_limit_on_file_sizes_is_an_error_and_not_the_end_of_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");

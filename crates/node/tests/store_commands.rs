@@ -78,6 +78,29 @@ fn a_damaged_store_is_checked_exported_and_repaired() {
 }
 
 #[test]
+fn a_damaged_header_is_reported_although_a_store_that_opens_puts_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.redb");
+    let open = Store::open(&path, StoreConfig::default()).unwrap();
+    open.bucket("a").unwrap().put("key", "value").wait().unwrap();
+    open.close();
+    drop(open);
+    let mut bytes = fs::read(&path).unwrap();
+    // The number of pages of a region, which no checksum of redb covers.
+    bytes[20] ^= 1;
+    fs::write(&path, bytes).unwrap();
+
+    let (code, out, _) = store(dir.path(), &["check", "node.redb"]);
+    assert!(code == 5 && out.contains("damaged: the header or the length of the file"), "{out}");
+    let (code, out, err) = store(dir.path(), &["export", "node.redb"]);
+    assert!(code == 5 && out.lines().count() == 1 && err.contains("the header or the length"), "{out}{err}");
+
+    let (code, out, _) = store(dir.path(), &["repair", "node.redb"]);
+    assert!(code == 0 && out.contains("1 rows were saved, 0 rows are lost"), "{out}");
+    assert_eq!(store(dir.path(), &["check", "node.redb"]).0, 0);
+}
+
+#[test]
 fn what_is_no_store_gets_one_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();

@@ -5,6 +5,7 @@
 
 #![cfg(feature = "store")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::print_stdout, reason = "the number of cases is part of the result")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -28,7 +29,7 @@ const KILLS: &str = "RUSM_STORE_KILLS";
 /// How often the power is cut; 60 times by default.
 const CUTS: &str = "RUSM_STORE_CUTS";
 
-/// How many seeds have writes and syncs that fail; 40 by default.
+/// How many seeds have writes and syncs that fail; 2,000 by default.
 const FAULTS: &str = "RUSM_STORE_FAULTS";
 
 /// Every tenth write of the eventual writer is durable at once.
@@ -139,10 +140,16 @@ fn check(store: &Store, acknowledged: &BTreeMap<Kind, u64>, when: &str) -> BTree
 #[test]
 fn nothing_acknowledged_is_lost_by_kill_9() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("killed.redb");
     let (mut seed, mut acknowledged) = (9, BTreeMap::new());
+    let mut written = 0;
 
     for round in 0..times(KILLS, 30) {
+        // Every round reads all that is there, so a file is not used for ever.
+        if round % 50 == 0 {
+            written += acknowledged.values().sum::<u64>();
+            acknowledged.clear();
+        }
+        let path = directory.path().join(format!("killed-{}.redb", round / 50));
         let child = kill_after(&path, 1 + chance(&mut seed) % 200);
         for (kind, count) in child {
             acknowledged.insert(kind, count);
@@ -152,6 +159,8 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
         acknowledged = found;
     }
 
+    written += acknowledged.values().sum::<u64>();
+    println!("{} kills, {written} writes found again", times(KILLS, 30));
     assert!(acknowledged.values().all(|count| *count > 0), "{acknowledged:?}");
 }
 
@@ -314,48 +323,54 @@ fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_writes_and_syncs_fail() {
-    for seed in 0..times(FAULTS, 40) {
-        let (mut state, mut acknowledged) = (seed, BTreeMap::new());
-        let disk = Disk::default();
-        let journal = disk.beside();
-        // With a journal, as every file has one: it is what has the pages of a sync that failed, which a disk forgets.
-        let open = |disk: &Disk, journal: &Disk| {
-            let (disk, journal) = (disk.clone(), journal.clone());
-            let (disk, journal) = (move || Ok(disk.clone()), move || Ok(journal.clone()));
-            Store::open_on_with_journal("a disk in memory", disk, journal, StoreConfig::default()).unwrap()
-        };
-        let store = open(&disk, &journal);
-        disk.fail_now_and_then(seed, 20 + chance(&mut state) % 400);
-        let until = 200 + chance(&mut state) % 800;
-        let mut next = [0; KINDS.len()];
-        for _ in 0..until {
-            let place = (chance(&mut state) % KINDS.len() as u64) as usize;
-            // Until it comes back, the numbers must have no hole: one that failed is written again.
-            if KINDS[place].write(&store, next[place]).is_ok() {
-                next[place] += 1;
-            }
+    let (seeds, threads) = (times(FAULTS, 2000), 4);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            scope.spawn(move || (first..seeds).step_by(threads as usize).for_each(fail_writes_and_syncs));
         }
-        disk.fail_never();
-        for (kind, next) in KINDS.into_iter().zip(next) {
-            acknowledged.insert(kind, next);
+    });
+    println!("{seeds} seeds of failing writes and syncs");
+}
+
+/// Writes to a disk on which some writes and syncs fail, cuts its power, and reads what is left.
+fn fail_writes_and_syncs(seed: u64) {
+    let (mut state, mut acknowledged) = (seed, BTreeMap::new());
+    let disk = Disk::default();
+    let journal = disk.beside();
+    // With a journal, as every file has one: it is what has the pages of a sync that failed, which a disk forgets.
+    let open = |disk: &Disk, journal: &Disk| {
+        let (disk, journal) = (disk.clone(), journal.clone());
+        let (disk, journal) = (move || Ok(disk.clone()), move || Ok(journal.clone()));
+        Store::open_on_with_journal("a disk in memory", disk, journal, StoreConfig::default()).unwrap()
+    };
+    let store = open(&disk, &journal);
+    disk.fail_now_and_then(seed, 5 + chance(&mut state) % 200);
+    let until = 20 + chance(&mut state) % 200;
+    let mut next = [0; KINDS.len()];
+    for _ in 0..until {
+        let place = (chance(&mut state) % KINDS.len() as u64) as usize;
+        // Until it comes back, the numbers must have no hole: one that failed is written again.
+        if KINDS[place].write(&store, next[place]).is_ok() {
+            next[place] += 1;
         }
-        // What is not durable may be undone, and then there would be holes: only the others are judged.
-        let judge = |store: &Store, when: &str| {
-            for kind in [Kind::Put, Kind::Pair] {
-                let (left, right) = kind.buckets(store);
-                let (found, acknowledged) = (count(&left), acknowledged[&kind]);
-                assert_eq!(found, count(&right), "seed {seed}, {when}: half a transaction");
-                assert!(found >= acknowledged, "seed {seed}, {when}: {kind:?} has {found} of {acknowledged}");
-            }
-        };
-        store.close();
-        drop(store);
-        let (left, journal) =
-            (disk.cut(|| chance(&mut state).is_multiple_of(2)), journal.cut(|| chance(&mut state).is_multiple_of(2)));
-        let store = open(&left, &journal.wired_to(&left));
-        let damage = store.damage().unwrap();
-        assert!(damage.is_empty(), "seed {seed}: {}", damage[0]);
-        judge(&store, "after a power cut");
+    }
+    disk.fail_never();
+    for (kind, next) in KINDS.into_iter().zip(next) {
+        acknowledged.insert(kind, next);
+    }
+    store.close();
+    drop(store);
+    let (left, journal) =
+        (disk.cut(|| chance(&mut state).is_multiple_of(2)), journal.cut(|| chance(&mut state).is_multiple_of(2)));
+    let store = open(&left, &journal.wired_to(&left));
+    let damage = store.damage().unwrap();
+    assert!(damage.is_empty(), "seed {seed}: {}", damage[0]);
+    // What is not durable may be undone, and then there would be holes: only the others are judged.
+    for kind in [Kind::Put, Kind::Pair] {
+        let (left, right) = kind.buckets(&store);
+        let (found, acknowledged) = (count(&left), acknowledged[&kind]);
+        assert_eq!(found, count(&right), "seed {seed}: half a transaction");
+        assert!(found >= acknowledged, "seed {seed}: {kind:?} has {found} of {acknowledged}");
     }
 }
 

@@ -240,22 +240,35 @@ fn a_journal_of_another_file_or_of_another_state_is_refused_and_nothing_is_chang
     fs::copy(&path, &before).unwrap();
     let store = open(&path);
     put(&store, 1, 100).unwrap();
-    let (_, journal) = stopped(&path, "copy.redb");
+    let (copy, journal) = stopped(&path, "copy.redb");
 
     for file in [&other, &before, &directory.path().join("new.redb")] {
         let beside = PathBuf::from(format!("{}-journal", file.display()));
         fs::copy(&journal, &beside).unwrap();
         let was = fs::read(file).ok();
 
-        assert_eq!(
-            refusal(file),
-            "FILE is not a store or is damaged: its journal is that of another file, or of another state of this one: put \
-             back what belongs together, or remove the journal, and what only it holds"
-        );
+        let said = if was.is_none() {
+            "there is a journal but no file: put the file back, or move the journal away"
+        } else {
+            "the journal beside it is that of another file, or of another state of this one: put back what belongs \
+             together, or move the journal away"
+        };
+        assert_eq!(refusal(file), format!("FILE is not a store or is damaged: {said}"));
         assert_eq!((fs::read(file).ok(), fs::read(&beside).unwrap()), (was, fs::read(&journal).unwrap()));
         fs::remove_file(&beside).unwrap();
         drop(open(file));
     }
+    let (_, foreign) = {
+        let store = open(&other);
+        put(&store, 1, 100).unwrap();
+        stopped(&other, "other-copy.redb")
+    };
+    fs::copy(&foreign, &journal).unwrap();
+    assert_eq!(
+        refusal(&copy),
+        "FILE is not a store or is damaged: its journal was exchanged for that of another file: put its own back, or run \
+         `rusm store repair` on the file, which leaves out what only its journal had"
+    );
 }
 
 #[test]

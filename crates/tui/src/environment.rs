@@ -1,9 +1,32 @@
-//! The variables of the environment whose names begin like ours.
+//! Checks of what a program is started with: variables whose names begin like ours, and limits of the system.
 
 use clap::CommandFactory;
+use rustix::process::{Resource, getrlimit};
 
 use crate::cli::{Cli, LOG_LEVEL};
 use crate::nearest::suggestion;
+
+/// Open files without which no event loop can be built.
+const FILES_MIN: u64 = 16;
+/// Stack of the main thread, in bytes. The system's default is 8 MiB.
+const STACK_BYTES_MIN: u64 = 1024 * 1024;
+
+/// Refuses limits of the system (`ulimit`) with which a program would panic or overflow its stack.
+///
+/// # Errors
+/// The line to print.
+pub fn check_limits() -> Result<(), String> {
+    match (getrlimit(Resource::Nofile).current, getrlimit(Resource::Stack).current) {
+        (Some(files), _) if files < FILES_MIN => {
+            Err(format!("the limit of open files is {files}, at least {FILES_MIN} are needed: raise `ulimit -n`"))
+        }
+        (_, Some(stack)) if stack < STACK_BYTES_MIN => {
+            let (stack, least) = (stack / 1024, STACK_BYTES_MIN / 1024);
+            Err(format!("the limit of the stack is {stack} KiB, at least {least} KiB are needed: raise `ulimit -s`"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// What is wrong with these variables of the environment: one that begins like ours and is none of them.
 ///

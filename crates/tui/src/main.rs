@@ -13,6 +13,10 @@ use tracing_subscriber::EnvFilter;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Err(line) = environment::check_limits() {
+        complain(&line);
+        return ExitCode::from(1);
+    }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {

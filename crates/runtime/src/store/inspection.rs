@@ -14,7 +14,8 @@ use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, W
 use super::birth;
 use super::disk::{journal_of, open_regular};
 use super::error::{Damage, OpenError};
-use super::journal::{label, replay};
+use super::journal::label;
+use super::journal::replay::{self, Recovered};
 use super::overlay::Overlay;
 use super::pages::{Header, KeyRange, PAGE, Pages, Slot};
 use super::salvage::{Salvage, Salvaged};
@@ -30,6 +31,7 @@ pub struct Inspection {
     path: PathBuf,
     salvage: Salvage,
     is_sound: bool,
+    is_header_restored: bool,
     notes: Vec<String>,
 }
 
@@ -57,6 +59,8 @@ pub struct Check {
     pub tables: Vec<TableCheck>,
     /// Everything that is damaged.
     pub damage: Vec<Damage>,
+    /// The file's header or its length is damaged, and the copy of it in the file was used.
+    pub is_header_restored: bool,
     /// Other findings.
     pub notes: Vec<String>,
 }
@@ -64,7 +68,7 @@ pub struct Check {
 impl Check {
     /// Returns true if nothing is damaged.
     pub fn is_sound(&self) -> bool {
-        self.damage.is_empty() && self.notes.is_empty()
+        self.damage.is_empty() && !self.is_header_restored && self.notes.is_empty()
     }
 }
 
@@ -115,7 +119,7 @@ impl Inspection {
             return Err(OpenError::InUse { path: path.to_owned() });
         }
         let storage = Overlay::new(base).map_err(failed)?;
-        let mut notes = Vec::new();
+        let (mut notes, mut is_header_restored) = (Vec::new(), false);
         let journal = journal_of(&path.canonicalize().map_err(failed)?);
         let recovered = match read_only(&journal) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -123,10 +127,12 @@ impl Inspection {
             }
             opened => opened.and_then(Overlay::new).and_then(|journal| replay::recover(&storage, &journal)),
         };
-        if let Err(error) = recovered {
-            notes.push(format!("without its journal: {error}"));
+        match recovered {
+            Ok(Recovered::Undamaged) => {}
+            Ok(Recovered::HeaderRestored) => is_header_restored = true,
+            Err(error) => notes.push(format!("without its journal: {error}")),
         }
-        Self::read(path, storage, notes)
+        Self::read(path, storage, notes).map(|inspection| Self { is_header_restored, ..inspection })
     }
 
     fn read(path: &Path, storage: Overlay<FileBackend>, mut notes: Vec<String>) -> Result<Self, OpenError> {
@@ -156,7 +162,7 @@ impl Inspection {
         }
         let slot: Slot = sound.unwrap_or(first);
         let salvage = Salvage::new(Box::new(storage), &header, slot).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), salvage, is_sound: sound.is_some(), notes })
+        Ok(Self { path: path.to_owned(), salvage, is_sound: sound.is_some(), is_header_restored: false, notes })
     }
 
     /// Reads all of it.
@@ -164,7 +170,8 @@ impl Inspection {
     /// # Errors
     /// The operating system's error if the file cannot be read.
     pub fn check(&self) -> io::Result<Check> {
-        let mut check = Check { notes: self.notes.clone(), ..Check::default() };
+        let mut check =
+            Check { is_header_restored: self.is_header_restored, notes: self.notes.clone(), ..Check::default() };
         if !self.is_sound {
             check.damage = self.salvage.damage()?;
         }

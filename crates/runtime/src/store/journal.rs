@@ -33,6 +33,7 @@ use redb::{BackendError, StorageBackend};
 
 use self::label::Label;
 use self::record::{BLOCK, Record};
+use self::replay::Recovered;
 use self::safe::Safe;
 use super::error::means_full;
 use super::pages::{HEADER, Header};
@@ -194,7 +195,9 @@ impl Journaled {
         if log.is_none() && replay::is_ours(&*self.storage)? {
             let journal = self.shelf.open()?;
             if self.storage.len()? > 0 {
-                replay::recover(&*self.storage, &*journal)?;
+                if replay::recover(&*self.storage, &*journal)? == Recovered::HeaderRestored {
+                    tracing::warn!("the header or the length of a store was damaged, and was put back from its copy");
+                }
             } else if journal.len()? > 0 {
                 return Err(replay::without_a_file(&*journal)?);
             }

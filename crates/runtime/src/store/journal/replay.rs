@@ -16,8 +16,11 @@ use crate::store::pages::{HEADER, Header, newer_version};
 const REDB_MAGIC: &[u8] = b"redb";
 
 const STRANGE: &str = "beside it lies a file of another program that is named as its journal would be";
-const OTHERS: &str = "its journal is that of another file, or of another state of this one: put back what belongs together, \
-                      or remove the journal, and what only it holds";
+const OTHERS: &str = "the journal beside it is that of another file, or of another state of this one: put back what belongs \
+                      together, or move the journal away";
+const EXCHANGED: &str = "its journal was exchanged for that of another file: put its own back, or run `rusm store repair` on \
+                         the file, which leaves out what only its journal had";
+const NO_FILE: &str = "there is a journal but no file: put the file back, or move the journal away";
 const DAMAGED: &str = "its journal is damaged or cut off, so what was written last is missing: put both files back from a copy, \
                        or run `rusm store repair` on the file";
 const OLDER: &str = "an older version of this program left it open: open and close it once with that version";
@@ -27,8 +30,17 @@ fn refused(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
+/// Result of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Recovered {
+    /// Only writes that a crash had interrupted were done again, if any.
+    Undamaged,
+    /// The header or the length of a storage that was closed was wrong, and was put back from the label.
+    HeaderRestored,
+}
+
 /// Brings a storage to where the last acknowledged sync left it, and empties the journal.
-pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<()> {
+pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<Recovered> {
     let sides = read_sides(journal)?;
     let label = match label::read(storage)? {
         label::Found::Label(label) => Some(label),
@@ -46,15 +58,17 @@ pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn Stor
     }
     let session = label.map(|label| label.session);
     if sides.iter().any(|side| record::read(side).is_some_and(|(head, _)| Some(head.session) != session)) {
-        return Err(refused(OTHERS));
+        let needs_its_own = open.is_some_and(|label| label.has_records);
+        return Err(refused(if needs_its_own { EXCHANGED } else { OTHERS }));
     }
     let replayed = match open {
         Some(label) => again(storage, &sides, &label, journal.len()?)?,
         None => None,
     };
+    let mut recovered = Recovered::Undamaged;
     if let Some(mut label) = label {
         let last = replayed.as_ref().map_or(label.safe, |replayed| replayed.last);
-        restore(storage, &label, replayed)?;
+        recovered = restore(storage, &label, replayed)?;
         if label.is_open || journal.len()? > 0 {
             // Before the journal is emptied: from now on it may be. The label that was read may not be on the disk yet.
             label.update(storage)?;
@@ -68,13 +82,13 @@ pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn Stor
         journal.set_len(0)?;
         journal.sync_data()?;
     }
-    Ok(())
+    Ok(recovered)
 }
 
 /// Why a storage that is new is not opened beside a journal that is not.
 pub(in crate::store) fn without_a_file(journal: &dyn StorageBackend) -> io::Result<io::Error> {
     let is_strange = read_sides(journal)?.iter().any(|side| !side.is_empty() && !record::may_begin(side));
-    Ok(refused(if is_strange { STRANGE } else { OTHERS }))
+    Ok(refused(if is_strange { STRANGE } else { NO_FILE }))
 }
 
 fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
@@ -187,7 +201,7 @@ fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes)> {
 }
 
 /// Puts redb's header and the length of the storage back, where they are not those of the last acknowledged sync.
-fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replayed>) -> io::Result<()> {
+fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replayed>) -> io::Result<Recovered> {
     let is_replayed = replayed.is_some();
     let acked = replayed.and_then(|replayed| replayed.header).unwrap_or(label.header);
     let found = label::header(storage)?;
@@ -197,7 +211,7 @@ fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replaye
     };
     // Another program of redb may have opened the file since it was closed.
     if !label.is_open && found != acked && (is_newer(&acked) || newer_version(&found).is_some()) {
-        return Ok(());
+        return Ok(Recovered::Undamaged);
     }
     if found != acked {
         storage.write(0, &acked)?;
@@ -211,10 +225,8 @@ fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replaye
     if found != acked || (is_short && !is_replayed) {
         storage.sync_data()?;
     }
-    if !label.is_open && (found != acked || is_short) {
-        tracing::warn!("the header or the length of a store was damaged, and was put back from its copy");
-    }
-    Ok(())
+    let is_restored = !label.is_open && (found != acked || is_short);
+    Ok(if is_restored { Recovered::HeaderRestored } else { Recovered::Undamaged })
 }
 
 /// Returns true if a storage is new, or looks like one of redb's; else redb refuses it, and nothing may be changed.
