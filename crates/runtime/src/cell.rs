@@ -111,21 +111,18 @@ impl Cell {
         }
     }
 
-    /// Whether a sender may run the process next where it is, need not wake anything inside of it, and may find room; with
-    /// `introduced` also one to which senders introduce themselves.
+    /// Flags that keep a sender from putting a message into the mailbox itself; 0 for most processes.
+    ///
+    /// The sender may ignore [`CONFINED`] if it was introduced to the process.
     #[inline]
-    pub(crate) fn may_run_next(&self, introduced: impl FnOnce() -> bool) -> bool {
-        let flags = self.flags.load(Ordering::Relaxed);
-        let hindered = flags & (PINNED | OWN_WAKERS | CONGESTED | CONFINED);
-        (hindered == 0 || (hindered == CONFINED && introduced()))
-            && self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
+    pub(crate) fn hindrances(&self) -> u16 {
+        self.flags.load(Ordering::Relaxed) & (PINNED | OWN_WAKERS | CONGESTED | CONFINED)
     }
 
-    /// Whether a sender that owns the process may put a message that keeps nothing on the heap into the mailbox itself: there
-    /// is room for sure.
+    /// Returns true if the mailbox has room by the number of its messages. Only its owner is told so for sure.
     #[inline]
-    pub(crate) fn may_be_handed(&self, introduced: impl FnOnce() -> bool) -> bool {
-        self.may_run_next(introduced) && self.mail_bytes.load(Ordering::Relaxed) == 0
+    pub(crate) fn has_room(&self) -> bool {
+        self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
     }
 
     /// Readies a free cell for its next tenant and opens its gate, scheduled: from here on others may add something.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::{Local, wake};
-use crate::cell::{Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, WAIT_TURN, bump};
+use crate::cell::{CONFINED, Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, WAIT_TURN, bump};
 use crate::chance::Chance;
 use crate::gate::{Phase, Taken};
 use crate::holdings::Holdings;
@@ -222,15 +222,17 @@ impl Local {
         let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
         let cell = slot.cell();
         let is_meant = || cell.generation.load(Ordering::Acquire) == to.generation();
-        let introduced = || self.is_introduced(to);
-        if !is_meant() || letter.heap() != 0 || !cell.may_run_next(introduced) || !cell.gate.hand() {
+        let hindrances = cell.hindrances();
+        let may_hand = hindrances == 0 || (hindrances == CONFINED && self.is_introduced(to));
+        if !may_hand || !is_meant() || letter.heap() != 0 || !cell.has_room() || !cell.gate.hand() {
             return Err(letter);
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
         let body = unsafe { slot.body() };
         // Before the gate was taken it may have begun to wait in another way, or another one has moved in, which runs for
         // nothing. Now it stays as it is.
-        let handed = if is_meant() && cell.may_be_handed(introduced) {
+        let is_as_it_was = is_meant() && cell.hindrances() == hindrances;
+        let handed = if is_as_it_was && cell.has_room() && cell.mail_bytes.load(Ordering::Relaxed) == 0 {
             let mut backlog = body.backlog.get();
             backlog.push(letter);
             body.backlog.set(backlog);
