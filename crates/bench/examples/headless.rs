@@ -1,8 +1,8 @@
 //! Runs one scenario and prints its report: `cargo run --release --example headless -- spawn-storm max 5 spawners=2`.
 //!
-//! The arguments are the scenario, the profile, seconds, and parameters; `rate=N` makes it an open loop.
+//! The arguments are the scenario, the profile, seconds, and parameters; `rate=N` selects an open loop.
 
-#![expect(clippy::print_stdout, reason = "an example that prints its result")]
+#![expect(clippy::print_stdout, reason = "the example prints its result")]
 
 use std::error::Error;
 use std::time::Duration;

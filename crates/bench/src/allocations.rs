@@ -1,18 +1,18 @@
-//! How many allocations a stretch of code makes.
+//! Counts the allocations made by a section of code.
 //!
 //! ```text
 //!   a program with `#[global_allocator] CountingAllocator` ──▶ counted(work) ──▶ allocations of this thread
 //! ```
 //!
-//! Outside of [`counted`] the allocator only looks at a flag. Without it in the program there is no count.
+//! Outside of [`counted`] the allocator only checks a flag. If the program uses another allocator, there is no count.
 
-#![expect(unsafe_code, reason = "an allocator that passes every call on")]
+#![expect(unsafe_code, reason = "implements `GlobalAlloc` by forwarding to the system allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The system's allocator, which counts while a scenario asks for that.
+/// The system allocator, which also counts allocations while a scenario requests it.
 ///
 /// ```
 /// #[global_allocator]
@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingAllocator;
 
-/// Threads inside of [`counted`].
+/// Number of threads inside [`counted`].
 static COUNTERS: AtomicU32 = AtomicU32::new(0);
-/// The program's allocator is the one that counts.
+/// True once this allocator has counted something, so it is the program's global allocator.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -33,7 +33,7 @@ thread_local! {
 
 #[inline]
 fn note() {
-    // Relaxed: whoever asks for its count does so on its own thread.
+    // Relaxed: each thread reads only the count that it made itself.
     if COUNTERS.load(Ordering::Relaxed) != 0 {
         note_counted();
     }
@@ -45,38 +45,38 @@ fn note_counted() {
     COUNTED.set(COUNTED.get() + 1);
 }
 
-// SAFETY: every call goes to the system's allocator as it came; what is noted allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system allocator; counting does not allocate.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(place, layout, size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
 
-/// Does some work and gives how many allocations this thread made in it, those that grew an earlier one included; `None`
-/// in a program whose allocator does not count.
+/// Runs `work` and returns its result with the number of allocations this thread made in it, reallocations included.
+/// The number is `None` if the program's allocator does not count.
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
     struct Counts;
 
@@ -88,7 +88,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
 
     COUNTERS.fetch_add(1, Ordering::Relaxed);
     let _counts = Counts;
-    // Tells whether anybody counts.
+    // One allocation sets `INSTALLED` if the counting allocator is the global one.
     drop(std::hint::black_box(Box::new(0_u8)));
     let before = COUNTED.get();
     let done = work();

@@ -1,4 +1,4 @@
-//! What a scenario says about itself, as data.
+//! The description of a scenario, as data.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use rusm_protocol::{ScenarioMeta, Unit};
 
 use crate::parameter::Parameter;
 
-/// What a scenario says about itself.
+/// The description of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Card {
-    /// The id that commands take, in kebab-case.
+    /// Id used in commands, in kebab-case.
     pub id: &'static str,
-    /// Which part of the runtime it loads.
+    /// Part of the runtime under load.
     pub family: Family,
-    /// The name on a menu.
+    /// Name shown in menus.
     pub label: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub description: &'static str,
-    /// What one operation is, how the figure is made, what it does not mean; three or more.
+    /// At least three sentences: what one operation is, how the figure is computed, and what it does not show.
     pub details: &'static [&'static str],
-    /// What the operations are called, such as `spawns/s`.
+    /// Label of the rate, for example `spawns/s`.
     pub ops_label: &'static str,
-    /// What the latency is of; `None` if there is none.
+    /// Label of the latency; `None` if the scenario has no latency.
     pub latency_label: Option<&'static str>,
-    /// What is counted.
+    /// Unit of the counted operations.
     pub unit: Unit,
-    /// What can be set.
+    /// Parameters of the scenario.
     pub parameters: &'static [Parameter],
-    /// The scenario's file in the repository.
+    /// Path of the scenario's source file in the repository.
     pub source_file: &'static str,
-    /// What is timed, such as `round trip`.
+    /// Name of the timed interval, for example `round trip`.
     pub timed: &'static str,
-    /// Operations that one timed thing consists of: a round trip is two messages.
+    /// Number of operations in one timed interval: a round trip is two messages.
     pub ops_per_timed: u64,
-    /// One in this many is timed, on average, until the warm-up has shown what an operation costs.
+    /// One interval in this many is timed, on average, until the warm-up has measured the cost of an operation.
     pub sampling: u32,
 }
 
-/// Which part of the runtime a scenario loads.
+/// Part of the runtime that a scenario loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// Processes, wasm and serving.
@@ -51,7 +51,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The word for it on the wire and in lists.
+    /// Returns the word used on the wire and in lists.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Actors => "actors",
@@ -69,7 +69,7 @@ impl fmt::Display for Family {
 }
 
 impl Card {
-    /// How much of it is timed, where that is not all.
+    /// Returns a line that explains the sampling, if not every operation is timed.
     fn sampled(&self) -> Option<String> {
         let (timed, sampling) = (self.timed, self.sampling);
         let line = || {
@@ -81,7 +81,7 @@ impl Card {
         (sampling > 1 && self.latency_label.is_some()).then(line)
     }
 
-    /// What goes to observers.
+    /// Returns the metadata sent to observers.
     pub fn meta(&self) -> ScenarioMeta {
         ScenarioMeta {
             id: self.id.to_owned(),

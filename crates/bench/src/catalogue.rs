@@ -1,4 +1,4 @@
-//! All scenarios. Adding one is a file and a line here.
+//! The list of all scenarios. A new scenario needs a file and one line here.
 
 use crate::component_storm::ComponentStorm;
 use crate::counter_micro::CounterMicro;
@@ -50,7 +50,7 @@ use crate::topic_saturation::TopicSaturation;
 use crate::topic_soak::TopicSoak;
 use crate::topic_throughput::TopicThroughput;
 
-/// All scenarios, in the order of menus.
+/// All scenarios, in menu order.
 pub fn catalogue() -> &'static [&'static dyn Scenario] {
     &[
         &SpawnStorm,
@@ -107,10 +107,10 @@ pub fn catalogue() -> &'static [&'static dyn Scenario] {
     ]
 }
 
-/// The scenario with an id.
+/// Returns the scenario with the given id.
 ///
 /// # Errors
-/// [`RequestError::UnknownScenario`] with the nearest id.
+/// [`RequestError::UnknownScenario`], which names the nearest id.
 pub fn find(id: &str) -> Result<&'static dyn Scenario, RequestError> {
     let ids = || catalogue().iter().map(|scenario| scenario.card().id);
     catalogue().iter().find(|scenario| scenario.card().id == id).copied().ok_or_else(|| RequestError::UnknownScenario {

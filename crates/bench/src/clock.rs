@@ -1,4 +1,4 @@
-//! What looking at the clock costs on this machine.
+//! Measures the cost of reading the clock on this machine.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::meter::Meter;
 const BATCHES: u32 = 8;
 const READS: u32 = 256;
 
-/// What looking at the clock costs, in nanoseconds: the best of some batches, so a preempted one does not count.
+/// Cost of reading the clock, in nanoseconds: the minimum over several batches, so that preempted batches do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockCost {
-    /// One read.
+    /// Cost of one read.
     pub(crate) read_ns: f64,
-    /// Timing one operation: two reads, and adding the difference to a distribution.
+    /// Cost of timing one operation: two reads, and recording the difference in a histogram.
     pub(crate) timing_ns: f64,
 }
 
 impl ClockCost {
-    /// Measures both; takes less than a millisecond.
+    /// Measures both costs in less than a millisecond.
     pub(crate) fn measure() -> Self {
         let mut recorder = Arc::new(Meter::new(1, 1, 1)).recorder();
         Self {

@@ -1,12 +1,12 @@
-//! Whether one report is better than another, and how sure that is.
+//! Decides whether one report is better than another, and with what confidence.
 //!
 //! ```text
-//!   before: six values ─┐ bootstrap of the ratio of medians ─▶ interval ─▶ wholly beyond 0.90 or 1.10: better or worse
-//!   after:  six values ─┘                                              ─▶ wholly between: same
-//!                                                                      ─▶ else, or on another machine: inconclusive
+//!   before: six values ─┐ bootstrap of the ratio of medians ─▶ interval ─▶ beyond 0.90 or 1.10: better or worse
+//!   after:  six values ─┘                                              ─▶ within 0.90 and 1.10: same
+//!                                                                      ─▶ else, or another machine: inconclusive
 //! ```
 //!
-//! Invariant: what cannot be compared is never called the same.
+//! Invariant: reports that cannot be compared never have the outcome "same".
 
 mod interleaved;
 mod text;
@@ -25,10 +25,10 @@ use crate::plan::RequestError;
 use crate::statistics::{Ratio, ratio_of};
 use crate::table::ColumnUnit;
 
-/// By how much a figure must differ to be better or worse, unless said otherwise: ten per cent.
+/// Default threshold: a figure is better or worse if it differs by more than 10 %.
 pub const THRESHOLD: f64 = 0.10;
 
-/// What a comparison says.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -38,12 +38,12 @@ pub enum Outcome {
     Worse,
     /// The whole interval is within the threshold.
     Same,
-    /// Neither, or the two cannot be compared.
+    /// The interval crosses a threshold, or the two reports cannot be compared.
     Inconclusive,
 }
 
 impl Outcome {
-    /// One word.
+    /// Returns the outcome as one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -53,7 +53,7 @@ impl Outcome {
         }
     }
 
-    /// What an interval of a ratio, after over before, says.
+    /// Returns the outcome for the interval of the ratio after ÷ before.
     fn of(ratio: Option<Ratio>, better: Better, threshold: f64) -> Self {
         let Some(Ratio { low, high, .. }) = ratio else {
             return Self::Inconclusive;
@@ -70,14 +70,14 @@ impl Outcome {
     }
 }
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareOptions {
-    /// The figure that decides; `None` is the rate of a closed loop and the p99 of an open one.
+    /// Name of the deciding figure; `None` selects the rate of a closed loop or the p99 of an open loop.
     pub decides: Option<String>,
-    /// By how much it must differ, as a part of the whole.
+    /// Minimum difference that counts, as a fraction: 0.1 is 10 %.
     pub threshold: f64,
-    /// Whether reports of two machines are judged too.
+    /// If true, reports from two different machines are judged too.
     pub across_machines: bool,
 }
 
@@ -87,45 +87,45 @@ impl Default for CompareOptions {
     }
 }
 
-/// Why two reports were not compared.
+/// Error returned by [`compare`]: the two reports cannot be compared.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CompareError {
-    /// The report is of a scenario that this rusm does not have.
+    /// The report's scenario does not exist in this version of rusm.
     #[error("{}: {source}", escaped(name))]
     Unknown {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The scenario and what is near.
+        /// The unknown scenario, with the nearest known id.
         source: RequestError,
     },
-    /// They measure different things.
+    /// The reports are of different scenarios.
     #[error(
         "{} is of {before_scenario}, and {} of {after_scenario}: nothing to compare",
         escaped(before),
         escaped(after)
     )]
     Scenarios {
-        /// The one file.
+        /// Name of the first file.
         before: String,
-        /// What it is of.
+        /// Scenario of the first file.
         before_scenario: String,
-        /// The other file.
+        /// Name of the second file.
         after: String,
-        /// What it is of.
+        /// Scenario of the second file.
         after_scenario: String,
     },
-    /// Use a figure that both have.
+    /// At least one report does not have the figure. Use a figure that both have.
     #[error("unknown figure {name:?}: {suggestion}")]
     Figure {
-        /// The name given.
+        /// The given name.
         name: String,
-        /// The nearest, or all.
+        /// The nearest name, or all names.
         suggestion: String,
     },
-    /// Use a threshold in the range.
+    /// The threshold is out of range. Use one between 0.1 % and 100 %.
     #[error("threshold of {percent} % is not between 0.1 and 100")]
     Threshold {
-        /// The number given.
+        /// The given threshold, in per cent.
         percent: f64,
     },
 }
@@ -133,23 +133,23 @@ pub enum CompareError {
 /// One figure of two reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Its name.
+    /// Name of the figure.
     pub name: String,
-    /// What its numbers are.
+    /// Unit of the values.
     pub unit: ColumnUnit,
-    /// Which way is better.
+    /// Direction in which the figure is better.
     pub better: Better,
-    /// Its median before.
+    /// Median before.
     pub before: f64,
-    /// Its median after.
+    /// Median after.
     pub after: f64,
-    /// After over before; `null` where there are too few runs, or zeros.
+    /// Ratio after ÷ before; `null` if there are too few runs or a value is zero.
     pub ratio: Option<f64>,
-    /// The lower end of the interval that holds the ratio with 95 %.
+    /// Lower end of the 95 % interval of the ratio.
     pub ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval.
     pub ratio_high: Option<f64>,
-    /// What that says.
+    /// Outcome for this figure.
     pub outcome: Outcome,
 }
 
@@ -169,27 +169,27 @@ impl Compared {
     }
 }
 
-/// What two reports say about each other.
+/// The result of comparing two reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What was measured.
+    /// Id of the scenario.
     pub scenario: String,
-    /// All figures that both have.
+    /// All figures that both reports have.
     pub figures: Vec<Compared>,
-    /// The figure that decides.
+    /// Name of the deciding figure.
     pub decides: String,
-    /// By how much it must differ, as a part of the whole.
+    /// Minimum difference that counts, as a fraction.
     pub threshold: f64,
-    /// What a reader must know: other machines, other parameters, runs that were disturbed.
+    /// Caveats for the reader: different machines, different parameters, disturbed runs.
     pub notes: Vec<String>,
-    /// What the deciding figure says, unless a note forbids it.
+    /// Outcome of the deciding figure; inconclusive if one of the notes rules out a judgement.
     pub outcome: Outcome,
 }
 
-/// Compares two reports, which come with the names of their files.
+/// Compares two reports, each given with the name of its file.
 ///
 /// # Errors
-/// [`CompareError`] when there is nothing to compare.
+/// [`CompareError`] if the reports cannot be compared or an option is not valid.
 pub fn compare(
     (before_name, before): (&str, &Document),
     (after_name, after): (&str, &Document),
@@ -235,7 +235,7 @@ pub fn compare(
         if document.machine.fitness == Fitness::Unfit {
             notes.push(format!("{name} was made on a machine that was unfit to measure on"));
         }
-        // CPU time per operation is what others disturb least.
+        // CPU time per operation is the figure least affected by other load.
         if !document.verdict.is_conclusive() && decides != CPU || document.verdict == crate::report::Verdict::Failed {
             notes.push(format!("{name} is {}", document.verdict.line()));
             outcome = Outcome::Inconclusive;
@@ -263,7 +263,7 @@ pub(crate) fn check_threshold(threshold: f64) -> Result<(), CompareError> {
     }
 }
 
-/// The figure that decides, and what it says.
+/// Returns the name of the deciding figure and its outcome.
 pub(crate) fn deciding(
     given: Option<&str>,
     is_open: bool,
@@ -278,7 +278,7 @@ pub(crate) fn deciding(
     Ok((found.name.clone(), found.outcome))
 }
 
-/// In what the two were made differently.
+/// Lists the differences between the recipes of the two reports.
 fn recipe_notes(before: &Document, after: &Document) -> Vec<String> {
     let (a, b) = (&before.recipe, &after.recipe);
     let mut notes = Vec::new();
@@ -299,7 +299,7 @@ fn recipe_notes(before: &Document, after: &Document) -> Vec<String> {
     differ("measured for", format!("{} ms", a.duration_ms), format!("{} ms", b.duration_ms));
     let schedulers = |document: &Document| document.runs.first().map_or(0, |run| run.schedulers).to_string();
     differ("schedulers", schedulers(before), schedulers(after));
-    // Reports of older versions do not say these.
+    // Reports from older versions do not contain these values.
     if let (Some(before), Some(after)) = (a.process_limit, b.process_limit) {
         differ("process limit", before.to_string(), after.to_string());
     }

@@ -1,4 +1,4 @@
-//! Start, call, drop: how fast instances of a component come and go.
+//! Start, call, drop: the rate at which instances of a component are created and dropped.
 
 use rusm_protocol::Unit;
 
@@ -8,7 +8,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::wasm_storm;
 
-/// Start, call, drop.
+/// The scenario `component-storm`: starts, calls and drops instances of a component.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ComponentStorm;
 

@@ -1,7 +1,7 @@
-//! The flags of the seed's harness as parameters, with its names and its defaults.
+//! The flags of the seed project's test harness as scenario parameters, with the same names and defaults.
 //!
 //! ```text
-//!   HARNESS_… variables ──▶ fill what was not given ──▶ preset ──▶ fills what is left ──▶ Params ──▶ Flags
+//!   HARNESS_… variables ──▶ fill in what was not given ──▶ preset ──▶ fills in the rest ──▶ Params ──▶ Flags
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const fn time(name: &'static str, description: &'static str, least: Duration, de
 const ZERO: Duration = Duration::ZERO;
 const LEAST: Duration = Duration::from_micros(100);
 
-/// All flags of the seed but `variant`, which is the scenario, and after them ours.
+/// All flags of the seed's harness except `variant`, which is the scenario here, followed by our own.
 pub(crate) const FLAGS: &[Parameter] = &[
     count("ops", "Operations of a round, of all workers together.", (1, 10_000_000_000), 200_000),
     time("duration", "Length of a round, instead of a number of operations; 0 is off.", ZERO, ZERO),
@@ -71,7 +71,7 @@ pub(crate) const FLAGS: &[Parameter] = &[
     },
 ];
 
-/// The variables of the seed's harness, and the flags that they stand for.
+/// The environment variables of the seed's harness, and the flag that each one sets.
 pub const HARNESS: [(&str, &str); 11] = [
     ("HARNESS_DURATION", "duration"),
     ("HARNESS_WORKERS", "goroutines"),
@@ -86,10 +86,11 @@ pub const HARNESS: [(&str, &str); 11] = [
     ("HARNESS_BURST", "burst"),
 ];
 
-/// Adds what the seed's environment variables say to what was given to a scenario of counters; what was given wins.
+/// Adds the values of the harness's environment variables to the given parameters of a counter scenario. Parameters
+/// that were given explicitly take precedence.
 ///
 /// # Errors
-/// [`RequestError`] for a scenario that is unknown.
+/// [`RequestError`] if the scenario is unknown.
 pub fn fill_from_harness(
     scenario: &str,
     given: &mut BTreeMap<String, String>,
@@ -108,17 +109,17 @@ pub fn fill_from_harness(
     Ok(())
 }
 
-/// The parameter that stands for several others.
+/// Name of the parameter that sets several others.
 pub const PRESET: &str = "preset";
-/// What a preset stands for.
+/// Parameters set by a preset.
 const BY_PRESET: [&str; 5] = ["keys", "threshold", "low_threshold", "commit_interval", "commit_max_age"];
 
-/// Takes out what a preset stands for, because another one was given.
+/// Removes the values set by a preset, because another preset was chosen.
 pub fn forget_preset(given: &mut BTreeMap<String, String>) {
     given.retain(|name, _| !BY_PRESET.contains(&name.as_str()));
 }
 
-/// Adds what a preset stands for.
+/// Adds the values of the chosen preset.
 pub(crate) fn fill_from_preset(given: &mut BTreeMap<String, String>) {
     let options = match given.get(PRESET).map(String::as_str) {
         Some("balanced") => CommitOptions::balanced(),
@@ -133,14 +134,14 @@ pub(crate) fn fill_from_preset(given: &mut BTreeMap<String, String>) {
         format!("{:?}", options.interval),
         format!("{:?}", options.max_age),
     ]);
-    // A threshold that is given takes its own half.
+    // If a threshold is given, the low threshold defaults to half of it and not to the preset's value.
     let own_threshold = given.contains_key("threshold");
     for (name, value) in values.filter(|(name, _)| *name != "low_threshold" || !own_threshold) {
         given.entry(name.to_owned()).or_insert(value);
     }
 }
 
-/// What the flags say.
+/// The parsed values of the flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flags {
     pub(crate) ops: u64,
@@ -158,7 +159,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Checks what must go together.
+    /// Parses the parameters and checks the combinations that must be consistent.
     pub(crate) fn of(params: &Params) -> Result<Self, ParameterError> {
         let threshold = params.number("threshold");
         let commit = CommitOptions {

@@ -1,13 +1,14 @@
-//! A round of the seed's harness on real processes: what all scenarios of counters measure.
+//! One round of the seed's harness on real processes: the measurement shared by all counter scenarios.
 //!
 //! ```text
-//!   workers, a process each ── wait for "go" ──▶ update a random key, ±1 by churn ──▶ tally
-//!                                                    └ one group of operations in some is timed
-//!   all have ended ──▶ the keeper stores what is left ──▶ the store has what the workers say ──▶ Outcome
+//!   workers, one process each ── wait for `Go` ──▶ update a random key by ±1 as churn says ──▶ tally
+//!                                                    └ one group of operations in several is timed
+//!   all have ended ──▶ the counters flush the rest ──▶ compare the store with the tallies ──▶ Outcome
 //! ```
 //!
-//! Each operation draws its key and its sign anew from its worker's generator, so a round is a random walk and no drift,
-//! and a seed repeats it. What the store does not have at the end is an error and no result.
+//! Each operation draws its key and its sign anew from its worker's generator, so a round is a random walk without a
+//! trend, and the same seed repeats it. If the store and the tallies differ at the end, the round is an error and has
+//! no result.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -23,57 +24,57 @@ use crate::run::RunError;
 use crate::stage::StopFlag;
 use crate::usage::process_cpu;
 
-/// Operations that a worker does before it looks at the clock and lets others run.
+/// Number of operations that a worker does before it reads the clock and yields.
 const TURN: u64 = 2_048;
-/// Operations that are timed together when one is shorter than the clock can tell.
+/// Number of operations timed together when one operation is too short for the resolution of the clock.
 const GROUP: u64 = 16;
-/// Groups of which one is timed then.
+/// One in this many groups is timed then.
 const GROUPS: u64 = 32;
-/// The value that keys begin with.
+/// Initial value of each key.
 const INITIAL: i64 = 1_000_000;
 
-/// What a round does.
+/// Settings of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) flags: Flags,
-    /// Whether an operation waits for the store.
+    /// True if an operation may wait for the store.
     pub(crate) waits: bool,
-    /// Whether values must add up: those of buckets come back by themselves.
+    /// True if store and tallies must agree. False for buckets, because their values refill with time.
     pub(crate) adds_up: bool,
-    /// Two reads of the clock.
+    /// Cost of two clock reads, subtracted from each measured time.
     pub(crate) clock_ns: f64,
 }
 
-/// What came out of a round.
+/// Results of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) ops: u64,
     pub(crate) denied: u64,
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
-    /// Operations in one timed thing, and their times.
+    /// Number of operations in each timed group; `times` are those of whole groups.
     pub(crate) group: u64,
     pub(crate) times: Times,
-    /// What the store was asked for before the final flush.
+    /// Store accesses before the final flush.
     pub(crate) running: Account,
-    /// And after it.
+    /// Store accesses including the final flush.
     pub(crate) account: Account,
     pub(crate) achieved: AchievedDelay,
-    /// Times that the keeper has looked at all keys.
+    /// Number of times the flusher has checked all keys.
     pub(crate) looks: u64,
-    /// Units by which the store is wrong.
+    /// Difference between the store and the tallies, in units.
     pub(crate) wrong: u64,
 }
 
-/// What is kept of the times of a round: all of them would take more memory than what is measured.
+/// Summary of the measured times of a round: keeping the whole histogram would take more memory than what is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     percentiles_ns: [u64; PERCENTILES.len()],
-    /// Those that took more than five times as long as the one in the middle.
+    /// Number of times longer than five times the median.
     long: u64,
 }
 
-/// The percentiles that are kept.
+/// Percentiles kept in [`Times`].
 const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 
 impl Times {
@@ -88,7 +89,7 @@ impl Times {
 }
 
 impl Outcome {
-    /// Whether every unit is where it belongs; without that there is no result.
+    /// Checks that the store agrees with the tallies; if not, the round has no result.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.wrong == 0 {
             return Ok(());
@@ -104,22 +105,23 @@ impl Outcome {
         self.cpu.as_nanos() as f64 / self.ops as f64
     }
 
-    /// A percentile of the time of one operation, in nanoseconds; one of those that are kept, or the next above.
+    /// Returns a percentile of the time of one operation, in nanoseconds: the smallest kept percentile that is not
+    /// below the requested one.
     pub(crate) fn latency_ns(&self, percentile: f64) -> f64 {
         let at = PERCENTILES.iter().position(|kept| *kept >= percentile).unwrap_or(PERCENTILES.len() - 1);
         self.times.percentiles_ns[at] as f64 / self.group as f64
     }
 
-    /// Timed things that took more than five times as long as the one in the middle.
+    /// Returns the number of timed groups that took longer than five times the median.
     pub(crate) const fn long(&self) -> u64 {
         self.times.long
     }
 }
 
-/// Runs a round; `None` if it was told to stop meanwhile.
+/// Runs a round; returns `None` if the run was stopped meanwhile.
 ///
 /// # Errors
-/// [`RunError`] when the runtime has no room, or the store does not do what it is asked.
+/// [`RunError`] if a process cannot be spawned or the store fails.
 pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     runtime: &Handle,
     stop: &StopFlag,
@@ -155,7 +157,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     drop(tell);
     let (start, cpu) = (Instant::now(), process_cpu());
     for worker in workers {
-        // One that has crashed is missed below.
+        // A worker that has crashed is missing from the tallies, which is checked below.
         drop(runtime.try_send(worker, Go));
     }
     let mut tallies = Vec::new();
@@ -200,7 +202,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("the bounds and the digits are valid")
 }
 
-/// The recorders of workers, which outlive a round.
+/// Recorders for the workers, reused from round to round.
 pub(crate) struct Meters<'a> {
     own: &'a Recorder,
     idle: &'a mut Vec<Recorder>,
@@ -221,12 +223,12 @@ impl<'a> Meters<'a> {
 }
 
 impl Load {
-    /// Operations that are timed together.
+    /// Returns the number of operations timed together.
     const fn group(&self) -> u64 {
         if self.waits { 1 } else { GROUP }
     }
 
-    /// Of so many groups one is timed; 0 is none.
+    /// Returns the sampling interval in groups: one group in this many is timed; 0 turns timing off.
     fn every(&self) -> u64 {
         let groups = if self.waits { 1 } else { GROUPS };
         match self.flags.sample_every {
@@ -267,10 +269,10 @@ impl<C> Worker<C> {
         ctx.receive_of::<Go>().await;
         let Flags { duration, keys, churn, .. } = self.load.flags;
         let (group, every) = (self.load.group(), self.load.every());
-        // A share of all that a half of the generator's word can be.
+        // The share of negative operations, scaled to the range of the lower 32 bits of a random word.
         let negative = (churn << 32) / 100;
         let deadline = (!duration.is_zero()).then(|| Instant::now() + duration);
-        // Workers do not time all at once.
+        // Stagger the samples, so that the workers do not all time at once.
         let mut countdown = every.min(1 + self.number as u64);
         let turn = if self.load.waits { group } else { TURN };
         while !self.stop.is_set() {
@@ -315,12 +317,12 @@ impl<C> Worker<C> {
     }
 }
 
-/// A generator of one word of state: fast, and good enough for keys and signs (xorshift64*).
+/// A xorshift64* generator with one word of state: fast, and good enough for keys and signs.
 struct Random(u64);
 
 impl Random {
     fn new(seed: u64, worker: u64) -> Self {
-        // splitmix64, so that neighbours do unlike things.
+        // splitmix64, so that the generators of neighbouring workers are not correlated.
         let mixed = seed.wrapping_add(worker.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

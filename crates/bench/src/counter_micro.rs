@@ -1,12 +1,13 @@
-//! What each operation of a counter costs, in CPU time, by threads and by lanes.
+//! CPU time of each counter operation, by number of threads and stripes ("lanes" in the table).
 //!
 //! ```text
-//!   case ──▶ a runtime with as many schedulers as it has threads or lanes ──▶ one pinned process a thread
-//!        ──▶ 10 ms of operations without giving way ──▶ CPU time of the threads ÷ operations ──▶ next case ──▶ again
+//!   case ──▶ a runtime with as many schedulers as the case needs ──▶ one pinned process per thread
+//!        ──▶ 10 ms of operations without yielding ──▶ CPU time of the threads ÷ operations ──▶ next case ──▶ again
 //! ```
 //!
-//! The time is that of the threads and not of the wall, so others on the machine do not count. Reads change the counter now
-//! and then, as the seed's do, or the compiler would read once.
+//! The measured time is the CPU time of the threads and not wall time, so other load on the machine does not count. The
+//! read operations change the counter now and then, as in the seed's benchmarks: otherwise the compiler would read
+//! once.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -27,11 +28,11 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Operations between two looks at the time.
+/// Number of operations between two checks of the end flag.
 const BATCH: u64 = 1_024;
-/// Keys of the get-or-create rows; one operation in ten goes to the hot one in the row with skew.
+/// Number of keys in the get-or-create rows; in the skewed row, one operation in ten goes to the hot key.
 const KEYS: usize = 128;
-/// Units that are never used up.
+/// A budget that is never used up.
 const PLENTY: i64 = 1 << 60;
 
 const PARAMETERS: &[Parameter] = &[
@@ -51,7 +52,7 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// What is measured, what the seed has for it on an i9-12900HK with 20 threads, and Go on the machine of the figures.
+/// The measured operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     AtomicAdd,
@@ -82,7 +83,7 @@ impl Operation {
         Self::LimiterDenies,
     ];
 
-    /// Its name, the seed's figure and Go's here.
+    /// Returns the name, the seed's figure (20 threads on an i9-12900HK), and the Go figure on the project's machine.
     const fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::AtomicAdd => ("atomic add, one line", "16–20 ns", "17 ns"),
@@ -100,7 +101,7 @@ impl Operation {
     }
 }
 
-/// What operations cost.
+/// The scenario `counter-micro`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterMicro;
 
@@ -159,7 +160,7 @@ struct Case {
     threads: usize,
     lanes: usize,
     turn: Duration,
-    /// Nanoseconds of CPU time for an operation, in each turn.
+    /// CPU time per operation in each turn, in nanoseconds.
     ns: Vec<f64>,
 }
 
@@ -212,9 +213,9 @@ impl Turns for Micro {
 }
 
 impl Case {
-    /// Operations, and the CPU time of the threads that did them.
+    /// Returns the number of operations and the CPU time of the threads that did them.
     fn measure(&self) -> Result<(u64, Duration), RunError> {
-        // A lane for each scheduler, and one for all other threads.
+        // The counter has one stripe per scheduler, and one for all other threads.
         let config = Config { schedulers: self.lanes - 1, ..Config::default() };
         let runtime = Runtime::start(config).map_err(|error| RunError::Lacks(error.to_string()))?;
         let counters = Counters::<Vsa, MemoryStore>::start(&runtime, MemoryStore::new(), CommitOptions::default());
@@ -254,13 +255,13 @@ impl Case {
     }
 }
 
-/// What threads work on.
+/// Objects shared by the threads of a case.
 #[derive(Clone)]
 struct Ground {
     counters: Arc<Counters<Vsa, MemoryStore>>,
     counter: Arc<Vsa>,
     names: Arc<[String]>,
-    /// Spreads requests over the keys, as the seed's does.
+    /// Spreads requests over the keys, as in the seed's benchmarks.
     next: Arc<AtomicUsize>,
     shared: Arc<AtomicI64>,
     limiter: Limiter,
@@ -272,7 +273,8 @@ struct Ground {
 impl Ground {
     fn work(&self, operation: Operation) -> (u64, Duration) {
         self.ready.fetch_add(1, Ordering::Relaxed);
-        // All at once, or a single one would seem to be several; a machine that runs fewer at a time goes on.
+        // Start together, or one thread's figure would pass for that of several. If the machine runs fewer threads
+        // at a time, the end of the turn ends the wait.
         while self.ready.load(Ordering::Relaxed) < self.threads && !self.over.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
@@ -287,7 +289,8 @@ impl Ground {
         }
     }
 
-    /// Does an operation so many times; each arm is a loop of its own, so that nothing is decided inside.
+    /// Does one batch of an operation. Each arm has a loop of its own, so that the loop contains no branch on the
+    /// operation.
     fn batch(&self, operation: Operation) {
         let (counter, limiter) = (&*self.counter, &self.limiter);
         match operation {
@@ -332,7 +335,7 @@ impl Ground {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

@@ -1,22 +1,23 @@
-//! How many operations a net change is worth, by the theory of random walks, beside how many it was.
+//! Compares the measured number of operations per stored row with the number predicted by the theory of random walks.
 //!
-//! A walk of steps ±1, a share c of them negative, leaves (−h, h) after h² steps on average when c is a half, and after
-//! `h/(1−2c) · (1−rʰ)/(1+rʰ)` with r = c/(1−c) otherwise. Who looks only every n steps finds it farther out: by 0.583·√n for
-//! the first (Siegmund's correction for a boundary that is crossed between two looks), by half of n·|1−2c| for the second.
+//! A walk of steps ±1, a fraction c of them negative, leaves (−h, h) after h² steps on average if c is one half, and
+//! after `h/(1−2c) · (1−rʰ)/(1+rʰ)` with r = c/(1−c) otherwise. If the walk is checked only every n steps, it is found
+//! farther out: by 0.583·√n in the first case (Siegmund's correction for a boundary crossed between two checks), and by
+//! half of n·|1−2c| in the second.
 
 use std::fmt;
 
 use crate::counter_flags::Flags;
 use crate::counter_load::Outcome;
 
-/// How far measured and expected may lie apart.
+/// Largest accepted relative difference between measured and expected.
 const TOLERANCE: f64 = 0.20;
-/// With fewer rows chance alone exceeds the tolerance.
+/// Minimum number of rows: with fewer, chance alone exceeds the tolerance.
 const ROWS_MIN: u64 = 60;
-/// Of a boundary that is crossed between two looks, in standard deviations of what happens between them.
+/// Overshoot of a boundary crossed between two checks, in standard deviations of the change between them.
 const OVERSHOOT: f64 = 0.5826;
 
-/// What rounds have shown.
+/// Sums over the measured rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Oracle {
     ops: u64,
@@ -25,14 +26,14 @@ pub(crate) struct Oracle {
     looks: u64,
 }
 
-/// What became of the comparison.
+/// Result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// Within a fifth.
+    /// Measured and expected differ by at most 20 %.
     Holds,
-    /// Farther apart.
+    /// They differ by more.
     Differs,
-    /// There is nothing to compare.
+    /// The theory does not apply, for the given reason.
     DoesNotApply(&'static str),
 }
 
@@ -46,7 +47,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Expected and measured operations for a row.
+/// Expected and measured number of operations per row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
     pub(crate) expected: f64,
@@ -58,7 +59,7 @@ pub(crate) struct Judged {
 impl Oracle {
     pub(crate) fn add(&mut self, flags: &Flags, outcome: &Outcome) {
         self.ops += outcome.ops;
-        // Those of the final flush are no crossings.
+        // Rows written by the final flush are not threshold crossings, so `running` excludes them.
         self.rows += outcome.running.rows;
         self.walks += flags.keys;
         self.looks += outcome.looks;
@@ -66,12 +67,12 @@ impl Oracle {
 
     pub(crate) fn judge(&self, flags: &Flags) -> Judged {
         let keys = flags.keys as f64;
-        // Operations of a key between two looks: as many as there were, and not as many as the interval says.
+        // Operations per key between two checks: the measured number, because the interval is not kept exactly.
         let per_look = self.ops as f64 / keys / self.looks.max(1) as f64;
         let share = flags.churn as f64 / 100.0;
         let expected = expected(flags.commit.threshold as f64, share, per_look);
-        // A walk that the end of its round cuts short has made no row: on average a sixth of one for each key, from the
-        // mean and the variance of the time of an exit; without a spread a half.
+        // A walk cut short by the end of its round has made no row. On average this loses a sixth of a row per key,
+        // which follows from mean and variance of the exit time; half a row if the walk has a trend.
         let cut = if flags.churn == 50 { 1.0 / 6.0 } else { 0.5 };
         let measured = self.ops as f64 / (self.rows as f64 + cut * self.walks as f64);
         let verdict = if !flags.commit.oldest_max.is_zero() {
@@ -89,7 +90,7 @@ impl Oracle {
     }
 }
 
-/// Operations up to a look that finds the threshold crossed.
+/// Returns the expected number of operations until a check finds the threshold crossed.
 fn expected(threshold: f64, negative: f64, per_look: f64) -> f64 {
     let drift = (1.0 - 2.0 * negative).abs();
     let steps = if drift < 1e-9 {
@@ -107,7 +108,7 @@ fn expected(threshold: f64, negative: f64, per_look: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A walk that is looked at every `look` steps.
+    /// Returns the mean number of steps per crossing of a simulated walk that is checked every `look` steps.
     fn walked(threshold: i64, churn: u64, look: u64, rows: u64) -> f64 {
         let (mut state, mut steps, mut seen) = (0x9e37_79b9_u64, 0_u64, 0_u64);
         let mut at = 0_i64;

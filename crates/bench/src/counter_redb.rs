@@ -1,4 +1,4 @@
-//! The six variants over redb, with every durability: what counting costs that survives.
+//! The six counter variants over redb with each durability: the cost of counts that survive a crash.
 //!
 //! ```text
 //!   variant × durability: a file of its own ──▶ one round ──▶ file removed ──▶ next case ──▶ again
@@ -28,10 +28,10 @@ use crate::stage::Stage;
 use crate::table::{Cell, ColumnUnit, Table};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// How long a round is when nothing is said.
+/// Default length of a round.
 const ROUND: &str = "150ms";
 
-/// Counters over redb.
+/// The scenario `counter-redb`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterRedb;
 
@@ -95,7 +95,7 @@ impl Scenario for CounterRedb {
     }
 }
 
-/// A directory that is gone with this.
+/// A temporary directory, removed on drop.
 struct Room(PathBuf);
 
 impl Room {
@@ -110,12 +110,12 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // What cannot be removed is in the directory for temporary files.
+        // If it cannot be removed, it remains in the directory for temporary files.
         std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
-/// What the system calls the file system of a path.
+/// Returns the name of the type of the file system that contains a path.
 fn file_system(path: &Path) -> String {
     let known = [
         (0xef53, "ext4"),
@@ -176,7 +176,7 @@ impl Turns for Redb {
         let outcome = case.variant.round(desk, &mut self.recorders, load, &store, |_| AchievedDelay::default())?;
         let (transactions, durable) = (store.transactions(), store.durable_transactions());
         drop(store);
-        // Whatever is left goes with the directory.
+        // If this fails, the file is removed with the directory.
         std::fs::remove_file(&path).ok();
         if let Some(outcome) = outcome {
             outcome.check()?;

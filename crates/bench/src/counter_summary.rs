@@ -1,7 +1,7 @@
-//! What the seed's harness prints of a round: its block for people, its line for programs, its row of a table.
+//! The output of the seed's harness for a round: its text block, its summary line for programs and its TSV row.
 //!
-//! Field for field and column for column as there, so that whoever reads the one reads the other. Where the seed prints the
-//! heap of its language, this prints resident memory, in true units.
+//! Fields and columns have the seed's names and order, so the same tools and readers can use both. The seed prints the
+//! size of its Go heap; this prints resident memory instead, in binary units.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::counter_load::Outcome;
 use crate::report_text::grouped;
 use crate::usage::resident;
 
-/// The columns of the seed's table.
+/// Column names of the seed's table.
 pub(crate) const TSV_HEAD: &str = "Variant\tOps\tDuration\tOps/sec\tP50(us)\tP95(us)\tP99(us)\tLogicalWrites\tDBCalls\tOpsPerDBCall\t\
                                    Ops/sec(calc)\tOps/sec/key\tDBCalls/sec\tLogicalWrites/sec";
 
-/// The block for people.
+/// Returns the text block.
 pub(crate) fn block(variant: &str, flags: &Flags, outcome: &Outcome) -> Vec<String> {
     let latency = |percentile| shown(outcome.latency_ns(percentile));
     let (writes, calls) = (outcome.account.events, outcome.account.calls());
@@ -46,7 +46,7 @@ pub(crate) fn block(variant: &str, flags: &Flags, outcome: &Outcome) -> Vec<Stri
     ]
 }
 
-/// The line for programs.
+/// Returns the summary line for programs.
 pub(crate) fn summary(variant: &str, flags: &Flags, outcome: &Outcome) -> String {
     let latency = |percentile| outcome.latency_ns(percentile).round() as u64;
     format!(
@@ -66,7 +66,7 @@ pub(crate) fn summary(variant: &str, flags: &Flags, outcome: &Outcome) -> String
     )
 }
 
-/// The row of a table, under [`TSV_HEAD`].
+/// Returns the table row for [`TSV_HEAD`].
 pub(crate) fn tsv(variant: &str, flags: &Flags, outcome: &Outcome) -> String {
     let seconds = outcome.wall.as_secs_f64();
     let micros = |percentile| format!("{:.3}", outcome.latency_ns(percentile) / 1_000.0);
@@ -92,12 +92,12 @@ pub(crate) fn tsv(variant: &str, flags: &Flags, outcome: &Outcome) -> String {
     .join("\t")
 }
 
-/// A time of an operation, as Go shows one: whole nanoseconds below a microsecond.
+/// Formats the time of an operation as Go does: whole nanoseconds below a microsecond.
 fn shown(ns: f64) -> String {
     shown_duration(Duration::from_nanos(ns.round() as u64))
 }
 
-/// A duration as Go shows one.
+/// Formats a duration as Go does.
 fn shown_duration(duration: Duration) -> String {
     let rounded = match duration.as_nanos() {
         0..1_000 => return format!("{}ns", duration.as_nanos()),

@@ -1,4 +1,4 @@
-//! The seed's sweep: delays of the store × intervals of commits × thresholds, and the other variants at each delay.
+//! The seed's sweep: store delays × commit intervals × thresholds, and the other variants at each delay.
 //!
 //! ```text
 //!   for each delay: atomic, batch, crdt, token, leaky; vsa with 3 intervals × 3 thresholds ──▶ table, TSV ──▶ again
@@ -29,13 +29,13 @@ use crate::turns::{Desk, Turns, in_turn};
 const DELAYS_US: [u64; 4] = [0, 50, 200, 1_000];
 const INTERVALS_MS: [u64; 3] = [1, 2, 5];
 const THRESHOLDS: [u64; 3] = [128, 192, 256];
-/// How long a round is, and how many keys there are, when nothing is said.
+/// Default values of parameters.
 const DEFAULTS: [(&str, &str); 3] = [("keys", "128"), ("commit_max_age", "0"), ("sample_every", "8")];
 const ROUND: &str = "60ms";
-/// The most rounds of a cell that are kept.
+/// Maximum number of rounds kept per cell.
 const KEPT: usize = 100;
 
-/// The seed's sweep.
+/// The scenario `counter-sweep`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterSweep;
 
@@ -108,7 +108,7 @@ fn cells(flags: &Flags) -> Vec<Cellular> {
     cells
 }
 
-/// A cell of the sweep.
+/// One cell of the sweep: a variant with its flags and its rounds.
 struct Cellular {
     variant: Variant,
     flags: Flags,
@@ -193,7 +193,7 @@ impl Cellular {
         ]
     }
 
-    /// The round in the middle, as the seed shows it.
+    /// Returns the TSV row of the round with the median rate, as the seed prints it.
     fn line(&self) -> String {
         let mut by_rate: Vec<&Outcome> = self.rounds.iter().collect();
         by_rate.sort_by(|a, b| a.ops_per_sec().total_cmp(&b.ops_per_sec()));

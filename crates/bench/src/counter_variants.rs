@@ -1,7 +1,7 @@
-//! The six variants of the seed's harness, each a scenario: the same operations on each, over memory or memory with a delay.
+//! The six variants of the seed's harness, each a scenario: the same operations over memory, with or without a delay.
 //!
 //! ```text
-//!   round ──▶ Outcome ──▶ the median of all rounds ──▶ the seed's block, line and row ──▶ our table
+//!   round ──▶ Outcome ──▶ the round with the median rate ──▶ the seed's block, line and row ──▶ our table
 //! ```
 
 use std::collections::BTreeMap;
@@ -28,10 +28,10 @@ use crate::stage::Stage;
 use crate::table::{Cell, ColumnUnit, Table};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// The most rounds that are kept.
+/// Maximum number of rounds kept.
 const KEPT: usize = 1_000;
 
-/// A variant of the seed's harness.
+/// A counter variant of the seed's harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     Vsa,
@@ -56,12 +56,12 @@ impl Variant {
         }
     }
 
-    /// Whether an operation may wait for the store.
+    /// Returns true if an operation may wait for the store.
     pub(crate) fn waits(self) -> bool {
         self != Self::Vsa
     }
 
-    /// Runs a round over a store.
+    /// Runs a round over a given store.
     pub(crate) fn round<S: CounterStore>(
         self,
         desk: &Desk,
@@ -87,7 +87,7 @@ impl Variant {
         }
     }
 
-    /// Runs a round over memory, with the delay of the flags.
+    /// Runs a round over an in-memory store with the delay given in the flags.
     pub(crate) fn in_memory(
         self,
         desk: &Desk,
@@ -111,7 +111,7 @@ impl Variant {
     }
 }
 
-/// A scenario of one variant.
+/// The scenario of one variant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterVariant(pub(crate) Variant);
 
@@ -205,7 +205,7 @@ impl Turns for Rounds {
     }
 
     fn turn(&mut self, _: usize, desk: &mut Desk) -> Result<(), RunError> {
-        // Each round walks another way, all of them by the seed.
+        // Each round has its own seed, derived from the run's seed.
         let flags = Flags { seed: self.flags.seed.wrapping_add(self.outcomes.len() as u64), ..self.flags };
         let Some(outcome) = self.variant.in_memory(desk, &mut self.recorders, flags, self.clock)? else {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Digests that guests compute with the node's help: what a call from a language of its own into the node costs.
+//! Digests that guests compute through a host call: measures the cost of a call from each guest language into the node.
 //!
 //! ```text
-//!   clerk ── a chain of 256, or bytes to hash ──▶ service, a guest ── digest ──▶ node, for each
-//!      ▲───────── the digest, compared with the node's own ──┘
+//!   clerk ── a chain of 256, or bytes to hash ──▶ service, a guest ── digest ──▶ node, once per digest
+//!      ▲────── the digest, compared with the expected one ──┘
 //! ```
 
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use crate::run::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 
-/// Digests of a chain.
+/// Number of digests in a chain.
 const CHAIN: u64 = 256;
-/// The tag that asks the digest service for a chain.
+/// Message tag that requests a chain from the digest service.
 const CHAIN_TAG: u64 = 1;
-/// The tag that asks it for the digest of what comes with it.
+/// Message tag that requests the digest of the message's body.
 const BYTES_TAG: u64 = 256;
-/// Core instances of a guest: `QuickJS` and what joins it to the world are thirteen.
+/// Maximum number of core instances in a guest. `QuickJS` with its adapters needs thirteen.
 const PARTS_MAX: u32 = 16;
-/// Address space for a guest's memory: with all that it can address, its code need not check bounds.
+/// Address space reserved for a guest's memory. At 4 GiB its code needs no bounds checks.
 const MEMORY_MAX_BYTES: u64 = 4 << 30;
-/// Bytes that a node hashes in one call.
+/// Maximum number of bytes that a node hashes in one call.
 const DIGEST_MAX_BYTES: u64 = 512 << 10;
-/// How long one request may take.
+/// Timeout of one request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Digests that guests compute.
+/// The scenario `crypto-ops`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CryptoOps;
 
@@ -136,12 +136,12 @@ impl Scenario for CryptoOps {
     }
 }
 
-/// What a service is asked for, and what it must answer.
+/// The request to a service and the expected answer.
 #[derive(Clone)]
 enum Task {
-    /// The links of a chain, by the digests that they are made of.
+    /// All links of a chain, indexed by the number of digests that produce them.
     Chain(Arc<[Vec<u8>]>),
-    /// Bytes, and their digest.
+    /// Bytes to hash, and their digest.
     Bytes { body: Bytes, digest: Arc<[u8]> },
 }
 
@@ -157,7 +157,7 @@ impl Task {
         Self::Bytes { digest: Sha256::digest(&body).to_vec().into(), body }
     }
 
-    /// The most digests of one request.
+    /// Returns the maximum number of digests in one request.
     const fn digests_max(&self) -> u64 {
         match self {
             Self::Chain(_) => CHAIN,
@@ -165,7 +165,7 @@ impl Task {
         }
     }
 
-    /// A request for so many digests, and its answer.
+    /// Returns a request for this number of digests, and the expected answer.
     fn request(&self, digests: u64) -> (TaggedBytes, &[u8]) {
         match self {
             Self::Chain(links) => {
@@ -188,7 +188,7 @@ struct Clerk {
 impl Clerk {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
-        // The guests of TypeScript are one component, which is told what to be.
+        // All TypeScript guests are in one component; the argument selects the digest service.
         let guest = Guest::default().args(["digest"]).linked();
         let (service, _) =
             self.wasm.spawn_from(&ctx, &self.module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;

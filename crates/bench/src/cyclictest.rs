@@ -1,17 +1,18 @@
-//! `cyclictest` of Debian's rt-tests beside a scenario's own ticks, where it is installed.
+//! Runs `cyclictest` from Debian's rt-tests next to a scenario's own ticks, if it is installed.
 
 use std::io;
 use std::process::{Command, Stdio};
 
 use crate::spread::Spread;
 
-/// How to get it.
+/// Installation hint.
 pub(crate) const HOW: &str = "cyclictest is not installed: apt-get install rt-tests, then run again to have it beside";
 
-/// Runs it for `loops` wake-ups at an interval, at this priority of `SCHED_FIFO` or none; gives how late they were.
+/// Runs it for `loops` wake-ups at an interval, with the given `SCHED_FIFO` priority if any; returns the wake-up
+/// delays.
 ///
 /// # Errors
-/// When it cannot be started, which mostly is that it is not installed, or fails.
+/// Returns an error if the program cannot be started, usually because it is not installed, or prints no figures.
 pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Result<Spread> {
     let policy = match priority {
         Some(priority) => vec!["--policy=fifo".to_owned(), format!("-p{priority}")],
@@ -31,7 +32,7 @@ pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Res
     Ok(spread)
 }
 
-/// Lines of `thread: number: nanoseconds`.
+/// Parses lines of the form `thread: number: nanoseconds` and skips all others.
 fn parse(text: &str) -> Spread {
     let mut spread = Spread::default();
     for line in text.lines() {

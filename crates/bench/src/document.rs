@@ -1,11 +1,11 @@
-//! A report as a file: several runs of one recipe, what they say together, and where they were made.
+//! A report file: several runs of one recipe, their combined figures, and the machine they ran on.
 //!
 //! ```text
 //!   Recipe + runs + Machine ──▶ Document ──▶ JSON (docs/report.schema.json) ──▶ Document: compare, history, run again
-//!                                                                          └──▶ refused when a newer rusm wrote it
+//!                                                                          └──▶ error if a newer rusm wrote it
 //! ```
 //!
-//! Fields are only ever added; the version grows when a reader of the old one could be wrong.
+//! Fields are only ever added. The version is increased if a reader of the old version could misread the new one.
 
 use rusm_text::{escape, escaped, is_all_plain};
 use serde::{Deserialize, Serialize};
@@ -18,103 +18,103 @@ use crate::recipe::Recipe;
 use crate::report::{Report, Verdict};
 use crate::stamp;
 
-/// The version of the schema of reports that this program writes, and the newest that it reads.
+/// Version of the report schema that this program writes, and the newest that it can read.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Several runs of one recipe.
+/// A report of several runs of one recipe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// The version of the schema.
+    /// Version of the schema.
     pub schema_version: u32,
-    /// What measured.
+    /// Kind of measurement.
     pub kind: Kind,
-    /// When the last run ended, in UTC.
+    /// Time at which the last run ended, in UTC.
     pub recorded_at: String,
-    /// How to make it once more.
+    /// The recipe that repeats the measurement.
     pub recipe: Recipe,
-    /// What to make of all runs together.
+    /// Verdict over all runs.
     pub verdict: Verdict,
     /// Each quantity over all runs.
     pub figures: Vec<Figure>,
-    /// The runs.
+    /// The runs, in order.
     pub runs: Vec<Report>,
-    /// Where they were made, as it was before the first.
+    /// The machine, in its state before the first run.
     pub machine: Machine,
 }
 
-/// What was measured, when and where: the head of what is no report of runs.
+/// Header of outputs that are not reports of runs: what was measured, when and where.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Origin {
-    /// The version of the schema of reports, whose recipes, figures and machines these are.
+    /// Version of the report schema, which also defines recipes, figures and machines.
     pub schema_version: u32,
-    /// When it ended, in UTC.
+    /// Time at which the measurement ended, in UTC.
     pub recorded_at: String,
-    /// How to make it once more.
+    /// The recipe that repeats the measurement.
     pub recipe: Recipe,
-    /// Where it was made, as it was before the first run.
+    /// The machine, in its state before the first run.
     pub machine: Machine,
 }
 
 impl Origin {
-    /// The head of what ends now.
+    /// Creates the header of a measurement that ends now.
     pub fn of(recipe: Recipe, machine: Machine) -> Self {
         Self { schema_version: SCHEMA_VERSION, recorded_at: stamp::now(), recipe, machine }
     }
 }
 
-/// What measured.
+/// Kind of measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A scenario, inside of the node.
+    /// A scenario inside the node.
     #[default]
     Bench,
-    /// A load on a server, from outside.
+    /// A load test of a server from outside.
     Loadtest,
-    /// A search for the highest rate; in histories alone.
+    /// A search for the highest sustainable rate; occurs only in histories.
     Saturate,
 }
 
-/// Why a text is no report.
+/// Error returned by [`Document::read`]: the text is not a valid report.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DocumentError {
-    /// Nothing was written to it.
+    /// The file is empty.
     #[error("{} is empty, and no report", escaped(name))]
     Empty {
-        /// The file.
+        /// Name of the file.
         name: String,
     },
-    /// It is no JSON, or ends too soon.
+    /// The text is not valid JSON, or is truncated.
     #[error("{} is no whole JSON: {}", escaped(name), escaped(reason))]
     Json {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// Where, and what.
+        /// Position and cause.
         reason: String,
     },
-    /// It is JSON, but no report.
+    /// The text is valid JSON but not a report.
     #[error("{} is no report: {}", escaped(name), escaped(reason))]
     Form {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// What is missing or wrong.
+        /// The missing or wrong field.
         reason: String,
     },
-    /// Use a newer rusm.
+    /// A newer rusm wrote the report. Use a newer version to read it.
     #[error(
         "{} has schema version {version}, and this rusm reads up to {SCHEMA_VERSION}: use a newer one",
         escaped(name)
     )]
     Newer {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// Its version.
+        /// Schema version of the file.
         version: u64,
     },
 }
 
 impl Document {
-    /// What some runs of a recipe say together.
+    /// Creates a report from the runs of a recipe.
     pub fn of(kind: Kind, recipe: Recipe, machine: Machine, runs: Vec<Report>) -> Self {
         let runs: Vec<Report> = runs.into_iter().map(|run| Report { machine: Machine::default(), ..run }).collect();
         Self {
@@ -129,12 +129,12 @@ impl Document {
         }
     }
 
-    /// Reads the text of a file called `name`.
+    /// Parses the text of a report file; `name` appears in error messages.
     ///
-    /// What older versions wrote, a single run, is read as a report of one run.
+    /// Older versions wrote a single run; it is read as a report of one run.
     ///
     /// # Errors
-    /// [`DocumentError`], whose text is one line.
+    /// [`DocumentError`], whose message is one line.
     pub fn read(text: &str, name: &str) -> Result<Self, DocumentError> {
         let name = || name.to_owned();
         if text.trim().is_empty() {
@@ -156,7 +156,7 @@ impl Document {
         }
     }
 
-    /// A single run, as it was written before reports had several.
+    /// Converts a single run, the format of older versions.
     fn of_one(run: Report) -> Self {
         let recipe = Recipe {
             scenario: run.scenario.clone(),
@@ -173,21 +173,21 @@ impl Document {
         Self { recorded_at: String::new(), ..Self::of(Kind::Bench, recipe, machine, vec![run]) }
     }
 
-    /// The figure of a name.
+    /// Returns the figure with this name.
     pub fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// The report as JSON, indented.
+    /// Returns the report as indented JSON.
     ///
     /// # Panics
-    /// Never: a report has no keys but strings, and numbers that are not finite become `null`.
+    /// Never: all keys are strings, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report holds only what JSON can say")
     }
 }
 
-/// Escapes every string: a report may come from anywhere, and is printed.
+/// Escapes every string, because a report may come from an untrusted source and is printed to the terminal.
 fn escape_strings(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::String(text) => {

@@ -1,4 +1,4 @@
-//! Several runs as a person reads them: what they say together, then the run in the middle whole.
+//! Prints a report of several runs: the combined figures, then the run with the median rate in full.
 
 use std::fmt::{self, Display};
 
@@ -34,7 +34,7 @@ impl Display for Document {
 }
 
 impl Document {
-    /// The run whose rate is in the middle.
+    /// Returns the run with the median rate.
     pub(crate) fn middle(&self) -> Option<&Report> {
         let mut runs: Vec<&Report> = self.runs.iter().collect();
         runs.sort_by(|a, b| a.ops_per_sec.median.total_cmp(&b.ops_per_sec.median));
@@ -46,7 +46,7 @@ fn write_figure(f: &mut fmt::Formatter<'_>, figure: &Figure, wide: usize) -> fmt
     let shown = |value: f64| figure.unit.show_number(value);
     let (least, most) =
         figure.values.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
-    // Of six and seven runs the interval is all that was seen.
+    // With six or seven runs the interval equals the observed range, so the range is not printed again.
     let seen = if (figure.low, figure.high) == (Some(least), Some(most)) {
         String::new()
     } else {

@@ -1,43 +1,43 @@
-//! When a worker that may not work all the time has to rest.
+//! Decides when a worker with a limited CPU share must rest.
 //!
 //! ```text
 //!   worked ──▶ debt of rest grows by worked · (1 − share) / share
-//!   debt ≥ REST_MIN ──▶ sleep ──▶ debt shrinks by what the sleep really took
+//!   debt ≥ REST_MIN ──▶ sleep ──▶ debt shrinks by the actual length of the sleep
 //! ```
 //!
-//! Never reads a clock. A sleep that takes too long is given back by a longer stretch of work, so the share holds over
-//! time whatever the timers do.
+//! Never reads a clock. A sleep that takes too long is compensated by a longer period of work, so the share holds over
+//! time however late the timers are.
 
 use std::time::Duration;
 
 use crate::profile::Share;
 
-/// The shortest rest: several times the granularity of the timers.
+/// Minimum length of a rest: several times the timer granularity.
 const REST_MIN: Duration = Duration::from_millis(4);
 
-/// The balance of work and rest of one worker.
+/// Balance of work and rest of one worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Duty {
-    /// Rest for each nanosecond of work.
+    /// Required rest per nanosecond of work, in nanoseconds.
     rest_per_work: f64,
-    /// Rest that is due, in nanoseconds; below zero after a sleep that took too long.
+    /// Rest owed, in nanoseconds; negative after a sleep that took too long.
     debt_ns: f64,
 }
 
 impl Duty {
-    /// The duty of a worker; `None` if it may work all the time.
+    /// Creates the balance of a worker; returns `None` if the share is unlimited.
     pub(crate) fn new(share: Share) -> Option<Self> {
         (!share.is_whole()).then(|| Self { rest_per_work: (1.0 - share.fraction()) / share.fraction(), debt_ns: 0.0 })
     }
 
-    /// Counts work, and says how long to rest now, if at all.
+    /// Records work, and returns the length of the rest if one is due now.
     pub(crate) fn worked(&mut self, work: Duration) -> Option<Duration> {
         self.debt_ns += work.as_nanos() as f64 * self.rest_per_work;
         let due = Duration::from_nanos(self.debt_ns.max(0.0) as u64);
         (due >= REST_MIN).then_some(due)
     }
 
-    /// Counts a rest by what it really took.
+    /// Records the actual length of a rest.
     pub(crate) fn rested(&mut self, rest: Duration) {
         self.debt_ns -= rest.as_nanos() as f64;
     }

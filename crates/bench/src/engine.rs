@@ -1,13 +1,13 @@
 //! Runs scenarios on a live node for its observers.
 //!
 //! ```text
-//!   console ── run / stop / set_profile ──▶ Engine ──▶ Board: what should run ──▶ driver thread: Run, tick every 100 ms
+//!   console ── run / stop / set_profile ──▶ Engine ──▶ Board: wanted plan ──▶ driver thread: Run, tick every 100 ms
 //!           ◀── sample, at the frame rate ────────────── Board ◀── latencies ──────┘
-//!                                                          └ counters straight from the meter: never an old rate
+//!                                                          └ counters directly from the meter: never stale
 //! ```
 //!
-//! Commands are checked at once and carried out by the driver, so nobody who asks waits for a run to end. The last wish
-//! wins: what was asked for and taken back before the driver looked is never started.
+//! Commands are validated immediately and executed by the driver, so a caller never waits for a run to end. The last
+//! request wins: a request that is revoked before the driver reads it is never started.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,18 +43,18 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine for a runtime.
+    /// Creates an engine for a runtime.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// Returns an error if the driver thread cannot be spawned.
     pub fn start(handle: Handle) -> io::Result<Self> {
         Self::with_rule(handle, SteadyRule::default())
     }
 
-    /// The same with warm-ups of another length.
+    /// Creates an engine with another rule for the length of warm-ups.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// Returns an error if the driver thread cannot be spawned.
     pub fn with_rule(handle: Handle, rule: SteadyRule) -> io::Result<Self> {
         let board = Arc::new(Board::default());
         let cores = handle.config().schedulers;
@@ -63,12 +63,12 @@ impl Engine {
         Ok(Self { board, driver: Some(driver), cores })
     }
 
-    /// Starts a request; a run that is under way is stopped first.
+    /// Starts the requested run; a run in progress is stopped first.
     ///
-    /// A request without a profile gets the one that was set last.
+    /// If the request names no profile, the last profile set is used.
     ///
     /// # Errors
-    /// [`HostError`] with a line for whoever asked.
+    /// [`HostError`] with a one-line message for the caller.
     pub fn request(&self, request: &Request) -> Result<(), HostError> {
         let mut plan = Plan::of(request)?;
         let mut wishes = self.board.lock();
@@ -76,7 +76,7 @@ impl Engine {
             Some(_) => wishes.profile = plan.profile,
             None => plan.profile = wishes.profile,
         }
-        // It is of the run before.
+        // The error belongs to the previous run.
         wishes.last_error = None;
         self.board.wish(wishes, Some(plan));
         Ok(())
@@ -121,13 +121,13 @@ impl Drop for Engine {
         wishes.quit = true;
         self.board.wish(wishes, None);
         if let Some(driver) = self.driver.take() {
-            // A panic of the driver was reported by the panic hook.
+            // A panic of the driver has already been reported by the panic hook.
             drop(driver.join());
         }
     }
 }
 
-/// What engine and driver share.
+/// State shared by the engine and its driver.
 #[derive(Default)]
 struct Board {
     wishes: Mutex<Wishes>,
@@ -139,14 +139,14 @@ impl Board {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what should run, and tells the driver.
+    /// Sets the wanted plan and wakes the driver.
     fn wish(&self, mut wishes: MutexGuard<'_, Wishes>, wanted: Option<Plan>) {
         wishes.wanted = wanted;
         wishes.revision += 1;
         self.changed.notify_one();
     }
 
-    /// Waits for a wish after revision `seen`, at most until `until`.
+    /// Waits until the revision differs from `seen`, or until the time `until`.
     fn changed_since(&self, seen: u64, until: Option<Instant>) -> MutexGuard<'_, Wishes> {
         let mut wishes = self.lock();
         while wishes.revision == seen {
@@ -164,15 +164,15 @@ impl Board {
     }
 }
 
-/// What was asked for, and what came of it.
+/// The requested state, and the state of the current or last run.
 struct Wishes {
     profile: Profile,
-    /// What should run.
+    /// The plan that should run.
     wanted: Option<Plan>,
-    /// Counts the wishes; the last one wins.
+    /// Number of requests so far; the last request wins.
     revision: u64,
     quit: bool,
-    /// What runs, or ran last.
+    /// The current run, or the last one.
     shown: Option<Shown>,
     last_error: Option<String>,
 }
@@ -183,25 +183,25 @@ impl Default for Wishes {
     }
 }
 
-/// A run as observers see it.
+/// A run as seen by observers.
 struct Shown {
     scenario: &'static str,
     run_id: u64,
     started: Instant,
     meter: Arc<Meter>,
     offered_per_sec: f64,
-    /// The counters at the end of the warm-up.
+    /// Counters at the end of the warm-up.
     cut: Option<Sums>,
     latency: LatencySnapshot,
     latency_window: LatencySnapshot,
     peak_live: u64,
-    /// The counters and the age at the end of the run.
+    /// Counters and age in milliseconds at the end of the run.
     ended: Option<(Sums, u64)>,
 }
 
 impl Wishes {
-    /// Says why what was wished for by a revision does not run, and wishes for it no longer: what asks later for another
-    /// profile does not ask for it. A newer wish stands.
+    /// Records why the plan of a revision does not run, and drops the plan: otherwise a later change of the profile
+    /// would start it again. A newer request is kept.
     fn give_up(&mut self, revision: u64, error: String) {
         self.last_error = Some(error);
         if self.revision == revision {
@@ -239,12 +239,12 @@ impl Wishes {
     }
 }
 
-/// The thread that starts, ticks and ends runs.
+/// State of the thread that starts, ticks and ends runs.
 struct Driver {
     handle: Handle,
     rule: SteadyRule,
     board: Arc<Board>,
-    /// The revision of the wishes that were carried out last.
+    /// Revision of the request that was carried out last.
     seen: u64,
     run: Option<Run>,
     runs: u64,
@@ -355,7 +355,7 @@ mod tests {
         board.wish(board.lock(), Some(plan.clone()));
         board.wish(board.lock(), Some(plan.clone()));
         driver(1).start(plan.clone());
-        assert!(board.lock().wanted.is_some(), "the second wish stands");
+        assert!(board.lock().wanted.is_some(), "the newer request is kept");
         driver(2).start(plan);
 
         let wishes = board.lock();

@@ -1,12 +1,12 @@
-//! Turns of bystanders while guests that never give way occupy every core.
+//! Turns of bystander processes while guests that never yield occupy every core.
 //!
 //! ```text
-//!   spinner ── a loop without end; taken off its core by the epoch, unless preemption=off
-//!   bystander ── yields, and times how long it waits for its next turn ──▶ latency; longest gap; turns of each
+//!   spinner ── an endless loop; preempted by the epoch, unless preemption=off
+//!   bystander ── yields, and times the wait for its next turn ──▶ latency; longest gap; turns of each bystander
 //! ```
 //!
-//! A bystander that is a guest takes its turns in rows, each asked for by a clerk of its own and told to it with the time
-//! of every turn; one that is native takes them itself.
+//! A guest bystander takes its turns in rows: a clerk process requests each row, and the guest replies with the wait
+//! before every turn. A native bystander takes and times its turns itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,16 +28,16 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::{Stage, StopFlag};
 use crate::table::{ColumnUnit, Table};
 
-/// Turns of a guest that a clerk asks for at once.
+/// Number of turns per row that a clerk requests from a guest.
 const ROW: u64 = 16;
-/// A tick so long that nobody is preempted in between: the control run.
+/// Epoch tick of the control run: so long that it hardly ever preempts a guest.
 const NO_PREEMPTION: Duration = Duration::from_secs(1);
-/// How often the keeper of the spinners looks at the stop flag.
+/// Interval at which the owner of the spinners checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long a row of turns may take before the bystander counts as starved.
+/// Timeout of a row of turns; after it the bystander counts as starved.
 const ROW_WITHIN: Duration = Duration::from_mins(1);
 
-/// Turns of bystanders.
+/// The scenario `fairness`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fairness;
 
@@ -151,7 +151,7 @@ impl Scenario for Fairness {
     }
 }
 
-/// Starts the spinners, and ends them with the run.
+/// Starts the spinners, and kills them when the run stops.
 async fn keep_spinning(
     ctx: Context,
     wasm: Wasm,
@@ -175,7 +175,7 @@ async fn keep_spinning(
     Ok(())
 }
 
-/// A guest at its place.
+/// Pins a guest to the given scheduler, if there is one.
 fn placed(guest: Guest, place: Option<usize>) -> Guest {
     match place {
         Some(scheduler) => guest.pinned(scheduler),
@@ -183,7 +183,7 @@ fn placed(guest: Guest, place: Option<usize>) -> Guest {
     }
 }
 
-/// What one bystander got; only it writes.
+/// Counters of one bystander, written only by that bystander.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Tally {
@@ -193,7 +193,7 @@ struct Tally {
 
 impl Tally {
     fn turn(&self, gap_ns: u64) {
-        // Relaxed: one writer, and the reader only sums.
+        // Relaxed: there is one writer, and the reader only sums.
         self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if gap_ns > self.longest_ns.load(Ordering::Relaxed) {
             self.longest_ns.store(gap_ns, Ordering::Relaxed);
@@ -209,7 +209,7 @@ struct Bystander {
 }
 
 impl Bystander {
-    /// Takes turns itself.
+    /// Takes turns as a native process.
     async fn run(mut self, ctx: Context) {
         ctx.set_label("bystander");
         while self.pace.turn(&ctx, 1).await.is_some() {
@@ -222,13 +222,13 @@ impl Bystander {
         }
     }
 
-    /// Has a guest take them.
+    /// Lets a guest take the turns and records the times that it reports.
     async fn clerk(mut self, ctx: Context, wasm: Wasm, module: Module, place: Option<usize>) -> Result<(), RunError> {
         ctx.set_label("clerk");
         let guest = placed(Guest::default().linked().label("bystander"), place);
         let (guest, _) = wasm.spawn_from(&ctx, &module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
         while let Some(turns) = self.pace.turn(&ctx, ROW).await {
-            // For the lag of an open loop; the guest times its turns itself.
+            // Only for the lag of an open loop: the guest times its turns itself.
             self.pace.begin_row(&mut self.recorder, turns);
             match ctx.call::<_, Bytes>(guest, message(&[turns]), ROW_WITHIN).await {
                 Ok(gaps) if gaps.len() as u64 == 8 * turns => {
@@ -248,7 +248,7 @@ impl Bystander {
     }
 }
 
-/// How evenly turns were given.
+/// Distribution of the turns among the bystanders.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
     bystanders: u64,
@@ -268,7 +268,7 @@ impl Shares {
             bystanders: turns.len() as u64,
             turns_min: turns.iter().copied().min().unwrap_or(0),
             turns_mean: sum / count,
-            // Nobody got more than another when nobody got anything.
+            // Without any turns all shares are equal.
             jain: if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) },
             longest_ns: tallies.iter().map(|tally| tally.longest_ns.load(Ordering::Relaxed)).max().unwrap_or(0),
         }

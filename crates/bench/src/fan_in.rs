@@ -1,8 +1,8 @@
-//! Many producers, one consumer: what a contended mailbox costs.
+//! Many producers, one consumer: measures the cost of a contended mailbox.
 //!
 //! ```text
 //!   producer ─┐
-//!   producer ─┼─▶ mailbox, bounded ─▶ consumer     a producer that finds it full waits for room
+//!   producer ─┼─▶ mailbox, bounded ─▶ consumer     a producer waits while the mailbox is full
 //!   producer ─┘
 //! ```
 
@@ -16,10 +16,10 @@ use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 
-/// Messages that a producer sends before it lets others run.
+/// Number of messages that a producer sends before it yields.
 const BATCH: u64 = 64;
 
-/// Many producers, one consumer.
+/// The scenario `fan-in`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FanIn;
 

@@ -1,13 +1,13 @@
-//! Crash, notice, start again: how fast a supervisor brings its children back.
+//! Crash, notice, restart: the rate at which a supervisor restarts its children.
 //!
 //! ```text
-//!   child: first instruction ── latency of the last crash ── its turn ── crash
-//!      ▲                                                                  │
-//!      └────────── supervisor: exit signal, decision, restart ◀───────────┘
+//!   child: first instruction ── records the latency of the last crash ── waits for its turn ── crash
+//!      ▲                                                                                         │
+//!      └────────── supervisor: exit signal, decision, restart ◀──────────────────────────────────┘
 //! ```
 //!
-//! What a child knows outlives it in its seat, which one incarnation at a time holds; a child that is stopped and not
-//! crashed puts everything back as well.
+//! The state that survives a child's crashes is in its slot, and only one incarnation at a time may take it. A child
+//! returns the state however it ends, by a crash or by being stopped.
 
 mod traps;
 
@@ -26,14 +26,14 @@ use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::{Stage, StopFlag};
 
-/// How often a conductor looks at the stop flag.
+/// Interval at which a driver checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Looks after the stop within which every crash must have been recovered from.
+/// Maximum number of checks after the stop; by then every crash must have been recovered.
 const LOOKS_MAX: u32 = 100;
-/// The window in which restarts are counted against the intensity: short, so that a storm is forgiven.
+/// Window of the restart intensity: short, so that the supervisor never gives up in a storm of crashes.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Crash, notice, start again.
+/// The scenario `fault-recovery`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FaultRecovery;
 
@@ -132,7 +132,7 @@ impl Scenario for FaultRecovery {
     }
 }
 
-/// What a child knows beyond its death.
+/// State of a child that survives its crashes.
 struct Life {
     recorder: Recorder,
     pace: Pace,
@@ -140,10 +140,10 @@ struct Life {
     crashes: u64,
 }
 
-/// Where it lies while no incarnation holds it.
+/// Slot for the state of one child; empty while an incarnation holds the state.
 type Seat = Arc<Mutex<Option<Life>>>;
 
-/// A life in the hands of an incarnation, put back however that ends.
+/// Guard of an incarnation that holds the state; dropping it puts the state back.
 struct Lease<'a> {
     seat: &'a Seat,
     life: Option<Life>,
@@ -176,7 +176,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// A child: it has come back, waits for its turn, and crashes.
+/// Body of a child: records the recovery from the last crash, waits for its turn, and crashes.
 async fn live(ctx: Context, seat: Seat, panics: bool) -> ExitReason {
     let Some(mut lease) = Lease::take(&seat) else {
         return ExitReason::other("two incarnations of one child");
@@ -197,7 +197,7 @@ async fn live(ctx: Context, seat: Seat, panics: bool) -> ExitReason {
     ExitReason::other("a crash as ordered")
 }
 
-/// Starts one supervisor, and looks after it when the run is over.
+/// Driver of one supervisor: starts it, and checks its children at the end of the run.
 struct Conductor {
     strategy: Strategy,
     seats: Vec<Seat>,
@@ -238,20 +238,20 @@ impl Conductor {
         Ok(())
     }
 
-    /// What is wrong when all is over.
+    /// Returns the number of faults at the end of the run.
     async fn faults(&self, ctx: &Context, supervisor: SupervisorRef) -> u64 {
         let crashes = if self.strategy == Strategy::OneForOne { self.crashes() } else { 0 };
         self.unrecovered() + faults_of(ctx, &supervisor, self.seats.len() as u64, crashes).await
     }
 
-    /// Crashes of all children.
+    /// Returns the number of crashes of all children.
     fn crashes(&self) -> u64 {
         let of =
             |seat: &Seat| seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |life| life.crashes);
         self.seats.iter().map(of).sum()
     }
 
-    /// Crashes that no child has come back from.
+    /// Returns the number of children that have not come back from a crash.
     fn unrecovered(&self) -> u64 {
         let is_open = |seat: &&Seat| {
             seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|life| life.crashed.is_some())
@@ -260,7 +260,7 @@ impl Conductor {
     }
 }
 
-/// Children that do not run when all is over, and crashes without a restart.
+/// Returns the number of children that do not run at the end, plus the number of crashes without a restart.
 async fn faults_of(ctx: &Context, supervisor: &SupervisorRef, children: u64, crashes: u64) -> u64 {
     let family = supervisor.which_children(ctx).await.unwrap_or_default();
     let runs = |state| matches!(state, ChildState::Running(_));

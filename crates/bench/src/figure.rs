@@ -1,4 +1,4 @@
-//! One quantity over all runs of a report: what comparisons and histories are made of.
+//! One quantity over all runs of a report: the input of comparisons and histories.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use crate::report::Report;
 use crate::statistics::{median, median_confidence, median_interval};
 use crate::table::ColumnUnit;
 
-/// One quantity over all runs.
+/// One quantity over all runs of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name, which ends in its unit.
+    /// Name, which ends in the unit.
     pub name: String,
-    /// What its numbers are.
+    /// Unit of the values.
     pub unit: ColumnUnit,
-    /// Which way is better.
+    /// Direction in which the figure is better.
     pub better: Better,
-    /// The value of each run, in their order.
+    /// Value of each run, in run order.
     pub values: Vec<f64>,
-    /// Half of the runs were below.
+    /// Median of the values.
     pub median: f64,
-    /// The lower end of the interval of the median; `null` below six runs.
+    /// Lower end of the interval of the median; `null` with fewer than six runs.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: Option<f64>,
-    /// How sure it is that the interval holds the median, from the binomial distribution and nothing else.
+    /// Probability that the interval contains the median, from the binomial distribution alone.
     pub confidence: Option<f64>,
 }
 
-/// Which way is better.
+/// Direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// More is better.
+    /// Higher values are better.
     Higher,
-    /// Less is better.
+    /// Lower values are better.
     Lower,
 }
 
 impl Figure {
-    /// A figure of the values of some runs; `None` of none.
+    /// Creates a figure from the values of several runs; returns `None` if there are no values.
     pub fn of(name: &str, unit: ColumnUnit, better: Better, values: Vec<f64>) -> Option<Self> {
         let median = median(&values)?;
         let enclosing = median_interval(&values);
@@ -54,7 +54,7 @@ impl Figure {
         })
     }
 
-    /// The figures of some runs of one scenario. Only what every run has is one.
+    /// Returns the figures of the runs of one scenario. A quantity that any of the runs lacks is left out.
     pub(crate) fn all_of(runs: &[Report]) -> Vec<Self> {
         type Pick = Box<dyn Fn(&Report) -> Option<f64>>;
         let latency = |pick: fn(&rusm_protocol::LatencySnapshot) -> u64| {
@@ -82,12 +82,13 @@ impl Figure {
         let of = |(name, unit, better, pick): (&str, ColumnUnit, Better, Pick)| {
             Self::of(name, unit, better, runs.iter().map(pick).collect::<Option<Vec<f64>>>()?)
         };
-        // Where cases take turns, rate and latency are those of a mixture, which a slower case changes as much as a slower machine.
+        // If cases run in turn, rate and latency are those of a mixture: a slower case changes them as much as a slower
+        // machine does.
         let is_mixture = runs.iter().any(|run| run.takes_turns);
         picks.into_iter().filter(|(name, ..)| !is_mixture || IN_TURNS.contains(name)).filter_map(of).collect()
     }
 
-    /// As the interval stands in a report.
+    /// Formats the interval for a report.
     pub(crate) fn interval_text(&self) -> String {
         match (self.low, self.high, self.confidence) {
             (Some(low), Some(high), Some(confidence)) => format!(
@@ -101,17 +102,17 @@ impl Figure {
     }
 }
 
-/// The figure by which closed loops are compared.
+/// Figure by which closed loops are compared.
 pub const RATE: &str = "ops_per_sec";
-/// The figure that says most on a machine that others use.
+/// Figure that is most reliable on a machine with other load.
 pub const CPU: &str = "cpu_ns_per_op";
 const RSS: &str = "rss_bytes";
-/// The figures of a scenario whose cases take turns; the first one decides.
+/// Figures of a scenario whose cases run in turn; the first one decides.
 const IN_TURNS: [&str; 2] = [CPU, RSS];
-/// The figure by which open loops are compared.
+/// Figure by which open loops are compared.
 pub const P99: &str = "latency_ns_p99";
 
-/// The figure that decides when nobody names one, of those that there are.
+/// Returns the deciding figure if none is given. Without a rate, closed loops are compared by CPU time.
 pub(crate) fn usual(is_open: bool, has_rate: bool) -> &'static str {
     match (is_open, has_rate) {
         (true, _) => P99,

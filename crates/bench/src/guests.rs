@@ -1,11 +1,11 @@
-//! The engine and the guests of scenarios whose processes are WebAssembly.
+//! The engine and the guests of scenarios whose processes are WebAssembly guests.
 //!
 //! ```text
-//!   Stage ── start: an engine of the run's own ──▶ load: text or prebuilt bytes ──▶ Module, spawned as often as one likes
+//!   Stage ── start: one engine per run ──▶ load: text or prebuilt bytes ──▶ Module, spawned any number of times
 //! ```
 //!
-//! The texts lie in `guests/`; those that differ by a number only have it in place of `{pages}`. An engine belongs to its
-//! run: its limits are those of the scenario, and what else runs on the node keeps its own.
+//! The texts are in `guests/`. Texts that differ only in a number contain `{pages}` in its place. An engine belongs to
+//! its run: the scenario sets its limits, and other engines on the node keep theirs.
 
 use bytes::Bytes;
 use rusm_runtime::Pid;
@@ -14,17 +14,17 @@ use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
 use crate::run::RunError;
 use crate::stage::Stage;
 
-/// Bytes of a page of linear memory.
+/// Size of a page of linear memory, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 65_536;
 
-/// The engine of a run.
+/// The WebAssembly engine of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Guests {
     pub(crate) wasm: Wasm,
 }
 
 impl Guests {
-    /// Makes room for the guests of a run.
+    /// Starts an engine for the guests of a run.
     pub(crate) async fn start(stage: &mut Stage, config: WasmConfig) -> Result<Self, RunError> {
         let wasm = stage.blocking(move || Wasm::start(config)).await;
         wasm.map(|wasm| Self { wasm }).map_err(|error| RunError::Lacks(format!("no room for the guests: {error}")))
@@ -44,27 +44,27 @@ impl Guests {
     }
 }
 
-/// What a guest is made of.
+/// Code of a guest.
 pub(crate) enum Code {
-    /// Text, translated first.
+    /// WebAssembly text, translated before it is loaded.
     Text(String),
-    /// A binary of the repository.
+    /// A prebuilt binary from the repository.
     Prebuilt(&'static [u8]),
 }
 
 impl Code {
-    /// A text, with so many pages of memory.
+    /// Creates a guest from text with this number of memory pages.
     pub(crate) fn of(text: &str, pages: u64) -> Self {
         Self::Text(text.replace("{pages}", &pages.to_string()))
     }
 }
 
-/// A pid as core modules know it.
+/// Encodes a pid for core modules.
 pub(crate) fn number(pid: Pid) -> i64 {
     (i64::from(pid.generation()) << 32) | i64::from(pid.slot())
 }
 
-/// The little-endian numbers that guests get and send.
+/// Decodes the little-endian numbers in a message from a guest; returns `None` if the message is too short.
 pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let mut words = [0; N];
     for (index, word) in words.iter_mut().enumerate() {
@@ -73,7 +73,7 @@ pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     Some(words)
 }
 
-/// The same, to a guest.
+/// Encodes numbers as a message to a guest.
 pub(crate) fn message(words: &[u64]) -> Bytes {
     words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>().into()
 }

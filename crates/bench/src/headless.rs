@@ -1,4 +1,4 @@
-//! Runs without an observer: start, warm up, measure, report.
+//! Runs scenarios without an observer: start, warm up, measure, report.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,32 +14,33 @@ use crate::series::RUNS_MAX;
 use crate::stage::StopFlag;
 use crate::steady::SteadyRule;
 
-/// How long a runtime that a run was started on may take to end.
+/// Maximum time for the shutdown of a runtime started for a run.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 
-/// The shortest measurement: one interval.
+/// Shortest measurement: one interval.
 const DURATION_MIN: Duration = defaults::INTERVAL;
-/// The longest measurement: a week.
+/// Longest measurement: one week.
 const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
 
-/// What to run, and for how long.
+/// Options of a headless run.
 #[derive(Clone, Debug)]
 pub struct HeadlessOptions {
-    /// What to run.
+    /// The scenario and its parameters.
     pub request: Request,
-    /// How long to measure after the warm-up, 100 ms to a week. Default 5 s; longer runs show rarer events. What is
-    /// said of intervals, which are rates, pauses, sawteeth and whether a backlog grows, is of the last 28 h of a longer run.
+    /// Length of the measurement after the warm-up, from 100 ms to one week. Default 5 s; longer runs show rarer
+    /// events. In runs longer than 28 h, the statistics over intervals (rates, pauses, sawtooth patterns, backlog
+    /// growth) cover only the last 28 h.
     pub duration: Duration,
-    /// How long to warm up. Default 1 s to 5 s.
+    /// Length of the warm-up. Default 1 s to 5 s.
     pub warm_up: SteadyRule,
-    /// The runtime to start. Default: a scheduler for each core.
+    /// Configuration of the runtime to start. Default: one scheduler per core.
     pub runtime: Config,
-    /// Ends the run early once it is set; what was measured until then is in the report. Default: one that nobody sets.
+    /// Ends the run early when set; the report then covers the part measured so far. Default: a flag that is never set.
     pub stop: StopFlag,
 }
 
 impl HeadlessOptions {
-    /// The defaults for a request.
+    /// Creates the default options for a request.
     pub fn new(request: Request) -> Self {
         Self {
             request,
@@ -51,31 +52,31 @@ impl HeadlessOptions {
     }
 }
 
-/// Why there is no report.
+/// Error returned if there is no report.
 #[derive(Debug, Error)]
 pub enum HeadlessError {
-    /// The request names something unknown or out of range.
+    /// The request contains an unknown name or a value out of range.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// Use a duration in the range.
+    /// The duration is out of range.
     #[error("duration of {duration:?} is not between {DURATION_MIN:?} and {DURATION_MAX:?}")]
     Duration {
-        /// The duration given.
+        /// The given duration.
         duration: Duration,
     },
-    /// Use a number of runs in the range.
+    /// The number of runs is out of range.
     #[error("{runs} runs are not between 1 and {RUNS_MAX}")]
     Runs {
-        /// The number given.
+        /// The given number.
         runs: u32,
     },
-    /// Somebody ended it before anything was measured.
+    /// The run was stopped before anything was measured.
     #[error("stopped before anything was measured")]
     Stopped,
     /// The runtime did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The run did not start; one that started and failed has a report.
+    /// The run did not start. A run that started and then failed has a report.
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -98,15 +99,15 @@ pub enum HeadlessError {
 /// ```
 ///
 /// # Errors
-/// [`HeadlessError`] when nothing could be run; a run that failed has a report that says so.
+/// [`HeadlessError`] if nothing could be run. A run that failed has a report with its error.
 pub fn run_headless(options: &HeadlessOptions) -> Result<Report, HeadlessError> {
     drive_alone(options, |_| ())
 }
 
-/// Runs a scenario on a runtime that runs already; `options.runtime` is not used.
+/// Runs a scenario on an existing runtime; `options.runtime` is not used.
 ///
 /// # Errors
-/// As [`run_headless`].
+/// Same as [`run_headless`].
 pub fn run_headless_on(handle: &Handle, options: &HeadlessOptions) -> Result<Report, HeadlessError> {
     let plan = check(options)?;
     Ok(drive(handle, plan, options.warm_up, options.duration, &options.stop, |_| ())?)
@@ -121,15 +122,15 @@ pub(crate) fn check_duration(duration: Duration) -> Result<(), HeadlessError> {
     if (DURATION_MIN..=DURATION_MAX).contains(&duration) { Ok(()) } else { Err(HeadlessError::Duration { duration }) }
 }
 
-/// Runs a plan, which may be of a scenario that is in no catalogue.
+/// Runs a plan; its scenario does not have to be in the catalogue.
 ///
 /// # Errors
-/// [`RunError`] when the run did not start; one that started and failed has a report.
+/// [`RunError`] if the run did not start. A run that started and then failed has a report.
 pub fn run_plan(handle: &Handle, plan: Plan, warm_up: SteadyRule, duration: Duration) -> Result<Report, RunError> {
     drive(handle, plan, warm_up, duration, &StopFlag::default(), |_| ())
 }
 
-/// The same, and shows the run at each tick.
+/// Runs a plan like [`run_plan`] until `stop` is set, and calls `seen` at each tick.
 pub(crate) fn drive(
     handle: &Handle,
     plan: Plan,
@@ -154,14 +155,14 @@ pub(crate) fn drive(
     Ok(report.with_tables(&tables).with_errors(late_errors()).ended(outcome))
 }
 
-/// Runs what options ask for on a runtime of its own, shows the run at each tick, and ends both.
+/// Starts a runtime, runs the requested scenario on it, calls `seen` at each tick, and shuts the runtime down.
 pub(crate) fn drive_alone(options: &HeadlessOptions, seen: impl FnMut(&mut Run)) -> Result<Report, HeadlessError> {
-    // Before the runtime: a request with a mistake in it costs nothing.
+    // Check before starting the runtime, so that an invalid request fails at once.
     let plan = check(options)?;
     drive_plan(plan, options, seen)
 }
 
-/// The same for a plan that was made otherwise.
+/// Does the same as [`drive_alone`] for an existing plan.
 pub(crate) fn drive_plan(
     plan: Plan,
     options: &HeadlessOptions,

@@ -1,10 +1,11 @@
-//! What runs have shown on this machine, day after day: a small database in a file.
+//! Results of earlier runs on this machine, kept in a small database file.
 //!
 //! ```text
-//!   Document ──▶ Entry: recipe, medians, commit, date ──▶ redb file ──▶ newest last ──▶ one group for each recipe
+//!   Document ──▶ Entry: recipe, medians, commit, date ──▶ redb file ──▶ newest last ──▶ one group per recipe
 //! ```
 //!
-//! The file holds at most [`ENTRIES_MAX`] entries; the oldest go first. One program opens it at a time; others wait a little.
+//! The file holds at most [`ENTRIES_MAX`] entries; the oldest are dropped first. Only one program can have it open;
+//! others wait up to 2 s.
 
 mod text;
 
@@ -30,42 +31,42 @@ use crate::report::Verdict;
 use crate::saturate::Saturation;
 use crate::table::ColumnUnit;
 
-/// Entries at most.
+/// Maximum number of entries.
 pub const ENTRIES_MAX: u64 = 10_000;
-/// How long to wait for another program that has the file open.
+/// Maximum wait for another program to close the file.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
-/// The figure of a search for the highest rate.
+/// Name of the main figure of a search for the highest rate.
 const STABLE_RATE: &str = "max_stable_rate_per_sec";
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 
-/// What one report showed.
+/// Summary of one report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When it was made, in UTC.
+    /// Time of recording, in UTC.
     pub recorded_at: String,
-    /// What measured.
+    /// Kind of measurement.
     pub kind: Kind,
-    /// How to make it once more.
+    /// The recipe that repeats the measurement.
     pub recipe: Recipe,
-    /// What to make of it.
+    /// Verdict of the report.
     pub verdict: Verdict,
-    /// Its figures, without the values of each run.
+    /// Figures of the report, without the values of each run.
     pub figures: Vec<Figure>,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// The commit that it was built from.
+    /// Commit that the program was built from.
     pub commit: Option<String>,
-    /// Whether the sources differed from it.
+    /// True if the sources differed from that commit.
     pub dirty: Option<bool>,
-    /// The machine's id.
+    /// Id of the machine.
     pub machine: Option<String>,
-    /// What the control group left of it, if that was less.
+    /// Limits set by the control group, if they are below the machine's resources.
     #[serde(default)]
     pub limits: Option<String>,
 }
 
 impl Entry {
-    /// What a report showed.
+    /// Creates an entry from a report.
     pub fn of(document: &Document) -> Self {
         let short = |figure: &Figure| Figure { values: Vec::new(), ..figure.clone() };
         Self {
@@ -82,7 +83,7 @@ impl Entry {
         }
     }
 
-    /// What a search for the highest rate found.
+    /// Creates an entry from a search for the highest rate.
     pub fn of_saturation(found: &Saturation) -> Self {
         let figure = |name, rate: Option<f64>| Figure::of(name, ColumnUnit::Amount, Better::Higher, vec![rate?]);
         let found_by = [
@@ -96,40 +97,40 @@ impl Entry {
         Self { verdict, figures: found_by.into_iter().flatten().collect(), ..Self::of(&document) }
     }
 
-    /// The figure of a name.
+    /// Returns the figure with this name.
     pub fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.name == name)
     }
 }
 
-/// Why a history cannot be read or written.
+/// Error returned if a history cannot be read or written.
 #[derive(Debug, Error)]
 pub enum HistoryError {
-    /// The folder cannot be made.
+    /// The directory cannot be created.
     #[error("cannot make {}: {source}", escaped(.path.display()))]
     Folder {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another program has it open.
+    /// Another program has the file open.
     #[error("{} is open in another program", escaped(.path.display()))]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// It is no history, or is damaged: move it away.
+    /// The file is not a history, or is damaged. Move it away.
     #[error("{} is no history that can be read: {}", escaped(.path.display()), escaped(reason))]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
 }
 
-/// A history in a file.
+/// A history file that is open.
 #[derive(Debug)]
 pub struct History {
     path: PathBuf,
@@ -137,10 +138,10 @@ pub struct History {
 }
 
 impl History {
-    /// Opens a history, and makes it when there is none.
+    /// Opens a history file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`HistoryError`] when it cannot be opened.
+    /// [`HistoryError`] if the file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         if let Some(folder) = path.parent() {
             let source = |source| HistoryError::Folder { path: folder.to_owned(), source };
@@ -160,10 +161,10 @@ impl History {
         }
     }
 
-    /// Adds an entry, and drops the oldest when there are too many.
+    /// Adds an entry, and drops the oldest entries beyond [`ENTRIES_MAX`].
     ///
     /// # Errors
-    /// [`HistoryError::Damaged`] when the file cannot be written.
+    /// [`HistoryError::Damaged`] if the file cannot be written.
     pub fn add(&self, entry: &Entry) -> Result<(), HistoryError> {
         let json = serde_json::to_vec(entry).map_err(|error| damaged(&self.path, &error))?;
         let written =
@@ -171,10 +172,10 @@ impl History {
         written.map_err(|error| damaged(&self.path, &error))
     }
 
-    /// All entries, or those of a scenario, the oldest first.
+    /// Returns all entries, or those of one scenario, the oldest first.
     ///
     /// # Errors
-    /// [`HistoryError::Damaged`] when the file cannot be read.
+    /// [`HistoryError::Damaged`] if the file cannot be read.
     pub fn entries(&self, scenario: Option<&str>) -> Result<Vec<Entry>, HistoryError> {
         let all = self.database.run(read).map_err(|error| damaged(&self.path, &error))?;
         let all = all.map_err(|error| damaged(&self.path, &error))?;
@@ -183,7 +184,8 @@ impl History {
 }
 
 fn write(database: &Database, json: &[u8]) -> Result<(), redb::Error> {
-    // Not dropped while a panic of redb unwinds: a second one in its destructor would abort the program.
+    // Do not drop the transaction while a panic of redb unwinds: a second panic in its destructor would abort the
+    // program.
     let writing = ManuallyDrop::new(database.begin_write()?);
     let insert = || -> Result<(), redb::Error> {
         let mut entries = writing.open_table(ENTRIES)?;
@@ -211,7 +213,7 @@ fn read(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     let mut found = Vec::new();
     for entry in entries.iter()? {
         let (_, json) = entry?;
-        // What a newer version wrote and this one cannot read is left alone.
+        // Skip entries that this version cannot read, for example those of a newer version.
         found.extend(serde_json::from_slice(json.value()).ok());
     }
     Ok(found)
@@ -228,7 +230,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::report::Report;
 
-    /// A folder that is removed in the end.
+    /// A directory that is removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {

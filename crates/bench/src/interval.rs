@@ -1,4 +1,4 @@
-//! One interval of a run, and what many of them say about the rate.
+//! One interval of a run, and the statistics of the rate over many intervals.
 
 use std::time::Duration;
 
@@ -6,60 +6,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::{coefficient_of_variation, median, median_interval};
 
-/// Operations that make a rate: fewer in an interval, and it is put together with its neighbours.
+/// Minimum number of operations per interval for a usable rate; with fewer, neighbouring intervals are merged.
 const OPS_MIN: u64 = 100;
-/// Intervals that are left at least when they are put together: fewer have no interval of their median.
+/// Minimum number of intervals after merging: with fewer, the median has no confidence interval.
 const LEFT_MIN: u64 = 6;
 
-/// What happened between two readings of the meter.
+/// Measurements between two readings of the meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// How long it was.
+    /// Length of the interval.
     pub duration: Duration,
-    /// Finished operations.
+    /// Number of finished operations.
     pub ops: u64,
     /// CPU time of the whole process.
     pub cpu: Duration,
-    /// The 99th percentile of the latencies timed in it, in nanoseconds; 0 when none were.
+    /// 99th percentile of the latencies timed in the interval, in nanoseconds; 0 if none were timed.
     pub latency_p99_ns: u64,
-    /// The longest of them; 0 when there were none.
+    /// Maximum of those latencies, in nanoseconds; 0 if none were timed.
     pub latency_max_ns: u64,
 }
 
 impl Interval {
-    /// Operations a second.
+    /// Returns the operations per second.
     pub fn ops_per_sec(&self) -> f64 {
         self.ops as f64 / self.duration.as_secs_f64()
     }
 }
 
-/// Operations a second over the intervals of a run.
+/// Operations per second over the intervals of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Half of the intervals were slower.
+    /// Median over the intervals.
     pub median: f64,
-    /// The slowest interval.
+    /// Rate of the slowest interval.
     pub min: f64,
-    /// The fastest interval.
+    /// Rate of the fastest interval.
     pub max: f64,
-    /// The lower end of the 95 % interval of the median; `null` below six intervals.
+    /// Lower end of the 95 % interval of the median; `null` with fewer than six intervals.
     pub median_low: Option<f64>,
-    /// The upper end of the 95 % interval of the median.
+    /// Upper end of the 95 % interval of the median.
     pub median_high: Option<f64>,
-    /// The standard deviation as a part of the mean; `null` where there is none.
+    /// Standard deviation as a fraction of the mean; `null` if it is not defined.
     pub variation: Option<f64>,
-    /// How many intervals there are: of 100 ms, or longer where fewer than a hundred operations fall into those.
+    /// Number of intervals: of 100 ms each, or longer if fewer than a hundred operations fall into 100 ms.
     pub intervals: usize,
 }
 
 impl Rates {
-    /// The rates of some intervals; all zero of none.
+    /// Computes the rates of several intervals; all zero if there are none.
     ///
-    /// Where few operations fall into an interval, neighbours are put together until some hundred do, while six are left: of 64
-    /// answers once a second the median of single intervals would be 0.
+    /// If few operations fall into an interval, neighbours are merged until each has about a hundred, as long as six
+    /// intervals are left. Otherwise, with 64 answers arriving together once a second, the median would be 0.
     ///
-    /// Neighbouring intervals are alike, so the interval of the median tells how well *this* run is known, and not how
-    /// far apart two runs may lie.
+    /// Neighbouring intervals are correlated, so the interval of the median describes the precision of *this* run, and
+    /// not the difference to expect between two runs.
     pub fn of(intervals: &[Interval]) -> Self {
         let rates: Vec<f64> = intervals.chunks_exact(together(intervals)).map(rate).collect();
         let Some(median) = median(&rates) else {
@@ -79,14 +79,14 @@ impl Rates {
     }
 }
 
-/// How many neighbours are looked at together.
+/// Returns the number of neighbouring intervals to merge into one.
 fn together(intervals: &[Interval]) -> usize {
     let ops: u64 = intervals.iter().map(|interval| interval.ops).sum();
     let wanted = (OPS_MIN * intervals.len() as u64).div_ceil(ops.max(1));
     wanted.clamp(1, (intervals.len() as u64 / LEFT_MIN).max(1)) as usize
 }
 
-/// Operations a second over some intervals.
+/// Returns the operations per second over several intervals.
 fn rate(intervals: &[Interval]) -> f64 {
     let ops = intervals.iter().map(|interval| interval.ops).sum();
     Interval { ops, duration: intervals.iter().map(|interval| interval.duration).sum(), ..Interval::default() }

@@ -1,6 +1,7 @@
-//! What the scenarios of the store stand on: a directory of their own, and the update that all of them make.
+//! Shared parts of the store scenarios: a temporary directory, and the update that all of them perform.
 //!
-//! A value begins with how often it was updated, so that what is there can be held against what was acknowledged.
+//! Each value starts with its number of updates, so that the stored value can be compared with the acknowledged
+//! updates.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ use crate::machine;
 use crate::parameter::{Kind, Parameter, Params};
 use crate::run::RunError;
 
-/// Bytes of the count at the head of a value.
+/// Size of the counter at the start of a value, in bytes.
 const COUNT: usize = 8;
 
-/// What is set alike about all of them.
+/// Parameters shared by the store scenarios.
 pub(crate) const WRITERS: Parameter = Parameter {
     name: "writers",
     description: "Processes that update keys, each waiting for the acknowledgement.",
@@ -38,21 +39,21 @@ pub(crate) const DURABILITY: Parameter = Parameter {
     kind: Kind::Choice { words: &["immediate", "eventual", "none"] },
 };
 
-/// The durability that was set.
+/// Returns the durability set by the parameters.
 pub(crate) fn durability(params: &Params) -> Durability {
     params.word("durability").parse().unwrap_or_default()
 }
 
-/// A directory that is removed with everything in it.
+/// A temporary directory, removed with its contents on drop.
 #[derive(Debug)]
 pub(crate) struct Ground {
     directory: PathBuf,
 }
 
 impl Ground {
-    /// A new one where temporary files go.
+    /// Creates a new directory in the directory for temporary files.
     pub(crate) fn new() -> Result<Self, RunError> {
-        // Two runs in one process, as in tests, must not meet.
+        // The process id is not enough: two runs in one process, as in tests, need separate directories.
         let seed = std::process::id();
         for number in 0..1_000 {
             let directory = std::env::temp_dir().join(format!("rusm-kv-{seed}-{number}"));
@@ -72,7 +73,7 @@ impl Ground {
         self.directory.join(name)
     }
 
-    /// What kind of file system it is on, and where.
+    /// Describes the durability, the type of the file system and its path.
     pub(crate) fn note(&self, durability: Durability) -> String {
         let there = self.directory.parent().unwrap_or(&self.directory);
         format!("{durability} durability, on {} ({})", self.file_system(), there.display())
@@ -82,13 +83,13 @@ impl Ground {
         machine::file_system(&self.directory).unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// A store of its own.
+    /// Opens a store in this directory.
     pub(crate) fn store(&self, config: StoreConfig) -> Result<Store, RunError> {
         Store::open(self.path("store.redb"), config).map_err(|error| RunError::Lacks(error.to_string()))
     }
 }
 
-/// A store that observers of the node see for as long as this lives.
+/// Guard that shows a store to observers of the node until it is dropped.
 pub(crate) struct Watched {
     store: Store,
     runtime: Handle,
@@ -109,12 +110,12 @@ impl Drop for Watched {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        // What cannot be removed is in the directory for temporary files.
+        // If it cannot be removed, it remains in the directory for temporary files.
         drop(std::fs::remove_dir_all(&self.directory));
     }
 }
 
-/// The value after one more update.
+/// Returns the value after one more update.
 pub(crate) fn updated(old: Option<&[u8]>, bytes: usize) -> Vec<u8> {
     let count = old.map_or(0, count) + 1;
     let mut value = vec![count as u8; bytes];
@@ -122,16 +123,16 @@ pub(crate) fn updated(old: Option<&[u8]>, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// How often a value was updated.
+/// Returns the number of updates of a value.
 pub(crate) fn count(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |count| u64::from_le_bytes(*count))
 }
 
-/// The updates of each key that were acknowledged.
+/// Number of acknowledged updates of each key.
 #[derive(Debug)]
 pub(crate) struct Acknowledged(Vec<AtomicU64>);
 
-/// What is left of what was acknowledged.
+/// Result of comparing a store with the acknowledged updates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) acknowledged: u64,
@@ -144,11 +145,11 @@ impl Acknowledged {
     }
 
     pub(crate) fn note(&self, key: u64) {
-        // Relaxed: looked at after all writers have ended.
+        // Relaxed: read only after all writers have ended.
         self.0[key as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Holds what was acknowledged against what a store has.
+    /// Compares the acknowledged updates with the contents of a store.
     pub(crate) fn check(&self, store: &Store) -> Result<Account, String> {
         let bucket = store.bucket("rows").map_err(|error| error.to_string())?;
         let mut account = Account::default();
@@ -162,7 +163,7 @@ impl Acknowledged {
     }
 }
 
-/// Keys in an order that looks like chance.
+/// Pseudo-random sequence of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
     state: u64,

@@ -1,8 +1,8 @@
-//! Many processes that update keys of a durable store, each waiting until its update is safe.
+//! Many processes update keys of a durable store, each waiting until its update is durable.
 //!
 //! ```text
-//!   writer ── update ──▶ store: one commit and one sync for all that wait ──▶ acknowledged ──▶ next update
-//!   at the end: close, open again, and hold every key against what was acknowledged
+//!   writer ── update ──▶ store: one commit and one sync for all waiting writers ──▶ acknowledged ──▶ next update
+//!   at the end: close, open again, and compare every key with the acknowledged updates
 //! ```
 
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 
-/// Updates between two looks at the stop flag: an update may take as long as a slow disk does.
+/// Updates between two checks of the stop flag: only one, because an update can take as long as a slow disk needs.
 const BATCH: u64 = 1;
 
-/// Many processes that update keys of a durable store.
+/// The scenario `kv-storm`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KvStorm;
 
@@ -116,7 +116,7 @@ impl Scenario for KvStorm {
     }
 }
 
-/// Closes the store, opens it again, and looks whether everything is there.
+/// Closes the store, opens it again, and checks that all acknowledged updates exist.
 fn account(ground: &Ground, store: &Store, acknowledged: &Acknowledged) -> Result<Account, String> {
     store.close();
     let again = ground.store(StoreConfig::default()).map_err(|error| error.to_string())?;
@@ -125,7 +125,7 @@ fn account(ground: &Ground, store: &Store, acknowledged: &Acknowledged) -> Resul
     account
 }
 
-/// What was set.
+/// Parameters of the run.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     writers: u64,

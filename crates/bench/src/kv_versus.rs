@@ -1,7 +1,7 @@
-//! The store beside redb alone, in turn: what sharing a commit among processes costs.
+//! The store compared with plain redb, in turn: the cost of sharing commits among processes.
 //!
 //! ```text
-//!   store: writers that are processes ──▶ redb: one thread, as many updates in a transaction ──▶ redb: one update ──▶ again
+//!   store: writers are processes ──▶ redb: one thread, as many updates per transaction ──▶ redb: one update ──▶ again
 //! ```
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::table::{ColumnUnit, Table};
 use crate::turns::{Desk, Turns, in_turn};
 use crate::usage::process_cpu;
 
-/// How long a turn of a case writes.
+/// Time that a case writes in each turn.
 const TURN: Duration = Duration::from_millis(250);
-/// The most turns of a case that are kept.
+/// Maximum number of turns kept per case.
 const KEPT: usize = 1_000;
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 
-/// The store beside redb alone.
+/// The scenario `kv-versus`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KvVersus;
 
@@ -104,7 +104,7 @@ struct Versus {
     shown: [Vec<Shown>; 3],
 }
 
-/// What a turn has shown.
+/// Results of one turn.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     updates_per_sec: f64,
@@ -168,7 +168,7 @@ impl Turns for Versus {
 }
 
 impl Versus {
-    /// Updates of processes, and the commits that they took.
+    /// Runs updates by processes; returns the number of updates and of the commits they took.
     fn processes(&self, desk: &mut Desk) -> Result<(u64, u64), RunError> {
         let bucket = self.store.bucket("rows").map_err(|error| RunError::Lacks(error.to_string()))?;
         let (count, before) = (Arc::new(AtomicU64::new(0)), self.store.report().commits_total);
@@ -184,7 +184,7 @@ impl Versus {
                     let key = keys.next().to_be_bytes();
                     let update = bucket.update(key, move |old| Some(Bytes::from(updated(old.as_deref(), bytes))));
                     outcome = update.await.map(|_| latencies_ns.push(begun.elapsed().as_nanos() as u64));
-                    // Relaxed: read after all have told their end.
+                    // Relaxed: read only after all writers have sent their result through the channel.
                     count.fetch_add(u64::from(outcome.is_ok()), Ordering::Relaxed);
                 }
                 drop(tell.send(outcome.map(|()| latencies_ns)));
@@ -201,7 +201,7 @@ impl Versus {
         Ok((count.load(Ordering::Relaxed), self.store.report().commits_total - before))
     }
 
-    /// Updates of one thread that commits so many at once, and its commits.
+    /// Runs updates on one thread with `group` updates per commit; returns the number of updates and of commits.
     fn redb(&self, group: u64, desk: &Desk) -> Result<(u64, u64), redb::Error> {
         let (mut keys, mut updates, mut commits) = (Keys::new(1, self.keys), 0, 0);
         let started = Instant::now();

@@ -1,16 +1,16 @@
-//! Latency distributions that any thread adds to and one thread reads, without a lock.
+//! Latency distributions that any thread can add to and one thread reads, without locks.
 //!
 //! ```text
-//!   scheduler 0 ──▶ buckets 0 ─┐  counters that only go up (and wrap)
+//!   scheduler 0 ──▶ buckets 0 ─┐  counters that only increase (and wrap around)
 //!   scheduler 1 ──▶ buckets 1 ─┴─▶ Counts, every 100 ms ─▶ difference to earlier Counts ─▶ hdrhistogram ─▶ percentiles
 //! ```
 //!
-//! The buckets are those of an HDR histogram from 1 ns to 60 s with three significant digits, so a difference of two
-//! readings *is* the histogram of what happened between them: nothing is swapped, reset or handed over, and no writer
-//! ever waits. A thread keeps to its own buckets, so adding does not move cache lines between cores.
+//! The buckets are those of an HDR histogram from 1 ns to 60 s with three significant digits, so the difference of two
+//! readings *is* the histogram of the latencies between them. Nothing is swapped or reset, and no writer ever waits.
+//! Each thread has its own buckets, so adding does not move cache lines between cores.
 //!
-//! Two threads that add at once on two cores, release, median of 5: 7 ns to buckets of their own and 23 ns to shared ones;
-//! a mutex around a histogram takes 34 ns when each thread has its own and 80 ns when they share.
+//! Cost with two threads adding concurrently on two cores (release, median of 5): 7 ns with separate buckets, 23 ns
+//! with shared ones. A mutex around a histogram takes 34 ns if each thread has its own, and 80 ns if they share one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -18,17 +18,17 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use hdrhistogram::Histogram;
 use rusm_protocol::LatencySnapshot;
 
-/// The longest latency that is told from longer ones.
+/// Longest latency that is distinguished; longer ones are counted as this one.
 pub(crate) const HIGHEST_NS: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
-/// Values of one octave; 2,048 below the first, as three significant digits need.
+/// Number of buckets per octave; the first range has 2,048 buckets, as three significant digits require.
 const OCTAVE: usize = 1024;
 const OCTAVE_BITS: u32 = 11;
 const LEN: usize = bucket_of(HIGHEST_NS) + 1;
-/// Sets of buckets at most: more threads than this share.
+/// Maximum number of bucket sets; with more threads, some share a set.
 const SHARDS_MAX: usize = 16;
 
-/// The bucket of a value; values out of range count as the nearest in it.
+/// Returns the bucket of a value; values out of range are clamped.
 const fn bucket_of(ns: u64) -> usize {
     let ns = if ns > HIGHEST_NS { HIGHEST_NS } else { ns };
     let ns = if ns == 0 { 1 } else { ns };
@@ -36,7 +36,7 @@ const fn bucket_of(ns: u64) -> usize {
     octave as usize * OCTAVE + (ns >> octave) as usize
 }
 
-/// The lowest value of a bucket.
+/// Returns the lowest value in a bucket.
 const fn lowest_of(bucket: usize) -> u64 {
     if bucket < 2 * OCTAVE {
         return bucket as u64;
@@ -45,10 +45,10 @@ const fn lowest_of(bucket: usize) -> u64 {
     ((bucket % OCTAVE + OCTAVE) as u64) << octave
 }
 
-/// The counters of one thread or a few.
+/// The counters of one or more threads.
 #[repr(align(128))]
 struct Buckets {
-    /// Bit n is set when the buckets from `n * OCTAVE` hold anything; the others need no reading.
+    /// Bit n is set if the buckets from `n * OCTAVE` are in use; the reader skips the others.
     touched: AtomicU32,
     counts: Box<[AtomicU32]>,
 }
@@ -62,7 +62,8 @@ impl Buckets {
     fn add(&self, ns: u64) {
         let bucket = bucket_of(ns);
         let part = 1 << (bucket / OCTAVE);
-        // Relaxed: the reader only sums. It may miss an addition of this instant, and finds it the next time.
+        // Relaxed: the reader only sums. It may miss an addition made at the same time, and sees it at the next
+        // reading.
         if self.touched.load(Ordering::Relaxed) & part == 0 {
             self.touched.fetch_or(part, Ordering::Relaxed);
         }
@@ -71,30 +72,30 @@ impl Buckets {
 }
 
 thread_local! {
-    /// The last distribution this thread added to, by address, and its buckets there.
+    /// Address of the last distribution this thread added to, and the index of its buckets there.
     static SEAT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// A distribution that any thread adds to.
+/// A distribution that any thread can add to.
 pub(crate) struct Latencies {
     shards: Vec<Buckets>,
     next_shard: AtomicUsize,
 }
 
 impl Latencies {
-    /// An empty distribution for `threads` writers.
+    /// Creates an empty distribution for `threads` writers.
     pub(crate) fn new(threads: usize) -> Self {
         let shards = threads.clamp(1, SHARDS_MAX);
         Self { shards: (0..shards).map(|_| Buckets::new()).collect(), next_shard: AtomicUsize::new(0) }
     }
 
-    /// Adds one latency.
+    /// Adds one latency, in nanoseconds.
     #[inline]
     pub(crate) fn add(&self, ns: u64) {
         let me = std::ptr::from_ref(self).addr();
         let (seen, shard) = SEAT.get();
         let shard = if seen == me { shard } else { self.take_seat(me) };
-        // A seat that is left from a distribution at the same address may be too high for this one.
+        // A stale index, from an earlier distribution at the same address, may be too high for this one.
         self.shards[shard % self.shards.len()].add(ns);
     }
 
@@ -105,7 +106,7 @@ impl Latencies {
         shard
     }
 
-    /// Reads all counters into `counts`.
+    /// Reads the sums of all counters into `counts`.
     pub(crate) fn read(&self, counts: &mut Counts) {
         counts.0.fill(0);
         for shard in &self.shards {
@@ -127,12 +128,12 @@ impl Latencies {
 pub(crate) struct Counts(Box<[u32]>);
 
 impl Counts {
-    /// The reading of an empty distribution.
+    /// Creates the reading of an empty distribution.
     pub(crate) fn empty() -> Self {
         Self(vec![0; LEN].into_boxed_slice())
     }
 
-    /// Adds to `histogram` what happened between an earlier reading and this one.
+    /// Adds the latencies between an earlier reading and this one to `histogram`.
     pub(crate) fn add_since(&self, earlier: &Self, histogram: &mut Histogram<u64>) {
         for (bucket, (now, before)) in self.0.iter().zip(&earlier.0).enumerate() {
             let count = now.wrapping_sub(*before);
@@ -144,12 +145,12 @@ impl Counts {
     }
 }
 
-/// An empty histogram with the buckets of this file.
+/// Creates an empty histogram with the same buckets as this module.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS).expect("the bounds and the digits are valid constants")
 }
 
-/// The percentiles that go to observers and into reports.
+/// Returns the percentiles shown to observers and in reports.
 pub(crate) fn percentiles(histogram: &Histogram<u64>) -> LatencySnapshot {
     if histogram.is_empty() {
         return LatencySnapshot::default();

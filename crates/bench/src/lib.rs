@@ -1,21 +1,21 @@
-//! Benchmark scenarios that load a node, and the meter that counts and times what they do.
+//! Benchmark scenarios that load a node, and the meter that counts and times their operations.
 //!
 //! ```text
-//!   Request ─▶ Plan ─▶ Run ─▶ conductor, a process ─▶ Scenario::run(stage)
+//!   Request ─▶ Plan ─▶ Run ─▶ driver process ───────▶ Scenario::run(stage)
 //!                       │                                │ spawns workers
 //!                       │                                ▼
-//!                       │                             Recorder: counters of its own cache line, sampled latencies
+//!                       │                             Recorder: counters in a cache line of its own, sampled latencies
 //!                       ▼                                │
 //!                    Sampler, every 100 ms ◀─────────────┘   warm-up cut, intervals, percentiles
-//!                       ├─▶ Engine: what an observer sees (`Host`)
-//!                       └─▶ Report: what a person or a program reads
+//!                       ├─▶ Engine: data for observers (`Host`)
+//!                       └─▶ Report: output for people and programs
 //! ```
 //!
-//! A scenario is one file behind [`Scenario`] and one line in [`catalogue`]. It touches nothing but its [`Stage`]. Every
-//! operation is counted; latencies are timed at cause and effect for as many operations as keep the cost of the clock
-//! below 5 % of an operation, chosen at random distances.
+//! A scenario is one file that implements [`Scenario`], and one line in [`catalogue`]. It accesses the node only
+//! through its [`Stage`]. Every operation is counted. A latency is timed from cause to effect, and only for as many
+//! operations as keep the cost of the clock below 5 % of an operation; these are chosen at random distances.
 //!
-//! Invariant: measuring takes no lock on a path that runs once per operation, and no number in a report is made up.
+//! Invariant: measuring takes no lock on a path that runs once per operation, and no number in a report is invented.
 
 pub use rusm_runtime::cgroup;
 
@@ -171,35 +171,35 @@ pub use steady::SteadyRule;
 pub use sweep::{Axis, CELLS_MAX, GridError, Sweep, SweepCell, cells, parse_grid, run_sweep};
 pub use table::{Cell, Column, ColumnUnit, Table, Tables};
 
-/// The values that are used when nothing is said, for help texts and documents.
+/// Default values, used by the code, the help texts and the documentation.
 pub mod defaults {
     use std::time::Duration;
 
     use crate::profile::Profile;
 
-    /// The resource profile.
+    /// Resource profile.
     pub const PROFILE: Profile = Profile::Balanced;
-    /// How often a recipe is run: the fewest runs whose least and most hold the median with 95 %.
+    /// Number of runs of a recipe: the smallest number whose minimum and maximum enclose the median at 95 % confidence.
     pub const RUNS: u32 = 6;
-    /// How long a headless run measures after its warm-up.
+    /// Length of a headless measurement after the warm-up.
     pub const DURATION: Duration = Duration::from_secs(5);
-    /// The shortest warm-up.
+    /// Minimum length of a warm-up.
     pub const WARM_UP_MIN: Duration = Duration::from_secs(1);
-    /// The longest warm-up: then the run is measured as it is, and the report says that it was not steady.
+    /// Maximum length of a warm-up. After it the run is measured anyway, and the report says that it was not steady.
     pub const WARM_UP_MAX: Duration = Duration::from_secs(5);
-    /// The seed of everything random.
+    /// Seed of all random choices.
     pub const SEED: u64 = 1;
-    /// Processes of a storm alive at once, for each core.
+    /// Maximum number of live processes of a storm, per core.
     pub const LIVE_CAP_PER_CORE: u64 = 1_000;
-    /// Processes that a spawner of a storm starts before it lets others run.
+    /// Number of processes that a spawner of a storm starts before it yields.
     pub const SPAWN_BURST: u64 = 64;
-    /// Instances that a spawner of a storm of guests starts before it lets others run.
+    /// Number of guest instances that a spawner of a storm starts before it yields.
     pub const WASM_BURST: u64 = 16;
-    /// Bytes that are hashed at a time.
+    /// Number of bytes hashed per digest.
     pub const DIGEST_BYTES: u64 = 32;
-    /// Processes that take turns beside those that never give way.
+    /// Number of bystander processes next to guests that never yield.
     pub const BYSTANDERS: u64 = 64;
-    /// Processes that wait for a message, where many of them are looked at.
+    /// Number of processes parked in `receive` in scenarios that measure many parked processes.
     pub const PARKED: u64 = 1_000_000;
     /// Time between two readings of the meter.
     pub const INTERVAL: Duration = Duration::from_millis(100);

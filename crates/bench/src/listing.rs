@@ -1,4 +1,4 @@
-//! The catalogue as text and as JSON.
+//! Prints the catalogue as text and as JSON.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use crate::catalogue::{catalogue, find};
 use crate::plan::RequestError;
 use crate::profile::Profile;
 
-/// Columns of a line of text.
+/// Line width of the text, in columns.
 const COLUMNS: usize = 120;
-/// Columns before what an id or a profile means.
+/// Width of the column that contains ids and profile names.
 const INDENT: usize = 18;
 
-/// All that can be run, a line or two for each, for a person.
+/// Returns a text with one or two lines for each scenario and profile.
 pub fn list_text(cores: usize) -> String {
     let mut text = String::new();
     let mut family = String::new();
@@ -35,7 +35,7 @@ pub fn list_text(cores: usize) -> String {
     text
 }
 
-/// A name and what it means, in as many lines as that takes.
+/// Appends a name and its description, wrapped at [`COLUMNS`].
 fn push_entry(text: &mut String, name: &str, meaning: &str) {
     let mut line = format!("{:<INDENT$}", format!("  {name}"));
     for word in meaning.split(' ') {
@@ -49,10 +49,10 @@ fn push_entry(text: &mut String, name: &str, meaning: &str) {
     push_line(text, &line);
 }
 
-/// Scenarios with all that their cards say, for a person.
+/// Returns a text with the full cards of the given scenarios.
 ///
 /// # Errors
-/// [`RequestError::UnknownScenario`] for the first id that there is not.
+/// [`RequestError::UnknownScenario`] for the first unknown id.
 pub fn card_text(ids: &[String]) -> Result<String, RequestError> {
     let mut text = String::new();
     for id in ids {
@@ -99,10 +99,10 @@ struct Listing {
     profiles: Vec<ResourceProfileMeta>,
 }
 
-/// All that can be run, as JSON.
+/// Returns all scenarios and profiles as JSON.
 ///
 /// # Panics
-/// Never: a card holds only strings and numbers.
+/// Never: a card contains only strings and numbers.
 pub fn list_json(cores: usize) -> String {
     let listing = Listing {
         scenarios: catalogue().iter().map(|scenario| scenario.card().meta()).collect(),

@@ -1,20 +1,20 @@
-//! Bytes that the program has allocated and not given back, by the account of the C library's allocator.
+//! Number of bytes currently allocated by the program, as reported by the C library's allocator.
 //!
-//! A counting allocator would cost every allocation something; glibc keeps this account anyway. It counts what a thread keeps for
-//! its next allocation as allocated, so it is exact only between instants at which the same threads live.
+//! A counting allocator would slow down every allocation; glibc keeps these statistics anyway. It counts memory in
+//! per-thread caches as allocated, so a difference is exact only if the same threads exist at both times.
 
-#![expect(unsafe_code, reason = "the account is a function of the C library")]
+#![expect(unsafe_code, reason = "calls `mallinfo2` of the C library")]
 
-/// Bytes allocated and not given back; `None` where the C library keeps no account.
+/// Returns the number of bytes currently allocated; `None` if the C library keeps no statistics.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(clippy::unnecessary_wraps, reason = "other C libraries keep no account")]
+#[expect(clippy::unnecessary_wraps, reason = "returns `None` with other C libraries")]
 pub(crate) fn live_bytes() -> Option<u64> {
-    // SAFETY: the function takes nothing, locks each arena while it reads it, and returns plain numbers.
+    // SAFETY: the function takes no arguments, locks each arena while it reads it, and returns plain numbers.
     let account = unsafe { libc::mallinfo2() };
     Some((account.uordblks + account.hblkhd) as u64)
 }
 
-/// Bytes allocated and not given back; `None` where the C library keeps no account.
+/// Returns the number of bytes currently allocated; `None` if the C library keeps no statistics.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn live_bytes() -> Option<u64> {
     None
@@ -32,7 +32,8 @@ mod tests {
         let after = live_bytes();
 
         drop(block);
-        // Another allocator, such as a sanitizer's, keeps its own account: then this one says the same twice.
+        // Another allocator, for example a sanitizer's, has its own statistics: then glibc reports the same value
+        // twice.
         let grown = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
         assert!(grown >= 63 << 20 || after == before, "{before:?} {after:?}");
     }

@@ -1,11 +1,12 @@
-//! How a storm lets others run: between its bursts, and for as long as too many processes live.
+//! Limits the number of live processes in a storm: a spawner yields after each burst, and while too many processes
+//! live.
 
 use rusm_runtime::{Context, Handle};
 
 use crate::meter::Recorder;
 use crate::stage::Stage;
 
-/// How many processes may live while a storm goes on.
+/// Upper bound on the number of live processes during a storm.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveCap {
     runtime: Handle,
@@ -13,12 +14,12 @@ pub(crate) struct LiveCap {
 }
 
 impl LiveCap {
-    /// So many beside those that were there before the run.
+    /// Creates a cap of `most` processes in addition to those that existed before the run.
     pub(crate) fn beside_others(stage: &Stage, most: u64) -> Self {
         Self { runtime: stage.runtime().clone(), live_max: stage.live_before() + most }
     }
 
-    /// Lets others run if the burst is over, and for as long as the cap is reached; true if it did.
+    /// Yields if the burst is over, and as long as the cap is reached; returns true if it yielded.
     pub(crate) async fn gave_way(&self, ctx: &Context, recorder: &mut Recorder, burst_over: bool) -> bool {
         let mut gave_way = false;
         loop {

@@ -1,13 +1,14 @@
-//! Load on a server from outside: `rusm loadtest`.
+//! Load tests of a server from outside: `rusm loadtest`.
 //!
 //! ```text
 //!   Arrivals: one schedule for all ──▶ connection, a process ── request ──▶ server
-//!      next arrival to whoever is free  ◀── answer ──┘    latency from the intended start, service from the real one
+//!      next arrival to a free connection ◀── answer ──┘   latency from the intended start, service from the actual one
 //! ```
 //!
-//! A load is a scenario like any other, so warm-up, intervals, percentiles, verdicts and the search for rates are the same.
-//! Arrivals are handed to connections that are free, at most one in flight on each: a stalled request keeps one connection
-//! busy, and the arrivals behind it wait only when all are. Their wait counts from when they were meant to begin.
+//! A load is a scenario, so warm-up, intervals, percentiles, verdicts and the search for the highest rate work as for
+//! all scenarios. Arrivals are assigned to free connections, with at most one in flight per connection. A stalled
+//! request occupies one connection, so arrivals wait only while all connections are busy. Their latency starts at the
+//! intended time and includes that wait.
 
 mod arrivals;
 mod connection;
@@ -45,7 +46,7 @@ use crate::stage::Stage;
 use arrivals::Arrivals;
 use connection::{Faults, Worker};
 
-/// A load that was checked and whose server answers.
+/// A load test whose options are valid and whose server has answered a probe.
 #[derive(Debug)]
 pub struct Load {
     options: LoadOptions,
@@ -54,27 +55,27 @@ pub struct Load {
 }
 
 impl Load {
-    /// Looks up the server and asks it once.
+    /// Resolves the server's address and sends one probe.
     ///
     /// # Errors
-    /// [`LoadError`] when there is no such server, or it answers otherwise than it should.
+    /// [`LoadError`] if the server cannot be reached or its answer is not as expected.
     pub fn prepare(options: LoadOptions) -> Result<Self, LoadError> {
         let target = options.target()?;
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let reactor = reactor.map_err(|source| LoadError::Reactor { source })?;
         let target = reactor.block_on(connection::probe(target))?;
         let faults = Faults::default();
-        // A plan lives as long as the program: one is made for each command.
+        // Leaked on purpose: a plan needs a `'static` scenario, and a program makes only one plan per command.
         let scenario: &'static LoadScenario =
             Box::leak(Box::new(LoadScenario { target: Arc::new(target), faults: faults.clone() }));
         let plan = Plan { scenario, profile: Profile::Max, params: Params::default(), rate: None, seed: 1 };
         Ok(Self { options, plan, faults })
     }
 
-    /// Checks how it is to run, which needs no server.
+    /// Checks the rate, the duration and the number of runs, without contacting the server.
     ///
     /// # Errors
-    /// [`HeadlessError`] when the rate, the duration or the number of runs is out of range.
+    /// [`HeadlessError`] if one of them is out of range.
     pub fn check(recipe: &Recipe) -> Result<Option<Rate>, HeadlessError> {
         if !(1..=RUNS_MAX).contains(&recipe.runs) {
             return Err(HeadlessError::Runs { runs: recipe.runs });
@@ -84,10 +85,10 @@ impl Load {
         rate.map_err(|error| HeadlessError::Request(error.into()))
     }
 
-    /// Runs it as often as a recipe says, in an open loop if the recipe has a rate.
+    /// Runs the load as often as the recipe requests, in an open loop if the recipe has a rate.
     ///
     /// # Errors
-    /// [`HeadlessError`] when nothing could be run.
+    /// [`HeadlessError`] if nothing could be run.
     pub fn run(
         &self,
         recipe: &Recipe,
@@ -107,33 +108,33 @@ impl Load {
         Ok(Document::of(Kind::Loadtest, recipe, machine, runs))
     }
 
-    /// What failed and how often, the most frequent first.
+    /// Returns the kinds of failure with their counts, the most frequent first.
     pub fn faults(&self) -> Vec<(String, u64)> {
         self.faults.read()
     }
 
-    /// The load as a system whose highest rate is looked for.
+    /// Creates the system under test for a search for the highest rate.
     pub fn bed(&self, recipe: &Recipe, runtime: Config) -> ScenarioBed {
         ScenarioBed::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
     }
 
-    /// The name that it has in reports.
+    /// Returns the scenario name used in reports.
     pub fn scenario(&self) -> &'static str {
         self.options.protocol.scenario()
     }
 
-    /// What its operations are called.
+    /// Returns the label of the operations.
     pub fn ops_label(&self) -> &'static str {
         self.plan.scenario.card().ops_label
     }
 
-    /// How to make it once more: the recipe with what is loaded.
+    /// Returns the recipe that repeats this load: the given one with scenario and parameters filled in.
     pub fn recipe(&self, recipe: &Recipe) -> Recipe {
         Recipe { scenario: self.scenario().to_owned(), params: self.options.to_params(), ..recipe.clone() }
     }
 }
 
-/// A load as a scenario; it is in no catalogue.
+/// The scenario of a load test; it is not in the catalogue.
 #[derive(Debug)]
 struct LoadScenario {
     target: Arc<options::Target>,

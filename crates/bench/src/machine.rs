@@ -1,4 +1,4 @@
-//! Where a figure was measured: without it no two reports can be compared.
+//! Describes the machine of a measurement; without it, reports cannot be compared.
 
 use std::fs;
 use std::path::Path;
@@ -9,88 +9,88 @@ use sha2::{Digest, Sha256};
 use crate::cgroup;
 use crate::clock::ClockCost;
 
-/// The packages that the program was built from, with their versions.
+/// The lock file: the packages that the program was built from, with their versions.
 const LOCK: &str = include_str!("../../../Cargo.lock");
-/// Below this share of time in which some task waited for a processor, in per cent, a machine is quiet.
+/// A machine is quiet if some task waited for a processor in less than this share of time, in per cent.
 const QUIET_PCT: f64 = 5.0;
-/// From this one on it is unfit to measure on.
+/// A machine is unfit for measurements from this share on, in per cent.
 const UNFIT_PCT: f64 = 25.0;
 
-/// Where a figure was measured; `null` where the system does not say.
+/// Description of a machine; values that the system does not report are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Tells machines apart without naming them: a hash of the system's own id.
+    /// Hash of the system's own id, which distinguishes machines without naming them.
     pub id: Option<String>,
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: Option<String>,
-    /// Cores that this process may use.
+    /// Number of processors of the machine.
     pub cores: usize,
-    /// Whether a hypervisor lies below.
+    /// True if the machine is virtual.
     pub virtual_machine: Option<bool>,
-    /// The maker that the firmware names: of a virtual machine, its hypervisor.
+    /// Vendor named by the firmware; on a virtual machine, usually the hypervisor.
     pub vendor: Option<String>,
-    /// Memory of the machine.
+    /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
-    /// The kernel's name and version.
+    /// Name and version of the kernel.
     pub kernel: String,
-    /// The governor of the first core's clock.
+    /// Frequency governor of the first core.
     pub governor: Option<String>,
-    /// The kernel's clock source.
+    /// Clock source of the kernel.
     pub clock_source: Option<String>,
-    /// One read of the clock, in nanoseconds.
+    /// Cost of one clock read, in nanoseconds.
     pub clock_read_ns: Option<f64>,
-    /// How late the kernel may wake a thread to save energy, in nanoseconds.
+    /// Timer slack: how late the kernel may wake a thread to save energy, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
-    /// Transparent huge pages: always, madvise or never.
+    /// Mode of transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Whether sessions share the processor as groups, which changes what `nice` does.
+    /// True if the kernel schedules sessions as groups (autogroup), which changes the effect of `nice`.
     pub autogroup: Option<bool>,
-    /// The control group's limit in cores.
+    /// CPU limit of the control group, in cores.
     pub cgroup_cores: Option<f64>,
-    /// The control group's limit of memory, in bytes.
+    /// Memory limit of the control group, in bytes.
     pub cgroup_memory_bytes: Option<u64>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load_average: Option<[f64; 3]>,
-    /// The share of time in which some task waited for a processor, over the last 10 s, in per cent.
+    /// Share of time in which some task waited for a processor, over the last 10 s, in per cent.
     pub cpu_pressure_pct: Option<f64>,
-    /// The same for memory.
+    /// Share of time in which some task waited for memory, over the last 10 s, in per cent.
     pub memory_pressure_pct: Option<f64>,
-    /// The same for disks.
+    /// Share of time in which some task waited for I/O, over the last 10 s, in per cent.
     pub io_pressure_pct: Option<f64>,
-    /// What that says about the machine.
+    /// Fitness for measurements, derived from the CPU pressure.
     pub fitness: Fitness,
-    /// The file system of the working directory.
+    /// Type of the file system of the working directory.
     pub file_system: Option<String>,
-    /// The compiler.
+    /// Version of the compiler.
     pub rustc: String,
-    /// Build profile and optimisation.
+    /// Build profile and optimisation level.
     pub build: String,
-    /// What the compiler made code for.
+    /// Compilation target.
     pub target: String,
-    /// The commit that the program was built from.
+    /// Commit that the program was built from.
     pub commit: Option<String>,
-    /// Whether the sources of runtime, protocol or scenarios differed from it.
+    /// True if the sources of runtime, protocol or scenarios differed from that commit.
     pub dirty: Option<bool>,
-    /// A hash of the versions of all packages that it was built from.
+    /// Hash of the lock file, which contains the versions of all packages.
     pub lock_hash: String,
-    /// The engine of guests and how it is set.
+    /// Version and configuration of the WebAssembly engine.
     pub wasmtime: String,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// Whether others would notice a measurement, and it them.
+/// Fitness of a machine for measurements, judged by its CPU pressure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// Hardly any task waited for a processor.
+    /// Tasks hardly ever waited for a processor.
     Quiet,
-    /// Some did: trust ratios of interleaved runs and CPU time per operation.
+    /// Tasks waited sometimes: use ratios of interleaved runs and CPU time per operation.
     Busy,
-    /// Many did: trust nothing that has a wall clock in it.
+    /// Tasks waited often: do not use any figure that depends on wall time.
     Unfit,
-    /// The kernel does not say.
+    /// The kernel does not report CPU pressure.
     #[default]
     Unknown,
 }
@@ -105,7 +105,7 @@ impl Fitness {
         }
     }
 
-    /// One word.
+    /// Returns the fitness as one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
@@ -117,7 +117,7 @@ impl Fitness {
 }
 
 impl Machine {
-    /// Looks at this machine.
+    /// Reads the description of this machine.
     pub fn look() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let uname = rustix::system::uname();
@@ -156,14 +156,14 @@ impl Machine {
         }
     }
 
-    /// Whether nothing is known of it.
+    /// Returns true if nothing is known about the machine.
     pub(crate) fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 
-    /// By what another machine differs from this one; empty if it is the same.
+    /// Lists the differences to another machine's description; empty if it is the same machine.
     pub(crate) fn other_machine(&self, other: &Self) -> Vec<String> {
-        // Where either does not say, the processor decides.
+        // If either id is unknown, ids are not compared, and the other fields decide.
         let ids = self.id.clone().zip(other.id.clone());
         let (own, others) = ids.unzip();
         differences(&[
@@ -174,7 +174,7 @@ impl Machine {
         ])
     }
 
-    /// Under which other conditions the same machine was; what decides figures though it is not the machine.
+    /// Lists differences in conditions that affect figures although the machine is the same.
     pub(crate) fn other_conditions(&self, other: &Self) -> Vec<String> {
         let limit = |machine: &Self| machine.cgroup_cores.map(|cores| format!("{cores} cores"));
         let memory = |machine: &Self| machine.cgroup_memory_bytes.map(gibibytes);
@@ -191,7 +191,7 @@ impl Machine {
         ])
     }
 
-    /// What the control group leaves of it, if that is less.
+    /// Returns the control group's limits that are below the machine's resources, if any.
     pub(crate) fn limits(&self) -> Option<String> {
         let cores = self.cgroup_cores.filter(|cores| *cores < self.cores as f64).map(|cores| format!("{cores} cores"));
         let has_less = |bytes: &u64| self.memory_bytes.is_none_or(|all| *bytes < all);
@@ -200,7 +200,7 @@ impl Machine {
         (!limits.is_empty()).then(|| limits.join(" and "))
     }
 
-    /// The last lines of a report, each with its name.
+    /// Returns the lines that describe the machine at the end of a report, each with its name.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine == Some(true) { ", virtual" } else { "" };
@@ -221,7 +221,7 @@ impl Machine {
     }
 }
 
-/// What differs, in words.
+/// Describes each pair of values that differ.
 fn differences(pairs: &[(&str, Option<String>, Option<String>)]) -> Vec<String> {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     pairs
@@ -244,7 +244,7 @@ fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     fields.find_map(|(key, value)| (key.trim() == name).then_some(value.trim()))
 }
 
-/// Processors of the machine, also of those that this program may not use.
+/// Returns the number of processors of the machine, including those that this process may not use.
 fn processors(cpuinfo: &str) -> usize {
     let listed =
         cpuinfo.lines().filter(|line| line.split(':').next().is_some_and(|key| key.trim() == "processor")).count();
@@ -257,13 +257,13 @@ fn memory_bytes() -> Option<u64> {
     kilobytes.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// The word in brackets of `always [madvise] never`.
+/// Returns the word in brackets: `madvise` for `always [madvise] never`.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(word, _)| word.to_owned())
 }
 
-/// Enough of a SHA-256 to tell things apart.
+/// Returns the first 8 bytes of the SHA-256 in hexadecimal, which is enough to distinguish texts.
 fn short_hash(text: &str) -> String {
     use std::fmt::Write;
     let mut short = String::new();
@@ -274,13 +274,13 @@ fn short_hash(text: &str) -> String {
     short
 }
 
-/// The version of a package in the lock file.
+/// Returns the version of a package in a lock file.
 fn locked<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
     let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
     rest.split_once('"').map(|(version, _)| version)
 }
 
-/// The engine of guests, as a runtime starts it when nothing is said.
+/// Returns the version and the default configuration of the WebAssembly engine.
 fn wasmtime() -> String {
     let config = rusm_runtime::wasm::WasmConfig::default();
     format!("{} {config:?}", locked(LOCK, "wasmtime").unwrap_or("unknown"))
@@ -291,13 +291,13 @@ fn first_three(text: &str) -> Option<[f64; 3]> {
     numbers.get(..3)?.try_into().ok()
 }
 
-/// The `avg10` of the line `some`.
+/// Returns `avg10` of the line `some` of a pressure file.
 fn pressure(text: &str) -> Option<f64> {
     let some = text.lines().find(|line| line.starts_with("some"))?;
     some.split_whitespace().find_map(|field| field.strip_prefix("avg10="))?.parse().ok()
 }
 
-/// The type of the file system whose mount point is the longest prefix of a directory.
+/// Returns the type of the file system that contains a directory: that of the longest matching mount point.
 pub(crate) fn file_system(here: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mounted = mounts.lines().filter_map(|line| {

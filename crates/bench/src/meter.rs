@@ -1,17 +1,17 @@
-//! Counting and timing operations, cheaply enough for operations of 50 ns.
+//! Counts and times operations at a cost low enough for operations of 50 ns.
 //!
 //! ```text
-//!   worker ── Recorder ──▶ Line: ops, errors, dropped; a cache line of its own, plain loads and stores
+//!   worker ── Recorder ──▶ Line: ops, errors, dropped; in a cache line of its own, with plain loads and stores
 //!                │
 //!                └ begin ── one in N, at random distances ──▶ Stamp ── end / Probe::end ──▶ Latencies
 //! ```
 //!
-//! Every operation is counted. A latency costs two reads of the clock, so where that would be over 5 % of an operation
-//! only a random sample is timed: the distance to the next timed operation is drawn anew each time, so a sample cannot
-//! fall into step with anything periodic in the load.
+//! Every operation is counted. Timing one costs two clock reads; if that exceeds 5 % of an operation, only a random
+//! sample is timed. The distance to the next timed operation is drawn anew each time, so the sample cannot synchronise
+//! with anything periodic in the load.
 //!
-//! What a scenario costs against the same loop without a meter, CPU ns per operation, interleaved, median of 7, 2 cores,
-//! release: spawn-storm 43.2 -> 45.3, ping-pong with one pair 54.5 -> 57.8, with 64 pairs 55.9 -> 58.6.
+//! Cost of a scenario without a meter -> with one, in CPU ns per operation (interleaved, median of 7, 2 cores,
+//! release): spawn-storm 43.2 -> 45.3, ping-pong with one pair 54.5 -> 57.8, with 64 pairs 55.9 -> 58.6.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,39 +20,39 @@ use std::time::{Duration, Instant};
 
 use crate::latency::Latencies;
 
-/// The sparsest sampling.
+/// Largest sampling interval: at least one operation in this many is timed.
 pub(crate) const SAMPLING_MAX: u32 = 1024;
-/// Where timing costs no more than this part of an operation, every one is timed.
+/// If timing costs at most this fraction of an operation, every operation is timed.
 const TIMING_ALL_SHARE: f64 = 0.05;
-/// The part of an operation that timing may cost where only a sample is timed; with counting, and with what is sampled taking
-/// a little longer, the meter then stays below 5 %.
+/// Cost of timing, as a fraction of an operation, if only a sample is timed. Lower than [`TIMING_ALL_SHARE`], because
+/// counting and the longer duration of timed operations add to it; the total stays below 5 %.
 const TIMING_SHARE: f64 = 0.03;
 
-/// What the recorders of a run add up to.
+/// Sums and latencies of all recorders of a run.
 pub struct Meter {
     pub(crate) latencies: Latencies,
-    /// How late an open loop's operations start.
+    /// Delays between intended and actual start of operations in an open loop.
     pub(crate) lags: Latencies,
-    /// What only some scenarios tell apart.
+    /// Parts of the latencies, for scenarios that measure them separately.
     pub(crate) apart: OnceLock<Apart>,
     lines: Mutex<Vec<Arc<Line>>>,
     outside: OnceLock<Outside>,
     outside_errors: OnceLock<Outside>,
     sampling: AtomicU32,
-    /// What timing an operation costs beyond the clock, in nanoseconds.
+    /// Additional cost of timing an operation, beyond the clock reads, in nanoseconds.
     timing_extra_ns: AtomicU32,
     seed: u64,
 }
 
-/// The parts of a latency, of scenarios that tell them apart.
+/// Parts of a latency, measured separately by some scenarios.
 pub(crate) struct Apart {
-    /// From when an operation really began to its end.
+    /// Service times: from the actual start of an operation to its end.
     pub(crate) services: Latencies,
-    /// How late operations began that nothing was in the way of: the generator's own fault.
+    /// Start delays of operations that nothing blocked: the load generator's own lag.
     pub(crate) pacer: Latencies,
 }
 
-/// The counters of one worker, which only that worker writes.
+/// Counters of one worker, written only by that worker.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line {
@@ -62,13 +62,13 @@ struct Line {
     peak_live: AtomicU64,
 }
 
-/// A count that somebody else keeps.
+/// A counter maintained outside the recorders, and its value at the start.
 struct Outside {
     count: Box<dyn Fn() -> u64 + Send + Sync>,
     start: u64,
 }
 
-/// The sum of all counters at one instant.
+/// Sums of all counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) ops: u64,
@@ -84,7 +84,7 @@ impl fmt::Debug for Meter {
 }
 
 impl Meter {
-    /// A meter for workers on `threads` threads that times one in `sampling`.
+    /// Creates a meter for workers on `threads` threads that times one operation in `sampling`.
     pub(crate) fn new(threads: usize, sampling: u32, seed: u64) -> Self {
         Self {
             latencies: Latencies::new(threads),
@@ -99,7 +99,7 @@ impl Meter {
         }
     }
 
-    /// A recorder for one more worker.
+    /// Creates a recorder for another worker.
     pub fn recorder(self: &Arc<Self>) -> Recorder {
         let line = Arc::new(Line::default());
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,49 +118,50 @@ impl Meter {
         recorder
     }
 
-    /// How many recorders were handed out: each has one operation under way at most.
+    /// Returns the number of recorders created; each has at most one operation in flight.
     pub(crate) fn workers(&self) -> usize {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Counts operations by a counter that somebody else keeps, from its present value on.
+    /// Counts operations with an external counter, starting from its present value.
     ///
-    /// Only the first call counts; recorders add to it.
+    /// Only the first call has an effect. The counts of recorders are added to it.
     pub fn count_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         self.outside.get_or_init(|| Outside { start: count(), count: Box::new(count) });
     }
 
-    /// The same for failed operations.
+    /// Counts failed operations with an external counter, in the same way as [`count_by`](Self::count_by).
     pub fn fail_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         self.outside_errors.get_or_init(|| Outside { start: count(), count: Box::new(count) });
     }
 
-    /// Tells the parts of latencies apart from now on, for `threads` writers.
+    /// Starts measuring the parts of latencies separately, for `threads` writers.
     pub(crate) fn tell_apart(&self, threads: usize) -> &Apart {
         self.apart.get_or_init(|| Apart { services: Latencies::new(threads), pacer: Latencies::new(threads) })
     }
 
-    /// Says that timing an operation costs more than two looks at the clock, by so much; fewer are timed then.
+    /// Sets the additional cost of timing an operation, beyond the two clock reads; the higher it is, the fewer
+    /// operations are timed.
     pub fn timing_costs(&self, extra_ns: u32) {
         self.timing_extra_ns.store(extra_ns, Ordering::Relaxed);
     }
 
-    /// What timing an operation costs beyond the clock.
+    /// Returns the additional cost of timing an operation, beyond the clock reads, in nanoseconds.
     pub(crate) fn timing_extra_ns(&self) -> f64 {
         self.timing_extra_ns.load(Ordering::Relaxed).into()
     }
 
-    /// One in this many is timed.
+    /// Returns the sampling interval: one operation in this many is timed.
     pub(crate) fn sampling(&self) -> u32 {
         self.sampling.load(Ordering::Relaxed)
     }
 
-    /// Changes how many are timed, from each recorder's next timed operation on.
+    /// Sets the sampling interval; each recorder uses it from its next timed operation on.
     pub(crate) fn set_sampling(&self, sampling: u32) {
         self.sampling.store(sampling, Ordering::Relaxed);
     }
 
-    /// Reads all counters.
+    /// Returns the sums of all counters.
     pub(crate) fn sums(&self) -> Sums {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |outside: &Outside| (outside.count)().saturating_sub(outside.start);
@@ -178,17 +179,17 @@ impl Meter {
     }
 }
 
-/// One in how many to time when timing one costs `timing_ns` and one takes `op_ns`.
+/// Returns the sampling interval for operations of `op_ns` if timing one costs `timing_ns`.
 pub(crate) fn sampling_for(timing_ns: f64, op_ns: f64) -> u32 {
     if timing_ns <= TIMING_ALL_SHARE * op_ns {
         return 1;
     }
     let wanted = timing_ns / (TIMING_SHARE * op_ns);
-    // Not a number, when nothing has run yet, saturates as well.
+    // NaN, before any operation has run, saturates as well.
     (wanted.min(f64::from(SAMPLING_MAX)).ceil() as u32).max(1).next_power_of_two()
 }
 
-/// Spreads the bits of a seed, so that neighbouring workers draw unlike distances (splitmix64).
+/// Mixes the bits of a seed (splitmix64), so that the random distances of neighbouring workers are not correlated.
 const fn mixed(seed: u64) -> u64 {
     let seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let seed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -196,36 +197,36 @@ const fn mixed(seed: u64) -> u64 {
     (seed ^ (seed >> 31)) | 1
 }
 
-/// When a timed operation began; most are not timed.
+/// Start time of an operation; empty for the operations that are not timed, which are most.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp(Option<Instant>);
 
 impl Stamp {
-    /// When the operation began, in nanoseconds since `base`, to be carried in a payload; 0 if it is not timed.
+    /// Encodes the start time for a payload, in nanoseconds since `base`; 0 if the operation is not timed.
     pub(crate) fn to_ns(self, base: Instant) -> u64 {
         self.0.map_or(0, |began| began.saturating_duration_since(base).as_nanos() as u64 + 1)
     }
 
-    /// The stamp that was carried.
+    /// Decodes a stamp from a payload.
     pub(crate) fn from_ns(base: Instant, ns: u64) -> Self {
         Self(ns.checked_sub(1).map(|ns| base + Duration::from_nanos(ns)))
     }
 
-    /// Whether the operation is timed.
+    /// Returns true if the operation is timed.
     #[inline]
     pub const fn is_timed(&self) -> bool {
         self.0.is_some()
     }
 }
 
-/// What one worker counts and times with.
+/// Counts and times the operations of one worker.
 pub struct Recorder {
     line: Arc<Line>,
     ops: u64,
     errors: u64,
     dropped: u64,
     peak_live: u64,
-    /// Operations up to the next timed one.
+    /// Number of operations until the next timed one.
     countdown: u32,
     random: u64,
     meter: Arc<Meter>,
@@ -242,7 +243,7 @@ impl Recorder {
     #[inline]
     pub fn count(&mut self, ops: u64) {
         self.ops += ops;
-        // Relaxed, here and below: this worker alone writes, and the reader only sums.
+        // Relaxed, here and below: only this worker writes, and the reader only sums.
         self.line.ops.store(self.ops, Ordering::Relaxed);
     }
 
@@ -252,16 +253,16 @@ impl Recorder {
         self.line.errors.store(self.errors, Ordering::Relaxed);
     }
 
-    /// Counts operations that a policy gave up.
+    /// Counts operations dropped by a policy.
     pub fn drop_ops(&mut self, dropped: u64) {
         self.dropped += dropped;
         self.line.dropped.store(self.dropped, Ordering::Relaxed);
     }
 
-    /// Remembers the most processes that this worker has seen alive.
+    /// Records the peak number of live processes seen by this worker.
     ///
-    /// A count is a difference of two sums that are read one after the other, and too high when the reader was preempted
-    /// between them. So a new peak counts only as far as a second look confirms it.
+    /// The count is a difference of two sums read one after the other; it is too high if the reader was preempted
+    /// between them. Therefore a new peak is limited to the value of a second reading.
     #[inline]
     pub fn saw_live(&mut self, live: u64, look_again: impl FnOnce() -> u64) {
         if live > self.peak_live {
@@ -270,13 +271,13 @@ impl Recorder {
         }
     }
 
-    /// Begins an operation of a closed loop, and times it if its turn has come.
+    /// Begins an operation of a closed loop, and times it if it is in the sample.
     #[inline]
     pub fn begin(&mut self) -> Stamp {
         if self.is_turn() { Stamp(Some(Instant::now())) } else { Stamp(None) }
     }
 
-    /// Begins an operation of an open loop that was meant to begin at `intended`.
+    /// Begins an operation of an open loop with the intended start time `intended`.
     #[inline]
     pub(crate) fn begin_at(&mut self, intended: impl FnOnce() -> Instant) -> Stamp {
         if !self.is_turn() {
@@ -288,7 +289,7 @@ impl Recorder {
         Stamp(Some(intended))
     }
 
-    /// Ends an operation, whoever began it.
+    /// Ends an operation, which any recorder may have begun.
     #[inline]
     pub fn end(&self, stamp: Stamp) {
         if let Some(began) = stamp.0 {
@@ -296,7 +297,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the latency of an operation that somebody else has timed.
+    /// Adds a latency that was measured elsewhere, for example by a guest, if it is in the sample.
     #[inline]
     pub fn latency(&mut self, ns: u64) {
         if self.is_turn() {
@@ -304,12 +305,12 @@ impl Recorder {
         }
     }
 
-    /// A recorder for one more worker of the same run.
+    /// Creates a recorder for another worker of the same run.
     pub fn another(&self) -> Self {
         self.meter.recorder()
     }
 
-    /// What a process needs that ends an operation of this worker and nothing else.
+    /// Creates a probe for a process that only ends operations of this worker.
     pub fn probe(&self) -> Probe {
         Probe(Arc::clone(&self.meter))
     }
@@ -320,7 +321,7 @@ impl Recorder {
         self.countdown == 0 && self.draw()
     }
 
-    /// Draws the distance to the next timed operation, evenly from 1 to twice the mean less one.
+    /// Draws the distance to the next timed operation, uniformly from 1 to twice the mean minus one.
     #[cold]
     fn draw(&mut self) -> bool {
         self.random ^= self.random << 13;
@@ -339,7 +340,7 @@ impl Meter {
     }
 }
 
-/// Ends operations where they end; see [`Recorder::probe`].
+/// Handle of a process that only ends operations; created by [`Recorder::probe`].
 #[derive(Clone, Debug)]
 pub struct Probe(Arc<Meter>);
 

@@ -1,13 +1,13 @@
-//! The known name that a mistyped one most likely meant.
+//! Finds the known name closest to a mistyped one, for error messages.
 
-/// The nearest of `known`, if one is near enough to be worth naming.
+/// Returns the name in `known` that is closest to `name`, or `None` if no name is similar enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.7).then_some(best.1)
 }
 
-/// The end of an error message about an unknown name.
+/// Returns the last part of an error message about an unknown name: the closest known name, or the list of all of them.
 pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(name, known.clone()) {
         return format!("did you mean {near:?}?");

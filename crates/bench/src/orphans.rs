@@ -1,4 +1,4 @@
-//! What a scenario leaves behind that somebody killed, conductor and all: nobody else would end it.
+//! Ends the processes that a scenario leaves behind when its driver process is killed: nothing else would end them.
 
 use std::collections::HashSet;
 use std::thread;
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
 
-/// Looks for more of them; each ends those that the ones before it spawned while they were ended.
+/// Maximum number of scans. Each scan ends the processes that were spawned while the previous scan ran.
 const LOOKS_MAX: usize = 20;
-/// Between two looks.
+/// Pause between two scans.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Ends all that descends from a process that has ended.
+/// Ends all descendants of a process that has ended.
 ///
-/// Whose parent had ended unseen is not found: its row says who that was, but nothing says whose child that was.
+/// A descendant is missed if its parent ended before a scan saw it: the process table still names that parent, but no
+/// row says whose child the parent was.
 pub(crate) fn end(handle: &Handle, root: Pid) {
     let mut family = HashSet::from([root]);
     for _ in 0..LOOKS_MAX {
@@ -33,7 +34,7 @@ pub(crate) fn end(handle: &Handle, root: Pid) {
     }
 }
 
-/// Those in a part of the process table whose parents were in these slots, and are those meant.
+/// Returns the processes in one part of the process table whose parent is in one of `slots` and satisfies `is_meant`.
 pub(crate) fn children(handle: &Handle, part: usize, slots: &HashSet<u32>, is_meant: impl Fn(Pid) -> bool) -> Vec<Pid> {
     let mut children = Vec::new();
     observe::glimpses(handle, part, |seen| {
@@ -41,7 +42,7 @@ pub(crate) fn children(handle: &Handle, part: usize, slots: &HashSet<u32>, is_me
             children.push(seen.pid());
         }
     });
-    // A slot may have had another tenant, whose children are none of these.
+    // A slot may have been reused: check the full pid of the parent.
     children.retain(|pid| observe::process(handle, *pid).and_then(|seen| seen.parent).is_some_and(&is_meant));
     children
 }

@@ -1,8 +1,8 @@
-//! When a worker begins its next operations.
+//! Decides when a worker begins its next operations.
 //!
 //! ```text
-//!   closed loop:  at once, less the rest that the profile's duty asks for
-//!   open loop:    as many as are due by the schedule; else waits, asleep while the next one is milliseconds away
+//!   closed loop:  at once, minus the rest that the profile's duty asks for
+//!   open loop:    the arrivals that are due by the schedule; else waits, asleep if the next is milliseconds away
 //! ```
 
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::profile::Share;
 use crate::schedule::Schedule;
 use crate::stage::StopFlag;
 
-/// An arrival nearer than this is waited for by yielding, because timers are too coarse for it.
+/// If the next arrival is nearer than this, the worker yields instead of sleeping, because timers are too coarse.
 const YIELD_BELOW: Duration = Duration::from_millis(3);
-/// How much too late a timer may be.
+/// Margin for late timers: the worker asks to be woken this much earlier.
 const TIMER_SLACK: Duration = Duration::from_millis(2);
-/// The longest sleep, so that a worker sees soon that it must stop.
+/// Longest single sleep, so that a worker soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// When a worker begins its next operations.
+/// Decides when a worker begins its next operations.
 #[derive(Debug)]
 pub struct Pace {
     kind: PaceKind,
@@ -46,7 +46,7 @@ impl Pace {
         Self { kind: PaceKind::Open { schedule, next: 0 }, stop }
     }
 
-    /// Waits until operations may begin, and says how many, at most `most`; `None` when the run stops.
+    /// Waits until operations may begin and returns their number, at most `most`; `None` when the run stops.
     #[inline]
     pub async fn turn(&mut self, ctx: &Context, most: u64) -> Option<u64> {
         if self.stop.is_set() {
@@ -62,12 +62,12 @@ impl Pace {
         }
     }
 
-    /// Whether operations begin by a schedule.
+    /// Returns true if operations begin by a schedule (open loop).
     pub const fn is_open(&self) -> bool {
         matches!(self.kind, PaceKind::Open { .. })
     }
 
-    /// Begins one of the operations of this turn.
+    /// Begins one operation of this turn.
     #[inline]
     pub fn begin(&mut self, recorder: &mut Recorder) -> Stamp {
         let PaceKind::Open { schedule, next } = &mut self.kind else {
@@ -80,7 +80,7 @@ impl Pace {
 }
 
 impl Pace {
-    /// Begins so many of the operations of this turn at once, as one timed thing: the first of them.
+    /// Begins `ops` operations of this turn at once and times them as one, from the intended start of the first.
     #[inline]
     pub fn begin_row(&mut self, recorder: &mut Recorder, ops: u64) -> Stamp {
         let stamp = self.begin(recorder);

@@ -1,4 +1,4 @@
-//! What can be set about a scenario: typed, with a range, checked once.
+//! Parameters of a scenario: typed, with a range, checked once.
 //!
 //! ```text
 //!   "pairs=64" ──▶ ("pairs", "64") ──▶ Params::check(card's parameters) ──▶ valid values, defaults filled in
@@ -14,57 +14,57 @@ use thiserror::Error;
 
 use crate::nearest::suggestion;
 
-/// One thing that can be set about a scenario.
+/// A parameter of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The name, in kebab-case.
+    /// Name, in kebab-case.
     pub name: &'static str,
-    /// One sentence.
+    /// Description, one sentence.
     pub description: &'static str,
-    /// What values it takes.
+    /// Type, range and default of the value.
     pub kind: Kind,
 }
 
-/// What values a parameter takes.
+/// Type, range and default of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number: `64`, `10_000`, `10k`, `2M`.
     Count {
-        /// The least.
+        /// Smallest valid value.
         min: u64,
-        /// The most.
+        /// Largest valid value.
         max: u64,
-        /// The value when nothing is said.
+        /// Default value.
         default: u64,
     },
-    /// A number, or `auto`: as the resource profile says.
+    /// A number, or `auto`: the resource profile decides.
     AutoCount {
-        /// The least.
+        /// Smallest valid value.
         min: u64,
-        /// The most.
+        /// Largest valid value.
         max: u64,
     },
     /// A size in bytes: `512`, `64KiB`, `1MiB`.
     Bytes {
-        /// The least.
+        /// Smallest valid value.
         min: u64,
-        /// The most.
+        /// Largest valid value.
         max: u64,
-        /// The value when nothing is said.
+        /// Default value.
         default: u64,
     },
-    /// A time: `0`, `50us`, `1.5ms`, `2s`, `1m`.
+    /// A duration: `0`, `50us`, `1.5ms`, `2s`, `1m`.
     Time {
-        /// The least.
+        /// Smallest valid value.
         min: Duration,
-        /// The most.
+        /// Largest valid value.
         max: Duration,
-        /// The value when nothing is said.
+        /// Default value.
         default: Duration,
     },
-    /// One of some words; the first is the default.
+    /// One word of a list; the first is the default.
     Choice {
-        /// The words.
+        /// The valid words.
         words: &'static [&'static str],
     },
 }
@@ -74,44 +74,44 @@ pub enum Kind {
 pub(crate) enum Value {
     /// A count or a size.
     Number(u64),
-    /// As the resource profile says.
+    /// The resource profile decides.
     Auto,
-    /// A time.
+    /// A duration.
     Time(Duration),
-    /// One of the words.
+    /// A word of the list.
     Word(&'static str),
 }
 
-/// Why a parameter was refused.
+/// Error returned when a parameter is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
-    /// Give it as `name=value`.
+    /// The text has no equals sign or no name. Give it as `name=value`.
     #[error("parameter {text:?} is not of the form name=value")]
     Form {
-        /// What was given.
+        /// The text given.
         text: String,
     },
-    /// Use a name of the scenario's card.
+    /// The scenario has no parameter of this name. Use a name from its card.
     #[error("unknown parameter {name:?} of {scenario}: {suggestion}")]
     Unknown {
         /// The name given.
         name: String,
-        /// The scenario.
+        /// Id of the scenario.
         scenario: String,
-        /// The nearest name, or all.
+        /// The nearest known name, or all of them.
         suggestion: String,
     },
-    /// Use a value of the range.
+    /// The value is not in the valid range.
     #[error("{name} of {value} is not in {range}")]
     OutOfRange {
         /// The parameter.
         name: &'static str,
         /// The value given.
         value: String,
-        /// The values allowed.
+        /// The valid values.
         range: String,
     },
-    /// Use values that go together; the text says which do not.
+    /// The values are valid by themselves but not together; the text says which.
     #[error("{0}")]
     Together(String),
 }
@@ -128,7 +128,7 @@ pub fn parse_assignment(text: &str) -> Result<(String, String), ParameterError> 
 }
 
 impl Parameter {
-    /// The value that a text stands for.
+    /// Parses `text` and checks its range.
     fn parse(&self, text: &str) -> Result<Value, ParameterError> {
         let within = |number: Option<u64>, min: u64, max: u64| number.filter(|number| (min..=max).contains(number));
         let value = match self.kind {
@@ -147,7 +147,7 @@ impl Parameter {
         })
     }
 
-    /// The value when nothing is said.
+    /// Returns the default value.
     const fn default(&self) -> Value {
         match self.kind {
             Kind::Count { default, .. } | Kind::Bytes { default, .. } => Value::Number(default),
@@ -157,7 +157,7 @@ impl Parameter {
         }
     }
 
-    /// What a person reads.
+    /// Returns the description of this parameter for clients.
     pub fn meta(&self) -> ParameterMeta {
         ParameterMeta {
             name: self.name.to_owned(),
@@ -168,17 +168,17 @@ impl Parameter {
     }
 }
 
-/// Digits with optional underscores, and `k` or `M` for thousands or millions.
+/// Parses digits with optional underscores, and `k` or `M` for thousands or millions.
 fn parse_count(text: &str) -> Option<u64> {
     scaled(text, &[("k", 1_000), ("M", 1_000_000)])
 }
 
-/// The same in bytes, with `KiB` or `MiB`.
+/// Parses a number of bytes with an optional unit: `B`, `KiB` or `MiB`.
 fn parse_bytes(text: &str) -> Option<u64> {
     scaled(text, &[("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1)])
 }
 
-/// Digits, maybe with a fraction, and a unit; nothing is zero without one.
+/// Parses digits, optionally with a fraction, and a unit. Only `0` needs no unit.
 fn parse_time(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
@@ -224,15 +224,15 @@ impl fmt::Display for Value {
     }
 }
 
-/// The checked values of all parameters of a scenario.
+/// Checked values of all parameters of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Vec<(&'static str, Value)>);
 
 impl Params {
-    /// Checks what was given against a scenario's parameters, and fills in defaults.
+    /// Checks the given values against a scenario's parameters and fills in the defaults.
     ///
     /// # Errors
-    /// [`ParameterError`] for the first that is wrong.
+    /// [`ParameterError`] for the first parameter that is not valid.
     pub fn check(
         scenario: &str,
         parameters: &[Parameter],
@@ -253,10 +253,10 @@ impl Params {
         parameters.iter().map(value).collect::<Result<_, _>>().map(Self)
     }
 
-    /// A number.
+    /// Returns the value of a number parameter.
     ///
     /// # Panics
-    /// When the scenario's card has no such parameter, or of another kind: a mistake in the scenario.
+    /// If the scenario's card has no parameter of this name, or has one of another type: a bug in the scenario.
     pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Number(number) => number,
@@ -264,7 +264,7 @@ impl Params {
         }
     }
 
-    /// A number; `None` is `auto`.
+    /// Returns the value of a number parameter; `None` is `auto`.
     ///
     /// # Panics
     /// As [`number`](Self::number).
@@ -275,7 +275,7 @@ impl Params {
         }
     }
 
-    /// A time.
+    /// Returns the value of a duration parameter.
     ///
     /// # Panics
     /// As [`number`](Self::number).
@@ -286,7 +286,7 @@ impl Params {
         }
     }
 
-    /// A word.
+    /// Returns the value of a word parameter.
     ///
     /// # Panics
     /// As [`number`](Self::number).
@@ -304,7 +304,7 @@ impl Params {
         }
     }
 
-    /// Names and values as they are written, those that were left to defaults among them.
+    /// Returns all names and values as text, including those that have their defaults.
     pub fn said(&self) -> BTreeMap<String, String> {
         self.0.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect()
     }

@@ -1,4 +1,4 @@
-//! Processes that wait for a message: what it costs to have a million of them, and to start and end some meanwhile.
+//! Processes that wait for a message: the cost of a million of them, and of starting and ending some meanwhile.
 //!
 //! ```text
 //!   spawner ── spawn × 64 ── yield ── more than its share? a message to the oldest ──┐
@@ -6,8 +6,8 @@
 //!   child: waits for a message ──▶ ends with it
 //! ```
 //!
-//! A spawner remembers its children in the order of their start and lets go of all of them before it ends. Those of one
-//! that was ended by somebody else are ended by the conductor.
+//! A spawner remembers its children in the order of their start and releases all of them before it ends. If a spawner
+//! is killed from outside, the driver process ends its children.
 
 mod guests;
 
@@ -28,12 +28,12 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::{Stage, StopFlag};
 use guests::Hall;
 
-/// Processes that a spawner starts or lets go before it lets others run.
+/// Number of processes that a spawner starts or releases before it yields.
 const BATCH: u64 = 64;
-/// How often a spawner that has nothing left to do looks at the stop flag.
+/// Interval at which a spawner that has nothing left to do checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Processes that wait for a message.
+/// Scenario with processes that wait for a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked;
 
@@ -131,9 +131,9 @@ impl Scenario for Parked {
 struct Spawner {
     share: u64,
     renew: bool,
-    /// Where guests wait, if they are guests.
+    /// Set if the waiting processes are guests.
     hall: Option<Hall>,
-    /// The oldest first.
+    /// Waiting processes, oldest first.
     parked: VecDeque<Pid>,
     recorder: Recorder,
     pace: Pace,
@@ -163,7 +163,7 @@ impl Spawner {
         }
     }
 
-    /// How many more may be started at once.
+    /// Returns the number of processes that may be started in the next turn.
     fn room(&self) -> u64 {
         if self.renew { BATCH } else { BATCH.min(self.share.saturating_sub(self.parked.len() as u64)) }
     }
@@ -205,7 +205,7 @@ impl Spawner {
     async fn let_go(&mut self, ctx: &Context, count: u64) {
         for _ in 0..count {
             let Some(pid) = self.parked.pop_front() else { return };
-            // One that somebody has ended in the meantime needs no message.
+            // A child may already have been ended from outside: a failed send is not an error.
             if self.hall.is_none() {
                 drop(ctx.try_send(pid, ()));
                 continue;

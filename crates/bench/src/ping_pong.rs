@@ -1,4 +1,4 @@
-//! A message there and a message back: what passing a message between two processes costs.
+//! A message there and a message back: the cost of passing a message between two processes.
 //!
 //! ```text
 //!   pinger ── ping (number, payload) ──▶ ponger
@@ -18,10 +18,10 @@ use crate::run::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 
-/// Round trips between two looks at the stop flag.
+/// Number of round trips between two checks of the stop flag.
 const BATCH: u64 = 64;
 
-/// A message there and a message back.
+/// Scenario that sends a message there and back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingPong;
 
@@ -120,7 +120,7 @@ impl Scenario for PingPong {
     }
 }
 
-/// The schedulers of a pair, so many apart; `None` leaves it to the runtime.
+/// Returns the schedulers of a pair, `apart` positions from each other; `None` leaves placement to the runtime.
 fn places(apart: Option<usize>, pair: usize, schedulers: usize) -> [Option<usize>; 2] {
     [0, 1].map(|side| apart.map(|apart| (pair + side * apart) % schedulers))
 }

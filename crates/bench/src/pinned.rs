@@ -1,6 +1,6 @@
-//! Threads of a scenario that stay on one core each, where a parameter asks for it; and whether the machine counts instructions.
+//! Pins the threads of a scenario to one core each if a parameter asks for it, and checks for hardware counters.
 //!
-//! Cores are those that this thread may run on, in turn: a program under `taskset` pins to what it was given.
+//! Only the cores in this thread's affinity mask are used, in turn: a program under `taskset` stays within its cores.
 
 use std::io;
 use std::path::Path;
@@ -10,27 +10,27 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::parameter::{Kind, Parameter};
 use crate::run::RunError;
 
-/// The parameter that asks for it.
+/// The parameter that turns pinning on.
 pub(crate) const PIN: Parameter = Parameter {
     name: "pin",
     description: "Whether each thread stays on a core. Processes are where their schedulers are.",
     kind: Kind::Choice { words: &["no", "yes"] },
 };
 
-/// Where Linux shows the hardware counters of a processor.
+/// Paths at which Linux shows the hardware counters of a processor.
 const COUNTERS: [&str; 2] = ["/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/cpu_core"];
 
-/// This thread on one core, until it is dropped.
+/// Pins the current thread to one core; dropping it restores the previous affinity mask.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: CpuSet,
 }
 
 impl Pinned {
-    /// Has this thread stay on the core that comes in turn at `place`, if `pin` is true.
+    /// Pins the current thread to the core at index `place`, modulo the number of allowed cores, if `pin` is true.
     ///
     /// # Errors
-    /// [`RunError::Lacks`] when the system refuses it.
+    /// [`RunError::Lacks`] if the system denies it.
     pub(crate) fn at(place: usize, pin: bool) -> Result<Option<Self>, RunError> {
         pin.then(|| Self::new(place))
             .transpose()
@@ -49,12 +49,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It was allowed before.
+        // Cannot fail: this mask was in force before.
         sched_setaffinity(None, &self.before).ok();
     }
 }
 
-/// Why there is no column for instructions per cycle.
+/// Returns the reason why the table has no column for instructions per cycle.
 pub(crate) fn no_ipc() -> &'static str {
     if COUNTERS.iter().any(|path| Path::new(path).exists()) {
         "instructions per cycle, the seed's figure for pinned threads: not read; perf stat -e instructions,cycles does"

@@ -1,4 +1,4 @@
-//! A ticker whose every firing goes through a ring to many readers, native and guests: how late it is there.
+//! A ticker that writes each firing through a ring to many readers, native and guests, and the lateness at each reader.
 //!
 //! ```text
 //!   ticker, 10 kHz ── due ──▶ a process writes number and instant ──▶ ring ──▶ R processes, native ──▶ now − due
@@ -27,20 +27,20 @@ use crate::ticking::hz;
 use crate::turns::{Desk, Turns, in_turn};
 use crate::usage::process_cpu;
 
-/// Bytes of a record: a number and an instant.
+/// Bytes of a record: a number and a time.
 const RECORD: usize = 16;
-/// Records that the ring holds.
+/// Number of records that the ring holds.
 const RECORDS: usize = 4_096;
-/// Ticks that one batch makes up for at most; of more, the oldest are dropped.
+/// Maximum number of missed ticks that one batch makes up for; beyond that, the oldest are dropped.
 const BURST: u32 = 2_000;
-/// Ticks of a turn.
+/// Number of ticks in a turn.
 const TICKS: u64 = 1_000;
-/// How far ahead of the start the first period begins.
+/// Time from the creation of the ticker to the start of its first period.
 const AHEAD: Duration = Duration::from_millis(2);
-/// Pages of a guest: what it has seen in a turn fits.
+/// Memory pages of a guest: enough for the latencies of one turn.
 const PAGES: u64 = 2;
 
-/// A ticker whose every firing goes through a ring.
+/// Scenario that sends each firing of a ticker through a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PipeLive;
 
@@ -128,7 +128,7 @@ struct Live {
     tap: Module,
 }
 
-/// What one reader has seen.
+/// Result of one reader.
 struct Seen {
     guest: bool,
     missed: u64,
@@ -154,7 +154,7 @@ impl Turns for Live {
         let cpu = process_cpu();
         desk.runtime.spawn(move |ctx| async move {
             let ended = source.run(&ctx).await;
-            // The run may be over, and nobody there to be told.
+            // The receiver is gone if the run is already over.
             tell.send(ended).ok();
         })?;
         let ended = told.recv().unwrap_or_else(|_| Err("a reader ended before its ring".to_owned()));
@@ -235,7 +235,7 @@ impl Turns for Live {
     }
 }
 
-/// The process that ticks and writes, and has started who reads.
+/// The process that starts the readers, then ticks and writes.
 struct Source {
     wasm: Wasm,
     tap: Module,
@@ -255,7 +255,7 @@ impl Source {
             let reader = subscriber.join().map_err(|error| error.to_string())?;
             if index < self.native {
                 let source = ctx.pid();
-                // The end of one that fails is this one's end.
+                // The reader is linked: if it fails, this process ends too.
                 ctx.spawn_link(move |ctx| async move { ctx.send(source, tap(&ctx, reader).await).await })
                     .map_err(|error| error.to_string())?;
             } else {
@@ -264,7 +264,7 @@ impl Source {
                 ctx.send(guest, reader).await;
             }
         }
-        // One clock for all: that of the node, which guests read too.
+        // All times are on the node's clock, which guests read too.
         let epoch = ctx.runtime().epoch_after(AHEAD);
         let epoch_ns = (observe::uptime(&ctx.runtime()) + AHEAD).as_nanos() as u64;
         let (start, overrun) = (Start::At(epoch), Overrun::Burst { max: BURST });
@@ -296,7 +296,7 @@ impl Source {
     }
 }
 
-/// Reads all records, and notes how late each is.
+/// Reads all records and notes how late each is.
 async fn tap(ctx: &Context, mut reader: Reader<u8>) -> Seen {
     let runtime = ctx.runtime();
     let (mut record, mut next) = ([0; RECORD], 0);
@@ -315,7 +315,7 @@ fn words(record: &[u8; RECORD]) -> [u64; 2] {
     crate::guests::words(record).unwrap_or_else(|| unreachable!("a record is two words"))
 }
 
-/// The same as a guest tells it: what it has missed, then the latencies.
+/// Decodes the result of a guest: the number of missed records, then the latencies.
 fn of_guest(bytes: &[u8]) -> Seen {
     let mut words = bytes.chunks_exact(8).filter_map(crate::guests::words::<1>).map(|[word]| word);
     let missed = words.next().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! From what somebody asked for to a run that can be started.
+//! Turns a request into a run that can be started.
 
 use std::collections::BTreeMap;
 
@@ -14,50 +14,50 @@ use crate::profile::Profile;
 use crate::scenario::Scenario;
 use crate::schedule::{Rate, RateError};
 
-/// What somebody asked for, unchecked.
+/// A request for a run, unchecked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The scenario's id.
     pub scenario: String,
     /// The resource profile's id; `None` is balanced.
     pub profile: Option<String>,
-    /// Parameters by name; the others have their defaults.
+    /// Parameters by name; those not listed have their defaults.
     pub params: BTreeMap<String, String>,
-    /// Operations a second that an open loop offers; `None` is a closed loop.
+    /// Operations per second that an open loop offers; `None` is a closed loop.
     pub rate_per_sec: Option<f64>,
-    /// The seed of everything random; `None` is 1.
+    /// Seed of all random numbers; `None` is 1.
     pub seed: Option<u64>,
 }
 
-/// Why a request was refused.
+/// Error returned when a request is not valid.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum RequestError {
-    /// Use an id of the catalogue.
+    /// The scenario does not exist. Use an id of the catalogue.
     #[error("unknown scenario {name:?}: {suggestion}")]
     UnknownScenario {
         /// The id given.
         name: String,
-        /// The nearest id, or all.
+        /// The nearest known id, or all of them.
         suggestion: String,
     },
-    /// Use light, balanced or max.
+    /// The profile does not exist. Use light, balanced or max.
     #[error("unknown profile {name:?}: {suggestion}")]
     UnknownProfile {
         /// The id given.
         name: String,
-        /// The nearest id, or all.
+        /// The nearest known id, or all of them.
         suggestion: String,
     },
-    /// Use a parameter of the card, in its range.
+    /// A parameter is not valid. Use a parameter of the card, in its range.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// Leave the rate out.
+    /// The scenario compares cases in turn and cannot be offered a rate. Leave the rate out.
     #[error("{scenario} compares cases in turn, each at its own rate, and takes none")]
     NoRate {
-        /// The scenario.
+        /// Id of the scenario.
         scenario: &'static str,
     },
-    /// Use a rate in the range.
+    /// The rate is out of range.
     #[error(transparent)]
     Rate(#[from] RateError),
 }
@@ -77,18 +77,18 @@ impl From<RequestError> for HostError {
     }
 }
 
-/// A run that can be started: everything in it is valid.
+/// A run that can be started: all of its fields are valid.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What runs.
+    /// The scenario to run.
     pub scenario: &'static dyn Scenario,
-    /// How much of the machine it may take.
+    /// Resource profile: the part of the machine that the run may use.
     pub profile: Profile,
-    /// What was set about it.
+    /// Checked parameters of the scenario.
     pub params: Params,
-    /// The rate of an open loop.
+    /// Rate of an open loop; `None` is a closed loop.
     pub rate: Option<Rate>,
-    /// The seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
     /// Checks a request.
     ///
     /// # Errors
-    /// [`RequestError`] for the first thing that is wrong.
+    /// [`RequestError`] for the first field that is not valid.
     pub fn of(request: &Request) -> Result<Self, RequestError> {
         let scenario = find(&request.scenario)?;
         let card = scenario.card();
@@ -117,7 +117,7 @@ impl Plan {
     }
 }
 
-/// The profile with an id.
+/// Returns the profile with an id.
 pub(crate) fn profile(id: &str) -> Result<Profile, RequestError> {
     Profile::of_id(id).ok_or_else(|| RequestError::UnknownProfile {
         name: id.to_owned(),

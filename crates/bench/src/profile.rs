@@ -1,4 +1,4 @@
-//! How much of the machine a run may take.
+//! Resource profiles: the part of the machine that a run may use.
 //!
 //! ```text
 //!   the whole = cores/2 ──▶ max 1/1 · balanced 4/5 · light 1/2 of it
@@ -9,62 +9,62 @@
 //!   8 cores:  light 2 at 100 %         balanced 4 at 80 %   max 4 at 100 %
 //! ```
 //!
-//! The shares are the quarter, two fifths and half of the cores. Because what rounding adds is taken back by the duty,
-//! the profiles differ on every machine and are in the ratio 5 : 8 : 10 everywhere.
+//! The shares are a quarter, two fifths and half of the cores. The number of workers is rounded up and the duty takes
+//! the excess back, so the profiles differ on every machine and their ratio is always 5 : 8 : 10.
 
 use std::fmt;
 
 use rusm_protocol::ResourceProfileMeta;
 
-/// How much of the machine a run may take.
+/// A resource profile: the part of the machine that a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// A quarter of the cores' worth of workers.
+    /// Workers for a quarter of the cores.
     Light,
-    /// Two fifths of the cores' worth of workers.
+    /// Workers for two fifths of the cores.
     Balanced,
-    /// Half of the cores' worth of workers; what they spawn keeps the other half busy.
+    /// Workers for half of the cores; the processes that they spawn keep the other half busy.
     Max,
 }
 
-/// A part of the time that a worker works, above 0 and at most 1.
+/// Part of the time that a worker works, above 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Share(f64);
 
 impl Share {
-    /// All the time.
+    /// The whole time.
     pub const WHOLE: Self = Self(1.0);
 
-    /// The fraction, above 0 and at most 1.
+    /// Returns the fraction, above 0 and at most 1.
     pub const fn fraction(self) -> f64 {
         self.0
     }
 
-    /// That part of this part.
+    /// Returns this share multiplied by `fraction`.
     pub(crate) fn times(self, fraction: f64) -> Self {
         Self((self.0 * fraction).clamp(f64::MIN_POSITIVE, 1.0))
     }
 
-    /// Whether there is nothing to rest.
+    /// Returns true if the worker never rests.
     pub fn is_whole(self) -> bool {
         self.0 >= 1.0
     }
 }
 
-/// How many workers a profile runs, and how much of the time each works.
+/// Number of workers of a profile, and the part of the time that each works.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workers {
-    /// Workers, 1 or more.
+    /// Number of workers, at least 1.
     pub count: u64,
-    /// The part of the time that each works.
+    /// Part of the time that each works.
     pub duty: Share,
 }
 
 impl Profile {
-    /// All profiles, the smallest first.
+    /// All profiles, smallest first.
     pub const ALL: [Self; 3] = [Self::Light, Self::Balanced, Self::Max];
 
-    /// The id that commands take.
+    /// Returns the id used in commands.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -73,12 +73,12 @@ impl Profile {
         }
     }
 
-    /// The profile with an id.
+    /// Returns the profile with an id.
     pub fn of_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.id() == id)
     }
 
-    /// Tenths of what the largest profile takes.
+    /// Returns tenths of the share of the largest profile.
     const fn tenths(self) -> u64 {
         match self {
             Self::Light => 5,
@@ -87,19 +87,19 @@ impl Profile {
         }
     }
 
-    /// The workers for a machine.
+    /// Returns the workers for a machine with this number of cores.
     pub fn workers(self, cores: usize) -> Workers {
         let twentieths = cores.max(1) as u64 * self.tenths();
         let count = twentieths.div_ceil(20);
         Workers { count, duty: Share(twentieths as f64 / (count * 20) as f64) }
     }
 
-    /// The duty of workers whose number was given.
+    /// Returns the duty for a given number of workers: it does not depend on that number.
     pub fn duty(self) -> Share {
         Share(self.tenths() as f64 / 10.0)
     }
 
-    /// What a person reads who chooses one on a machine.
+    /// Returns the description for clients on a machine with this number of cores.
     pub fn meta(self, cores: usize) -> ResourceProfileMeta {
         let (label, part) = match self {
             Self::Light => ("Light", "a quarter"),

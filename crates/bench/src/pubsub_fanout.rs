@@ -1,4 +1,4 @@
-//! A topic's fan-out, and tokio's broadcast channel under the same load.
+//! Fan-out of a topic, and tokio's broadcast channel under the same load.
 
 use rusm_protocol::Unit;
 
@@ -10,7 +10,7 @@ use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 use crate::topic_rival;
 
-/// A topic's fan-out, and tokio's broadcast channel under the same load.
+/// Scenario that compares the fan-out of a topic with tokio's broadcast channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PubsubFanout;
 

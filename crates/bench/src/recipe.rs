@@ -1,4 +1,4 @@
-//! How to make a report once more: all that decides it beside the machine.
+//! Recipe of a report: all settings needed to repeat it on another machine.
 //!
 //! ```text
 //!   flags ──▶ Recipe ──▶ run ──▶ Document { recipe, … } ──▶ run again from the report, or from a file with the recipe
@@ -15,7 +15,7 @@ use crate::headless::HeadlessOptions;
 use crate::plan::Request;
 use crate::steady::SteadyRule;
 
-/// How to make a report once more.
+/// All settings needed to repeat a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recipe {
@@ -23,29 +23,29 @@ pub struct Recipe {
     pub scenario: String,
     /// The resource profile's id.
     pub profile: String,
-    /// What the open loop offers, in operations a second; absent or `null` is a closed loop.
+    /// Operations per second that the open loop offers; absent or `null` is a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_sec: Option<f64>,
-    /// The seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Scheduler threads; absent or `null` is one for each core.
+    /// Number of scheduler threads; absent or `null` is one for each core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<usize>,
-    /// Processes that may live at once; absent or `null` is as the node is set.
+    /// Maximum number of live processes; absent or `null` uses the node's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_limit: Option<usize>,
-    /// Messages that a mailbox holds; absent or `null` is as the node is set.
+    /// Capacity of a mailbox, in messages; absent or `null` uses the node's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mailbox_capacity: Option<u32>,
-    /// How often to run.
+    /// Number of runs.
     pub runs: u32,
-    /// How long to measure in each run, in milliseconds.
+    /// Length of each measurement, in milliseconds.
     pub duration_ms: u64,
-    /// The shortest warm-up, in milliseconds.
+    /// Shortest warm-up, in milliseconds.
     pub warm_up_min_ms: u64,
-    /// The longest warm-up, in milliseconds.
+    /// Longest warm-up, in milliseconds.
     pub warm_up_max_ms: u64,
-    /// What was set about the scenario.
+    /// Parameters of the scenario.
     pub params: BTreeMap<String, String>,
 }
 
@@ -70,7 +70,7 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// What is asked of a node.
+    /// Returns the request to send to a node.
     pub fn request(&self) -> Request {
         Request {
             scenario: self.scenario.clone(),
@@ -81,7 +81,7 @@ impl Recipe {
         }
     }
 
-    /// How to run it, on a runtime like `runtime` but for what the recipe says about it.
+    /// Returns the options to run it, on a runtime configured like `runtime` except for the recipe's own settings.
     pub fn options(&self, runtime: &Config) -> HeadlessOptions {
         HeadlessOptions {
             duration: Duration::from_millis(self.duration_ms),

@@ -1,4 +1,4 @@
-//! What a headless run hands back, for programs as JSON and for people as text.
+//! Report of a headless run: JSON for programs, text for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,152 +14,153 @@ use crate::signs::Signs;
 use crate::table::{Table, Tables};
 use crate::usage::{MachineCpu, machine_cpu, resident};
 
-/// The part of the machine that others may use before a run counts as disturbed.
+/// Part of the machine that other processes may use before a run counts as disturbed.
 const FOREIGN_QUIET: f64 = 0.05;
-/// The part of the offered operations that a system that keeps up has done.
+/// Part of the offered operations that must be done for a system to count as keeping up.
 pub(crate) const KEEPS_UP: f64 = 0.99;
-/// How late the generator may be at its 99th percentile, as a part of the latency's.
+/// Maximum lateness of the generator at its 99th percentile, as a part of the latency's 99th percentile.
 const PACER_SHARE: f64 = 0.1;
 
-/// What a run showed, and where.
+/// Results of a run, and the machine it ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
     /// The scenario's id.
     pub scenario: String,
-    /// What the operations are called, such as `spawns/s`.
+    /// Unit of the rate, such as `spawns/s`.
     pub ops_label: String,
-    /// All parameters, those with defaults too.
+    /// All parameters, including those with default values.
     pub params: BTreeMap<String, String>,
     /// The resource profile's id.
     pub profile: String,
-    /// Scheduler threads.
+    /// Number of scheduler threads.
     pub schedulers: usize,
-    /// Whether the scenario compares cases in turn: its rate moves by design, and the figures are in its tables.
+    /// True if the scenario compares cases in turn: its rate changes by design, and the figures are in its tables.
     pub takes_turns: bool,
     /// Closed loop or open.
     pub loop_kind: LoopKind,
-    /// The seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How the warm-up went.
+    /// Length and result of the warm-up.
     pub warm_up: WarmUpReport,
-    /// How long was measured, in seconds.
+    /// Length of the measurement, in seconds.
     pub duration_s: f64,
-    /// Operations measured.
+    /// Number of operations measured.
     pub ops_total: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub ops_per_sec: Rates,
-    /// CPU time of the whole process for each operation, in nanoseconds; `null` without operations.
+    /// CPU time of the whole process per operation, in nanoseconds; `null` without operations.
     pub cpu_ns_per_op: Option<f64>,
-    /// Failed operations measured.
+    /// Number of operations measured that failed.
     pub errors_total: u64,
-    /// Operations measured that a policy gave up.
+    /// Number of operations measured that a policy dropped.
     pub dropped_total: u64,
-    /// Latency; `null` for a scenario that has none.
+    /// Latency; `null` if the scenario measures none.
     pub latency: Option<LatencyReport>,
-    /// How long operations took from when they really began, where that differs; `null` where it is not told apart.
+    /// Service time: duration of operations from their actual start; `null` if the scenario does not measure it
+    /// separately.
     pub service: Option<LatencySnapshot>,
-    /// What an open loop offered, and how well it kept to its schedule.
+    /// Rate that an open loop offered, and how well it kept to its schedule.
     pub open_loop: Option<OpenLoopReport>,
-    /// How well the generator kept to its schedule where nothing was in its way; `null` where that is not told apart.
+    /// Lateness of the generator when nothing blocked it; `null` if the scenario does not measure it separately.
     pub pacer: Option<LatencySnapshot>,
-    /// Pauses and sawteeth.
+    /// Pauses and sawtooth patterns.
     pub signs: Signs,
-    /// What the scenario compares, in tables of its own.
+    /// Tables of a scenario that compares cases.
     pub tables: Vec<Table>,
-    /// Lines of the scenario's own that other programs read, as they are.
+    /// Lines that the scenario prints for other programs, unchanged.
     pub lines: Vec<String>,
-    /// The most processes alive at once.
+    /// Peak number of live processes.
     pub processes_peak: u64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: Option<u64>,
-    /// Resident memory at its most, in bytes.
+    /// Peak resident memory, in bytes.
     pub rss_peak_bytes: Option<u64>,
-    /// Cores that other processes of the machine used meanwhile.
+    /// Average number of cores that other processes of the machine used during the measurement.
     pub foreign_cores: Option<f64>,
-    /// Cores that a hypervisor kept back meanwhile.
+    /// Average number of cores that the hypervisor withheld (steal time) during the measurement.
     pub stolen_cores: Option<f64>,
-    /// What to make of it.
+    /// Assessment of the run.
     pub verdict: Verdict,
-    /// Why the run failed; `null` if it did not.
+    /// Error that ended the run; `null` if it did not fail.
     pub error: Option<String>,
-    /// Where it was measured; left out of a run in a document, which says it once.
+    /// Machine of the run; left out in a document, which states it once for all runs.
     #[serde(skip_serializing_if = "Machine::is_unknown")]
     pub machine: Machine,
 }
 
-/// What makes the next operation begin.
+/// Event that starts the next operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopKind {
-    /// The end of the one before: shows the highest rate, and hides queueing.
+    /// The end of the previous operation: shows the highest rate, and hides queueing.
     #[default]
     Closed,
-    /// A schedule: shows what those would see who do not wait for each other.
+    /// A schedule: shows the latency that independent clients would see.
     Open,
 }
 
-/// How the warm-up went.
+/// Length and result of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
-    /// How long it was, in seconds.
+    /// Length, in seconds.
     pub duration_s: f64,
-    /// Whether the rate was steady at its end.
+    /// True if the rate was steady at the end.
     pub steady: bool,
 }
 
 /// Latency, and how it was sampled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// What it is of.
+    /// Description of the latency.
     pub label: String,
-    /// What was timed, such as `round trip`.
+    /// Timed unit, such as `round trip`.
     pub timed: String,
-    /// One in this many was timed, at random distances.
+    /// Sampling: on average one in this many units was timed, at random distances.
     pub sampling: u32,
-    /// One read of the clock, in nanoseconds.
+    /// Cost of reading the clock once, in nanoseconds.
     pub clock_read_ns: f64,
-    /// The distribution.
+    /// Distribution of the latencies.
     #[serde(flatten)]
     pub distribution: LatencySnapshot,
 }
 
-/// What an open loop offered, and how well it kept to its schedule.
+/// Rate that an open loop offered, and how well it kept to its schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoopReport {
-    /// Operations a second that were offered.
+    /// Operations per second that were offered.
     pub offered_per_sec: f64,
-    /// Done, as a part of offered.
+    /// Operations done, as a part of those offered.
     pub achieved: f64,
-    /// Offered operations that had not been done at the end.
+    /// Number of offered operations not done at the end.
     pub missed_total: u64,
-    /// How late operations began: the generator's own lag and the queue before it.
+    /// Lateness of operations at their start: the generator's own lag plus the wait behind earlier operations.
     pub lag: LatencySnapshot,
 }
 
-/// What to make of a run.
+/// Assessment of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It was steady and undisturbed.
+    /// The rate was steady and nothing disturbed the run.
     Steady,
     /// The rate had not settled when the longest warm-up was over.
     NotSteady,
-    /// Others used more than 5 % of the machine meanwhile.
+    /// Other processes used more than 5 % of the machine during the run.
     Disturbed,
-    /// The generator was late by more than a tenth of the latency that it shows.
+    /// The generator was late by more than a tenth of the latency that it reports.
     Unpaced,
-    /// An open loop offered more than could be done: latency grows with the length of the run.
+    /// An open loop offered more than the system could do: latency grows with the length of the run.
     Saturated,
-    /// It failed, or did nothing.
+    /// The run failed, or did no operations.
     #[default]
     Failed,
 }
 
 impl Verdict {
-    /// Whether the figures say something about what was measured, and nothing about what else went on.
+    /// Returns true if the figures describe the system under test and not a disturbance.
     ///
-    /// A system that was saturated, or that failed, has given an answer.
+    /// A saturated or failed run is conclusive: it is a result about the system.
     pub const fn is_conclusive(self) -> bool {
         match self {
             Self::Steady | Self::Saturated | Self::Failed => true,
@@ -167,7 +168,8 @@ impl Verdict {
         }
     }
 
-    /// What to make of several runs: a failure or a saturation of one is one of all, other faults count when half have them.
+    /// Combines the verdicts of several runs: one failed or saturated run decides for all; other faults count only if
+    /// at least half of the runs have one.
     pub fn of_runs(verdicts: impl IntoIterator<Item = Self>) -> Self {
         let verdicts: Vec<Self> = verdicts.into_iter().collect();
         let count = |wanted: Self| verdicts.iter().filter(|verdict| **verdict == wanted).count();
@@ -184,7 +186,7 @@ impl Verdict {
         faults.into_iter().max_by_key(|fault| count(*fault)).unwrap_or(Self::Steady)
     }
 
-    /// The word that stands in reports for programs.
+    /// Returns the word for this verdict in reports for programs.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Steady => "steady",
@@ -196,7 +198,7 @@ impl Verdict {
         }
     }
 
-    /// One line for a person.
+    /// Returns a line of text for people.
     pub const fn line(self) -> &'static str {
         match self {
             Self::Steady => "steady",
@@ -212,7 +214,7 @@ impl Verdict {
 }
 
 impl Report {
-    /// Reads a run that has been measured; its end is told later by [`ended`](Self::ended).
+    /// Creates the report of a measured run. [`ended`](Self::ended) adds later how the run ended.
     pub(crate) fn of(run: &mut Run, schedulers: usize) -> Self {
         let card = run.plan.scenario.card();
         let start = run.sampler.cut().map_or_else(|| *run.sampler.first(), |cut| cut.reading);
@@ -285,7 +287,7 @@ impl Report {
     fn judge(&self, seen: Circumstances) -> Verdict {
         let disturbs = FOREIGN_QUIET * self.machine.cores as f64;
         let falls_short = self.open_loop.is_some_and(|open| open.achieved < KEEPS_UP);
-        // At a low rate the few that are under way at the end are more than a hundredth of all.
+        // At a low rate, the few operations in flight at the end can be more than 1 % of all.
         let misses = self.open_loop.is_some_and(|open| open.missed_total > seen.in_flight_max + 1);
         if self.ops_total == 0 || self.error.is_some() {
             Verdict::Failed
@@ -304,7 +306,7 @@ impl Report {
         }
     }
 
-    /// Whether the generator itself was so late that the latency is its own.
+    /// Returns true if the generator was so late that its own lateness distorts the measured latency.
     fn is_unpaced(&self) -> bool {
         let latency = self.latency.as_ref().map(|latency| latency.distribution.p99_ns);
         match (&self.pacer, latency) {
@@ -322,39 +324,40 @@ impl Report {
         self
     }
 
-    /// Adds errors that were found when all was over.
+    /// Adds errors that were found after the run.
     pub(crate) fn with_errors(self, late: u64) -> Self {
         Self { errors_total: self.errors_total + late, ..self }
     }
 
-    /// Adds the tables and lines that the scenario has shown by its end.
+    /// Adds the tables and lines that the scenario has produced by its end.
     pub(crate) fn with_tables(self, tables: &Tables) -> Self {
         Self { tables: tables.read(), lines: tables.printed(), ..self }
     }
 
-    /// The report as JSON, indented.
+    /// Returns the report as indented JSON.
     ///
     /// # Panics
-    /// Never: a report has no keys but strings, and numbers that are not finite become `null`.
+    /// Never: all keys of a report are strings, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report holds only what JSON can say")
     }
 }
 
-/// What a verdict needs to know and no report says.
+/// Facts about a run that the verdict needs and the report does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Circumstances {
-    /// Operations that can be under way at once.
+    /// Maximum number of operations in flight.
     in_flight_max: u64,
-    /// Whether what was offered and not done became more all the time, and not once.
+    /// True if the backlog grew throughout the run, and not only in one step.
     backlog_grows: bool,
-    /// Whether what is loaded is another program on this machine, whose CPU time is that of others too.
+    /// True if the scenario loads another program on this machine: other processes' CPU time then includes that
+    /// program's.
     loads_neighbour: bool,
 }
 
-/// How many cores so much CPU time is.
+/// Converts CPU time to an average number of cores.
 fn cores_of(cpu: Duration, duration: Duration) -> f64 {
-    // The machine's figures come in hundredths of a second, so a short run can seem to be more than all.
+    // The machine's CPU times have a resolution of 10 ms, so the result of a short run can exceed the number of cores.
     cpu.as_secs_f64() / duration.as_secs_f64().max(1e-9)
 }
 

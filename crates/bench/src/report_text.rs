@@ -1,4 +1,4 @@
-//! A report as a person reads it.
+//! Formats a report for people.
 
 use std::fmt::{self, Display, Write};
 
@@ -7,7 +7,7 @@ use rusm_protocol::LatencySnapshot;
 use crate::interval::Rates;
 use crate::report::{LoopKind, Report};
 
-/// The column in which values begin.
+/// Column in which values begin.
 pub(crate) const NAME_WIDTH: usize = 12;
 
 impl Display for Report {
@@ -22,7 +22,7 @@ impl Display for Report {
 }
 
 impl Report {
-    /// What stands above the machine.
+    /// Writes everything that comes before the machine's description.
     pub(crate) fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let loop_kind = match self.loop_kind {
             LoopKind::Closed => "closed loop",
@@ -93,7 +93,7 @@ impl Report {
         }
         if !self.lines.is_empty() {
             writeln!(f)?;
-            // As they are, so that programs find them at the beginning of a line.
+            // Unindented, so that programs find them at the start of a line.
             self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))?;
         }
         if !self.tables.is_empty() || !self.lines.is_empty() {
@@ -153,7 +153,7 @@ fn sampling_line(sampling: u32, timed: &str, clock_read_ns: f64) -> String {
     format!("{every}, a clock read is {}", Nanos(clock_read_ns))
 }
 
-/// The heads and the cells of a table of percentiles.
+/// Returns the header and the row of a table of percentiles.
 fn percentile_lines(latency: &LatencySnapshot) -> (String, String) {
     let columns = [
         ("p50", latency.p50_ns as f64),
@@ -178,7 +178,7 @@ fn tail_line(latency: &LatencySnapshot) -> String {
     )
 }
 
-/// A number with three significant digits and a unit prefix.
+/// A number, formatted with three significant digits and a unit prefix.
 pub(crate) struct Amount(pub(crate) f64);
 
 impl Display for Amount {
@@ -187,7 +187,7 @@ impl Display for Amount {
     }
 }
 
-/// A time with three significant digits.
+/// A time in nanoseconds, formatted with three significant digits.
 pub(crate) struct Nanos(pub(crate) f64);
 
 impl Display for Nanos {
@@ -197,7 +197,7 @@ impl Display for Nanos {
 }
 
 fn scaled(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
-    // A value that would round up to 1,000 of a unit belongs to the next.
+    // A value that would round up to 1,000 of one unit is shown in the next unit.
     let fits = |scale: &f64| value / scale < 999.5;
     let (unit, scale) =
         units.iter().find(|(_, scale)| fits(scale)).or_else(|| units.last()).copied().unwrap_or(("", 1.0));
@@ -215,7 +215,7 @@ pub(crate) fn bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)))
 }
 
-/// Digits in groups of three.
+/// Formats a number with its digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Loads of a ring that take turns, and the median of what each has shown.
+//! Ring loads that run in turns, and the median result of each.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use crate::run::RunError;
 use crate::table::{Cell, ColumnUnit, Table};
 use crate::turns::{Desk, Turns};
 
-/// What the seed's ring shows with so many readers, by its own figures for busy threads on 16 cores.
+/// The seed's own published results for a number of readers: busy threads on 16 cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Seed {
     pub(crate) readers: usize,
-    /// Millions a second that are written, and read by all readers.
+    /// Millions of items per second: written, and read by all readers together.
     pub(crate) rates: [f64; 2],
-    /// Reads and writes of a hundred that failed.
+    /// Percentage of reads and of writes that failed.
     pub(crate) failed: [f64; 2],
-    /// Millions of looks at all readers.
+    /// Millions of scans of all reader positions.
     pub(crate) looks: f64,
 }
 
@@ -23,7 +23,7 @@ pub(crate) const fn seed(readers: usize, rates: [f64; 2], failed: [f64; 2], look
     Seed { readers, rates, failed, looks }
 }
 
-/// The columns that it has in a table.
+/// Columns for the seed's results.
 pub(crate) const SEED_COLUMNS: [(&str, ColumnUnit); 5] = [
     ("seed written/s", ColumnUnit::Amount),
     ("seed read/s", ColumnUnit::Amount),
@@ -33,7 +33,7 @@ pub(crate) const SEED_COLUMNS: [(&str, ColumnUnit); 5] = [
 ];
 
 impl Seed {
-    /// Its cells in those columns, if it is beside that row.
+    /// Returns the cells for those columns, empty if the seed has no result for this row.
     pub(crate) fn cells(seed: Option<&Self>) -> [Cell; 5] {
         seed.map_or([const { Cell::Missing }; 5], |Self { rates, failed, looks, .. }| {
             [rates[0] * 1e6, rates[1] * 1e6, failed[0], failed[1], looks * 1e6].map(Cell::from)
@@ -41,18 +41,18 @@ impl Seed {
     }
 }
 
-/// How long a turn of a case writes.
+/// Writing time in one turn of a case.
 pub(crate) const TURN: Duration = Duration::from_millis(30);
-/// The most turns of a case that are kept.
+/// Maximum number of turns kept per case.
 const KEPT: usize = 1_000;
 
-/// Loads that take turns.
+/// Ring loads that run in turns.
 pub(crate) struct RingCases {
     cases: Vec<(Load, Vec<Shown>)>,
     table: fn(&Self) -> Table,
 }
 
-/// What a turn has shown, or the medians of many.
+/// Result of a turn, or the medians of many turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) written_per_sec: f64,
@@ -92,7 +92,7 @@ impl Shown {
     }
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -103,12 +103,12 @@ impl RingCases {
         Self { cases: loads.into_iter().map(|load| (load, Vec::new())).collect(), table }
     }
 
-    /// The cases that had a turn, with their medians.
+    /// Returns the cases that had a turn, with their medians.
     pub(crate) fn medians(&self) -> impl Iterator<Item = (&Load, Shown)> {
         self.cases.iter().filter(|(_, shown)| !shown.is_empty()).map(|(load, shown)| (load, Shown::median(shown)))
     }
 
-    /// What the first case that is wanted writes.
+    /// Returns the median write rate of the first case that matches.
     pub(crate) fn written_per_sec(&self, wanted: impl Fn(&Load) -> bool) -> Option<f64> {
         self.medians().find(|(load, _)| wanted(load)).map(|(_, shown)| shown.written_per_sec)
     }

@@ -1,4 +1,5 @@
-//! One thread that writes and reads chunks of all sizes: where copying runs pays, and what a ring adds to it.
+//! One thread that writes and reads chunks of all sizes: the size from which copying pays off, and the overhead of the
+//! ring.
 
 use rusm_protocol::Unit;
 
@@ -11,21 +12,21 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 
-/// Chunks, and what the seed moves then in items a second: one by one, and with its two copies.
+/// Chunk sizes, with the seed's rates in items per second: one item at a time, and with its two copies.
 const SEED: [(usize, Option<[f64; 2]>); 6] = [
     (1, Some([980e6, 335e6])),
     (4, None),
     (16, None),
-    // Said as 38 % more than before.
+    // The seed's documentation gives this only as "38 % more" than before.
     (64, Some([10.9e9, 15e9])),
     (256, None),
     (1_024, Some([2.53e9, 19.2e9])),
 ];
 
-/// Chunks, and the least part of memcpy that copies through the ring are to reach.
+/// Chunk sizes, with the minimum rate of copies through the ring as a part of memcpy's rate.
 const GATES: [(usize, f64); 3] = [(1, 0.8), (64, 0.9), (1_024, 0.95)];
 
-/// One thread and chunks of all sizes.
+/// Scenario with one thread and chunks of all sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingChunk;
 

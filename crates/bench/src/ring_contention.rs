@@ -1,4 +1,4 @@
-//! Many readers of one ring, by how the two sides wait: the seed's contention bench, with its retries put right.
+//! Many readers of one ring, by how both sides wait: the seed's contention benchmark, with its retries corrected.
 //!
 //! ```text
 //!   for each number of readers: processes, threads that sleep, yield, …, threads that try again at once ──▶ again
@@ -25,7 +25,7 @@ const SEED: [Seed; 5] = [
     seed(32, [0.98, 31.5], [99.997, 99.83], 25.9),
 ];
 
-/// Many readers of one ring.
+/// Scenario with many readers of one ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingContention;
 

@@ -1,4 +1,4 @@
-//! Writing to a ring and reading from it on one thread: what the ring itself costs beside the copy that it is about.
+//! Writing to a ring and reading from it on one thread: the overhead of the ring compared with a plain copy.
 
 mod laps;
 
@@ -13,21 +13,21 @@ use crate::table::Table;
 use crate::turns::{Desk, Turns};
 use laps::{CHUNKS_PER_LAP, Lap};
 
-/// How long a turn of a case lasts.
+/// Length of one turn of a case.
 const TURN: Duration = Duration::from_millis(8);
-/// The most turns of a case that are kept.
+/// Maximum number of turns kept per case.
 const KEPT: usize = 1_000;
 
-/// How items get in and out.
+/// How items are written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// One by one: what the seed did before its fix.
+    /// One item at a time, as the seed did before its fix.
     PerItem,
-    /// In at most two copies.
+    /// With at most two copies.
     Copies,
-    /// Written and read where they lie.
+    /// Written and read in place.
     InPlace,
-    /// In and out of a buffer of the same size that is no ring: the bound.
+    /// Copied into and out of a plain buffer of the same size: the upper bound.
     Memcpy,
 }
 
@@ -35,7 +35,7 @@ impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::Memcpy, Self::Copies, Self::InPlace, Self::PerItem];
 }
 
-/// A way with its sizes, and what its turns have shown.
+/// A way of copying with its sizes, and the results of its turns.
 pub(crate) struct CopyCase {
     pub(crate) way: Way,
     pub(crate) chunk: usize,
@@ -43,7 +43,7 @@ pub(crate) struct CopyCase {
     ns_per_item: Vec<f64>,
 }
 
-/// Cases that take turns.
+/// Cases that run in turns.
 pub(crate) struct CopyCases {
     cases: Vec<CopyCase>,
     table: fn(&Self) -> Table,
@@ -55,12 +55,12 @@ impl CopyCases {
         Self { cases: sizes.flat_map(|sizes| Way::ALL.map(|way| (way, sizes))).map(case).collect(), table }
     }
 
-    /// The sizes that had turns.
+    /// Returns the sizes that had turns.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = &CopyCase> {
         self.cases.iter().filter(|case| case.way == Way::Memcpy && !case.ns_per_item.is_empty())
     }
 
-    /// CPU nanoseconds for each item, in the middle of all turns.
+    /// Returns the CPU time per item in nanoseconds, the median of all turns.
     pub(crate) fn ns_per_item(&self, way: Way, like: &CopyCase) -> Option<f64> {
         let same = |case: &&CopyCase| case.way == way && case.chunk == like.chunk && case.capacity == like.capacity;
         let case = self.cases.iter().find(same).filter(|case| !case.ns_per_item.is_empty())?;
@@ -117,7 +117,7 @@ impl CopyCase {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

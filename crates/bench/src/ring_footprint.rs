@@ -1,4 +1,4 @@
-//! The bytes of a ring, by seats for readers and how far apart they lie, and what making one takes.
+//! Memory of a ring by number of reader slots and their spacing, and the time to create one.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Items of the rings, of 4 bytes each.
+/// Capacity of the rings, in items of 4 bytes.
 const CAPACITY: usize = 4_096;
-/// How long a turn of a case lasts.
+/// Length of one turn of a case.
 const TURN: Duration = Duration::from_millis(2);
-/// The most turns of a case that are kept.
+/// Maximum number of turns kept per case.
 const KEPT: usize = 1_000;
-/// Seats, and the seed's bytes a line apart and packed.
+/// Number of reader slots, with the seed's bytes for slots on separate cache lines and packed.
 const SEED: [(usize, u64, u64); 3] = [(4, 16_768, 16_512), (8, 17_024, 16_640), (16, 17_536, 16_768)];
 const PADDINGS: [Padding; 3] = [Padding::Packed, Padding::Line, Padding::Pair];
 
-/// The bytes of a ring.
+/// Scenario that measures the memory of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingFootprint;
 

@@ -1,12 +1,12 @@
-//! A stream of numbers through a ring, with readers of every kind: what the ring scenarios measure.
+//! A stream of numbers through a ring, with readers of every kind: the load of the ring scenarios.
 //!
 //! ```text
 //!   readers start ─▶ the writer writes chunks for a while ─▶ closes ─▶ readers read the rest, check it and report
-//!                        └─ one chunk in 256 or fewer is stamped ─▶ the first reader says how long it took
+//!                        └─ one chunk in 256 or fewer is stamped ─▶ the first reader measures its latency
 //! ```
 //!
-//! Starting threads and processes is not in the time. Every reader checks the first number of each run that it reads, so a
-//! ring that loses or mixes up items is an error and no result.
+//! The time to start threads and processes is not measured. Every reader checks the first number of each chunk, so a
+//! ring that loses or reorders items gives an error and not a result.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
@@ -21,32 +21,32 @@ use crate::run::RunError;
 use crate::stage::StopFlag;
 use crate::usage::process_cpu;
 
-/// Chunks between two that are stamped, or more in a large ring.
+/// Minimum distance between two stamped chunks; larger in a large ring.
 const STAMP_EVERY: u64 = 256;
-/// Chunks that the writer writes between two looks at the clock.
+/// Number of chunks that the writer writes between two reads of the clock.
 const CHUNKS_PER_LOOK: u64 = 16;
 
-/// How the two sides wait for each other.
+/// How both sides wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// Readers and writer are processes.
+    /// Processes that copy.
     Processes,
-    /// The same, which write and look at each item where it lies.
+    /// Processes that write and read items in place.
     InPlace,
-    /// Threads that try again at once: the seed's ring.
+    /// Threads that retry at once, as in the seed's ring.
     Busy,
-    /// Threads that try 100 times, yield 100 times and then sleep for 1 ms: the seed's later ring.
+    /// Threads that try 100 times, yield 100 times and then sleep for 1 ms, as in the seed's later ring.
     Hybrid,
     /// Threads that try 20 times and then yield.
     SpinYield,
-    /// Threads that sleep and are woken with every chunk.
+    /// Threads that sleep and are woken for every chunk.
     ParkEager,
-    /// Threads that sleep and are woken when there is much to do.
+    /// Threads that sleep and are woken when much data is available.
     ParkLazy,
 }
 
 impl Waiting {
-    /// All that copy.
+    /// All kinds that copy.
     pub(crate) const ALL: [Self; 6] =
         [Self::Processes, Self::ParkLazy, Self::ParkEager, Self::SpinYield, Self::Hybrid, Self::Busy];
 
@@ -63,7 +63,7 @@ impl Waiting {
     }
 }
 
-/// What goes through which ring.
+/// Load on a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) waiting: Waiting,
@@ -72,11 +72,11 @@ pub(crate) struct Load {
     pub(crate) capacity: usize,
     pub(crate) padding: Padding,
     pub(crate) length: Duration,
-    /// Whether threads stay on a core each, the writer on the first.
+    /// True if each thread is pinned to a core, the writer to the first.
     pub(crate) pin: bool,
 }
 
-/// What came out.
+/// Result of a load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) written: u64,
@@ -87,9 +87,9 @@ pub(crate) struct Outcome {
     pub(crate) writes_full: u64,
     pub(crate) reads: u64,
     pub(crate) reads_empty: u64,
-    /// Times that the writer looked at all readers.
+    /// Number of times that the writer scanned the positions of all readers.
     pub(crate) looks: u64,
-    /// Runs of items that were not what was written.
+    /// Number of chunks that did not contain what was written.
     pub(crate) wrong: u64,
     pub(crate) latencies_ns: Vec<u64>,
 }
@@ -103,27 +103,27 @@ impl Outcome {
         self.delivered as f64 / self.wall.as_secs_f64()
     }
 
-    /// CPU milliseconds for a million items delivered: nanoseconds for each.
+    /// Returns the CPU time per delivered item, in nanoseconds.
     pub(crate) fn cpu_ns_per_item(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.delivered as f64
     }
 }
 
-/// A stamped chunk on its way.
+/// The most recent stamped chunk.
 #[derive(Default)]
 struct Stamp {
-    /// One more than its position; 0 before the first.
+    /// Position of the chunk plus 1; 0 before the first.
     position: AtomicU64,
     at_ns: AtomicU64,
 }
 
-/// What both sides of a run know.
+/// State that both sides of a load share.
 struct Course {
     start: Instant,
     stamp: Stamp,
-    /// Chunks between two that are stamped.
+    /// Number of chunks from one stamp to the next.
     stamp_every: u64,
-    /// When the writer began: starting readers is not in the time.
+    /// Time of the writer's start: the time to start the readers is not measured.
     begun: OnceLock<Instant>,
     stop: StopFlag,
     length: Duration,
@@ -142,10 +142,10 @@ impl Course {
     }
 }
 
-/// Sends numbers through a ring for a while; `None` if the run was told to stop meanwhile.
+/// Sends numbers through a ring for a while. Returns `None` if the run was stopped meanwhile.
 ///
 /// # Errors
-/// [`RunError`] when the runtime has no room.
+/// [`RunError`] if the ring or a process cannot be created.
 pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
     let (writer, subscriber) = Builder::new(load.capacity)
         .readers_max(load.readers)
@@ -156,7 +156,7 @@ pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option
     let course = Arc::new(Course {
         start: Instant::now(),
         stamp: Stamp::default(),
-        // Two rings' worth apart at least: no reader is so slow that the next one finds it still under way.
+        // At least two ring capacities apart: the slowest reader has read one stamped chunk before the next is stamped.
         stamp_every: STAMP_EVERY.max(2 * load.capacity as u64 / load.chunk.max(1) as u64),
         begun: OnceLock::new(),
         stop: stop.clone(),
@@ -225,7 +225,7 @@ fn as_threads(
     let flush = if load.waiting == Waiting::ParkLazy { Flush::Lazy } else { Flush::Eager };
     writer.set_flush(flush);
     let ready = Barrier::new(load.readers + 1);
-    // What the system lets this thread do, it lets its readers do.
+    // Check before starting the readers: if this thread may be pinned, they may be too.
     drop(Pinned::at(0, load.pin)?);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..load.readers)
@@ -259,7 +259,7 @@ fn as_threads(
     })
 }
 
-/// Writes the next numbers of a chunk where they are to lie.
+/// Writes the next numbers of a chunk in place.
 async fn number_in_place(writer: &mut Writer<u32>, chunk: usize) {
     let position = writer.written() as u32;
     let Ok(mut grant) = writer.grant(chunk).await else { return };
@@ -312,7 +312,7 @@ fn retry(waiting: Waiting, tries: &mut u32) {
     }
 }
 
-/// The numbers to write.
+/// Generates the numbers to write.
 struct Source {
     items: Vec<u32>,
     chunks: u64,
@@ -336,7 +336,7 @@ impl Source {
     fn next(&mut self, course: &Course, position: u64) {
         course.stamp(self.chunks, position);
         self.chunks += 1;
-        // The first of each chunk says where it belongs; that the rest follows is up to the copy.
+        // Only the first item of each chunk holds its position: the copy keeps the rest in order.
         self.items[0] = position as u32;
     }
 }
@@ -360,14 +360,14 @@ fn add(outcome: &mut Outcome, read: Outcome) {
     outcome.latencies_ns.extend(read.latencies_ns);
 }
 
-/// What one reader has got.
+/// State of one reader.
 struct Tally {
     reader: Reader<u32>,
     chunk: u64,
     times: bool,
     timed: u64,
     delivered: u64,
-    /// Where the next chunk begins.
+    /// Position at which the next chunk begins.
     marked: u64,
     wrong: u64,
     latencies_ns: Vec<u64>,
@@ -379,7 +379,7 @@ impl Tally {
         Self { reader, chunk, times, timed: 0, delivered: 0, marked: 0, wrong: 0, latencies_ns }
     }
 
-    /// Copies a chunk at a time, and checks the first of each.
+    /// Copies a chunk at a time and checks the first item of each.
     async fn read_on(&mut self, course: &Course) {
         let mut items = vec![0; self.chunk as usize];
         while let Ok(count) = self.reader.read(&mut items).await {
@@ -387,7 +387,7 @@ impl Tally {
         }
     }
 
-    /// Checks each item where it lies.
+    /// Checks each item in place.
     async fn look_on(&mut self, course: &Course) {
         loop {
             let first = self.delivered as u32;
@@ -410,7 +410,7 @@ impl Tally {
     fn got(&mut self, items: &[u32], course: &Course) {
         let first = self.delivered;
         self.delivered += items.len() as u64;
-        // The first of each chunk says where it belongs.
+        // The first item of each chunk holds its position.
         while self.marked < self.delivered {
             self.wrong += u64::from(items[(self.marked - first) as usize] != self.marked as u32);
             self.marked += self.chunk;

@@ -1,4 +1,4 @@
-//! Rings of others under the load of ours: numbers in chunks, checked by every reader.
+//! Rings of other crates under the same load as ours: numbers in chunks, checked by every reader.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,26 +14,26 @@ use crate::run::RunError;
 use crate::stage::StopFlag;
 use crate::usage::process_cpu;
 
-/// Whose ring it is.
+/// Ring implementation under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rival {
     /// Ours, between processes.
     Ours,
-    /// Ours, between processes that write and look at each item where it lies, as those of `disruptor` do.
+    /// Ours, between processes that write and read items in place, as those of `disruptor` do.
     OursInPlace,
     /// Ours, between threads that sleep.
     OursThreads,
     /// One `rtrb` for each reader, between threads that yield.
     Rtrb,
-    /// `disruptor` whose readers spin.
+    /// `disruptor` with spinning readers.
     DisruptorBusy,
-    /// `disruptor` whose readers sleep 50 µs.
+    /// `disruptor` with readers that sleep for 50 µs.
     DisruptorSleep,
     /// `async-broadcast`, between processes; its writer waits for the slowest reader.
     AsyncBroadcast,
     /// `tokio::sync::broadcast`, between processes; readers that are too slow lose items.
     TokioBroadcast,
-    /// One thread that copies each chunk in once and out for each reader: the bound.
+    /// One thread that copies each chunk in once and out for each reader: the upper bound.
     Memcpy,
 }
 
@@ -64,7 +64,7 @@ impl Rival {
         }
     }
 
-    /// Sends numbers through for a while; `None` if the run was told to stop meanwhile.
+    /// Sends numbers through the ring for a while. Returns `None` if the run was stopped meanwhile.
     pub(crate) fn run(self, handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
         let outcome = match self {
             Self::Ours => return run(handle, stop, Load { waiting: Waiting::Processes, ..load }),
@@ -81,7 +81,7 @@ impl Rival {
     }
 }
 
-/// Measures a run from here on.
+/// Measures a load from its creation on.
 struct Watch {
     start: Instant,
     cpu: Duration,
@@ -104,7 +104,7 @@ impl Watch {
     }
 }
 
-/// Chunks between two looks at the clock.
+/// Number of chunks between two reads of the clock.
 const CHUNKS_PER_LOOK: usize = 16;
 
 fn rtrb(stop: &StopFlag, load: Load) -> Outcome {
@@ -261,7 +261,7 @@ fn tokio_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outco
             for _ in 0..CHUNKS_PER_LOOK * load.chunk {
                 written += u64::from(sender.send(written as u32).is_ok());
             }
-            // It never waits, and so would let nobody else run here.
+            // `send` never waits: without this yield, no other process could run on this scheduler.
             ctx.yield_now().await;
         }
         say.send(written)

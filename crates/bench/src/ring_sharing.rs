@@ -1,4 +1,4 @@
-//! Cursors of readers side by side and on lines of their own: what sharing cache lines costs a ring.
+//! Reader cursors packed together and on cache lines of their own: the cost of false sharing in a ring.
 
 use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
@@ -20,13 +20,13 @@ const SEED: [Seed; 5] = [
     seed(16, [16.1, 256.9], [99.0, 97.98], 62.5),
 ];
 
-/// All paddings; the first is what the others are compared with.
+/// All paddings; the first is the baseline for the others.
 const PADDINGS: [Padding; 3] = [Padding::Packed, Padding::Line, Padding::Pair];
 
 /// Items of a write, as in the seed.
 const CHUNK: usize = 8;
 
-/// What sharing cache lines costs.
+/// Scenario that measures the cost of sharing cache lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSharing;
 
@@ -111,7 +111,7 @@ fn table(cases: &RingCases) -> Table {
     let mut table = Table::new("Cursors of readers side by side and apart", &columns);
     for (load, median) in cases.medians() {
         let packed = cases.written_per_sec(|other| other.padding == Padding::Packed && other.readers == load.readers);
-        // The seed's readers lie a line apart.
+        // The seed puts each reader on its own cache line.
         let seed = SEED.iter().find(|seed| seed.readers == load.readers && load.padding == Padding::Line);
         let [written, read, reads_failed, writes_failed, looks] = Seed::cells(seed);
         table.row([

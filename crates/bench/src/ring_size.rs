@@ -1,4 +1,4 @@
-//! One thread and rings of all sizes: what the caches make of them.
+//! One thread and rings of all sizes: the effect of the caches.
 
 use rusm_protocol::Unit;
 
@@ -10,11 +10,11 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 
-/// Items of the rings, and what the seed moves at that size in items a second: one by one, and with its two copies.
+/// Ring capacities in items, with the seed's rates in items per second: one item at a time, and with its two copies.
 const SEED: [(usize, Option<[f64; 2]>); 6] =
     [(64, None), (256, None), (1_024, None), (4_096, Some([4.16e9, 5.98e9])), (16_384, None), (65_536, None)];
 
-/// One thread and rings of all sizes.
+/// Scenario with one thread and rings of all sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSize;
 

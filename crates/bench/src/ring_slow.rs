@@ -1,8 +1,8 @@
-//! One reader that is slower than the others: what the writer and the others feel of it, by what the ring does about it.
+//! One reader that is slower than the others: the effect on the writer and the other readers, by the ring's policy.
 //!
 //! ```text
 //!   writer ──▶ ring ──▶ readers that take some time for each item
-//!                  └──▶ one that takes ten times as long: waited for · evicted after a while · moved forward
+//!                  └──▶ one reader that takes ten times as long: waited for · evicted after a while · moved forward
 //! ```
 
 use std::sync::Arc;
@@ -26,24 +26,24 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::now_ns;
 use crate::turns::{Desk, Turns};
 
-/// How long a turn writes.
+/// Writing time in one turn.
 const TURN: Duration = Duration::from_millis(150);
-/// Between two looks at who waits for whom.
+/// Interval at which the ring is sampled.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// How long an evicting ring waits.
+/// Time that an evicting ring waits for a reader.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// Nanoseconds that a fast reader takes for an item.
+/// Time that a fast reader takes for an item, in nanoseconds.
 const WORK_NS: u64 = 20;
-/// A wait that fewer looks of a hundred see is none.
+/// A wait seen in a smaller percentage of the samples is ignored.
 const SELDOM_PERCENT: f64 = 5.0;
 const CAPACITY: usize = 16_384;
 const CHUNK: usize = 64;
-/// Chunks between two that are timed.
+/// Number of chunks between two that are timed.
 const TIMED_EVERY: u64 = 16;
-/// What observers call the ring.
+/// Label of the ring for observers.
 const LABEL: &str = "ring-slow";
 
-/// One reader that is slower than the others.
+/// Scenario with one reader that is slower than the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSlow;
 
@@ -115,7 +115,7 @@ struct Case {
     shown: Vec<Shown>,
 }
 
-/// What a turn has shown.
+/// Result of a turn.
 #[derive(Clone, Copy)]
 struct Shown {
     written_per_sec: f64,
@@ -195,7 +195,7 @@ impl Turns for SlowReader {
     }
 }
 
-/// For whom the writer waited in so many looks of a hundred.
+/// Returns the reader that the writer waited for, from the percentages of samples.
 fn who_waits(for_slow_percent: f64, for_others_percent: f64) -> &'static str {
     match (for_slow_percent >= SELDOM_PERCENT, for_others_percent >= SELDOM_PERCENT) {
         (true, true) => "writer for all readers",
@@ -205,7 +205,7 @@ fn who_waits(for_slow_percent: f64, for_others_percent: f64) -> &'static str {
     }
 }
 
-/// What a reader has got.
+/// Result of one reader.
 #[derive(Default)]
 struct Got {
     read: u64,
@@ -290,7 +290,7 @@ async fn write(mut writer: Writer<u64>, over: &AtomicBool, total: &AtomicU64) ->
     latencies
 }
 
-/// Looks at the ring as observers do, until the turn is over.
+/// Samples the ring through the observer interface until the turn is over.
 fn watch(desk: &Desk, stop: &StopFlag, slow: Option<Pid>, start: Instant) -> Shown {
     let (mut looks, mut for_slow, mut for_others, mut evicted, mut waits) = (0_u64, 0_u64, 0_u64, 0, 0);
     while start.elapsed() < TURN && !stop.is_set() {

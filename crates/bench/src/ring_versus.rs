@@ -1,4 +1,4 @@
-//! Our ring beside others', in turn and under the same load.
+//! Our ring and rings of other crates, in turn and under the same load.
 
 use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
@@ -15,10 +15,10 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::turns::{Desk, Turns};
 
-/// The most turns of a case that are kept.
+/// Maximum number of turns kept per case.
 const KEPT: usize = 1_000;
 
-/// Our ring beside others'.
+/// Scenario that compares our ring with those of other crates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingVersus;
 

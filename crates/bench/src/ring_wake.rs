@@ -1,8 +1,8 @@
-//! From a write to the read of one who slept: passed on at once, or at the end of the writer's turn.
+//! Time from a write to the read by a sleeping reader: flushed at once, or at the end of the writer's turn.
 //!
 //! ```text
 //!   writer: asleep ── write ── (eager: flush) ── works on ── end of its turn ──▶ asleep
-//!   reader: asleep ───────────── woken ──▶ reads: how long since the write
+//!   reader: asleep ───────────── woken ──▶ reads: time since the write
 //! ```
 
 use std::sync::mpsc;
@@ -24,12 +24,12 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::now_ns;
 use crate::turns::{Desk, Turns};
 
-/// Writes of a turn.
+/// Number of writes in a turn.
 const WRITES: u64 = 100;
-/// Between two writes: long enough for the reader to sleep again.
+/// Pause between two writes: long enough for the reader to sleep again.
 const GAP: Duration = Duration::from_micros(150);
 
-/// From a write to the read of one who slept.
+/// Scenario that measures the time from a write to the read by a sleeping reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingWake;
 
@@ -79,7 +79,7 @@ impl Scenario for RingWake {
     }
 }
 
-/// Who writes and reads.
+/// Kind of writer and reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Process,

@@ -1,9 +1,9 @@
-//! A run: a plan under way on a runtime.
+//! A run: a plan in execution on a runtime.
 //!
 //! ```text
-//!   start ──▶ conductor process ──▶ Scenario::run
-//!   tick  ──▶ sampler, every 100 ms, by whoever drives the run
-//!   stop  ──▶ flag + message ──▶ conductor ends crew and children ──▶ outcome
+//!   start ──▶ driver process ──▶ Scenario::run
+//!   tick  ──▶ sampler, every 100 ms, called by the owner of the run
+//!   stop  ──▶ flag + message ──▶ driver ends workers and children ──▶ outcome
 //! ```
 
 use std::future::Future;
@@ -26,52 +26,52 @@ use crate::stage::{Stage, StartLine, StopFlag};
 use crate::steady::SteadyRule;
 use crate::table::Tables;
 
-/// How long a run that was told to end may go on without a process less.
+/// Maximum time that a stopping run may take without any of its processes ending.
 const END_WITHIN: Duration = Duration::from_secs(30);
 
-/// Why a run failed.
+/// Error that ends a run.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum RunError {
-    /// A worker ended before the run did, or by a fault; the reason says which.
+    /// A worker ended before the run did, or failed; the reason says which.
     #[error("worker {pid} ended during the run: {reason}")]
     Worker {
-        /// The worker.
+        /// Pid of the worker.
         pid: Pid,
-        /// Why it ended.
+        /// Exit reason.
         reason: ExitReason,
     },
-    /// The scenario itself ended by a fault.
+    /// The scenario itself failed.
     #[error("the scenario failed: {reason}")]
     Scenario {
-        /// Why it ended.
+        /// Exit reason.
         reason: ExitReason,
     },
-    /// The scenario returned before it was told to stop.
+    /// The scenario returned before it was asked to stop.
     #[error("the scenario ended by itself after {after:?}")]
     EndedEarly {
-        /// After the start.
+        /// Time since the start.
         after: Duration,
     },
-    /// The runtime has no room for the scenario's workers.
+    /// The runtime cannot spawn the scenario's workers.
     #[error("cannot start a worker: {0}")]
     Spawn(#[from] SpawnError),
-    /// The machine lacks something; the text says what and how to get it.
+    /// The machine lacks something; the text says what it is and how to get it.
     #[error("{0}")]
     Lacks(String),
-    /// Messages are unaccounted for; a fault of the runtime.
+    /// Messages are unaccounted for: a bug in the runtime.
     #[error("the loss account is not exact: {0}")]
     Account(String),
-    /// The run did not end; its processes may still be there.
+    /// The run did not end; its processes may still exist.
     #[error("the run was told to end, and in the last {} s none of its processes did", END_WITHIN.as_secs())]
     Stuck,
 }
 
 type Outcome = Arc<Mutex<Option<Result<(), RunError>>>>;
 
-/// Wakes the conductor: at first to begin, because its end is watched now, and later to see that it must stop.
+/// Wakes the driver process: first to begin, once its end is monitored, and later to check the stop flag.
 struct Wake;
 
-/// A plan under way.
+/// A plan in execution.
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) meter: Arc<Meter>,
@@ -91,7 +91,7 @@ pub(crate) struct Run {
     told_to_stop: bool,
     peak_live: u64,
     next_tick: Instant,
-    /// Intervals that are expected.
+    /// Number of intervals expected.
     expected: usize,
 }
 
@@ -106,7 +106,7 @@ impl Run {
         if !plan.scenario.prepares() {
             start_line.open();
         }
-        // A rate that moves by design is never steady.
+        // A rate that changes by design is never steady, so do not wait for it.
         let rule = if plan.scenario.takes_turns() { SteadyRule { max: rule.min, ..rule } } else { rule };
         let sampler = Sampler::new(Arc::clone(&meter), rule, clock, card.ops_per_timed, started);
         let live_before = handle.process_count();
@@ -145,18 +145,18 @@ impl Run {
             next_tick: started + defaults::INTERVAL,
             expected: 0,
         };
-        // The watch begins with the first poll.
+        // Monitoring begins with the first poll: poll before the driver process may begin.
         run.is_over();
         run.wake();
         Ok(run)
     }
 
-    /// When the next tick is due.
+    /// Returns the time of the next tick.
     pub(crate) const fn next_tick(&self) -> Instant {
         self.next_tick
     }
 
-    /// Takes a reading; true while the run goes on.
+    /// Takes a reading. Returns true while the run goes on.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         if self.is_started {
             self.sampler.tick(now);
@@ -165,7 +165,7 @@ impl Run {
         }
         let live = self.handle.process_count();
         if live > self.peak_live {
-            // Two looks, because one is too high when this thread is preempted in the middle of it.
+            // Count twice and keep the lower value: a count is too high if this thread is preempted while counting.
             self.peak_live = self.peak_live.max(live.min(self.handle.process_count()));
         }
         while self.next_tick <= now {
@@ -174,7 +174,7 @@ impl Run {
         !self.is_over()
     }
 
-    /// Starts the clock once the scenario says that all is prepared.
+    /// Starts the clock when the scenario reports that it is prepared.
     fn prepare(&mut self, now: Instant) {
         if self.start_line.is_open() {
             self.is_started = true;
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Makes room for a run of so long.
+    /// Reserves memory for a run of this length.
     pub(crate) fn expect(&mut self, duration: Duration) {
         self.expected = (duration.as_millis() / defaults::INTERVAL.as_millis()) as usize + 1;
         self.sampler.reserve(self.expected);
@@ -195,17 +195,17 @@ impl Run {
         &self.handle
     }
 
-    /// Processes alive now.
+    /// Returns the number of live processes.
     pub(crate) fn live(&self) -> u64 {
         self.handle.process_count()
     }
 
-    /// The most processes seen alive at once.
+    /// Returns the peak number of live processes.
     pub(crate) fn peak_live(&self) -> u64 {
         self.peak_live.max(self.meter.sums().peak_live)
     }
 
-    /// Whether the conductor has ended.
+    /// Returns true if the driver process has ended.
     fn is_over(&mut self) -> bool {
         if self.over.is_some() {
             return true;
@@ -227,24 +227,24 @@ impl Run {
     }
 
     fn wake(&self) {
-        // A conductor that has just ended needs no waking.
+        // This fails only if the driver process has just ended: then it needs no wake-up.
         drop(self.handle.try_send(self.conductor, Wake));
     }
 
-    /// Errors since the last reading: what a scenario finds wrong when all is over.
+    /// Returns a closure that counts the errors since the last reading: those that a scenario finds at its end.
     pub(crate) fn late_errors(&self) -> impl FnOnce() -> u64 + use<> {
         let (meter, before) = (Arc::clone(&self.meter), self.sampler.last().sums.errors);
         move || meter.sums().errors.saturating_sub(before)
     }
 
-    /// Stops the run and waits until everything it started has ended.
+    /// Stops the run and waits until everything that it started has ended.
     pub(crate) fn finish(mut self) -> Result<(), RunError> {
         if !self.is_over() {
             self.told_to_stop = true;
             self.stop.set();
             self.wake();
         }
-        // A million guests take their time; as long as they become fewer, they end.
+        // A million guests take long to end: extend the deadline while their number falls.
         let (mut fewest, mut deadline) = (u64::MAX, Instant::now() + END_WITHIN);
         while !self.is_over() {
             let left = self.handle.process_count();

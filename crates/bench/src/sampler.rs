@@ -1,7 +1,7 @@
-//! Reads the meter every 100 ms, cuts the warm-up, and keeps intervals and distributions.
+//! Reads the meter every 100 ms, cuts off the warm-up, and keeps intervals and distributions.
 //!
 //! ```text
-//!   meter ──▶ reading ─┬─▶ interval: operations, CPU time          ──▶ steady? ──▶ cut: everything below starts anew
+//!   meter ──▶ reading ─┬─▶ interval: operations, CPU time       ──▶ steady? ──▶ cut: all figures below restart
 //!                      ├─▶ window: latencies of the last second
 //!                      └─▶ cumulative: latencies since the cut
 //! ```
@@ -20,9 +20,9 @@ use crate::meter::{Meter, Sums, sampling_for};
 use crate::steady::{SteadyRule, Warmth};
 use crate::usage::{MachineCpu, machine_cpu, process_cpu};
 
-/// Readings that make up the window: a second.
+/// Number of readings in the window: one second.
 const WINDOW: usize = 10;
-/// Intervals that are kept: the last 28 hours.
+/// Maximum number of intervals kept: the last 28 hours.
 const INTERVALS_MAX: usize = 1_000_000;
 
 /// All counters at one instant.
@@ -58,7 +58,7 @@ pub(crate) struct Cut {
     pub(crate) machine_cpu: Option<MachineCpu>,
 }
 
-/// What a run has shown so far.
+/// Figures of a run so far.
 pub(crate) struct Sampler {
     meter: Arc<Meter>,
     rule: SteadyRule,
@@ -67,15 +67,15 @@ pub(crate) struct Sampler {
     first: Reading,
     last: Reading,
     cut: Option<Cut>,
-    /// Since the cut, or since the start before it.
+    /// Intervals since the cut, or since the start if there was no cut yet.
     intervals: VecDeque<Interval>,
-    /// The newest reading of the latencies at the back.
+    /// Readings of the latencies, newest last.
     window: VecDeque<Counts>,
     window_histogram: Histogram<u64>,
     interval_histogram: Histogram<u64>,
     cumulative: Histogram<u64>,
     lags_before: Counts,
-    /// Services and the pacer's lags.
+    /// Readings of the service times and of the pacer's lags at the cut.
     apart_before: [Counts; 2],
 }
 
@@ -100,8 +100,8 @@ impl Sampler {
         }
     }
 
-    /// Makes room for all intervals of a run now, and touches it: a list that grows would be growth in a run that looks for
-    /// some, 560 bytes a second.
+    /// Allocates and touches the memory for all intervals of a run now. A list that grows by 560 bytes per second would
+    /// look like a leak in a run that searches for one.
     pub(crate) fn reserve(&mut self, intervals: usize) {
         self.intervals.resize(intervals.min(INTERVALS_MAX), Interval::default());
         self.intervals.clear();
@@ -125,7 +125,7 @@ impl Sampler {
         }
     }
 
-    /// Adds what was timed since the last reading, and says its 99th percentile and its longest.
+    /// Adds the latencies since the last reading and returns their 99th percentile and maximum.
     fn read_latencies(&mut self) -> (u64, u64) {
         let mut counts =
             if self.window.len() > WINDOW { self.window.pop_front() } else { None }.unwrap_or_else(Counts::empty);
@@ -134,7 +134,7 @@ impl Sampler {
         if let Some(before) = self.window.back() {
             counts.add_since(before, &mut self.interval_histogram);
         }
-        // Both have the same bounds.
+        // This cannot fail: both histograms have the same bounds.
         let added = self.cumulative.add(&self.interval_histogram);
         debug_assert!(added.is_ok(), "histograms of the same bounds add up");
         self.window.push_back(counts);
@@ -162,7 +162,7 @@ impl Sampler {
         self.cut = Some(Cut { reading: self.last, steady, machine_cpu: machine_cpu() });
     }
 
-    /// CPU time of the process for each operation, over the last intervals; 0 when there were none.
+    /// Returns the CPU time of the process per operation over the last intervals; 0 without operations.
     pub(crate) fn cpu_ns_per_op(&self, intervals: usize) -> f64 {
         let recent = self.intervals.iter().rev().take(intervals);
         let (cpu, ops) =
@@ -170,37 +170,37 @@ impl Sampler {
         if ops == 0 { 0.0 } else { cpu.as_nanos() as f64 / ops as f64 }
     }
 
-    /// The end of the warm-up, once it is over.
+    /// Returns the end of the warm-up once it is over.
     pub(crate) const fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
-    /// The first reading.
+    /// Returns the first reading.
     pub(crate) const fn first(&self) -> &Reading {
         &self.first
     }
 
-    /// The last reading.
+    /// Returns the last reading.
     pub(crate) const fn last(&self) -> &Reading {
         &self.last
     }
 
-    /// How long has been measured since the warm-up.
+    /// Returns the time measured since the warm-up.
     pub(crate) fn measured(&self) -> Duration {
         self.cut.map_or(Duration::ZERO, |cut| self.last.at - cut.reading.at)
     }
 
-    /// The intervals since the warm-up.
+    /// Returns the intervals since the warm-up.
     pub(crate) fn intervals(&mut self) -> &[Interval] {
         if self.cut.is_some() { self.intervals.make_contiguous() } else { &[] }
     }
 
-    /// Latency since the warm-up, or since the start before its end.
+    /// Returns the latency since the warm-up, or since the start while the warm-up lasts.
     pub(crate) fn cumulative(&self) -> LatencySnapshot {
         percentiles(&self.cumulative)
     }
 
-    /// Latency over the last second.
+    /// Returns the latency over the last second.
     pub(crate) fn window(&mut self) -> LatencySnapshot {
         self.window_histogram.reset();
         if let (Some(earliest), Some(newest)) = (self.window.front(), self.window.back()) {
@@ -209,29 +209,30 @@ impl Sampler {
         percentiles(&self.window_histogram)
     }
 
-    /// How late the operations of an open loop started since the warm-up.
+    /// Returns the lateness of the starts of open-loop operations since the warm-up.
     pub(crate) fn lags(&self) -> LatencySnapshot {
         since(&self.meter.lags, &self.lags_before)
     }
 
-    /// How long operations took from when they really began, where a scenario tells that apart.
+    /// Returns the service times, if the scenario measures them separately.
     pub(crate) fn services(&self) -> Option<LatencySnapshot> {
         self.meter.apart.get().map(|apart| since(&apart.services, &self.apart_before[0]))
     }
 
-    /// How late the generator was where nothing was in its way, where a scenario tells that apart and waits at all.
+    /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and waits
+    /// at all.
     pub(crate) fn pacer(&self) -> Option<LatencySnapshot> {
         let pacer = self.meter.apart.get().map(|apart| since(&apart.pacer, &self.apart_before[1]));
         pacer.filter(|pacer| pacer.count > 0)
     }
 
-    /// What looking at the clock costs here.
+    /// Returns the cost of reading the clock on this machine.
     pub(crate) const fn clock(&self) -> ClockCost {
         self.clock
     }
 }
 
-/// What was added to a distribution since an earlier reading.
+/// Returns the latencies that were added since an earlier reading.
 fn since(latencies: &Latencies, before: &Counts) -> LatencySnapshot {
     let (mut now, mut added) = (Counts::empty(), histogram());
     latencies.read(&mut now);

@@ -1,16 +1,17 @@
-//! How much a system takes: capacity, the highest rate that is stable, and the highest under a promise of latency.
+//! Finds the limits of a system: capacity, highest stable rate, and highest rate within a latency objective.
 //!
 //! ```text
-//!   closed loop ─▶ capacity ─▶ open-loop ladder, 10 to 130 % of it in random order ─▶ which levels are stable
-//!                                                                                 ├─▶ bisect to 2 % ─▶ a stable rate
-//!                                                                                 └─▶ bisect to 2 % ─▶ max_rate_under_slo
-//!   search once more, from 10 % about that rate, four times ─▶ max_stable_rate, the median, if all are within 5 % of it
+//!   closed loop ─▶ capacity ─▶ open-loop ladder, 10 to 130 %, in random order ─▶ which levels are stable
+//!                                                                            ├─▶ bisect to 2 % ─▶ a stable rate
+//!                                                                            └─▶ bisect to 2 % ─▶ max_rate_under_slo
+//!   search again four times, from 10 % around that rate ─▶ max_stable_rate: the median, if all are within 5 % of it
 //!   closed loops of 1, 2, 4 … workers ─▶ Universal Scalability Law, with residuals
 //! ```
 //!
-//! A level is stable when its backlog does not grow (the Theil–Sen slope's interval holds zero or less), at least 99 % of
-//! what was offered was done, and nothing was dropped. One that was not stable while others used the machine, or because it
-//! stood still once, says nothing and is offered again. The logic knows its system by [`Bed`] alone, so its tests need none.
+//! A level is stable if its backlog does not grow (the confidence interval of the Theil–Sen slope contains zero or
+//! less), at least 99 % of the offered operations were done, and nothing was dropped. An unstable level proves nothing
+//! if other processes disturbed it or if it stalled once: it is offered again. The logic accesses the system only
+//! through [`Bed`], so its tests need no real one.
 
 mod chart;
 mod knee;
@@ -34,55 +35,55 @@ use crate::document::Origin;
 use crate::headless::HeadlessError;
 use crate::report::Verdict;
 
-/// Parts of the capacity that the ladder offers, the seed's 50, 75, 90, 100 and 110 % among them.
+/// Fractions of the capacity that the ladder offers, including the seed's 50, 75, 90, 100 and 110 %.
 pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
-/// How near the two ends of a bisection come.
+/// Maximum ratio of the two ends at which a bisection stops.
 const TOLERANCE: f64 = 1.02;
-/// The most steps of a bisection.
+/// Maximum number of steps of a bisection.
 const STEPS_MAX: u32 = 12;
-/// How often the highest stable rate is looked for when nobody says.
+/// Default number of searches for the highest stable rate.
 pub const SEARCHES: u32 = 5;
-/// How often a level is offered before a disturbed one is left as it is.
+/// Maximum number of times that a disturbed level is offered.
 const TRIES: u32 = 3;
 
-/// A system that can be loaded.
+/// System under test: it can be loaded in a closed and in an open loop.
 pub trait Bed {
-    /// Runs a closed loop, with so many workers if a number is given; operations a second.
+    /// Runs a closed loop, with `workers` workers if given, and returns its rate in operations per second.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// [`BedError`] if it cannot be run.
     fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError>;
 
-    /// Offers a rate.
+    /// Offers a rate in an open loop.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// [`BedError`] if it cannot be run.
     fn offer(&mut self, per_sec: f64) -> Result<Level, BedError>;
 }
 
-/// Why a system was not loaded.
+/// Error returned when the system cannot be loaded.
 #[derive(Debug, Error)]
 pub enum BedError {
-    /// It could not be run.
+    /// The run could not be started.
     #[error(transparent)]
     Headless(#[from] HeadlessError),
-    /// It ran and failed.
+    /// The run failed.
     #[error("{}", escaped(.0))]
     Failed(String),
 }
 
-/// What to look for.
+/// Options of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaturateOptions {
-    /// The 99th percentile that was promised, in nanoseconds.
+    /// Latency objective at the 99th percentile, in nanoseconds.
     pub slo_p99_ns: Option<u64>,
-    /// The part of operations that may fail.
+    /// Part of the operations that may fail.
     pub errors_max: f64,
-    /// Numbers of workers for the Universal Scalability Law; none leaves it out.
+    /// Numbers of workers for the Universal Scalability Law; leave empty to skip it.
     pub workers: Vec<u64>,
-    /// The order of the ladder.
+    /// Seed for the order of the ladder.
     pub seed: u64,
-    /// How often the highest stable rate is looked for.
+    /// Number of searches for the highest stable rate.
     pub searches: u32,
 }
 
@@ -92,40 +93,40 @@ impl Default for SaturateOptions {
     }
 }
 
-/// How much a system takes.
+/// Limits of a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
-    /// When and where it was found.
+    /// Time and machine of the measurement.
     #[serde(flatten)]
     pub origin: Origin,
-    /// What was loaded.
+    /// Name of the scenario or target under load.
     pub scenario: String,
-    /// What the operations are called.
+    /// Unit of the rate.
     pub ops_label: String,
-    /// What a closed loop did, in operations a second: no promise of latency.
+    /// Rate of a closed loop, in operations per second: it says nothing about latency.
     pub capacity_per_sec: f64,
-    /// All levels that were offered, the lowest first.
+    /// All levels offered, lowest first.
     pub levels: Vec<Level>,
-    /// The highest rate that was stable, in the middle of all searches; `null` if none was.
+    /// Highest stable rate, the median of all searches; `null` if none was stable.
     pub max_stable_rate: Option<f64>,
-    /// What each search found.
+    /// Result of each search.
     pub searches: Searches,
-    /// Whether even the highest level of the ladder was stable, so that the rate above is only a lower bound.
+    /// True if even the highest level of the ladder was stable: the rate above is then only a lower bound.
     pub is_lower_bound: bool,
-    /// The 99th percentile that was promised, in nanoseconds.
+    /// Latency objective at the 99th percentile, in nanoseconds.
     pub slo_p99_ns: Option<u64>,
-    /// The highest stable rate that kept it.
+    /// Highest stable rate that met the objective.
     pub max_rate_under_slo: Option<f64>,
-    /// How rates grow with workers; `null` when that was not asked for.
+    /// Growth of the rate with the number of workers; `null` if not requested.
     pub usl: Option<Usl>,
-    /// Where the curve of latencies bends, by two rules of thumb.
+    /// Bend of the latency curve, by two rules of thumb.
     pub knees: Knees,
 }
 
-/// Finds how much a system takes.
+/// Finds the limits of a system.
 ///
 /// # Errors
-/// When it cannot be run.
+/// [`BedError`] if it cannot be run.
 pub fn saturate(
     bed: &mut impl Bed,
     options: &SaturateOptions,
@@ -180,7 +181,8 @@ pub fn saturate(
     })
 }
 
-/// The highest rate that is good, between the highest good level below the lowest bad one and that one.
+/// Bisects between the highest good level below the lowest bad level, and that bad level. Returns the highest good
+/// rate.
 pub(crate) fn bisect(
     bed: &mut impl Bed,
     levels: &mut Vec<Level>,
@@ -212,7 +214,7 @@ pub(crate) fn bisect(
     Ok(Some(good))
 }
 
-/// Offers a rate, and once more as long as something disturbs a level that does not keep up.
+/// Offers a rate, and repeats it while the level is both unstable and disturbed.
 pub(crate) fn offer_undisturbed(bed: &mut impl Bed, rate: f64, seen: &mut impl FnMut(&str)) -> Result<Level, BedError> {
     let mut level = bed.offer(rate)?;
     for _ in 1..TRIES {
@@ -229,7 +231,7 @@ fn sort(levels: &mut [Level]) {
     levels.sort_by(|a, b| a.offered_per_sec.total_cmp(&b.offered_per_sec));
 }
 
-/// The ladder in an order that a seed decides, so that nothing that drifts looks like load.
+/// Returns the ladder in an order given by the seed, so that drift over time does not look like load.
 fn shuffled(seed: u64) -> Vec<f64> {
     let mut ladder = LADDER.to_vec();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -243,13 +245,13 @@ fn shuffled(seed: u64) -> Vec<f64> {
 }
 
 impl Saturation {
-    /// Adds what was loaded, when and where.
+    /// Adds the name of the system under test, the time and the machine.
     #[must_use]
     pub fn of(self, scenario: &str, ops_label: &str, origin: Origin) -> Self {
         Self { origin, scenario: scenario.to_owned(), ops_label: ops_label.to_owned(), ..self }
     }
 
-    /// What to make of it.
+    /// Returns the assessment of the result.
     pub fn verdict(&self) -> Verdict {
         match (self.max_stable_rate.or(self.max_rate_under_slo), self.is_conclusive()) {
             (None, _) => Verdict::Failed,
@@ -259,18 +261,18 @@ impl Saturation {
         }
     }
 
-    /// Levels that others disturbed, however often they were offered.
+    /// Returns the number of unstable levels that were disturbed at every attempt.
     pub fn disturbed(&self) -> usize {
         self.levels.iter().filter(|level| level.disturbed && !level.stable).count()
     }
 
-    /// The levels of the ladder and of the first search, which are one curve.
+    /// Returns the levels of the ladder and of the first search, which form one curve.
     pub(crate) fn first_search(&self) -> impl Iterator<Item = &Level> {
         self.levels.iter().filter(|level| level.search <= 1)
     }
 
-    /// Whether a highest stable rate was found that others would find again: nothing disturbed its levels, and every search
-    /// came out near it.
+    /// Returns true if the highest stable rate is repeatable: no level was disturbed, and all searches came out close
+    /// to it.
     pub fn is_conclusive(&self) -> bool {
         self.max_stable_rate.or(self.max_rate_under_slo).is_some() && self.disturbed() == 0 && self.searches.agree()
     }
@@ -282,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// A server of one queue that does 1,000 a second: its latency is that of M/M/1.
+    /// Simulated server with one queue and 1,000 operations per second: its latency is that of M/M/1.
     struct Queue {
         offers: Vec<f64>,
     }
@@ -330,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_highest_rate_under_a_promise_is_found_too() {
-        // 20 ms at p99: 4.6 / (1000 - rate) = 0.02, so 770 a second.
+        // p99 of 20 ms: 4.6 / (1000 - rate) = 0.02, so 770 per second.
         let (_, found) = run(&SaturateOptions { slo_p99_ns: Some(20_000_000), ..SaturateOptions::default() });
 
         let rate = found.max_rate_under_slo.unwrap();

@@ -10,7 +10,7 @@ use crate::parameter::{ParameterError, Params};
 use crate::run::RunError;
 use crate::stage::Stage;
 
-/// What [`Scenario::run`] returns.
+/// Future returned by [`Scenario::run`].
 pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + Send + 'a>>;
 
 /// A load on the runtime that is counted and timed.
@@ -46,43 +46,43 @@ pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + S
 /// }
 /// ```
 pub trait Scenario: Send + Sync + fmt::Debug + 'static {
-    /// What it says about itself.
+    /// Returns the description of the scenario.
     fn card(&self) -> Card;
 
-    /// Whether it compares cases in turn: its rate moves by design, so it is not judged by its steadiness and cannot be
-    /// offered a rate, and what it shows is in its tables.
+    /// Returns true if the scenario compares cases in turn. Its rate then changes by design, so it is not judged by its
+    /// steadiness and cannot be offered a rate; its results are in its tables.
     fn takes_turns(&self) -> bool {
         false
     }
 
-    /// Whether it loads another program on this machine: the CPU time of others is then that program's too, and no sign that
-    /// the run was disturbed.
+    /// Returns true if the scenario loads another program on this machine. CPU time of other processes then includes
+    /// that program's and does not mean that the run was disturbed.
     fn loads_neighbour(&self) -> bool {
         false
     }
 
-    /// Whether it makes something first that takes its time, such as compiled code: the run's clock then starts when it
-    /// says [`Stage::prepared`].
+    /// Returns true if the scenario needs time for preparation, such as compiling code. The run's clock then starts
+    /// when the scenario calls [`Stage::prepared`].
     fn prepares(&self) -> bool {
         false
     }
 
-    /// Fills in what follows from what was given, such as the values of a preset; what was given stays.
+    /// Fills in values that follow from the given ones, such as those of a preset. Given values are not changed.
     fn fill(&self, given: &mut BTreeMap<String, String>) {
         let _ = given;
     }
 
-    /// Whether parameters that are right by themselves go together.
+    /// Checks that parameters that are valid by themselves are valid together.
     ///
     /// # Errors
-    /// [`ParameterError::Together`] with the numbers that do not.
+    /// [`ParameterError::Together`] with the values that are not.
     fn check(&self, params: &Params) -> Result<(), ParameterError> {
         let _ = params;
         Ok(())
     }
 
-    /// Starts the load, waits until it is told to stop, and ends what it started.
+    /// Starts the load, waits until the run stops, and ends what it started.
     ///
-    /// This is the body of a process. A scenario that returns early, or whose crew ends early, ends the run.
+    /// This is the body of a process. If it returns early or one of its workers ends early, the run ends.
     fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a>;
 }

@@ -1,4 +1,4 @@
-//! A scenario as a system whose saturation is looked for.
+//! A scenario as the system under test of a saturation search.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use crate::report::Report;
 use crate::saturate::{Bed, BedError, Level};
 use crate::schedule::Rate;
 
-/// A scenario that is loaded, each time on a runtime of its own.
+/// A scenario as the system under test; each load runs on a new runtime.
 #[derive(Debug)]
 pub struct ScenarioBed {
     recipe: Recipe,
     runtime: Config,
-    /// The parameter that sets the number of workers.
+    /// Parameter that sets the number of workers.
     workers: Option<&'static str>,
-    /// A plan of a scenario that is in no catalogue.
+    /// Plan of a scenario that is not in the catalogue.
     plan: Option<Plan>,
 }
 
 impl ScenarioBed {
-    /// A scenario of the catalogue; `workers` names the parameter that sets their number.
+    /// Creates it from a scenario of the catalogue; `workers` names the parameter that sets the number of workers.
     ///
     /// # Errors
-    /// [`RequestError`] when the recipe cannot be run in an open loop.
+    /// [`RequestError`] if the recipe cannot be run in an open loop.
     pub fn new(recipe: Recipe, runtime: Config, workers: Option<&str>) -> Result<Self, RequestError> {
         let open = Recipe { rate_per_sec: Some(Rate::MAX_PER_SEC), ..recipe.clone() };
         let plan = Plan::of(&open.request())?;
@@ -38,26 +38,26 @@ impl ScenarioBed {
         Ok(Self { recipe, runtime, workers: named.or(auto).map(|parameter| parameter.name), plan: None })
     }
 
-    /// A plan of a scenario that is in no catalogue.
+    /// Creates it from the plan of a scenario that is not in the catalogue.
     pub(crate) fn of_plan(plan: Plan, recipe: Recipe, runtime: Config) -> Self {
         Self { recipe, runtime, workers: None, plan: Some(plan) }
     }
 
-    /// Checks that the parameter of [`workers`](Self::workers) takes each of these numbers, which costs nothing: a search that
-    /// ends with them would find out when all else has been measured.
+    /// Checks that the parameter of [`workers`](Self::workers) accepts each of these numbers. This costs nothing;
+    /// without it, a search would find out only after all other measurements.
     ///
     /// # Errors
-    /// [`RequestError`] for the first that it does not take.
+    /// [`RequestError`] for the first number that is not valid.
     pub fn check_workers(&self, counts: &[u64]) -> Result<(), RequestError> {
         counts.iter().try_for_each(|count| Plan::of(&self.closed_recipe(Some(*count)).request()).map(drop))
     }
 
-    /// The parameter that sets the number of workers.
+    /// Returns the parameter that sets the number of workers.
     pub const fn workers(&self) -> Option<&'static str> {
         self.workers
     }
 
-    /// A closed loop, of so many workers if a number is given.
+    /// Returns the recipe of a closed loop, with `workers` workers if given.
     fn closed_recipe(&self, workers: Option<u64>) -> Recipe {
         let mut recipe = Recipe { rate_per_sec: None, ..self.recipe.clone() };
         if let (Some(count), Some(name)) = (workers, self.workers) {
@@ -93,19 +93,19 @@ impl ScenarioBed {
 impl Bed for ScenarioBed {
     fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError> {
         let (report, _) = self.run(&self.closed_recipe(workers))?;
-        // All operations and not the median, which of a system that answers in bursts is that of its pauses.
+        // Use the mean rate and not the median: in a system that answers in bursts, the median is that of the pauses.
         Ok(if report.duration_s > 0.0 { report.ops_total as f64 / report.duration_s } else { 0.0 })
     }
 
     fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
-        // What is offered must be in the range of rates, however little a scenario does.
+        // The offered rate must be in the valid range, however slow the scenario is.
         let per_sec = per_sec.clamp(Rate::MIN_PER_SEC, Rate::MAX_PER_SEC);
         let (report, intervals) = self.run(&Recipe { rate_per_sec: Some(per_sec), ..self.recipe.clone() })?;
         Ok(Level::of(&report, &intervals))
     }
 }
 
-/// The shortest level of a ladder that shows whether a backlog grows.
+/// Shortest duration of a ladder level that shows whether a backlog grows.
 pub const LEVEL: Duration = Duration::from_secs(6);
 
 #[cfg(test)]

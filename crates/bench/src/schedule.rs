@@ -1,22 +1,22 @@
-//! Open-loop arrivals: when each operation was meant to start, whatever the system under load does.
+//! Open-loop arrivals: the intended start of each operation, whatever the system under test does.
 //!
 //! ```text
 //!   intended start of arrival n = start + n / rate          (n-th of this worker; workers are staggered)
-//!   due at `now`                = how many intended starts have passed
+//!   due at `now`                = number of intended starts that have passed
 //! ```
 //!
-//! Latency counts from the intended start. A generator that fell behind, because the system did, thus charges the wait to
-//! the system: no coordinated omission. Never reads a clock.
+//! Latency counts from the intended start. If the system delays the generator, the wait is thus charged to the system:
+//! no coordinated omission. Never reads a clock.
 
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-/// Operations a second that an open loop offers.
+/// Rate that an open loop offers, in operations per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
-/// Why a number is no rate.
+/// Error returned when a number is not a valid rate.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error("rate of {per_sec} is not between {} and {} operations a second", Rate::MIN_PER_SEC, Rate::MAX_PER_SEC)]
 pub struct RateError {
@@ -30,7 +30,7 @@ impl Rate {
     /// The highest rate.
     pub const MAX_PER_SEC: f64 = 1e9;
 
-    /// A rate in operations a second.
+    /// Creates a rate in operations per second.
     ///
     /// # Errors
     /// [`RateError`] outside 0.1 to 10⁹.
@@ -42,45 +42,45 @@ impl Rate {
         }
     }
 
-    /// Operations a second.
+    /// Returns the operations per second.
     pub const fn per_sec(self) -> f64 {
         self.0
     }
 
-    /// How often a second to begin something that is `ops` operations.
+    /// Returns the rate of groups of `ops` operations.
     pub(crate) fn of_groups(self, ops: u64) -> Self {
         Self(self.0 / ops as f64)
     }
 }
 
-/// The arrivals of one worker.
+/// Arrivals of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start: Instant,
-    /// Nanoseconds between two arrivals.
+    /// Time between two arrivals, in nanoseconds.
     gap_ns: f64,
 }
 
 impl Schedule {
-    /// The arrivals of worker `index` of `workers`, which share `rate` and start at different parts of a gap.
+    /// Creates the arrivals of worker `index` of `workers`, which share `rate` and start at different points of a gap.
     pub fn new(rate: Rate, start: Instant, index: u64, workers: u64) -> Self {
         let gap_ns = 1e9 * workers as f64 / rate.per_sec();
         let offset_ns = gap_ns * index as f64 / workers as f64;
         Self { start: start + Duration::from_nanos(offset_ns as u64), gap_ns }
     }
 
-    /// When arrival `number`, counted from 0, is meant to start.
+    /// Returns the intended start of arrival `number`, counted from 0.
     pub fn intended(&self, number: u64) -> Instant {
         self.start + Duration::from_nanos((number as f64 * self.gap_ns) as u64)
     }
 
-    /// How many arrivals are meant to have started by `now`.
+    /// Returns the number of arrivals whose intended start is not after `now`.
     pub fn due(&self, now: Instant) -> u64 {
         let Some(elapsed) = now.checked_duration_since(self.start) else {
             return 0;
         };
         let guess = (elapsed.as_nanos() as f64 / self.gap_ns) as u64 + 1;
-        // The two roundings may differ by one arrival; what counts is the intended start.
+        // The two roundings may differ by one arrival: compare with the intended starts, which decide.
         if self.intended(guess - 1) > now { guess - 1 } else { guess + u64::from(self.intended(guess) <= now) }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_server_that_freezes_for_a_second_is_charged_for_every_arrival_in_it() {
-        // 1,000/s for 10 s; the server serves at once but for a freeze of 1 s after 5 s. One worker, one in flight.
+        // 1,000/s for 10 s; the server answers at once except for a freeze of 1 s after 5 s. One worker, one in flight.
         let start = Instant::now();
         let schedule = Schedule::new(per_sec(1_000.0), start, 0, 1);
         let (freeze, thaw) = (start + Duration::from_secs(5), start + Duration::from_secs(6));

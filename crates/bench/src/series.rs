@@ -1,4 +1,4 @@
-//! Several runs of one recipe, each on a runtime of its own: a figure without a spread is no figure.
+//! Repeated runs of one recipe, each on a new runtime: a figure is useful only with its spread.
 
 use rusm_runtime::Config;
 
@@ -9,16 +9,16 @@ use crate::recipe::Recipe;
 use crate::report::Report;
 use crate::stage::StopFlag;
 
-/// The most runs of a report.
+/// Maximum number of runs in a report.
 pub const RUNS_MAX: u32 = 1_000;
 
-/// Runs a recipe as often as it says or until it is stopped, and tells `seen` of each run.
+/// Runs a recipe as many times as it says or until it is stopped, and calls `seen` after each run.
 ///
-/// A run that is stopped does not count beside others that were not; the only one does.
+/// A stopped run is discarded if there are complete ones; if it is the only run, it is kept.
 ///
 /// # Errors
-/// [`HeadlessError`] when nothing could be run, before anything starts if the recipe is wrong; a run that failed is in the
-/// report, and is the last.
+/// [`HeadlessError`] if nothing could be run, before anything starts if the recipe is not valid. A run that failed is
+/// in the report, as the last one.
 pub fn run_series(
     recipe: &Recipe,
     runtime: &Config,

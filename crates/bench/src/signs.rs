@@ -1,6 +1,6 @@
-//! What a rate and a median hide: pauses, and latencies that climb and drop like the teeth of a saw.
+//! Detects trouble that a rate and a median hide: pauses, and latencies with a sawtooth pattern.
 //!
-//! Both are what a collector of garbage, a log that is flushed or a cache that is written back leave behind.
+//! Both are typical of garbage collection, log flushes and cache write-back.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 
-/// A latency from which on something has paused.
+/// Minimum latency that counts as a pause.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Intervals over which a tooth rises at least.
+/// Minimum number of intervals over which a tooth rises.
 const TOOTH_LEN: usize = 5;
-/// How much a tooth rises, and how much of that it falls at once.
+/// Minimum factor by which a tooth rises, and maximum part of its peak that may remain after the drop.
 const TOOTH_RISE: f64 = 1.5;
 const TOOTH_FALL: f64 = 0.7;
-/// Fewer teeth than this are chance.
+/// Fewer teeth than this can be chance.
 pub(crate) const TEETH_MIN: u64 = 3;
 
 /// Signs of trouble in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Signs {
-    /// How often nothing was finished, or what was took longer, for 100 ms or more.
+    /// Number of times that no operation finished, or one took longer, for 100 ms or more.
     pub pauses: u64,
-    /// The longest of them, in milliseconds.
+    /// Longest pause, in milliseconds.
     pub longest_pause_ms: u64,
-    /// How often the latency rose by half over five intervals or more, and then dropped at once.
+    /// Number of times that the latency rose by half over five intervals or more and then dropped at once.
     pub teeth: u64,
 }
 
 impl Signs {
-    /// Looks at the intervals since the warm-up, oldest first.
+    /// Examines the intervals since the warm-up, oldest first.
     pub(crate) fn of(intervals: &[Interval]) -> Self {
         let (mut pauses, mut longest) = (0, Duration::ZERO);
         let silent = |interval: &Interval| interval.ops == 0 && interval.duration >= PAUSE.mul_f64(0.5);
-        // A rate below one in an interval has intervals without any and no pause.
+        // At a low rate, an interval without operations is not a pause.
         let mean = intervals.iter().map(|interval| interval.ops).sum::<u64>() as f64 / intervals.len().max(1) as f64;
         let late = |interval: &Interval| Duration::from_nanos(interval.latency_max_ns) >= PAUSE;
         let halts = |interval: &Interval| (silent(interval) && mean >= 10.0) || late(interval);
-        // What was asked in a silence ends late after it: both are one pause.
+        // Operations started during a silence end late after it: both belong to one pause.
         for pause in intervals.chunk_by(|a, b| halts(a) == halts(b)).filter(|pause| halts(&pause[0])) {
             let silence = pause.iter().filter(|interval| silent(interval)).map(|interval| interval.duration).sum();
             let latest = pause.iter().map(|interval| Duration::from_nanos(interval.latency_max_ns)).max();
@@ -49,7 +49,7 @@ impl Signs {
         Self { pauses, longest_pause_ms: longest.as_millis() as u64, teeth: teeth(intervals) }
     }
 
-    /// A line for each sign.
+    /// Returns a line for each sign.
     pub(crate) fn lines(self) -> Vec<String> {
         let pauses = (self.pauses > 0)
             .then(|| format!("pauses of 100 ms or more: {}, the longest {} ms", self.pauses, self.longest_pause_ms));

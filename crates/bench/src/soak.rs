@@ -1,9 +1,9 @@
-//! A scenario for as long as one likes, and whether anything grows meanwhile.
+//! Runs a scenario for a long time and checks whether anything grows.
 //!
 //! ```text
-//!   short run, ended ─▶ live bytes ─▶ long run, with samples ─▶ ended ─▶ live bytes: the same within 64 KiB?
+//!   short run, ended ─▶ live bytes ─▶ long run, with samples ─▶ ended ─▶ live bytes: equal within 64 KiB?
 //!                                         │
-//!                                         └─▶ each quantity: the rise to the plateau cut off, then Mann–Kendall and Theil–Sen
+//!                                         └─▶ each quantity without the rise to its plateau: Mann–Kendall, Theil–Sen
 //! ```
 
 mod growth;
@@ -26,42 +26,42 @@ use crate::recipe::Recipe;
 use crate::report::Report;
 use crate::stage::StopFlag;
 
-/// How often a sample is taken, at the most.
+/// Shortest interval between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// Samples that a run has, at the most: a second apart in a day, seven in a week.
+/// Maximum number of samples in a run: one per second for a day, one per 7 seconds for a week.
 const SAMPLES_MAX: u32 = 86_400;
-/// Live bytes that may differ after all has ended.
+/// Maximum difference of live bytes after everything has ended.
 const DRAINED_DIFFERENCE_MAX: u64 = 64 << 10;
 
-/// What came of a long run.
+/// Result of a long run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Soak {
-    /// When and where it was made, and how to make it once more.
+    /// Time and machine of the run, and the recipe to repeat it.
     #[serde(flatten)]
     pub origin: Origin,
     /// The run.
     pub run: Report,
-    /// What each quantity did.
+    /// Trend of each quantity.
     pub growths: Vec<Growth>,
-    /// Live bytes after a short run had ended, before the long one; `null` where nobody counts them.
+    /// Live bytes after a short run before the long one; `null` if the allocator does not count them.
     pub live_bytes_before: Option<u64>,
     /// Live bytes after the long run had ended.
     pub live_bytes_after: Option<u64>,
-    /// What to make of it.
+    /// Assessment of the run.
     pub verdict: SoakVerdict,
-    /// A sample a second; of a run longer than a day one in as many seconds as it has days.
+    /// One sample per second. In a run longer than a day, the interval in seconds is the length in days.
     pub samples: Vec<SoakSample>,
 }
 
-/// What to make of a long run.
+/// Assessment of a long run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SoakVerdict {
     /// Nothing grew.
     Level,
-    /// Something grew, or was not given back.
+    /// Something grew, or memory was not freed.
     Growing,
-    /// It was too short to tell.
+    /// The run was too short to tell.
     TooShort,
     /// The run failed.
     Failed,
@@ -70,7 +70,7 @@ pub enum SoakVerdict {
 /// Runs a scenario for as long as its recipe says, or until it is stopped.
 ///
 /// # Errors
-/// [`HeadlessError`] when nothing could be run; a run that failed is in the result.
+/// [`HeadlessError`] if nothing could be run. A run that failed is in the result.
 pub fn run_soak(
     recipe: &Recipe,
     runtime: &Config,
@@ -80,10 +80,12 @@ pub fn run_soak(
     let options = HeadlessOptions { stop: stop.clone(), ..recipe.options(runtime) };
     check(&options)?;
     let machine = Machine::look();
-    // What a first run allocates once and keeps, such as tables of this library, is no leak of the second.
+    // A first run allocates some memory once and keeps it, such as tables of this library: in the second it is not a
+    // leak.
     let brief = HeadlessOptions { duration: SAMPLE_EVERY, ..options.clone() };
     drive_alone(&brief, |_| ())?;
-    // Room for all samples now, and touched: a list that grows would count as growth, and one that stays as not given back.
+    // Allocate and touch the memory for all samples now: a growing list would count as growth, and a list that is kept
+    // as a leak.
     let every = sample_every(options.duration);
     let mut samples = vec![SoakSample::default(); (options.duration.as_secs() / every.as_secs()) as usize + 1];
     samples.clear();
@@ -120,7 +122,7 @@ pub fn run_soak(
     })
 }
 
-/// How often a run of this length has a sample.
+/// Returns the interval between samples for a run of this length.
 fn sample_every(duration: Duration) -> Duration {
     SAMPLE_EVERY * duration.as_secs().div_ceil(u64::from(SAMPLES_MAX)).max(1) as u32
 }
@@ -137,22 +139,22 @@ fn judge(run: &Report, growths: &[Growth], before: Option<u64>, after: Option<u6
     }
 }
 
-/// Whether more is allocated after all has ended than before it began.
+/// Returns true if more memory is allocated after everything has ended than before the run.
 fn is_kept(before: Option<u64>, after: Option<u64>) -> bool {
     before.zip(after).is_some_and(|(before, after)| after > before + DRAINED_DIFFERENCE_MAX)
 }
 
 impl Soak {
-    /// Its run as a report of one.
+    /// Returns the run as a report with one run.
     pub fn document(&self) -> Document {
         let Origin { recipe, machine, .. } = self.origin.clone();
         Document::of(Kind::Bench, recipe, machine, vec![self.run.clone()])
     }
 
-    /// The result as JSON, indented.
+    /// Returns the result as indented JSON.
     ///
     /// # Panics
-    /// Never: it has no keys but strings.
+    /// Never: all keys are strings.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a result holds only what JSON can say")
     }

@@ -1,14 +1,15 @@
-//! Spawn, run, exit, reap: how fast processes come and go.
+//! Spawn, run, exit, reap: the rate at which processes can come and go.
 //!
 //! ```text
-//!   spawner ── spawn × burst ── yield ── as long as the live cap is reached: yield ──┐
+//!   spawner ── spawn × burst ── yield ── while the live cap is reached: yield ───────┐
 //!      ▲─────────────────────────────────────────────────────────────────────────────┘
 //!   child: returns at once ──▶ reaped ──▶ the runtime's count of ended processes ──▶ operations
 //! ```
 //!
-//! A child that runs soon after it was spawned finds its own memory in the cache, and its latency is the queue before it.
-//! Bursts, two spawners on two cores, CPU ns per operation and median latency, interleaved, median of 6, release: 16
-//! 47.3 and 0.4 µs, 64 47.2 and 1.6 µs, 256 50.3 and 6 µs, 1,000 54.0 and 25 µs, the cap of 2,000 alone 51.3 and 33 µs.
+//! A child that runs soon after it was spawned finds its memory in the cache; its latency is the wait in the run queue.
+//! CPU time per operation and median latency by burst (two spawners on two cores, interleaved, median of 6, release):
+//! 16: 47.3 ns and 0.4 µs; 64: 47.2 ns and 1.6 µs; 256: 50.3 ns and 6 µs; 1,000: 54.0 ns and 25 µs; only the cap of
+//! 2,000: 51.3 ns and 33 µs.
 
 use rusm_protocol::Unit;
 use rusm_runtime::{Context, observe};
@@ -22,10 +23,10 @@ use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 
-/// Processes that a spawner starts between two looks at the stop flag and at the cap.
+/// Number of processes that a spawner starts between two checks of the stop flag and the cap.
 const BATCH: u64 = 64;
 
-/// Spawn, run, exit, reap.
+/// Scenario that spawns, runs and reaps processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpawnStorm;
 

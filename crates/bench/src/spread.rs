@@ -1,11 +1,11 @@
-//! How a quantity of nanoseconds is spread: a histogram with the cells of a table.
+//! Distribution of a quantity in nanoseconds: a histogram with cells for a table.
 
 use hdrhistogram::Histogram;
 
 use crate::latency::histogram;
 use crate::table::Cell;
 
-/// A histogram of nanoseconds, three digits exact.
+/// A histogram of nanoseconds with three exact digits.
 #[derive(Clone, Debug)]
 pub(crate) struct Spread(Histogram<u64>);
 
@@ -26,16 +26,16 @@ impl Spread {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        // Both have the same bounds.
+        // This cannot fail: both histograms have the same bounds.
         self.0.add(&other.0).ok();
     }
 
-    /// The value that `percent` of all are at most; `None` of nothing.
+    /// Returns the value at a percentile; `None` if there are no values.
     pub(crate) fn percentile(&self, percent: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_percentile(percent) as f64)
     }
 
-    /// How many of a hundred are so long at least.
+    /// Returns the percentage of values that are at least `ns`; `None` if there are no values.
     pub(crate) fn pct_from(&self, ns: u64) -> Option<f64> {
         let from = |ns| self.0.count_between(ns, u64::MAX) as f64;
         (!self.0.is_empty()).then(|| from(ns) / self.0.len() as f64 * 100.0)
@@ -49,7 +49,7 @@ impl Spread {
         (!self.0.is_empty()).then(|| self.0.max() as f64)
     }
 
-    /// Mean, p50, p99, p99.9 and the most.
+    /// Returns mean, p50, p99, p99.9 and maximum.
     pub(crate) fn cells(&self) -> [Cell; 5] {
         [
             self.mean().into(),

@@ -1,12 +1,13 @@
-//! All that a scenario may touch.
+//! Interface of a scenario to its run.
 //!
 //! ```text
-//!   conductor, a process ── Stage ──▶ crew: workers that the stage watches, each with a Recorder and a Pace
-//!         ▲                             │ spawn what they like
-//!         └── stop, or a crew's death ──┘
+//!   driver process ── Stage ──▶ crew: workers that the stage monitors, each with a Recorder and a Pace
+//!         ▲                           │ spawn further processes
+//!         └── stop, or a worker ends ─┘
 //! ```
 //!
-//! A run is over when its conductor has ended, and the conductor ends after the crew and all that the crew spawned.
+//! A run is over when its driver process has ended. The driver ends after the workers and all processes that they
+//! spawned.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -29,22 +30,22 @@ use crate::run::RunError;
 use crate::schedule::{Rate, Schedule};
 use crate::table::Tables;
 
-/// How long what the crew spawned may take to end after the crew.
+/// Maximum time from the end of the workers to the end of the processes that they spawned.
 const QUIET_WITHIN: Duration = Duration::from_secs(2);
 
-/// Tells workers to stop; cheap to look at.
+/// Flag that tells workers to stop; cheap to check.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Whether the run stops.
+    /// Returns true if the run stops.
     #[inline]
     pub fn is_set(&self) -> bool {
-        // Relaxed: nothing is handed over with the flag.
+        // Relaxed: no other data is published through the flag.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Tells them.
+    /// Sets the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -52,14 +53,14 @@ impl StopFlag {
 
 type Death = Pin<Box<dyn Future<Output = (Pid, ExitReason)> + Send>>;
 
-/// Raised when a run's clock may start.
+/// Flag that is set when a run's clock may start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartLine(Arc<AtomicBool>);
 
 impl StartLine {
-    /// Whether everything is prepared.
+    /// Returns true if everything is prepared.
     pub(crate) fn is_open(&self) -> bool {
-        // Acquire: whoever reads the meter after this sees what was counted outside of it from the start.
+        // Acquire: a thread that reads the meter afterwards sees everything counted before the start.
         self.0.load(Ordering::Acquire)
     }
 
@@ -68,7 +69,7 @@ impl StartLine {
     }
 }
 
-/// All that a scenario may touch.
+/// Interface of a scenario to its run.
 pub struct Stage {
     ctx: Context,
     handle: Handle,
@@ -117,37 +118,37 @@ impl Stage {
         }
     }
 
-    /// The runtime under load.
+    /// Returns the runtime under load.
     pub const fn runtime(&self) -> &Handle {
         &self.handle
     }
 
-    /// The meter.
+    /// Returns the meter.
     pub const fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
 
-    /// What was set about the scenario.
+    /// Returns the parameters of the scenario.
     pub const fn params(&self) -> &Params {
         &self.plan.params
     }
 
-    /// The seed of everything random.
+    /// Returns the seed of all random numbers.
     pub const fn seed(&self) -> u64 {
         self.plan.seed
     }
 
-    /// The scheduler threads of the runtime.
+    /// Returns the number of scheduler threads of the runtime.
     pub const fn cores(&self) -> usize {
         self.cores
     }
 
-    /// Processes that were alive before the run.
+    /// Returns the number of processes that were alive before the run.
     pub const fn live_before(&self) -> u64 {
         self.live_before
     }
 
-    /// How many workers to run, and how hard each works: as `given` says, or the profile.
+    /// Returns the number of workers and their duty: `given` workers, or as many as the profile says.
     pub fn workers(&self, given: Option<u64>) -> Workers {
         match given {
             Some(count) => Workers { count, duty: self.duty() },
@@ -155,38 +156,40 @@ impl Stage {
         }
     }
 
-    /// How hard each of a given number of workers works.
+    /// Returns the duty of a worker if the number of workers was given.
     pub fn duty(&self) -> Share {
         self.plan.profile.duty()
     }
 
-    /// Runs code that takes its time, such as a compiler, beside the schedulers.
+    /// Runs slow code, such as a compiler, on a thread outside the schedulers.
     pub async fn blocking<T: Send + 'static>(&mut self, code: impl FnOnce() -> T + Send + 'static) -> T {
         self.ctx.spawn_blocking(code).await
     }
 
-    /// Starts the clock of a run whose scenario [prepares](crate::Scenario::prepares) something; call it before the crew.
+    /// Starts the clock of a run whose scenario [prepares](crate::Scenario::prepares) something. Call it before
+    /// starting workers.
     pub fn prepared(&mut self) {
         self.start = Instant::now();
         self.start_line.open();
     }
 
-    /// Where the run's tables are shown.
+    /// Returns the tables of the run.
     pub const fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// A recorder for one worker.
+    /// Creates a recorder for one worker.
     pub fn recorder(&self) -> Recorder {
         self.meter.recorder()
     }
 
-    /// The pace of worker `index` of `workers`: an open loop's share of its rate, or a closed loop with its duty.
+    /// Returns the pace of worker `index` of `workers`: its share of an open loop's rate, or a closed loop with this
+    /// duty.
     pub fn pace(&self, index: u64, workers: u64, duty: Share) -> Pace {
         self.pace_of(index, workers, duty, self.plan.scenario.card().ops_per_timed)
     }
 
-    /// The same, for a worker that begins so many operations at a time.
+    /// Like [`pace`](Self::pace), for a worker that begins `ops_per_begin` operations at a time.
     pub fn pace_of(&self, index: u64, workers: u64, duty: Share, ops_per_begin: u64) -> Pace {
         match self.plan.rate {
             Some(rate) => {
@@ -196,17 +199,17 @@ impl Stage {
         }
     }
 
-    /// The rate of an open loop.
+    /// Returns the rate of an open loop.
     pub(crate) const fn rate(&self) -> Option<Rate> {
         self.plan.rate
     }
 
-    /// The flag that workers look at.
+    /// Returns the flag that tells workers to stop.
     pub fn stop_flag(&self) -> StopFlag {
         self.stop.clone()
     }
 
-    /// Starts a worker and watches it.
+    /// Starts a worker and monitors it.
     ///
     /// # Errors
     /// [`RunError::Spawn`] at the process limit.
@@ -218,10 +221,10 @@ impl Stage {
         self.crew_at(None, body)
     }
 
-    /// The same, on one scheduler only if a number is given.
+    /// Like [`crew`](Self::crew), but pins the worker to a scheduler if a number is given.
     ///
     /// # Errors
-    /// As [`crew`](Self::crew), and when there is no scheduler of that number.
+    /// As [`crew`](Self::crew), and if there is no scheduler with this number.
     pub fn crew_at<B, F>(&mut self, scheduler: Option<usize>, body: B) -> Result<Pid, RunError>
     where
         B: FnOnce(Context) -> F,
@@ -233,7 +236,7 @@ impl Stage {
         };
         let handle = self.handle.clone();
         let mut death: Death = Box::pin(async move { (pid, handle.watch(pid).await) });
-        // The watch begins with the first poll; a worker that ends before the next one must not be missed.
+        // Monitoring begins with the first poll: poll now so that a worker that ends early is not missed.
         if let Poll::Ready(early) = death.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
             death = Box::pin(std::future::ready(early));
         }
@@ -245,7 +248,7 @@ impl Stage {
     /// Waits until the run stops.
     ///
     /// # Errors
-    /// [`RunError::Worker`] when one of the crew ended before that.
+    /// [`RunError::Worker`] if a worker ended before that.
     pub async fn stopped(&mut self) -> Result<(), RunError> {
         poll_fn(|cx| {
             loop {
@@ -255,7 +258,7 @@ impl Stage {
                 if let Poll::Ready(Some((pid, reason))) = self.deaths.poll_next_unpin(cx) {
                     return Poll::Ready(Err(RunError::Worker { pid, reason }));
                 }
-                // Whoever stops a run sets the flag and then sends a message, which only wakes.
+                // To stop a run, its owner sets the flag and then sends a message that only wakes this process.
                 if pin!(self.ctx.receive()).poll(cx).is_pending() {
                     return Poll::Pending;
                 }
@@ -264,10 +267,10 @@ impl Stage {
         .await
     }
 
-    /// Waits until the crew has ended.
+    /// Waits until all workers have ended.
     ///
     /// # Errors
-    /// [`RunError::Worker`] when one of the crew ended by a fault.
+    /// [`RunError::Worker`] if a worker failed.
     pub async fn ended(&mut self) -> Result<(), RunError> {
         let mut outcome = Ok(());
         while let Some((pid, reason)) = self.deaths.next().await {
@@ -278,12 +281,12 @@ impl Stage {
         outcome
     }
 
-    /// Ends workers and then all that they have spawned and not ended: what waits for a worker would wait for ever.
+    /// Kills workers and then the live processes that they spawned, which might otherwise wait for the workers forever.
     pub(crate) async fn end_children_of(&mut self, workers: &[Pid]) {
         for worker in workers {
             self.ctx.exit(*worker, ExitReason::Killed);
         }
-        // Their deaths are nobody's fault.
+        // The workers were killed on purpose: ignore their exit reasons.
         drop(self.ended().await);
         let slots = workers.iter().map(|worker| worker.slot()).collect();
         for part in 0..observe::table_parts(&self.handle) {
@@ -294,7 +297,7 @@ impl Stage {
         }
     }
 
-    /// Ends what is left of the crew, and waits until what it spawned has ended.
+    /// Kills the remaining workers and waits until the processes that they spawned have ended.
     pub(crate) async fn close(mut self) -> Result<(), RunError> {
         self.stop.set();
         if !self.deaths.is_empty() {

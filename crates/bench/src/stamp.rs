@@ -1,9 +1,9 @@
-//! When something was measured: the one place that reads the clock on the wall.
+//! Time of a measurement: the only place that reads the wall clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time now as `2026-11-21T14:03:59Z`.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that stamps reports")]
+/// Returns the current time as `2026-11-21T14:03:59Z`.
+#[expect(clippy::disallowed_methods, reason = "the only place that timestamps reports")]
 pub(crate) fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     text(since)
@@ -16,7 +16,7 @@ fn text(since_1970: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date of a day counted from 1970-01-01, in a calendar whose years begin in March so that leap days come last.
+/// Converts days since 1970-01-01 to a date. Years begin in March here, so that leap days come last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

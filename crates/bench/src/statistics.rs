@@ -1,4 +1,5 @@
-//! The few statistics that reports need: median and its interval, variation; trends and ratios in files of their own.
+//! Statistics for reports: median with its confidence interval, and variation. Trends and ratios have files of their
+//! own.
 
 mod resample;
 mod trend;
@@ -6,7 +7,7 @@ mod trend;
 pub(crate) use resample::{Ratio, ratio_of, ratio_of_pairs};
 pub(crate) use trend::{mann_kendall, theil_sen, trend_p};
 
-/// The median; `None` of nothing.
+/// Returns the median; `None` if there are no values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
@@ -17,17 +18,18 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The interval between two order statistics that holds the median with at least 95 %; `None` of fewer than six values.
+/// Returns the two order statistics that enclose the median with at least 95 % confidence; `None` for fewer than six
+/// values.
 ///
-/// The ranks come from the binomial distribution: of `n` values, the k-th smallest and the k-th largest enclose the median
-/// unless fewer than k fell on one side of it. Nothing is assumed about how the values are distributed.
+/// The ranks come from the binomial distribution: of `n` values, the k-th smallest and the k-th largest enclose the
+/// median unless fewer than k fell on one side of it. The values may have any distribution.
 pub(crate) fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let rank = interval_rank(sorted.len())?;
     Some((sorted[rank - 1], sorted[sorted.len() - rank]))
 }
 
-/// The largest k for which the k-th smallest and the k-th largest of `len` values hold the median with 95 %.
+/// Returns the largest k for which the k-th smallest and the k-th largest of `len` values enclose the median with 95 %.
 fn interval_rank(len: usize) -> Option<usize> {
     // P(Binomial(len, 1/2) <= k) from the recurrence of its terms, in logarithms because 2^-len underflows.
     let mut term_ln = -(len as f64) * std::f64::consts::LN_2;
@@ -44,7 +46,7 @@ fn interval_rank(len: usize) -> Option<usize> {
     (rank > 0).then_some(rank)
 }
 
-/// The standard deviation as a part of the mean; infinite when the mean is zero.
+/// Returns the standard deviation divided by the mean; infinite if the mean is zero.
 pub(crate) fn coefficient_of_variation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -55,7 +57,7 @@ pub(crate) fn coefficient_of_variation(values: &[f64]) -> f64 {
     (squares / (count - 1.0)).sqrt() / mean.abs()
 }
 
-/// How sure one may be that the interval of [`median_interval`] holds the median: 1 − 2·P(fewer than so many below).
+/// Returns the confidence that the interval of [`median_interval`] contains the median: 1 − 2·P(fewer than k below it).
 pub(crate) fn median_confidence(count: usize) -> Option<f64> {
     let rank = interval_rank(count)?;
     let mut term_ln = -(count as f64) * std::f64::consts::LN_2;
@@ -67,7 +69,7 @@ pub(crate) fn median_confidence(count: usize) -> Option<f64> {
     Some(1.0 - 2.0 * tail)
 }
 
-/// The value below which the normal distribution has a share `p`, by bisection of [`normal_cdf`].
+/// Returns the `p` quantile of the normal distribution, by bisection of [`normal_cdf`].
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {
@@ -81,7 +83,7 @@ fn normal_quantile(p: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The distribution function of the normal distribution, to 1e-7 (Abramowitz and Stegun, 26.2.17).
+/// Returns the distribution function of the normal distribution, to 1e-7 (Abramowitz and Stegun, 26.2.17).
 fn normal_cdf(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let poly =

@@ -1,9 +1,9 @@
-//! When a run has warmed up.
+//! Detects the end of the warm-up.
 //!
 //! ```text
 //!   rates of 100 ms each ──▶ at least `min` of them, and the last ten
 //!                             without a trend (Mann–Kendall p > 0.05) and within 3 % of each other ──▶ steady
-//!                        ──▶ `max` of them ──▶ gave up: measured as it is, and the report says so
+//!                        ──▶ `max` of them ──▶ gave up: measured anyway, and the report says so
 //! ```
 
 use std::time::Duration;
@@ -11,19 +11,19 @@ use std::time::Duration;
 use crate::defaults;
 use crate::statistics::{coefficient_of_variation, trend_p};
 
-/// Intervals that must agree.
+/// Number of most recent intervals that must agree.
 const WINDOW: usize = 10;
-/// The variation below which a rate counts as steady.
+/// Coefficient of variation below which a rate counts as steady.
 const VARIATION_MAX: f64 = 0.03;
-/// The probability above which a trend may be chance.
+/// p-value above which a trend may be chance.
 const TREND_P_MIN: f64 = 0.05;
 
-/// How long a warm-up lasts.
+/// Minimum and maximum length of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SteadyRule {
-    /// The shortest warm-up, in whole intervals. Default 1 s.
+    /// Shortest warm-up, in whole intervals. Default 1 s.
     pub min: Duration,
-    /// The longest; then the run is measured as it is. Default 5 s.
+    /// Longest warm-up; then the run is measured even if the rate is not steady. Default 5 s.
     pub max: Duration,
 }
 
@@ -33,12 +33,12 @@ impl Default for SteadyRule {
     }
 }
 
-/// What the rates so far say.
+/// State of the warm-up, judged by the rates so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Warmth {
     Warming,
     Steady,
-    /// Not steady, but out of time.
+    /// Not steady at the end of the longest warm-up.
     GaveUp,
 }
 

@@ -1,7 +1,8 @@
-//! Chunks through a stream from one process to another, native or guest, each read whole and compared by its XXH3.
+//! Chunks through a stream between two processes, native or guest; each chunk is read whole and checked by its XXH3
+//! hash.
 //!
 //! ```text
-//!   source: 16 different chunks in turn ── write ──▶ stream ── read ──▶ sink: XXH3 of each = what it should be?
+//!   source: 16 different chunks in turn ── write ──▶ stream ── read ──▶ sink: is the XXH3 of each as expected?
 //!   bound:  one thread copies a chunk once and takes the XXH3 of the copy
 //! ```
 
@@ -29,16 +30,16 @@ use crate::usage::process_cpu;
 
 use ends::Pipe;
 
-/// Guests of two turns: those of the one before may not have ended yet.
+/// Guests of two turns: those of the previous turn may not have ended yet.
 const GUESTS_MAX: u32 = 4;
-/// How long a turn writes.
+/// Writing time in one turn.
 const TURN: Duration = Duration::from_millis(60);
-/// Different chunks; guests know that number.
+/// Number of different chunks; the guests' code has the same constant.
 const CHUNKS: usize = 16;
-/// What the first word of the first chunk is made of; guests know it.
+/// Factor that generates the first word of the first chunk; the guests' code has the same constant.
 const FIRST_WORD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Chunks through a stream from one process to another.
+/// Scenario that sends chunks through a stream between two processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamPipe;
 
@@ -83,7 +84,7 @@ impl Scenario for StreamPipe {
             ],
             source_file: "crates/bench/src/stream_pipe.rs",
             timed: "turn",
-            // A turn is some hundreds of chunks.
+            // A turn has a few hundred chunks.
             ops_per_timed: 1 << 24,
             sampling: 1,
         }
@@ -102,7 +103,7 @@ impl Scenario for StreamPipe {
             let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
             let capacity = (stage.params().number("capacity") as usize).next_power_of_two();
             let wanted = stage.params().word("ends");
-            // A source has all of its chunks, behind 1,024 bytes of its own.
+            // A source holds all of its chunks, after 1,024 bytes for its own data.
             let pages = ((chunk * CHUNKS + 1_024) as u64).div_ceil(PAGE_BYTES);
             let config = WasmConfig {
                 capacity: GUESTS_MAX,
@@ -130,7 +131,7 @@ impl Scenario for StreamPipe {
     }
 }
 
-/// What is written, and the XXH3 of each chunk of it.
+/// Chunks to write, and the XXH3 hash of each.
 struct Chunks {
     bytes: Vec<u8>,
     hashes: Vec<u64>,
@@ -160,7 +161,7 @@ impl Chunks {
     }
 }
 
-/// Who writes and who reads; or one thread that does what it takes at least.
+/// Kinds of writer and reader; or one thread that does the minimum work, as the bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Bound,
@@ -183,7 +184,7 @@ impl Ends {
     }
 }
 
-/// What a turn has shown.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     chunks: u64,
@@ -256,7 +257,7 @@ impl Turns for Pipes {
 }
 
 impl Pipes {
-    /// Bytes a second, and CPU nanoseconds for 1,024 of them.
+    /// Returns bytes per second, and CPU nanoseconds per 1,024 bytes.
     fn median(&self, ends: Ends) -> Option<(f64, f64)> {
         let (_, shown) = self.cases.iter().find(|(other, shown)| *other == ends && !shown.is_empty())?;
         let bytes = |shown: &Shown| (shown.chunks.max(1) * self.chunks.chunk as u64) as f64;
@@ -276,7 +277,7 @@ impl Pipes {
         let (tell, told) = mpsc::channel();
         desk.runtime.spawn(move |ctx| async move {
             let ended = pipe.run(&ctx).await;
-            // The run may be over, and nobody there to be told.
+            // The receiver is gone if the run is already over.
             tell.send(ended).ok();
         })?;
         let ended = told.recv().unwrap_or_else(|_| Err("an end of the stream ended before it was closed".to_owned()));
@@ -284,7 +285,7 @@ impl Pipes {
     }
 }
 
-/// What it takes at least: a copy and the hash, on this thread.
+/// Measures the minimum work: one copy and one hash per chunk, on this thread.
 fn bound(chunks: &Chunks) -> Shown {
     let mut copy = vec![0; chunks.chunk];
     let (start, cpu) = (Instant::now(), process_cpu());

@@ -1,7 +1,7 @@
-//! A scenario over a grid of parameters: a cell for each combination.
+//! Runs a scenario over a grid of parameters, one cell per combination.
 //!
 //! ```text
-//!   pairs=1,8,64 × payload=0,1KiB ──▶ six cells, all checked before the first one runs ──▶ TSV for people, JSON for programs
+//!   pairs=1,8,64 × payload=0,1KiB ──▶ six cells, checked before the first runs ──▶ TSV for people, JSON for programs
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,37 +21,37 @@ use crate::report::Verdict;
 use crate::series::run_series;
 use crate::stage::StopFlag;
 
-/// The most cells of a grid.
+/// Maximum number of cells in a grid.
 pub const CELLS_MAX: u128 = 10_000;
 
-/// One parameter and its values.
+/// A parameter and its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// The parameter's name.
+    /// Name of the parameter.
     pub name: String,
-    /// What it is set to, in turn.
+    /// Values of the parameter, in order.
     pub values: Vec<String>,
 }
 
-/// Why there is no grid.
+/// Error returned when a grid is not valid.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum GridError {
-    /// Give it as `name=a,b,c`.
+    /// An axis has the wrong form. Give it as `name=a,b,c`.
     #[error("grid {text:?} is not of the form name=a,b,c")]
     Form {
-        /// What was given.
+        /// The text given.
         text: String,
     },
-    /// Name each parameter once.
+    /// A parameter is named more than once. Name each once.
     #[error("grid names {} twice", escaped(name))]
     Twice {
         /// The parameter.
         name: String,
     },
-    /// Give fewer values.
+    /// The grid has too many cells. Give fewer values.
     #[error("a grid of {cells} cells is more than {CELLS_MAX}")]
     TooMany {
-        /// How many there would be.
+        /// Number of cells that the grid would have.
         cells: u128,
     },
     /// A cell has a parameter that is unknown or out of range.
@@ -59,10 +59,10 @@ pub enum GridError {
     Request(#[from] RequestError),
 }
 
-/// Reads the axes of a grid and counts its cells.
+/// Parses the axes of a grid and checks the number of cells.
 ///
 /// # Errors
-/// [`GridError`] for the first that is wrong.
+/// [`GridError`] for the first axis that is not valid.
 pub fn parse_grid(texts: &[String]) -> Result<Vec<Axis>, GridError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
@@ -82,34 +82,34 @@ pub fn parse_grid(texts: &[String]) -> Result<Vec<Axis>, GridError> {
     if cells > CELLS_MAX { Err(GridError::TooMany { cells }) } else { Ok(axes) }
 }
 
-/// What came of a grid.
+/// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// When and where it was made; the recipe is what all cells have in common.
+    /// Time and machine of the sweep; its recipe holds what all cells have in common.
     #[serde(flatten)]
     pub origin: Origin,
-    /// What they differ in.
+    /// Parameters in which the cells differ.
     pub axes: Vec<Axis>,
-    /// The cells, of which the last parameter changes fastest.
+    /// Cells; the last parameter changes fastest.
     pub cells: Vec<SweepCell>,
 }
 
 /// One combination of parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepCell {
-    /// What is set in it.
+    /// Parameters of this cell.
     pub params: BTreeMap<String, String>,
-    /// What to make of its runs.
+    /// Assessment of its runs.
     pub verdict: Verdict,
-    /// Why a run failed.
+    /// Error of a run that failed.
     pub error: Option<String>,
-    /// Its figures.
+    /// Figures of this cell.
     pub figures: Vec<Figure>,
 }
 
-/// The recipes of all cells, each of them checked, with what is left to defaults said in each.
+/// Returns the checked recipes of all cells. Parameters with default values are written out in each.
 ///
-/// The parameters of `recipe` are those that were given.
+/// The parameters given in `recipe` keep their text.
 ///
 /// # Errors
 /// [`GridError::Request`] for the first cell that cannot be run.
@@ -124,19 +124,19 @@ pub fn cells(recipe: &Recipe, axes: &[Axis]) -> Result<Vec<Recipe>, GridError> {
         recipes = recipes.iter().flat_map(|recipe| axis.values.iter().map(move |value| with(recipe, value))).collect();
     }
     for recipe in &mut recipes {
-        // What one parameter stands for, as a preset does, is not the same in all cells.
+        // Values that follow from a parameter, such as those of a preset, can differ between cells.
         let plan = Plan::of(&recipe.request())?;
-        // What was given stays as it was written.
+        // Keep the given values as they were written.
         let given = std::mem::replace(&mut recipe.params, plan.params.said());
         recipe.params.extend(given);
     }
     Ok(recipes)
 }
 
-/// Runs all cells, or those until it is stopped, and tells `seen` of each with its report.
+/// Runs all cells, or as many as are complete when it is stopped, and calls `seen` for each cell with its report.
 ///
 /// # Errors
-/// [`HeadlessError`] when nothing could be run; a cell that failed is in the result.
+/// [`HeadlessError`] if nothing could be run. A cell that failed is in the result.
 pub fn run_sweep(
     recipe: &Recipe,
     axes: Vec<Axis>,
@@ -152,7 +152,7 @@ pub fn run_sweep(
             Err(HeadlessError::Stopped) if !cells.is_empty() => break,
             document => document?,
         };
-        // A cell that had less than the others does not stand beside them.
+        // Drop the interrupted cell: it was measured for less time than the others.
         if stop.is_set() && !cells.is_empty() {
             break;
         }
@@ -170,7 +170,7 @@ pub fn run_sweep(
 }
 
 impl Sweep {
-    /// A line for each cell, its columns apart by tabs; the numbers are medians.
+    /// Returns one line per cell with columns separated by tabs; the numbers are medians.
     pub fn to_tsv(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for figure in self.cells.iter().flat_map(|cell| &cell.figures) {

@@ -1,10 +1,10 @@
-//! A scenario's own tables: what it compares, beside what every scenario reports.
+//! Tables of a scenario: its comparisons, in addition to the figures that every scenario reports.
 //!
 //! ```text
-//!   scenario ── Stage::show(table), as often as it likes ──▶ Tables: the newest of each title ──▶ Report: JSON and text
+//!   scenario ── Stage::show(table), any number of times ──▶ Tables: the newest of each title ──▶ Report: JSON and text
 //! ```
 //!
-//! A cell is a number or a text; a number's unit is its column's, so that programs read numbers and people read `4.1 µs`.
+//! A cell is a number or a text. The column has the unit, so that programs read plain numbers and people read `4.1 µs`.
 
 use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,42 +13,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::report_text::{Amount, Nanos, grouped};
 
-/// A table that a scenario shows.
+/// A table of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What it is of; no two tables of a run have the same.
+    /// Title; unique within a run.
     pub title: String,
-    /// Its columns.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// Its rows, each with a cell for every column.
+    /// Rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// What a reader must know to read it rightly; a line each.
+    /// Notes needed to interpret the table, one line each.
     pub notes: Vec<String>,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its head.
+    /// Heading.
     pub name: String,
-    /// What its numbers are.
+    /// Unit of its numbers.
     pub unit: ColumnUnit,
 }
 
-/// What the numbers of a column are.
+/// Unit of the numbers in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnUnit {
-    /// None: words.
+    /// No unit: the cells are text.
     #[default]
     Text,
-    /// How many, exactly.
+    /// An exact count.
     Count,
-    /// A quantity, to three digits.
+    /// A quantity, shown with three digits.
     Amount,
     /// Nanoseconds.
     Ns,
-    /// Hundredths of a whole.
+    /// Percent.
     Percent,
     /// One number divided by another.
     Ratio,
@@ -56,15 +56,15 @@ pub enum ColumnUnit {
     Bytes,
 }
 
-/// What stands in a row under a column; `null` is what was not measured.
+/// Content of a table cell; `null` means not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// A number in the column's unit.
     Number(f64),
-    /// Words.
+    /// A text.
     Text(String),
-    /// Nothing was measured.
+    /// Not measured.
     #[default]
     Missing,
 }
@@ -100,7 +100,7 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(title: &str, columns: &[(&str, ColumnUnit)]) -> Self {
         let column = |(name, unit): &(&str, ColumnUnit)| Column { name: (*name).to_owned(), unit: *unit };
         Self { title: title.to_owned(), columns: columns.iter().map(column).collect(), ..Self::default() }
@@ -109,20 +109,20 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// When it has not one cell for each column: a mistake in the scenario.
+    /// If the row does not have one cell per column: a bug in the scenario.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         assert_eq!(N, self.columns.len(), "a row of {} has a cell for each column", self.title);
         self.rows.push(cells.into());
     }
 
-    /// Adds what a reader must know.
+    /// Adds a note.
     pub fn note(&mut self, line: impl Into<String>) {
         self.notes.push(line.into());
     }
 }
 
 impl ColumnUnit {
-    /// A number as a person reads it.
+    /// Formats a number for people.
     pub(crate) fn show_number(self, number: f64) -> String {
         self.show(&Cell::Number(number))
     }
@@ -142,7 +142,7 @@ impl ColumnUnit {
     }
 }
 
-/// About three digits.
+/// Formats a number with about three digits.
 fn digits(number: f64) -> String {
     let decimals = match number.abs() {
         number if number < 0.0995 => 3,
@@ -183,22 +183,22 @@ impl Display for Table {
     }
 }
 
-/// The tables of a run, and lines that other programs read.
+/// Tables of a run, and lines for other programs.
 #[derive(Clone, Debug, Default)]
 pub struct Tables(Arc<Mutex<Vec<Table>>>, Arc<Mutex<Vec<String>>>);
 
 impl Tables {
-    /// Prints lines as they are, in place of those printed before.
+    /// Replaces the printed lines.
     pub fn print(&self, lines: Vec<String>) {
         *self.1.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
-    /// The lines that were printed last.
+    /// Returns the lines that were printed last.
     pub(crate) fn printed(&self) -> Vec<String> {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows a table, in place of an earlier one of the same title.
+    /// Adds a table, or replaces an earlier table with the same title.
     pub fn show(&self, table: Table) {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match tables.iter_mut().find(|known| known.title == table.title) {
@@ -207,7 +207,7 @@ impl Tables {
         }
     }
 
-    /// All tables, in the order in which they were first shown.
+    /// Returns all tables, in the order in which they were first shown.
     pub(crate) fn read(&self) -> Vec<Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

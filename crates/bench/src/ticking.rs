@@ -1,4 +1,4 @@
-//! A ticker on this thread for a few ticks: what became of its firings, how late they were, what they cost.
+//! Runs a ticker on the current thread for some ticks: counts of its firings, their lateness and their cost.
 
 use rusm_runtime::ticker::{Account, Firings, Frequency, Measure, Spin, Ticker, TickerError, TickerOptions};
 use std::hint::black_box;
@@ -10,12 +10,12 @@ use crate::run::RunError;
 use crate::spread::Spread;
 use crate::turns::Desk;
 
-/// What observers call a ticker of a case.
+/// Label of a case's ticker for observers.
 const LABEL: &str = "bench thread";
-/// Ticks a second that are spun all the way.
+/// Tick rate of a ticker that spins through the whole period, in hertz.
 const SPUN_HZ: u64 = 100_000;
 
-/// What some ticks showed; sums of several turns.
+/// Result of some ticks, summed over several turns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticks {
     pub(crate) account: Account,
@@ -23,7 +23,7 @@ pub(crate) struct Ticks {
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) spun_ns: u64,
-    /// CPU time of the work alone, where it was timed.
+    /// Number of turns.
     pub(crate) turns: u64,
 }
 
@@ -43,43 +43,43 @@ impl Ticks {
         self.turns += 1;
     }
 
-    /// Overruns in a hundred ticks.
+    /// Returns overruns as a percentage of ticks.
     pub(crate) fn overruns_pct(&self) -> Option<f64> {
         self.pct_of_ticks(self.account.overruns)
     }
 
-    /// So many in a hundred ticks.
+    /// Returns `count` as a percentage of ticks.
     pub(crate) fn pct_of_ticks(&self, count: u64) -> Option<f64> {
         (self.account.ticks > 0).then(|| count as f64 / self.account.ticks as f64 * 100.0)
     }
 
-    /// CPU time in a hundred parts of the time that passed.
+    /// Returns CPU time as a percentage of wall time.
     pub(crate) fn cpu_pct(&self) -> Option<f64> {
         (self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64 * 100.0)
     }
 
-    /// CPU time of this thread for each firing.
+    /// Returns the CPU time of this thread per firing.
     pub(crate) fn cpu_ns_per_firing(&self) -> Option<f64> {
         (self.account.fired > 0).then(|| self.cpu_ns as f64 / self.account.fired as f64)
     }
 
-    /// Nanoseconds that were waited out awake before each tick.
+    /// Returns the time spent spinning before each tick, in nanoseconds.
     pub(crate) fn spun_ns_per_tick(&self) -> Option<f64> {
         (self.account.ticks > 0).then(|| self.spun_ns as f64 / self.account.ticks as f64)
     }
 
-    /// A sum over all turns, for one of them.
+    /// Returns the mean per turn of a sum over all turns.
     pub(crate) fn of_a_turn(&self, sum: u64) -> Option<f64> {
         (self.turns > 0).then(|| sum as f64 / self.turns as f64)
     }
 }
 
-/// CPU time of this thread in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     nanos(ClockId::ThreadCPUTime)
 }
 
-/// The monotonic clock in nanoseconds.
+/// Returns the monotonic clock in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     nanos(ClockId::Monotonic)
 }
@@ -89,7 +89,7 @@ fn nanos(clock: ClockId) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Ticks until so many ticks were due; `None` if the run stopped before.
+/// Runs a ticker until `ticks` ticks were due. Returns `None` if the run stopped before.
 pub(crate) fn tick(
     desk: &mut Desk,
     frequency: Frequency,
@@ -125,7 +125,8 @@ pub(crate) fn tick(
     Ok(Some(Ticks { account, lateness, wall_ns, cpu_ns, spun_ns: report.spun_ns, turns: 1 }))
 }
 
-/// Nanoseconds of ticks of 100 kHz with `batch` empty firings each that nobody sleeps for, less what is spun.
+/// Returns the time of `ticks` ticks at 100 kHz with `batch` empty firings each, minus the time spent spinning. The
+/// ticker never sleeps.
 pub(crate) fn net_of_spinning(desk: &Desk, batch: u64, measure: Measure, ticks: u64) -> Result<f64, RunError> {
     let spin = Spin::Fixed(Duration::from_nanos(1_000_000_000 / SPUN_HZ));
     let options = TickerOptions { tick_rate: Some(hz(SPUN_HZ)), spin, measure, ..TickerOptions::default() };
@@ -143,16 +144,16 @@ pub(crate) fn net_of_spinning(desk: &Desk, batch: u64, measure: Measure, ticks: 
 }
 
 impl From<TickerError> for RunError {
-    /// What a scenario's own numbers brought about.
+    /// Converts an error caused by the scenario's own numbers.
     fn from(error: TickerError) -> Self {
         Self::Lacks(error.to_string())
     }
 }
 
-/// A frequency that a scenario has written down.
+/// Returns the frequency for a constant of a scenario.
 ///
 /// # Panics
-/// For one that does not exist: a mistake in the scenario.
+/// If the frequency is not valid: a bug in the scenario.
 pub(crate) fn hz(hz: u64) -> Frequency {
     Frequency::hz(hz).expect("a scenario's rates are within a ticker's")
 }

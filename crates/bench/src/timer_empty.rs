@@ -1,4 +1,4 @@
-//! A pipeline with nothing in it: what ticking alone takes, with lateness measured and not, and in batches.
+//! Empty pipeline: the cost of ticking alone, with and without measuring lateness, and in batches.
 
 use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, TickerOptions};
@@ -11,7 +11,7 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, tick};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// A pipeline with nothing in it.
+/// Scenario with an empty pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerEmpty;
 
@@ -48,13 +48,13 @@ impl Scenario for TimerEmpty {
     }
 }
 
-/// A name, ticks a second, whether lateness is measured, and the seed's wall and CPU time and firings for 1,000 ticks.
+/// Name, tick rate in hertz, lateness measurement, and the seed's wall time, CPU time and firings for 1,000 ticks.
 const CASES: [(&str, u64, Measure, [f64; 3]); 3] = [
     ("10 kHz, measured", 10_000, Measure::Lateness, [100e6, 8.42e6, 1_000.0]),
     ("10 kHz, not measured", 10_000, Measure::Off, [100e6, 8.37e6, 1_000.0]),
     ("10 kHz, K = 10", 1_000, Measure::Lateness, [1_000e6, 9.80e6, 10_000.0]),
 ];
-/// Ticks of a turn; the seed's are ten times as many.
+/// Number of ticks in a turn; the seed's runs have ten times as many.
 const TICKS: u64 = 100;
 const OF_SEED: f64 = 10.0;
 

@@ -1,4 +1,5 @@
-//! What the firings of a signal pipeline cost: seven small actors, one at a time and 1,024 in a batch, native and in a guest.
+//! Cost of the firings of a signal pipeline: seven small actors, one at a time and in batches of 1,024, native and in a
+//! guest.
 
 mod guest;
 mod kernels;
@@ -23,12 +24,12 @@ use crate::turns::{Desk, Turns, in_turn};
 use guest::GuestActors;
 use kernels::Signals;
 
-/// Firings of a turn that are timed one by one.
+/// Number of firings in a turn that are timed one by one.
 const SINGLE: u64 = 2_000;
-/// Firings of a batch.
+/// Number of firings in a batch.
 const BATCH: u64 = 1_024;
 
-/// What the firings of a signal pipeline cost.
+/// Scenario that measures the cost of firings in a signal pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerFiring;
 
@@ -81,7 +82,7 @@ impl Scenario for TimerFiring {
     }
 }
 
-/// An actor, and the seed's mean, p50 and p99.
+/// Name and function of an actor, and the seed's mean, p50 and p99.
 type Actor = (&'static str, fn(&mut Signals), [f64; 3]);
 
 const ACTORS: [Actor; 7] = [
@@ -125,7 +126,8 @@ impl Turns for Firings {
 
     fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
         let (_, fire, _) = ACTORS[index];
-        // Anew, as in a guest: a signal that is made smaller again and again becomes a number that processors are slow with.
+        // Start anew, as in a guest: a signal that is scaled down repeatedly becomes subnormal, which is slow on most
+        // processors.
         self.signals = Signals::new();
         for _ in 0..SINGLE {
             let before_ns = now_ns();
@@ -188,13 +190,13 @@ impl Turns for Firings {
 }
 
 impl Firings {
-    /// The same in a guest; one whose signals are not those of native code in the end is an error.
+    /// Fires in a guest. It is an error if the guest's final signals differ from those of native code.
     fn fire_in_a_guest(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
         let ((_, native, _), guest) = (ACTORS[index], self.guest.clone());
         let (tell, told) = mpsc::channel();
         desk.runtime.spawn(move |ctx| async move {
             let fired = guest.fire(&ctx, index as u64).await;
-            // The run may be over, and nobody there to be told.
+            // The receiver is gone if the run is already over.
             tell.send(fired).ok();
         })?;
         let fired = told.recv().unwrap_or_else(|_| Err("the guest of an actor ended".to_owned()));

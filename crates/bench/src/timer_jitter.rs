@@ -1,7 +1,7 @@
-//! How late a ticker's ticks are: spinning, timer slack and load, with cyclictest beside.
+//! Lateness of a ticker's ticks with spinning, timer slack and load, compared with cyclictest.
 //!
 //! ```text
-//!   quiet: slack 50 µs, slack 1 ns, the same with a lead, spin 10 µs, 50 µs, governed, cyclictest ──▶ busy: the same ──▶ again
+//!   quiet: slack 50 µs, slack 1 ns, with a lead, spin 10 µs, 50 µs, governed, cyclictest ──▶ busy: same ──▶ again
 //! ```
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::table::{Cell, ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, tick};
 use crate::turns::{Desk, Turns};
 
-/// The priority of `SCHED_FIFO`, if asked for.
+/// Priority of `SCHED_FIFO`, if requested.
 const PRIORITY: u8 = 80;
-/// The slack that a thread has by default.
+/// Default timer slack of a thread.
 const SLACK_DEFAULT: Duration = Duration::from_micros(50);
 
-/// How late a ticker's ticks are.
+/// Scenario that measures the lateness of a ticker's ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerJitter;
 
@@ -91,7 +91,7 @@ impl Scenario for TimerJitter {
     }
 }
 
-/// How a tick is waited for.
+/// Way of waiting for a tick.
 #[derive(Clone, Copy)]
 enum Mode {
     Ticker { name: &'static str, spin: Spin, slack: Duration, lead: bool, seed: [Option<f64>; 4] },
@@ -99,7 +99,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// Whether it spins for no longer than a period.
+    /// Returns true if the mode does not spin for longer than a period.
     fn fits(&self, rate: u64) -> bool {
         let period = Duration::from_nanos(1_000_000_000 / rate.max(1));
         !matches!(self, Self::Ticker { spin: Spin::Fixed(spin), .. } if *spin > period)
@@ -114,7 +114,7 @@ const fn ticker(name: &'static str, spin: Spin, slack: Duration, seed: Option<[f
     Mode::Ticker { name, spin, slack, lead: false, seed }
 }
 
-/// As tickers are when nothing is said.
+/// Default mode of a ticker.
 const NO_SPIN: Mode = Mode::Ticker { name: "no spin", spin: Spin::Off, slack: LEAST, lead: true, seed: [None; 4] };
 const GOVERNED: Mode =
     Mode::Ticker { name: "governed", spin: Spin::Governed, slack: LEAST, lead: true, seed: [None; 4] };
@@ -143,7 +143,7 @@ impl Case {
 
 struct Jitter {
     cases: Vec<Case>,
-    /// Why there is no cyclictest.
+    /// Reason why there is no result of cyclictest.
     lacks: Option<String>,
 }
 
@@ -156,10 +156,10 @@ impl Turns for Jitter {
         let rate = desk.params.number("hz");
         let priority = (desk.params.word("realtime") == "yes").then_some(PRIORITY);
         let pin = desk.params.word("pin") == "yes";
-        // A quarter of a second: the governor looks on for the first tenth.
+        // A quarter of a second: in the first tenth, the governor only observes.
         let ticks = (rate / 4).max(20);
         let case = &mut self.cases[case];
-        // What is beside has the cores that this thread had before; cyclictest inherits what it has now.
+        // The load threads run on the cores that this thread had before; cyclictest inherits the mask that it has now.
         let _pinned = Pinned::at(0, pin)?;
         match case.mode {
             Mode::Ticker { spin, slack, lead, .. } => {
@@ -217,7 +217,7 @@ impl Jitter {
             let [mean, p50, p99, p999, max] = case.lateness().cells();
             let (name, slack, seed) = match case.mode {
                 Mode::Ticker { name, slack, seed, .. } => (name, slack, if of_seed { seed } else { [None; 4] }),
-                // It leaves its thread what every thread has.
+                // cyclictest keeps the default timer slack of a thread.
                 Mode::Cyclictest => ("cyclictest", SLACK_DEFAULT, [None; 4]),
             };
             let [seed_mean, seed_p50, seed_p99, seed_overruns] = seed.map(Cell::from);
@@ -250,7 +250,7 @@ impl Jitter {
         table
     }
 
-    /// What the gates are about, each with the figure that it asks for.
+    /// Returns a line for each gate, with the measured figure and the required one.
     fn ratios(&self, busy: bool) -> Vec<String> {
         let case = |wanted: &str| {
             self.cases.iter().find(|case| matches!(case.mode, Mode::Ticker { name, .. } if name == wanted))

@@ -1,4 +1,4 @@
-//! What batches do for firings that are due far more often than a machine can wake: K firings a tick.
+//! Effect of batches on firings that are due far more often than a machine can wake: K firings per tick.
 //!
 //! ```text
 //!   f = 1, 10, 100 MHz  ×  tick rate 1 MHz, 10 kHz ──▶ K = 1 … 10,000;  and 10 kHz with K = 1 beside K = 10
@@ -18,7 +18,7 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, net_of_spinning, tick};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// What batches do.
+/// Scenario that measures the effect of batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerKfactor;
 
@@ -79,7 +79,7 @@ struct Case {
     seed: Seed,
 }
 
-/// What the seed's run of as many ticks had.
+/// The seed's result for the same number of ticks.
 struct Seed {
     wall_ms: f64,
     overruns: u64,
@@ -101,14 +101,14 @@ const CASES: [Case; 8] = [
     case(10_000, 1_000, 1_000, 1_000.0, [0, 10_000]),
 ];
 
-/// Batches of the framework alone, and ticks of a turn.
+/// Batch sizes for measuring the framework alone; below, the number of ticks in a turn.
 const BATCHES: [u64; 4] = [1, 10, 100, 1_000];
 const SPUN_TICKS: u64 = 300;
 
 struct Kfactor {
     policy: Overrun,
     sums: Vec<Ticks>,
-    /// Nanoseconds of a firing, by batch.
+    /// Time of a firing in nanoseconds, by batch size.
     net_ns: [Vec<f64>; 4],
     read_ns: f64,
 }

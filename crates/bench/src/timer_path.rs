@@ -1,7 +1,7 @@
-//! What a wait costs that does not wait: the ticker's own code, with lateness measured and not.
+//! Cost of a wait that returns without sleeping: the ticker's own code, with and without measuring lateness.
 //!
-//! A gigahertz overruns at each wait, as in the seed. On time, the tick's instant comes while the ticker spins for it, so a
-//! wait has no call of the kernel in it; what it spins is taken off.
+//! At 1 GHz every wait overruns, as in the seed. In the case on time, the tick becomes due while the ticker spins for
+//! it, so a wait makes no system call; the spinning time is subtracted.
 
 use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, Overrun, Ticker, TickerOptions};
@@ -16,12 +16,12 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::{hz, net_of_spinning, thread_cpu_ns};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Waits of one turn.
+/// Number of waits in a turn.
 const WAITS: u64 = 20_000;
-/// Waits of one turn that are on time, each of a period.
+/// Number of waits in a turn that are on time, each for one period.
 const WAITS_ON_TIME: u64 = 2_000;
 
-/// What a wait costs that does not wait.
+/// Scenario that measures the cost of a wait that returns without sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerPath;
 
@@ -126,13 +126,13 @@ impl Turns for Paths {
     }
 }
 
-/// CPU nanoseconds of a wait whose ticks have passed.
+/// Returns the CPU time in nanoseconds of a wait whose ticks are overdue.
 fn overruns(measure: Measure) -> Result<f64, RunError> {
     let options = TickerOptions { overrun: Overrun::Burst { max: u32::MAX }, measure, ..TickerOptions::default() };
     let mut ticker = Ticker::new(hz(1_000_000_000), options)?;
     let before_ns = thread_cpu_ns();
     for _ in 0..WAITS {
-        // Looked at where it lies: a copy of it would wait for the stores that have made it.
+        // By reference: a copy would stall until the stores that wrote the value complete.
         std::hint::black_box(&ticker.wait());
     }
     Ok((thread_cpu_ns() - before_ns) as f64 / WAITS as f64)

@@ -1,4 +1,4 @@
-//! Sleep and work: what part of the time a ticker sleeps, and what a firing costs in CPU time, beside the seed's column.
+//! Sleep and work: the part of the time that a ticker sleeps, and the CPU time of a firing, with the seed's figures.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, now_ns, tick};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Sleep and work.
+/// Scenario that measures sleep and work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerShare;
 
@@ -52,7 +52,7 @@ impl Scenario for TimerShare {
     }
 }
 
-/// A name, hertz, ticks a second, ticks of a turn; the seed's timer and work a tick, its share and "per-firing timer".
+/// Name, hertz, tick rate, ticks in a turn; the seed's timer and work per tick, its share and "per-firing timer".
 const CASES: [(&str, u64, u64, u64, [f64; 4]); 5] = [
     ("K=1 @ 10 kHz", 10_000, 10_000, 500, [99_907.0, 17.0, 99.98, 99_907.0]),
     ("K=10 @ 1 kHz", 10_000, 1_000, 50, [999_905.0, 18.0, 100.0, 99_990.0]),

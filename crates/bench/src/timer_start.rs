@@ -1,11 +1,11 @@
-//! Starting together: what it takes to make a thread, and whether many tickers are in phase.
+//! Starting together: the time to create a thread, and whether many tickers start in phase.
 //!
 //! ```text
-//!   none:  each begins when it comes    gate: all wait for the last, then begin    epoch: all begin at an instant to come
+//!   none:  each begins on arrival    gate: all wait for the last, then begin    epoch: all begin at a future instant
 //! ```
 //!
-//! Phase skew is the distance between the first and the last epoch; first-fire spread that between the first instructions
-//! of the first ticks.
+//! Phase skew is the distance between the first and the last epoch. First-fire spread is the distance between the first
+//! instructions of the first ticks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -26,12 +26,12 @@ use crate::table::{Cell, ColumnUnit, Table};
 use crate::ticking::{hz, now_ns};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Threads made and joined in a turn.
+/// Number of threads created and joined in a turn.
 const THREADS: u64 = 20;
-/// How far ahead an epoch is: enough for all to come.
+/// Time from now to the common epoch: enough for all to start.
 const AHEAD: Duration = Duration::from_millis(5);
 
-/// Starting together.
+/// Scenario that starts many tickers together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerStart;
 
@@ -71,7 +71,7 @@ impl Scenario for TimerStart {
             for processes in [false, true] {
                 for count in [1, 2, 8, 32] {
                     for start in [How::None, How::Gate, How::Epoch] {
-                        // Processes do not wait at gates: they have an epoch.
+                        // Processes do not wait at gates: they use an epoch.
                         if !(processes && start == How::Gate) {
                             cases.push(Case { processes, count, start, skews: Vec::new(), spreads: Vec::new() });
                         }
@@ -84,7 +84,7 @@ impl Scenario for TimerStart {
     }
 }
 
-/// How several start together.
+/// Way of starting several tickers together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     None,
@@ -92,7 +92,7 @@ enum How {
     Epoch,
 }
 
-/// One that has started: its epoch, when its first tick fired, and how late that was.
+/// Result of one ticker: its epoch, the time of its first tick, and the lateness of that tick.
 type Started = (Epoch, u64, u64);
 
 struct Case {
@@ -106,7 +106,7 @@ struct Case {
 struct Starts {
     cases: Vec<Case>,
     made_ns: Vec<f64>,
-    /// The same of threads that wait for a word first.
+    /// Time to create and join a thread that first waits for a flag.
     released_ns: Vec<f64>,
     lateness: Spread,
 }
@@ -189,7 +189,8 @@ impl Turns for Starts {
     }
 }
 
-/// Nanoseconds of a thread that ends at once, or once it is released as the seed's are: by a word that it looks at.
+/// Returns the time in nanoseconds to create and join a thread. It ends at once, or when released by a flag that it
+/// polls, as in the seed.
 fn make_and_join(waits: bool) -> f64 {
     let before_ns = now_ns();
     for _ in 0..THREADS {
@@ -208,7 +209,7 @@ fn make_and_join(waits: bool) -> f64 {
 }
 
 fn options(start: Start) -> TickerOptions {
-    // A first tick that had passed fires at once: who comes late is seen.
+    // If the first tick has already passed, it fires at once: a late start is visible.
     TickerOptions { start, overrun: Overrun::Skip, measure: Measure::Lateness, ..TickerOptions::default() }
 }
 
@@ -241,7 +242,7 @@ fn processes(case: &Case, desk: &Desk) -> Result<Vec<Started>, RunError> {
         desk.runtime.spawn(move |ctx: Context| async move {
             let mut ticker = ctx.ticker(hz(1_000), options(start)).map_err(|error| error.to_string())?;
             let firings = ticker.next().await;
-            // The run may be over, and nobody there to be told.
+            // The receiver is gone if the run is already over.
             tell.send((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0))).ok();
             Ok::<(), String>(())
         })?;

@@ -1,4 +1,4 @@
-//! Lateness and overruns from 1 Hz to 1 MHz, and at the rates of sound.
+//! Lateness and overruns from 1 Hz to 1 MHz, and at audio rates.
 
 use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Firings, Measure, Spin, TickerOptions};
@@ -14,7 +14,7 @@ use crate::table::{ColumnUnit, Table};
 use crate::ticking::{Ticks, hz, tick};
 use crate::turns::{Desk, Turns, in_turn};
 
-/// Lateness and overruns by frequency.
+/// Scenario that measures lateness and overruns by frequency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerSweep;
 
@@ -64,7 +64,7 @@ impl Scenario for TimerSweep {
     }
 }
 
-/// Hertz, ticks of a turn, and the seed's mean lateness and overruns.
+/// Hertz, ticks in a turn, and the seed's mean lateness and overruns.
 const CASES: [(u64, u64, Option<[f64; 2]>); 8] = [
     (1_000_000, 10_000, Some([36_189.0, 98.6])),
     (100_000, 5_000, Some([38_911.0, 87.7])),
@@ -76,9 +76,9 @@ const CASES: [(u64, u64, Option<[f64; 2]>); 8] = [
     (1, 1, Some([99_368.0, 0.0])),
 ];
 
-/// The case that cyclictest is run beside: its interval, and how often it wakes up in a turn.
+/// The case for comparison with cyclictest: its interval, and its number of wake-ups in a turn.
 const BESIDE: (u64, u64) = (21, 2_400);
-/// A wake-up that is later than this was kept from the processor.
+/// A wake-up later than this counts as a preemption.
 const PREEMPTED_NS: u64 = 100_000;
 
 #[derive(Default)]
@@ -86,15 +86,15 @@ struct Sweep {
     spin: Spin,
     sums: [Sum; CASES.len()],
     cyclictest: Spread,
-    /// Why there is no cyclictest.
+    /// Reason why there is no result of cyclictest.
     lacks: Option<String>,
 }
 
-/// What the turns of a case have shown.
+/// Sum over the turns of a case.
 #[derive(Default)]
 struct Sum {
     ticks: Ticks,
-    /// Ticks that were over when a wake-up came that was kept from the processor.
+    /// Number of ticks that passed because of preemptions.
     preempted: u64,
 }
 

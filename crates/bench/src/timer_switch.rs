@@ -1,4 +1,4 @@
-//! From one to the other and back: threads that yield, threads that sleep, processes.
+//! Round trips between two threads that yield, two threads that sleep, and two processes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -17,10 +17,10 @@ use crate::ticking::now_ns;
 use crate::turns::{Desk, Turns, in_turn};
 use crate::usage::process_cpu;
 
-/// Round trips of a turn.
+/// Number of round trips in a turn.
 const ROUNDS: u64 = 1_000;
 
-/// From one to the other and back.
+/// Scenario that measures round trips.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerSwitch;
 
@@ -121,7 +121,7 @@ impl Turns for Switches {
     }
 }
 
-/// Nanoseconds of the round trips of two threads that yield until the number is theirs.
+/// Returns the time of the round trips of two threads that yield until it is their turn, in nanoseconds.
 fn yields() -> u64 {
     let number = AtomicU64::new(0);
     let hand_over = |mine: u64| {
@@ -141,7 +141,7 @@ fn yields() -> u64 {
     })
 }
 
-/// The same of two threads that sleep until they are woken.
+/// Returns the time of the round trips of two threads that sleep until they are woken, in nanoseconds.
 fn sleeps() -> u64 {
     let number = AtomicU64::new(0);
     let hand_over = |mine: u64, other: &thread::Thread| {
@@ -163,7 +163,7 @@ fn sleeps() -> u64 {
     })
 }
 
-/// The same of two processes that send each other a message.
+/// Returns the time of the round trips of two processes that send each other a message, in nanoseconds.
 fn processes(desk: &Desk) -> Result<u64, RunError> {
     let (tell, told) = mpsc::channel();
     let ponger = desk.runtime.spawn(|ctx: Context| async move {
@@ -178,7 +178,7 @@ fn processes(desk: &Desk) -> Result<u64, RunError> {
             ctx.send(ponger, ctx.pid()).await;
             ctx.receive_of::<()>().await;
         }
-        // The run may be over, and nobody there to be told.
+        // The receiver is gone if the run is already over.
         tell.send(now_ns() - before_ns).ok();
     })?;
     told.recv().map_err(|_told_nothing| RunError::Lacks("a process was ended by somebody else".to_owned()))

@@ -1,4 +1,5 @@
-//! Many that tick: threads with a ticker each, processes on the one driver, and processes on the reactor's timers.
+//! Many tickers: threads with a ticker each, processes on the shared driver, and processes that use the reactor's
+//! timers.
 
 use std::sync::mpsc;
 use std::thread;
@@ -20,10 +21,10 @@ use crate::ticking::{Ticks, hz, now_ns};
 use crate::turns::{Desk, Turns, in_turn};
 use crate::usage::process_cpu;
 
-/// How far ahead of the start the common epoch is.
+/// Time from now to the common epoch.
 const AHEAD: Duration = Duration::from_millis(2);
 
-/// Many that tick.
+/// Scenario with many tickers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerTasks;
 
@@ -80,7 +81,7 @@ impl Scenario for TimerTasks {
     }
 }
 
-/// Who ticks.
+/// Kind of ticker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Threads,
@@ -95,7 +96,7 @@ struct Case {
     ticks: Ticks,
 }
 
-/// The seed's wall and CPU time for so many threads, in milliseconds.
+/// Number of threads, with the seed's wall time and CPU time in milliseconds.
 const SEED: [(u64, f64, f64); 6] =
     [(1, 10.2, 0.059), (2, 10.2, 0.093), (4, 10.3, 0.164), (8, 10.4, 0.394), (16, 10.8, 0.892), (32, 11.4, 1.83)];
 
@@ -103,7 +104,7 @@ struct Tasks {
     cases: Vec<Case>,
 }
 
-/// What one that ticks has seen.
+/// Result of one ticker.
 type Seen = (Account, Vec<u64>);
 
 impl Turns for Tasks {
@@ -211,7 +212,7 @@ fn threads(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), Run
 }
 
 fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), RunError> {
-    // Those of a large case take a while to come, and are to be there by then.
+    // Starting many processes takes a while: all of them must exist at the epoch.
     let epoch = desk.runtime.epoch_after(AHEAD + Duration::from_micros(2 * case.count));
     let epoch_ns = now_ns() + (AHEAD + Duration::from_micros(2 * case.count)).as_nanos() as u64;
     let (tell, told) = mpsc::channel();
@@ -228,7 +229,7 @@ fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), R
                 }
                 (ticker.account(), lateness)
             };
-            // The run may be over, and nobody there to be told.
+            // The receiver is gone if the run is already over.
             tell.send(seen).ok();
             Ok::<(), String>(())
         })?;
@@ -238,7 +239,7 @@ fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), R
     Ok((seen, now_ns()))
 }
 
-/// The same ticks by `Context::sleep`; those that pass meanwhile are coalesced.
+/// Ticks with `Context::sleep`; ticks that pass during a sleep are coalesced.
 async fn by_sleep(ctx: &Context, epoch_ns: u64, period_ns: u64, ticks: u64, stop: &StopFlag) -> Seen {
     let (mut account, mut lateness) = (Account::default(), Vec::new());
     while account.ticks < ticks && !stop.is_set() {

@@ -17,7 +17,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 
-/// Subscriptions that come and go.
+/// Scenario in which subscriptions come and go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicChurn;
 
@@ -64,7 +64,7 @@ impl Scenario for TopicChurn {
     }
 }
 
-/// Cycles after which all that is made once is there.
+/// Number of cycles after which all one-time allocations have been made.
 const WARM: u64 = 10_000;
 
 async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
@@ -105,11 +105,11 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
     if exact { Ok(()) } else { Err(RunError::Account(format!("{view:?}"))) }
 }
 
-/// What the cycles leave behind.
+/// Result of the cycles.
 #[derive(Default)]
 struct Seen {
     failed: AtomicU64,
-    /// Cycles, and the live bytes then: after the first [`WARM`], and at the end.
+    /// Number of cycles and live bytes at that point: after the first [`WARM`] cycles, and at the end.
     first: OnceLock<(u64, u64)>,
     last: OnceLock<(u64, u64)>,
 }
@@ -159,14 +159,14 @@ async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pa
     topic.close();
 }
 
-/// Notes how much lives after so many cycles.
+/// Records the live bytes after this number of cycles.
 fn note(place: &OnceLock<(u64, u64)>, cycles: u64) {
     if let Some(bytes) = live_bytes() {
         place.get_or_init(|| (cycles, bytes));
     }
 }
 
-/// Whether one subscription got its message and nothing else.
+/// Returns true if one subscription received exactly its own message.
 async fn cycle(topic: &Topic) -> bool {
     let Ok(subscription) = topic.create_subscription("cycle", SubscriptionConfig::default()) else { return false };
     let mut consumer = subscription.consumer();

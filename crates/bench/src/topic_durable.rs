@@ -1,10 +1,10 @@
-//! Publishers to a topic on disk, each waiting until its messages are kept, and one consumer that acknowledges them.
+//! Publishers to a topic on disk that wait until their messages are persisted, and one consumer that acknowledges them.
 //!
 //! ```text
-//!   publisher ─┐                 ┌─ one commit, one sync ─▶ kept: each publisher goes on
+//!   publisher ─┐                 ┌─ one commit, one sync ─▶ persisted: each publisher goes on
 //!   publisher ─┼─▶ topic on disk ┤
 //!   publisher ─┘                 └─▶ consumer ── ack ──▶ with a later commit
-//!   at the end: close, open again, and hold what the disk says against what everybody has counted
+//!   at the end: close, reopen, and compare the account on disk with the counts of publishers and consumer
 //! ```
 
 use std::collections::VecDeque;
@@ -29,10 +29,10 @@ use crate::table::{ColumnUnit, Table};
 
 const NAME: &str = "topic-durable";
 const SUBSCRIPTION: &str = "worker";
-/// Messages that the consumer takes and acknowledges at once.
+/// Maximum number of messages that the consumer takes and acknowledges at once.
 const TAKE: usize = 256;
 
-/// Publishers to a topic on disk.
+/// Scenario with publishers to a topic on disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicDurable;
 
@@ -115,7 +115,7 @@ impl Scenario for TopicDurable {
     }
 }
 
-/// A topic on disk, and what it stands on.
+/// A topic on disk with its store and backend.
 struct Desk {
     ground: Ground,
     store: Store,
@@ -137,7 +137,7 @@ impl Desk {
         Ok(Self { ground, store, topic, subscription })
     }
 
-    /// Closes the store; what it had done.
+    /// Closes the store. Returns its storage report and the backend.
     fn close(self) -> (StorageReport, Ground) {
         let report = self.store.report();
         self.store.close();
@@ -145,20 +145,20 @@ impl Desk {
     }
 }
 
-/// What publishers and consumer have counted.
+/// Counts of the publishers and of the consumer.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     published: u64,
     acked: u64,
 }
 
-/// The same messages, counted by everybody.
+/// Counts of the same messages from all sources.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     counts: Counts,
     /// The topic's own account before its store was closed.
     live: Account,
-    /// The same after it was opened again.
+    /// The topic's account after its store was reopened.
     disk: Account,
 }
 
@@ -230,7 +230,7 @@ fn table(ground: &Ground, durability: Durability, report: &StorageReport, accoun
     table
 }
 
-/// Lets everybody publish until the run stops, and the consumer read to the end.
+/// Runs the publishers until the run stops, and the consumer until it has read everything.
 async fn publish(stage: &mut Stage, desk: &Desk) -> Result<Counts, RunError> {
     let params = stage.params();
     let (batch, payload) = (params.number("batch"), params.number("payload") as usize);
@@ -253,7 +253,7 @@ async fn publish(stage: &mut Stage, desk: &Desk) -> Result<Counts, RunError> {
     }
     stage.stopped().await?;
     stage.ended().await?;
-    // Relaxed: everybody has ended.
+    // Relaxed: all processes have ended.
     Ok(Counts { published: kept.load(Ordering::Relaxed), acked: acked.load(Ordering::Relaxed) })
 }
 
@@ -274,7 +274,7 @@ impl Publisher {
         while let Some(count) = self.pace.turn(&ctx, self.batch).await {
             let stamp = self.pace.begin_row(&mut self.recorder, count);
             messages.extend((0..count).map(|_| Message::new(self.payload.clone())));
-            // What the disk refuses is given back.
+            // Messages that the disk rejects are left in the queue.
             drop(self.topic.publish_all(&mut messages).await);
             self.recorder.end(stamp);
             let kept = count - messages.len() as u64;
@@ -289,7 +289,7 @@ impl Publisher {
     }
 }
 
-/// Acknowledges what comes until nothing will, and waits until that is on disk.
+/// Acknowledges messages until the topic has ended, and waits until the acknowledgements are on disk.
 async fn consume(ctx: Context, mut consumer: Consumer, acked: Arc<AtomicU64>) {
     ctx.set_label("consumer");
     let mut batch = Vec::with_capacity(TAKE);
@@ -297,6 +297,6 @@ async fn consume(ctx: Context, mut consumer: Consumer, acked: Arc<AtomicU64>) {
         let done = consumer.subscription().ack_all(batch.iter().map(|lease| lease.id));
         acked.fetch_add(done as u64, Ordering::Relaxed);
     }
-    // If it cannot be, the disk's account says so.
+    // A failure here shows up in the account on disk.
     drop(consumer.subscription().saved().await);
 }

@@ -1,4 +1,4 @@
-//! One topic, many subscribers: every message to each of them.
+//! One topic, many subscribers: each receives every message.
 
 use rusm_protocol::Unit;
 
@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
-/// One topic, many subscribers.
+/// Scenario with one topic and many subscribers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicFanout;
 

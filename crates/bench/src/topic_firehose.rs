@@ -1,4 +1,4 @@
-//! How fast a topic takes what nobody receives: every payload copied, and kept up to a bound.
+//! Publish rate of a topic that nothing reads: every payload is copied and kept up to a bound.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::topic_payload::{PAYLOAD_MIN, Payloads};
 
-/// How fast a topic takes what nobody receives.
+/// Scenario that measures the publish rate of a topic that nothing reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicFirehose;
 
@@ -101,18 +101,18 @@ async fn pour(stage: &mut Stage, topic: &Topic, payload: usize) -> Result<(), Ru
     Ok(())
 }
 
-/// How long the ceiling is measured.
+/// Length of the ceiling measurement.
 const CEILING: Duration = Duration::from_millis(500);
 
-/// Copies of a payload a second into a buffer of so many bytes.
+/// Returns the number of copies of a payload per second into a buffer of `bytes` bytes.
 fn copy(payload: usize, bytes: usize) -> f64 {
     let from = vec![1_u8; payload];
-    // Written once, so that no page is new to the first round.
+    // Touch every page first, so that the first round causes no page faults.
     let mut buffer = vec![2_u8; bytes.max(payload)];
     let places = buffer.len() / payload;
     let (start, mut copies) = (Instant::now(), 0_usize);
     while start.elapsed() < CEILING {
-        // So many that the clock is cheap beside them.
+        // Enough copies to make the read of the clock negligible.
         for _ in 0..(1 << 20) / payload.min(1 << 20) {
             let at = copies % places * payload;
             buffer[at..at + payload].copy_from_slice(black_box(&from));

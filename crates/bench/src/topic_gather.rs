@@ -1,4 +1,4 @@
-//! Publishers that gather: their parameters, which several scenarios of topics have.
+//! Publishers that batch messages: parameters shared by several topic scenarios.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use rusm_runtime::topic::PublisherConfig;
 
 use crate::parameter::{Kind, Parameter, Params};
 
-/// How many messages make a batch.
+/// Number of messages in a batch.
 pub(crate) const GATHER: Parameter = Parameter {
     name: "gather",
     description: "Messages that a publisher gathers before it publishes them at once; 0 publishes each by itself.",
     kind: Kind::Count { min: 0, max: 10_000, default: 0 },
 };
 
-/// How long one waits for the others.
+/// Maximum time that a message waits for others.
 pub(crate) const DELAY: Parameter = Parameter {
     name: "delay",
     description: "How long a gathered message waits for others at the most; not while somebody has nothing to read.",
     kind: Kind::Time { min: Duration::ZERO, max: Duration::from_mins(1), default: Duration::from_millis(10) },
 };
 
-/// How many there may be.
+/// Maximum number of messages in flight.
 pub(crate) const OUTSTANDING: Parameter = Parameter {
     name: "outstanding",
     description: "Messages that a publisher that gathers may have on their way.",
     kind: Kind::Count { min: 1, max: 1_000_000, default: 1_000 },
 };
 
-/// How publishers gather, by the parameters; none if they do not.
+/// Returns the batching configuration from the parameters; `None` if publishers do not batch.
 pub(crate) fn gather(params: &Params) -> Option<PublisherConfig> {
     let batch_messages = params.number("gather") as usize;
     (batch_messages > 0).then(|| PublisherConfig {

@@ -1,4 +1,4 @@
-//! A thousand publishers at once, each with one message, time and again.
+//! A thousand concurrent publishers with one message each, repeatedly.
 
 mod sockets;
 
@@ -25,7 +25,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 
-/// A thousand publishers at once.
+/// Scenario with a thousand concurrent publishers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicHerd;
 
@@ -91,7 +91,7 @@ impl Scenario for TopicHerd {
 
 const NAME: &str = "topic-herd";
 
-/// What a publisher is.
+/// Kind of publisher.
 enum Body {
     Native,
     Guest(Wasm, Module),
@@ -105,7 +105,7 @@ impl Body {
             "websockets" => return Ok(Self::Socket(Sockets::open(stage.params().number("herd"))?)),
             _ => {}
         }
-        // As many again as have published and not ended yet.
+        // Twice the herd: publishers of the previous herd may not have ended yet.
         let capacity = 2 * stage.params().number("herd") as u32 + 64;
         let config =
             WasmConfig { capacity, topics: true, parts_max: 1, memory_max_bytes: PAGE_BYTES, ..WasmConfig::default() };
@@ -114,13 +114,13 @@ impl Body {
         Ok(Self::Guest(guests.wasm, module))
     }
 
-    /// Starts one that publishes a stamp and its number; false if there is no room for it.
+    /// Starts a publisher that publishes a stamp and its number. Returns false if it cannot be started.
     fn start(&self, ctx: &Context, stamp: u64, number: u64) -> bool {
         match self {
             Self::Native => {
                 ctx.spawn(move |ctx| async move {
                     let payload = payload(stamp, number);
-                    // Whoever drives the herd misses the message if this fails, and says so.
+                    // If this fails, the herd's driver misses the message and reports it.
                     if let Ok(topic) = ctx.topics().find(NAME) {
                         drop(topic.publish(Message::new(payload)).await);
                     }
@@ -128,7 +128,7 @@ impl Body {
                 true
             }
             Self::Guest(wasm, module) => {
-                // Arguments are text.
+                // Arguments of guests are text.
                 let args = [format!("{stamp} {number}")];
                 wasm.spawn_from(ctx, module, &Guest::default().profile("trusted").args(args)).is_ok()
             }
@@ -139,7 +139,7 @@ impl Body {
         }
     }
 
-    /// The stamp and the number in what a publisher has sent.
+    /// Parses the stamp and the number in a publisher's message.
     fn parse(&self, payload: &[u8]) -> Option<(u64, usize)> {
         match self {
             Self::Native | Self::Socket(_) => words(payload).map(|[stamp, number]| (stamp, number as usize)),
@@ -151,7 +151,7 @@ impl Body {
     }
 }
 
-/// What a publisher sends.
+/// Returns the payload of a publisher.
 fn payload(stamp: u64, number: u64) -> Vec<u8> {
     [stamp.to_le_bytes(), number.to_le_bytes()].concat()
 }
@@ -200,7 +200,7 @@ struct Herd {
 }
 
 impl Herd {
-    /// Drives herds until the run stops; notes the publishers that there were.
+    /// Drives herds until the run stops, and counts the publishers.
     async fn run(
         mut self,
         ctx: Context,
@@ -219,7 +219,7 @@ impl Herd {
                 let stamp = self.pace.begin(&mut self.recorder).to_ns(self.base);
                 missing += u64::from(self.body.start(&ctx, stamp, number));
             }
-            // Those that were not started are missing from the account.
+            // Publishers that could not be started are failures.
             self.recorder.fail(count - missing);
             published += count;
             total.store(published, Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl Herd {
                 for lease in &batch {
                     let (stamp, number) = self.body.parse(lease.message.payload()).unwrap_or((0, usize::MAX));
                     self.recorder.end(Stamp::from_ns(self.base, stamp));
-                    // One that makes no sense is as bad as one that comes twice.
+                    // An invalid number counts as a failure, just like a duplicate.
                     let twice = seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true));
                     let acked = self.consumer.ack(lease.id) == AckStatus::Done;
                     self.recorder.fail(u64::from(twice || !acked));
@@ -250,7 +250,7 @@ impl Herd {
         Ok(())
     }
 
-    /// Waits for messages; false when none will come. An error says why one is missing.
+    /// Waits for messages. Returns false if none will come; the error says why one is missing.
     async fn next(&mut self, batch: &mut Vec<Lease>) -> Result<bool, String> {
         let next = self.consumer.next_batch_into(batch, 256);
         match &self.body {

@@ -1,13 +1,13 @@
-//! The load of the topic scenarios: publishers, a topic, and whoever receives; and the account of every message.
+//! Load of the topic scenarios: publishers, a topic and receivers; and an account of every message.
 //!
 //! ```text
 //!   publisher ─┐                ┌─▶ subscriber, or subscription ─▶ consumer, consumer
 //!   publisher ─┼─▶ the topic ───┼─▶ …
-//!   publisher ─┘                └─▶ …        published = received, at the end, by everybody's own count
+//!   publisher ─┘                └─▶ …        at the end: published = received, by the counts of all processes
 //! ```
 //!
-//! At the stop the publishers end, the last one closes the topic, and everybody reads what is left. What the receivers have
-//! counted, what the publishers have, and the topic's own account must then be the same.
+//! At the stop the publishers end, the last one closes the topic, and the receivers read the rest. The counts of the
+//! receivers, the counts of the publishers, and the topic's own account must then be equal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,38 +28,38 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::topic_payload::{Mix, Payloads, arrived};
 
-/// How messages are received.
+/// Delivery guarantee of the receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
     /// At most once.
     Broadcast,
-    /// At least once, each acknowledged by itself.
+    /// At least once, each message acknowledged separately.
     AckEach,
     /// At least once, a batch acknowledged at once.
     AckBatch,
 }
 
-/// See the module.
+/// Load on a topic: publishers, receivers and their settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicLoad {
     pub(crate) tier: Tier,
     pub(crate) publishers: u64,
-    /// Subscribers, or subscriptions.
+    /// Number of subscribers, or of subscriptions.
     pub(crate) subscribers: u64,
-    /// Consumers of each subscription.
+    /// Number of consumers per subscription.
     pub(crate) consumers: u64,
     pub(crate) mix: Mix,
     pub(crate) payload: usize,
-    /// Ordering keys; none without.
+    /// Number of ordering keys; 0 for none.
     pub(crate) keys: u64,
-    /// Messages published at once.
+    /// Number of messages published at once.
     pub(crate) batch: usize,
-    /// How publishers gather what they publish one by one; they do not without.
+    /// Batching of messages that are published one by one; `None` for no batching.
     pub(crate) gather: Option<PublisherConfig>,
-    /// Messages received at once, at the most.
+    /// Maximum number of messages received at once.
     pub(crate) take: usize,
     pub(crate) config: TopicConfig,
-    /// How much of the time publishers work, in hundredths.
+    /// Percentage of the time that publishers work.
     pub(crate) load_percent: u64,
 }
 
@@ -82,19 +82,19 @@ impl Default for TopicLoad {
     }
 }
 
-/// What everybody has counted.
+/// Counts of publishers and receivers.
 #[derive(Default)]
 struct Counts {
     published: AtomicU64,
     received: AtomicU64,
-    /// Deliveries that came out of the order of their key.
+    /// Number of deliveries out of order for their key.
     disordered: AtomicU64,
     publishing: AtomicUsize,
-    /// Bytes that each receiver takes; 0 where nobody can tell.
+    /// Bytes that each receiver takes; 0 if unknown.
     receiver_bytes: AtomicU64,
 }
 
-/// One subscription, or the subscribers all together.
+/// Row of the account: one subscription, or all subscribers together.
 struct Line {
     name: String,
     published: u64,
@@ -112,7 +112,7 @@ impl Line {
 }
 
 impl TopicLoad {
-    /// Runs the load until the run stops, and accounts for it.
+    /// Runs the load until the run stops, and accounts for all messages.
     pub(crate) async fn run(self, stage: &mut Stage, name: &str) -> Result<(), RunError> {
         let topic = stage
             .runtime()
@@ -136,7 +136,7 @@ impl TopicLoad {
         };
         let receivers = self.subscribers * if self.tier == Tier::Broadcast { 1 } else { self.consumers };
         let taken = live_bytes().zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
-        // Of few, what else is allocated meanwhile is more than they are.
+        // With few receivers, other allocations in the meantime outweigh theirs.
         counts.receiver_bytes.store(if receivers >= RECEIVERS_MIN { taken / receivers } else { 0 }, Ordering::Relaxed);
         counts.publishing.store(self.publishers as usize, Ordering::Relaxed);
         for index in 0..self.publishers {
@@ -258,9 +258,9 @@ impl TopicLoad {
     }
 }
 
-/// Receivers from which on the bytes of one can be told.
+/// Minimum number of receivers for a meaningful figure of bytes per receiver.
 const RECEIVERS_MIN: u64 = 10;
-/// Subscriptions that the account lists by themselves.
+/// Maximum number of subscriptions that the account lists separately.
 const LINES_MAX: usize = 8;
 
 fn table(lines: &[Line], keys: u64, disordered: u64, published: u64) -> Table {
@@ -372,7 +372,7 @@ struct Worker {
     consumer: Consumer,
     recorder: Recorder,
     counts: Arc<Counts>,
-    /// The highest position of each key.
+    /// Highest position received for each key, plus 1.
     newest: Arc<[AtomicU64]>,
     base: Instant,
 }
@@ -413,7 +413,7 @@ impl Worker {
 
     #[inline]
     fn ack(&mut self, lease: &Lease) -> u64 {
-        // One that came too late is with somebody else, who counts it.
+        // If the acknowledgement came too late, the message goes to another consumer, which counts it.
         let acked = u64::from(self.consumer.ack(lease.id) == AckStatus::Done);
         self.recorder.count(acked);
         acked

@@ -1,4 +1,4 @@
-//! What each step of a topic costs by itself.
+//! Cost of each step of a topic on its own.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ use crate::turns::{Desk, Turns, in_turn};
 
 /// Longer than a turn.
 const NEVER: Duration = Duration::from_mins(1);
-/// Steps of a turn.
+/// Number of steps in a turn.
 const STEPS: usize = 10_000;
 
-/// What each step of a topic costs by itself.
+/// Scenario that measures each step of a topic on its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicMicro;
 
@@ -96,19 +96,19 @@ const CASES: &[Case] = &[
     ("extend a lease", |bench| bench.end(|consumer, id| consumer.subscription().extend(id, Duration::from_secs(1)))),
 ];
 
-/// What the cases work on; of one turn.
+/// State of one turn that the cases work on.
 struct Bench {
     topic: Topic,
     payloads: Payloads,
     gauge: Gauge,
 }
 
-/// What is measured of a turn.
+/// Quantity measured in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gauge {
     /// Nanoseconds.
     Time,
-    /// Allocations; not a number where the program's allocator does not count.
+    /// Number of allocations; NaN if the program's allocator does not count.
     Allocations,
 }
 
@@ -122,7 +122,7 @@ impl Gauge {
         start.elapsed().as_nanos() as f64
     }
 
-    /// Measures a step for each lease; what comes of it is looked at, so that none is left out.
+    /// Measures a step for each lease. Uses every result, so that the compiler cannot remove a step.
     fn of_each(self, leases: &[Lease], mut step: impl FnMut(&Lease) -> AckStatus) -> f64 {
         self.of(|| {
             std::hint::black_box(leases.iter().filter(|lease| step(lease) == AckStatus::Done).count());
@@ -138,7 +138,7 @@ impl Bench {
     fn fill(&mut self) {
         for _ in 0..STEPS {
             let message = self.message();
-            // It has room for a turn; a case that finds it full is one of its own.
+            // Cannot fail: the topic has room for a turn. Publishing to a full topic is a case of its own.
             drop(self.topic.try_publish(message));
         }
     }
@@ -263,9 +263,9 @@ impl Bench {
 
 struct Steps {
     payload: usize,
-    /// Nanoseconds for each step, of every timed turn of every case.
+    /// Nanoseconds per step, for every timed turn of every case.
     turns: Vec<Vec<f64>>,
-    /// Allocations for each step of every case, once they were counted.
+    /// Allocations per step of every case, once counted.
     allocations: Vec<Option<f64>>,
 }
 
@@ -282,7 +282,7 @@ impl Turns for Steps {
             .create_with("topic-micro", config)
             .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
         let payloads = Payloads::new(&[], self.payload, 0, false, Instant::now(), 1);
-        // The first turn of a case may make what the later ones find.
+        // Skip the first turn of a case: it may make allocations that later turns reuse.
         let counts = self.allocations[case].is_none() && !self.turns[case].is_empty();
         let gauge = if counts { Gauge::Allocations } else { Gauge::Time };
         let mut bench = Bench { topic: topic.clone(), payloads, gauge };

@@ -11,7 +11,7 @@ use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::{MIX_NAMES, MIXES, PAYLOAD_MIN};
 use rusm_runtime::topic::TopicConfig;
 
-/// Sizes, publishers, subscriptions, consumers, keys and batches in every combination.
+/// Scenario with any combination of sizes, publishers, subscriptions, consumers, keys and batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicMix;
 

@@ -1,6 +1,6 @@
-//! The messages that topic scenarios publish: of the sizes of a mix, and some with the instant of their publication.
+//! Messages that topic scenarios publish: of the sizes of a mix, and some with the time of their publication.
 //!
-//! Most are handles to buffers that were made before; a timed one is a buffer of its own, which begins with its instant.
+//! Most are handles to preallocated buffers. A timed message has its own buffer, which begins with the time.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,16 +10,16 @@ use rusm_runtime::topic::Message;
 
 use crate::meter::{Recorder, Stamp};
 
-/// Bytes of buffers that are made before, for each size.
+/// Total bytes of the preallocated buffers for each size.
 const READY_BYTES: usize = 1 << 20;
 const READY_MAX: usize = 64;
-/// The shortest payload: an instant.
+/// Shortest payload: a time.
 pub(crate) const PAYLOAD_MIN: u64 = 8;
 
-/// Sizes, with how many messages of a hundred have them.
+/// Percentage of the messages and their size, for each size.
 pub(crate) type Mix = &'static [(u64, usize)];
 
-/// The seed's mixes by their names; the first is whatever size was asked for.
+/// The seed's mixes by name; the first uses the size from the parameters.
 pub(crate) const MIXES: &[(&str, Mix)] = &[
     ("payload", &[]),
     ("small", &[(100, 1 << 10)]),
@@ -29,15 +29,15 @@ pub(crate) const MIXES: &[(&str, Mix)] = &[
     ("full-spectrum", &[(70, 1 << 10), (20, 10 << 10), (8, 500 << 10), (2, 1 << 20)]),
 ];
 
-/// The names of the mixes.
+/// Names of the mixes.
 pub(crate) const MIX_NAMES: &[&str] = &["payload", "small", "large", "mixed", "mixed-heavy", "full-spectrum"];
 
-/// Makes messages.
+/// Generates messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Payloads {
     sizes: Vec<Size>,
     keys: Vec<Arc<str>>,
-    /// Whether each message is a copy of its own.
+    /// True if each message is a copy in its own buffer.
     copies: bool,
     base: Instant,
     random: u64,
@@ -51,7 +51,8 @@ struct Size {
 }
 
 impl Payloads {
-    /// Payloads of a mix, or of `payload` bytes if that is empty; of `keys` ordering keys, or none.
+    /// Creates payloads of a mix, or of `payload` bytes if the mix is empty, with `keys` ordering keys, or without keys
+    /// if 0.
     pub(crate) fn new(mix: Mix, payload: usize, keys: u64, copies: bool, base: Instant, seed: u64) -> Self {
         let whole = [(100, payload)];
         let sizes = if mix.is_empty() { &whole[..] } else { mix };
@@ -63,12 +64,12 @@ impl Payloads {
         Self { sizes: sizes.iter().map(size).collect(), keys, copies, base, random: seed | 1, made: 0 }
     }
 
-    /// The same, each a copy of its own.
+    /// Returns a generator like this one whose messages are copies in their own buffers.
     pub(crate) fn copying(&self) -> Self {
         Self { copies: true, ..self.clone() }
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[inline]
     pub(crate) fn next(&mut self, stamp: Stamp) -> Message {
         self.made += 1;

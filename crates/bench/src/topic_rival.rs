@@ -14,7 +14,7 @@ use crate::stage::Stage;
 use crate::topic_load::TopicLoad;
 use crate::topic_payload::{Payloads, arrived};
 
-/// Messages that the channel holds.
+/// Capacity of the channel, in messages.
 const CAPACITY: usize = 1024;
 
 /// Runs the publishers and subscribers of a load over a channel until the run stops.
@@ -40,10 +40,10 @@ async fn send(ctx: Context, channel: Sender<Message>, mut payloads: Payloads, mu
     while let Some(turn) = pace.turn(&ctx, 64).await {
         for _ in 0..turn {
             let stamp = pace.begin(&mut recorder);
-            // Nobody listens any more only after the end.
+            // This fails only at the end, when no receiver is left.
             drop(channel.send(payloads.next(stamp)));
         }
-        // The channel never makes a sender wait, so it must let others run by itself.
+        // The channel never makes a sender wait: without this yield, other processes could not run.
         ctx.yield_now().await;
     }
 }

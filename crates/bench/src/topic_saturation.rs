@@ -1,4 +1,4 @@
-//! The load whose rate is raised until latency takes off.
+//! Load at a rising rate, to find where latency rises sharply.
 
 use rusm_protocol::Unit;
 
@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
-/// The load whose rate is raised until latency takes off.
+/// Scenario with a load at a rising rate, to find where latency rises sharply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicSaturation;
 

@@ -1,4 +1,4 @@
-//! Half of what a topic can do, for as long as one likes.
+//! Long run of a topic at half of its maximum load.
 
 use rusm_protocol::Unit;
 
@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
-/// Half of what a topic can do, for as long as one likes.
+/// Scenario for a long run of a topic at half of its maximum load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicSoak;
 

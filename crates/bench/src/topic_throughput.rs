@@ -10,7 +10,7 @@ use crate::topic_gather::{DELAY, GATHER, OUTSTANDING, gather};
 use crate::topic_load::{Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
-/// One publisher, one consumer.
+/// Scenario with one publisher and one consumer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicThroughput;
 

@@ -1,11 +1,11 @@
-//! Cases that are compared in turn, on a thread that may block.
+//! Runs cases in turn for comparison, on a thread that may block.
 //!
 //! ```text
 //!   round 1: case 0, case 1, … ──▶ round 2: case 0, case 1, … ──▶ until the run stops ──▶ tables
 //! ```
 //!
-//! One case after the other and time and again, so that what else the machine does falls on all of them alike. A case looks
-//! at the stop flag at each of its steps; one that was cut short does not count.
+//! The cases alternate, so that disturbances by the rest of the machine affect all of them equally. A case checks the
+//! stop flag at each step; a turn that was cut short is discarded.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,19 +18,19 @@ use crate::run::RunError;
 use crate::stage::{Stage, StopFlag};
 use crate::table::{Table, Tables};
 
-/// What cases stand on.
+/// Context of the cases.
 pub(crate) struct Desk {
     pub(crate) recorder: Recorder,
     pub(crate) params: Params,
     pub(crate) runtime: Handle,
-    /// What the title of a table ends with: what was beside its cases.
+    /// End of each table's title: the load next to the cases.
     pub(crate) beside: Cell<&'static str>,
     tables: Tables,
     stop: StopFlag,
 }
 
 impl Desk {
-    /// Whether the run stops.
+    /// Returns true if the run stops.
     #[inline]
     pub(crate) fn stops(&self) -> bool {
         self.stop.is_set()
@@ -40,30 +40,30 @@ impl Desk {
         self.stop.clone()
     }
 
-    /// Shows a table, in place of an earlier one of the same title.
+    /// Adds a table, or replaces an earlier table with the same title.
     pub(crate) fn show(&self, mut table: Table) {
         table.title.push_str(self.beside.get());
         self.tables.show(table);
     }
 
-    /// Prints lines as they are, in place of those printed before.
+    /// Replaces the printed lines.
     pub(crate) fn print(&self, lines: Vec<String>) {
         self.tables.print(lines);
     }
 }
 
-/// What is compared.
+/// Cases to compare.
 pub(crate) trait Turns: Send + 'static {
-    /// The number of cases.
+    /// Returns the number of cases.
     fn cases(&self) -> usize;
 
-    /// Runs a case, for some milliseconds, and keeps what it showed unless the run stopped meanwhile.
+    /// Runs one turn of a case, for some milliseconds, and keeps the result unless the run stopped meanwhile.
     ///
     /// # Errors
-    /// [`RunError::Lacks`] when the machine lacks what it takes.
+    /// [`RunError::Lacks`] if the machine lacks a requirement.
     fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError>;
 
-    /// Shows what there is so far.
+    /// Shows the results so far.
     fn show(&self, desk: &Desk);
 }
 

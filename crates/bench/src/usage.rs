@@ -1,14 +1,14 @@
-//! What the operating system says about CPU time and memory, of this process and of all others.
+//! CPU time and memory as the operating system reports them, for this process and for all others.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock ticks of `/proc`: 100 a second on every Linux that people run.
+/// Clock ticks of `/proc`: 100 per second on every Linux in practice.
 const TICKS_PER_SEC: u64 = 100;
 
-/// CPU time of the whole process, user and system.
+/// Returns the CPU time of the whole process, user and system.
 pub(crate) fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -17,20 +17,20 @@ pub(crate) fn process_cpu() -> Duration {
 /// CPU time of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineCpu {
-    /// What all processes have used that this one has not started.
+    /// CPU time of all processes except those that this process has started.
     pub(crate) busy: Duration,
-    /// What a hypervisor gave to others while this machine wanted it.
+    /// CPU time that the hypervisor gave to other guests while this machine wanted it.
     pub(crate) stolen: Duration,
 }
 
-/// CPU time of the whole machine so far, without what programs have used that this one has started; `None` where the
-/// system does not say.
+/// Returns the CPU time of the whole machine so far, excluding programs that this process has started; `None` if the
+/// system does not report it.
 pub(crate) fn machine_cpu() -> Option<MachineCpu> {
     let machine = machine_cpu_of(&fs::read_to_string("/proc/stat").ok()?)?;
     Some(MachineCpu { busy: machine.busy.saturating_sub(children_cpu()), ..machine })
 }
 
-/// CPU time of the programs that this one has started, those that have ended and those that run.
+/// Returns the CPU time of the programs that this process has started, both ended and running.
 fn children_cpu() -> Duration {
     let stat = |path: &str| fs::read_to_string(path).ok();
     let ended = stat("/proc/self/stat").and_then(|stat| times_of(&stat)).map_or(0, |[_, children]| children);
@@ -44,9 +44,9 @@ fn children_cpu() -> Duration {
     time(ended + running.sum::<u64>())
 }
 
-/// Ticks that a process has used, and its children that have ended.
+/// Returns the ticks used by a process, and by its children that have ended.
 fn times_of(stat: &str) -> Option<[u64; 2]> {
-    // The name of the program stands in brackets, and may have any in it.
+    // The program's name is in parentheses and may itself contain some: search for the last.
     let fields = stat.rsplit_once(')')?.1;
     let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(4).map_while(|field| field.parse().ok()).collect();
     let [user, system, children_user, children_system] = ticks[..] else { return None };
@@ -57,13 +57,13 @@ const fn time(ticks: u64) -> Duration {
     Duration::from_millis(ticks * (1000 / TICKS_PER_SEC))
 }
 
-/// Resident memory of the process in bytes, now and at its most; `None` where the system does not say.
+/// Returns the resident memory of the process in bytes, now and at its peak; `None` if the system does not report it.
 pub(crate) fn resident() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some((kilobytes(&status, "VmRSS:")? * 1024, kilobytes(&status, "VmHWM:")? * 1024))
 }
 
-/// The first line of `/proc/stat`: busy is user, nice, system, irq and softirq; not idle, waiting or stolen.
+/// Parses the first line of `/proc/stat`: busy is user, nice, system, irq and softirq; not idle, iowait or steal.
 fn machine_cpu_of(stat: &str) -> Option<MachineCpu> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -71,7 +71,7 @@ fn machine_cpu_of(stat: &str) -> Option<MachineCpu> {
     Some(MachineCpu { busy: time(busy), stolen: time(ticks.get(7).copied().unwrap_or(0)) })
 }
 
-/// A line of `/proc` that is in kilobytes.
+/// Returns the value of a field of `/proc` that is given in kilobytes.
 pub(crate) fn kilobytes(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()

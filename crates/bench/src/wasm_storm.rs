@@ -1,13 +1,13 @@
-//! Instances that end as soon as they have been called: what module-storm and component-storm have in common.
+//! Instances that end after one call: the common part of module-storm and component-storm.
 //!
 //! ```text
-//!   spawner ── guest × burst ── yield ── results of those that are timed ──┐
+//!   spawner ── guest × burst ── yield ── take results of timed guests ─────┐
 //!      ▲───────────────────────────────────────────────────────────────────┘
 //!   guest: store, instance, call, drop ──▶ the engine's count of ended instances ──▶ operations
 //! ```
 //!
-//! Only guests that are timed are monitored: what the spawner waits for is the same message that every requester of a result
-//! would wait for, and those that are not timed need not pay for it. Faults are counted by the engine, of all of them.
+//! Only timed guests are monitored: the spawner waits for the message that any requester of a result would wait for,
+//! and the other guests do not pay for it. The engine counts the faults of all guests.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -27,12 +27,12 @@ use crate::parameter::{Kind, Parameter};
 use crate::run::RunError;
 use crate::stage::Stage;
 
-/// What it costs to monitor an instance, to receive its end and to find what it belongs to.
+/// Cost of monitoring an instance, receiving its end and finding its stamp.
 const MONITOR_NS: u32 = 400;
-/// How long a spawner waits at the end for results that it asked for.
+/// Maximum time that a spawner waits at the end for outstanding results.
 const RESULTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What can be set about a storm of instances.
+/// Parameters of a storm of instances.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "spawners",
@@ -56,7 +56,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// Pages of memory of an instance.
+/// Returns the number of memory pages of an instance.
 pub(crate) fn pages(stage: &Stage) -> u64 {
     stage.params().word("memory").parse().unwrap_or_else(|_| unreachable!("the words are numbers"))
 }
@@ -66,7 +66,7 @@ pub(crate) async fn run(stage: &mut Stage, name: &'static str, code: Code) -> Re
     let workers = stage.workers(stage.params().auto_number("spawners"));
     let (live_cap, burst) = (stage.params().number("live-cap") * stage.cores() as u64, stage.params().number("burst"));
     let config = WasmConfig {
-        // A spawner looks at the cap after each burst.
+        // A spawner checks the cap after each burst.
         capacity: u32::try_from(live_cap + workers.count * burst).unwrap_or(u32::MAX),
         memory_max_bytes: MEMORY_MAX_BYTES,
         parts_max: 1,
@@ -101,7 +101,7 @@ pub(crate) async fn run(stage: &mut Stage, name: &'static str, code: Code) -> Re
     stage.ended().await
 }
 
-/// Memory that an instance may have: somewhat more than the most that one has.
+/// Memory limit of an instance: somewhat above the largest parameter value.
 const MEMORY_MAX_BYTES: u64 = 32 * PAGE_BYTES;
 
 struct Spawner {
@@ -113,7 +113,7 @@ struct Spawner {
     pace: Pace,
     live_cap: LiveCap,
     burst: u64,
-    /// Results that are awaited.
+    /// Results that have not arrived yet.
     asked: HashMap<MonitorRef, Stamp>,
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of a topic allocate, in a program whose allocator counts.
+//! Allocations of the steps of a topic, in a program with a counting allocator.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ fn the_steps_of_a_topic_say_what_they_allocate() {
     };
 
     let count = |row: usize| if let Cell::Number(count) = counted[row] { count } else { f64::NAN };
-    // Copies its payload: the bytes, and what several may share them by.
+    // This step copies its payload: at most one allocation for the bytes and one for shared ownership.
     assert!((1.0..=2.1).contains(&count(0)), "{counted:?}");
-    // Steps of a lease, by itself, of many and again: places of many at once, if anything.
+    // Steps of a lease (single, in batches and repeated): at most rare allocations for many positions at once.
     assert!((9..counted.len()).all(|row| count(row) < 0.1), "{counted:?}");
 }

@@ -1,4 +1,4 @@
-//! The scenarios of counters: the seed's lines, every store, and that nothing is lost on the way.
+//! Counter scenarios: the seed's output lines, every store, and no lost counts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rusm_runtime::Config;
 const WARM_UP: SteadyRule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };
 const VARIANTS: [&str; 6] = ["vsa", "atomic", "batch", "crdt", "token", "leaky"];
 
-/// Runs a scenario for so long, or for longer until its table has so many rows: a machine in use may have no whole round in
+/// Runs a scenario for `length`, or longer until its table has `rows` rows: a busy machine may not complete a round in
 /// a short time.
 fn run(scenario: &str, length: Duration, params: &[(&str, &str)], rows: usize) -> Report {
     let mut length = length;
@@ -38,16 +38,16 @@ fn run_once(scenario: &str, length: Duration, params: &[(&str, &str)]) -> Report
 }
 
 fn number(table: &Table, row: usize, column: &str) -> f64 {
-    let column = table.columns.iter().position(|known| known.name == column).expect("there is such a column");
+    let column = table.columns.iter().position(|known| known.name == column).expect("the column exists");
     match &table.rows[row][column] {
         Cell::Number(number) => *number,
         other => panic!("{column} is {other:?}"),
     }
 }
 
-/// The fields of the seed's line.
+/// Returns the fields of the seed's summary line.
 fn summary(report: &Report) -> Vec<(String, String)> {
-    let line = report.lines.iter().find_map(|line| line.strip_prefix("Summary: ")).expect("there is a summary");
+    let line = report.lines.iter().find_map(|line| line.strip_prefix("Summary: ")).expect("a summary line exists");
     let pair = |field: &str| field.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     line.split(' ').map(|field| pair(field).expect("name=value")).collect()
 }
@@ -98,7 +98,7 @@ fn presets_and_ages_bound_what_is_not_stored() {
     let report = run("counter-vsa", Duration::from_millis(300), &[("preset", "fresh"), ("duration", "50ms")], 1);
     assert_eq!((report.params["keys"].as_str(), report.params["threshold"].as_str()), ("128", "128"));
 
-    // A threshold that is never reached: the age alone stores, and the final flush is one row of each round.
+    // The threshold is never reached: rows are stored only because of their age, plus one per round by the final flush.
     let ages =
         [("threshold", "1000000000"), ("commit_oldest_max", "1ms"), ("commit_interval", "1ms"), ("duration", "500ms")];
     let report = run("counter-vsa", Duration::from_secs(1), &ages, 1);
@@ -112,7 +112,7 @@ fn the_six_variants_count_on_disk_with_every_durability() {
     let report = run("counter-redb", Duration::from_secs(6), &params, 1);
 
     let table = &report.tables[0];
-    // A disk that takes its time lets some have no turn.
+    // On a slow disk, some cases may not get a turn.
     assert!(!table.rows.is_empty() && table.rows.len() <= 18, "{report}");
     assert_eq!(report.lines.len(), table.rows.len() + 1);
     for row in 0..table.rows.len() {

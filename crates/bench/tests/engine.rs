@@ -1,4 +1,4 @@
-//! The engine as a console uses it.
+//! The engine as used by a console.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn stage() -> (Runtime, Engine) {
     (runtime, engine)
 }
 
-/// Looks until `wanted` holds, for two minutes at most.
+/// Polls until `wanted` holds, for at most two minutes.
 fn see(engine: &Engine, wanted: impl Fn(&RunSnapshot) -> bool) -> RunSnapshot {
     let deadline = Instant::now() + Duration::from_mins(2);
     loop {
@@ -29,7 +29,7 @@ fn see(engine: &Engine, wanted: impl Fn(&RunSnapshot) -> bool) -> RunSnapshot {
     }
 }
 
-/// Looks until nobody is left: a run is over a moment before its conductor's place is free.
+/// Waits until no process is left: a run is over shortly before the slot of its driver process is free.
 fn see_empty(runtime: &Runtime) {
     let deadline = Instant::now() + Duration::from_mins(2);
     while runtime.process_count() > 0 {
@@ -76,7 +76,7 @@ fn parked_processes_stay_until_the_run_is_stopped() {
         .expect("it is in the catalogue");
     let full = see(&engine, |seen| seen.ops >= 5_000);
 
-    // Beside them a spawner, and the conductor of the run.
+    // Plus a spawner, and the driver process of the run.
     assert_eq!((full.ops, full.errors, runtime.process_count()), (5_000, 0, 5_002));
     engine.stop();
     let idle = see(&engine, |seen| seen.scenario.is_none());
@@ -116,12 +116,12 @@ fn a_scenario_that_somebody_ended_leaves_nothing_behind() {
 
         let idle = see(&engine, |seen| seen.scenario.is_none());
         assert_eq!(idle.error.as_deref(), Some("the scenario failed: killed"), "{scenario}");
-        // Those that were told to end do so at their next turn.
+        // Workers that were asked to stop end in their next turn.
         see_empty(&runtime);
     }
 }
 
-/// The process that calls itself so.
+/// Returns the process with this label.
 fn labelled(runtime: &Runtime, label: &str) -> Option<Pid> {
     let mut found = None;
     for part in 0..observe::table_parts(runtime) {

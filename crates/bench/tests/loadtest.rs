@@ -1,6 +1,6 @@
-//! Load tests against servers that are real, small and sometimes bad: what is counted, and from when.
+//! Load tests against small real servers, some of them faulty: what is counted, and from which time.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,32 +22,32 @@ use rusm_runtime::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How a fixture answers.
+/// Behaviour of a server.
 #[derive(Clone, Debug)]
 enum Fixture {
-    /// Each request by these pieces, through hyper: one has a length, several come in chunks.
+    /// Answers each request with these pieces, through hyper: a single piece has a length, several are sent as chunks.
     Hyper(&'static [&'static str]),
-    /// The same as an event stream of these events.
+    /// Like `Hyper`, as an event stream with these events.
     Events(&'static [&'static str]),
-    /// As `Hyper`, but not for so long, from so long after the first request on.
+    /// Like `Hyper`, but answers nothing for `length`, beginning `from` after the first request.
     Freezes { from: Duration, length: Duration },
-    /// By these bytes for each request head.
+    /// Answers each request head with these bytes.
     Http(Vec<u8>),
-    /// The same, and closes then.
+    /// Like `Http`, but closes the connection after the answer.
     HttpOnce(Vec<u8>),
-    /// Each message by itself.
+    /// Echoes each message.
     WebSocket,
-    /// Each byte by itself.
+    /// Echoes each byte.
     Echo,
-    /// Each byte by another.
+    /// Answers each byte with a different one.
     WrongEcho,
-    /// Never.
+    /// Never answers.
     Silent,
 }
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A server on a thread of its own that lives as long as the test's process.
+/// A server on its own thread that lives as long as the test process.
 struct Server {
     address: SocketAddr,
     answered: Arc<AtomicU64>,
@@ -127,7 +127,7 @@ async fn serve(
     }
 }
 
-/// Serves a connection by hyper, each answer once `ready` is.
+/// Serves a connection with hyper; each answer waits for `ready`.
 async fn hyper<R: Future<Output = ()>>(
     stream: TcpStream,
     content_type: &'static str,
@@ -188,7 +188,7 @@ fn config() -> Config {
     Config { schedulers: 2, ..Config::default() }
 }
 
-/// Runs it for 400 ms, or for longer until it had as many answers and failures as asked for.
+/// Runs it for 400 ms, or longer until it has the required numbers of answers and failures.
 fn run(options: &LoadOptions, rate: Option<f64>, least: (u64, u64)) -> (Document, Vec<(String, u64)>) {
     let mut duration_ms = 400;
     loop {
@@ -251,8 +251,8 @@ fn what_is_counted_was_answered() {
 
 #[test]
 fn a_server_that_freezes_is_charged_for_all_who_came_meanwhile() {
-    // Of 10 s at 1,000/s a tenth meets the freeze of a second, and a tenth of those waits 0.9 s or more. A slow machine
-    // makes it more, and never less.
+    // A tenth of 10 s at 1,000/s arrives during the freeze of one second, and a tenth of those wait 0.9 s or more. On a
+    // slow machine the part is larger, never smaller.
     let freezes = || Fixture::Freezes { from: Duration::from_secs(5), length: Duration::from_secs(1) };
     let open = Server::start(freezes());
     let closed = Server::start(freezes());
@@ -271,10 +271,11 @@ fn a_server_that_freezes_is_charged_for_all_who_came_meanwhile() {
     let tail = |report: &Report| report.latency.as_ref().unwrap().distribution;
     assert!(tail(&open).p99_ns >= 880_000_000, "{open}");
     assert!(tail(&open).p95_ns >= 450_000_000, "{open}");
-    // The loop that waits for its answers asks once in the freeze.
+    // The closed loop sends only one request during the freeze.
     assert!(tail(&closed).max_ns >= 500_000_000, "{closed}");
     assert!(tail(&closed).p99_ns < tail(&open).p99_ns, "{closed}");
-    // The server is not slower for those who waited than for the one it kept: only the service time tells them apart.
+    // The server is not slower for the arrivals that waited than for the single request of the closed loop: only the
+    // service time shows the difference.
     assert!(open.service.unwrap().p95_ns < tail(&open).p95_ns);
     assert!(open.signs.pauses > 0);
 }
@@ -314,7 +315,7 @@ fn failures_are_counted_and_named() {
 
 #[test]
 fn a_server_that_fails_later_has_its_failures_in_the_report() {
-    // The first answer is right, each later one on the same connection is none.
+    // The first answer is valid; later ones on the same connection are not.
     let two = [HELLO, b"garbage\r\n\r\n"].concat();
     let server = Server::start(Fixture::Http(two));
 
@@ -337,7 +338,7 @@ fn an_open_loop_asks_a_server_that_is_gone_as_often_as_it_was_told() {
     let load = Load::prepare(LoadOptions { url, connections: 1, ..LoadOptions::default() }).unwrap();
     server.join().unwrap();
 
-    // With the rest of a closed loop after each there would be fifty in 400 ms.
+    // With the pause of a closed loop after each failure there would be about fifty in 400 ms.
     let asked = [400, 1_600, 6_400].into_iter().any(|duration_ms| {
         let document = load.run(&recipe(Some(100_000.0), duration_ms), &config(), |_, _| ()).unwrap();
         let report = one(&document);
@@ -362,10 +363,10 @@ fn nobody_there_is_said_before_anything_runs() {
 fn the_highest_rate_under_a_promise_is_looked_for() {
     let server = Server::start(Fixture::Http(HELLO.to_vec()));
     let load = Load::prepare(server.options(LoadProtocol::Http)).unwrap();
-    // A promise that every answer keeps, so that what is found depends on the server alone.
+    // Every answer meets this objective, so the result depends only on the server.
     let options = SearchOptions { slo_p99_ns: Some(60_000_000_000), errors_max: 0.0 };
 
-    // A machine in use may have no answer in a short time.
+    // A busy machine may give no answer in a short time.
     let found = [300, 1_200, 4_800]
         .into_iter()
         .find_map(|duration_ms| find_max(&mut load.bed(&recipe(None, duration_ms), config()), &options, |_| ()).ok());

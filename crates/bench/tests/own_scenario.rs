@@ -1,4 +1,4 @@
-//! A scenario of one's own, and what happens when one misbehaves.
+//! User-defined scenarios, and the effect of scenarios that misbehave.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -56,13 +56,13 @@ fn run(scenario: &'static OddScenario) -> Report {
     let runtime = Runtime::start(config).expect("two schedulers start");
     let plan = Plan { scenario, profile: Profile::Max, params: Params::default(), rate: None, seed: 1 };
 
-    // Those that end by themselves do so before; a machine that stands still must not be faster.
+    // The other scenarios end earlier by themselves; the long limit leaves a stalled machine enough time.
     let lasts = matches!(scenario.0, Odd::DoesNothing | Odd::IgnoresItsCrew);
     let duration = if lasts { Duration::from_millis(200) } else { Duration::from_secs(20) };
 
     let report = run_plan(&runtime, plan, WARM_UP, duration).expect("it starts");
 
-    // The run is over a moment before its conductor's place is free.
+    // The run is over shortly before the slot of its driver process is free.
     let deadline = Instant::now() + Duration::from_mins(1);
     while runtime.process_count() > 0 {
         assert!(Instant::now() < deadline, "{report}");

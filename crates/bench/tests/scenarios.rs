@@ -1,4 +1,4 @@
-//! Every scenario runs for real, briefly: what it counts, and that nothing of it is left.
+//! Runs every scenario briefly and checks its counts, and that it leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ fn run(runtime: &Runtime, request: &Request) -> Report {
     loop {
         let options = HeadlessOptions { duration, warm_up: WARM_UP, ..HeadlessOptions::new(request.clone()) };
         let report = run_headless_on(runtime, &options).expect("the request is valid and there is room");
-        // On a busy machine few turns end in this time, and of those a sample is timed: give it more until there is one.
+        // On a busy machine few turns end in this time, and only a sample of them is timed: repeat for longer until
+        // there is one.
         let is_timed = report.latency.as_ref().is_none_or(|latency| latency.distribution.count > 0);
         let is_measured = report.ops_total > 0 && is_timed;
         if is_measured || report.error.is_some() || duration >= Duration::from_mins(1) {
@@ -33,7 +34,7 @@ fn request(scenario: &str, params: &[(&str, &str)]) -> Request {
     Request { scenario: scenario.to_owned(), params: pairs.collect(), ..Request::default() }
 }
 
-/// Waits until there are so many processes: a run is over a moment before its conductor's place is free.
+/// Waits until this number of processes is left: a run is over shortly before the slot of its driver process is free.
 fn leaves(runtime: &Runtime, processes: usize) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while runtime.process_count() != processes as u64 {
@@ -42,11 +43,11 @@ fn leaves(runtime: &Runtime, processes: usize) {
     }
 }
 
-/// What holds of every run.
+/// Checks what holds for every run.
 fn assert_sound(runtime: &Runtime, report: &Report) {
     assert_eq!(report.error, None, "{report}");
     assert_eq!(report.errors_total, 0, "{report}");
-    // What is late by a whole tick is dropped by some of those that compare.
+    // Some scenarios that compare cases drop operations that are late by a whole tick.
     assert!(report.dropped_total == 0 || report.takes_turns, "{report}");
     assert!(report.ops_total > 0 && report.cpu_ns_per_op.is_some_and(|ns| ns > 0.0), "{report}");
     leaves(runtime, 0);
@@ -79,7 +80,7 @@ fn every_scenario_keeps_the_schedule_of_an_open_loop() {
 
         assert_sound(&runtime, &report);
         let open = report.open_loop.expect("a rate makes an open loop");
-        // What the machine held up before the window is made up for in it.
+        // Operations delayed by the machine before the measurement are made up for during it.
         let due = open.offered_per_sec * begun.elapsed().as_secs_f64();
         assert!(open.lag.count > 0 && (report.ops_total as f64) < 1.5 * due, "{report}");
     }
@@ -128,7 +129,7 @@ fn the_store_keeps_what_it_acknowledges_whatever_its_durability() {
     }
 }
 
-/// A number in the first row of the first table.
+/// Returns a number in the first row of the first table.
 fn number(report: &Report, name: &str) -> f64 {
     let table = &report.tables[0];
     let column = table.columns.iter().position(|column| column.name == name);
@@ -161,7 +162,8 @@ fn a_topic_on_disk_says_how_many_messages_shared_a_sync() {
         assert_sound(&runtime, &report);
         let number = |name: &str| number(&report, name);
         assert!(number("messages") >= report.ops_total as f64, "{report}");
-        // Those of one commit are at most what all publishers wait for; acknowledgements may have commits of their own.
+        // Messages of one commit are at most those that all publishers wait for; acknowledgements may have their own
+        // commits.
         if let Some(shared) = shared {
             assert!(number("messages/sync") <= shared && number("messages/commit") <= shared, "{report}");
         }
@@ -174,7 +176,7 @@ fn threads_that_are_pinned_do_their_work_all_the_same() {
     let runtime = runtime();
     let requests = [
         request("timer-jitter", &[("pin", "yes"), ("load", "quiet"), ("hz", "1000")]),
-        // Faster than some of the modes could spin.
+        // At these rates some modes would spin for longer than a period.
         request("timer-jitter", &[("load", "quiet"), ("hz", "48000")]),
         request("timer-jitter", &[("load", "quiet"), ("hz", "100000")]),
         request("timer-tasks", &[("pin", "yes"), ("most", "10")]),
@@ -206,7 +208,7 @@ fn cases_that_take_turns_with_other_work_beside_have_a_table_for_each() {
 #[test]
 fn a_slow_reader_is_waited_for_evicted_or_moved_on_by_the_policy() {
     let runtime = runtime();
-    // A chunk takes the slow one 5 ms where it is to be evicted, several times as long as an evicting ring waits.
+    // In the eviction case the slow reader takes 5 ms for a chunk, several times the time that an evicting ring waits.
     for (policy, slower) in [("lossless", "1000"), ("evict", "4000"), ("lossy", "1000")] {
         let report = run(&runtime, &request("ring-slow", &[("policy", policy), ("slower", slower)]));
 
@@ -293,8 +295,8 @@ fn a_burst_bounds_what_is_alive_and_without_one_the_cap_does() {
 
     let (small, none) = (peak("10"), peak("1M"));
 
-    // On one scheduler children run only while the spawner gives way. A count that is read from another thread may be
-    // too high by as many as end meanwhile, hence the room above 12 and 566.
+    // On one scheduler, children run only while the spawner yields. A count read from another thread may be too high by
+    // the number of processes that end meanwhile, hence the margin above 12 and 566.
     assert!(small < 400, "{small}");
     assert!((500..1_000).contains(&none), "{none}");
 }

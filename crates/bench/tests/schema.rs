@@ -1,6 +1,6 @@
-//! The published schema of reports is that of the reports that are written: no field more, none less.
+//! The published schema of reports matches the reports that are written: no field is missing or added.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What is wrong with a value, by the keywords that our schema uses.
+/// Returns the violations of a schema by a value, for the keywords that our schema uses.
 fn faults(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return faults(root, &root["$defs"][name], value, at, found);
@@ -83,7 +83,7 @@ fn check(json: &str) -> Vec<String> {
     found
 }
 
-/// A report with something in every field.
+/// Returns a report with a value in every field.
 fn full() -> Document {
     let mut table = Table::new("cases", &[("case", ColumnUnit::Text), ("rate", ColumnUnit::Amount)]);
     table.row([Cell::from("one"), Cell::Missing]);

@@ -1,8 +1,8 @@
-//! Two programs that take turns: the only way to compare them on a machine that is not quite at rest.
+//! Two programs that run alternately: the only way to compare them on a machine that is not idle.
 //!
 //! ```text
-//!   round 1:  A B B A      each neighbouring A and B make a pair, whose ratio knows no drift;
-//!   round 2:  B A A B      the two As of a round make the control, which knows what noise alone does
+//!   round 1:  A B B A      neighbouring A and B make a pair: drift cancels out of its ratio
+//!   round 2:  B A A B      the two As of a round make the control: it shows the effect of noise alone
 //! ```
 
 use serde::Serialize;
@@ -13,19 +13,19 @@ use crate::figure::Figure;
 use crate::report::{Report, Verdict};
 use crate::statistics::{median, ratio_of_pairs};
 
-/// How far the control may be from one.
+/// Maximum distance of the control from 1.
 const CONTROL: f64 = 0.05;
 
-/// Who runs.
+/// Program that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The program that was there before.
+    /// The old program.
     Baseline,
-    /// The program that is judged.
+    /// The program to judge.
     Candidate,
 }
 
-/// Who runs when in round `number`, counted from 0.
+/// Returns the order of the runs in round `number`, counted from 0.
 pub const fn order(number: u32) -> [Side; 4] {
     use Side::{Baseline, Candidate};
     if number.is_multiple_of(2) {
@@ -35,47 +35,47 @@ pub const fn order(number: u32) -> [Side; 4] {
     }
 }
 
-/// What the four runs of a round showed, in the order of [`order`].
+/// Reports of the four runs of a round, in the order of [`order`].
 pub type Round = [Report; 4];
 
-/// What came of some rounds.
+/// Result of an interleaved comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interleaved {
-    /// When and where it was made, and what the sides were told; the machine is as the baseline's first run found it.
+    /// Time, machine and recipe; the machine is that of the baseline's first run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// The commit that the candidate was built from.
+    /// Commit of the candidate.
     pub candidate_commit: Option<String>,
-    /// What was measured.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Rounds of four runs.
+    /// Number of rounds, each of four runs.
     pub rounds: usize,
-    /// All figures, candidate over baseline by pairs.
+    /// All figures: ratios of candidate to baseline, by pairs.
     pub figures: Vec<Compared>,
-    /// The figure that decides.
+    /// Name of the deciding figure.
     pub decides: String,
-    /// By how much it must differ, as a part of the whole.
+    /// Minimum relative difference that counts.
     pub threshold: f64,
-    /// The deciding figure of the baseline over itself: what noise alone does.
+    /// Ratio of the baseline to itself in the deciding figure: the effect of noise alone.
     pub control: Option<f64>,
-    /// What the deciding figure says, unless the control forbids it.
+    /// Outcome by the deciding figure, or inconclusive if the control is off.
     pub outcome: Outcome,
-    /// The runs, round by round.
+    /// Reports of all runs, round by round.
     pub runs: Vec<Round>,
 }
 
 impl Interleaved {
-    /// Judges some rounds.
+    /// Judges rounds.
     ///
     /// # Errors
-    /// [`CompareError`] when the figure that is to decide is none, or the threshold is out of range.
+    /// [`CompareError`] if the deciding figure does not exist, or the threshold is out of range.
     pub fn of(rounds: Vec<Round>, options: &CompareOptions) -> Result<Self, CompareError> {
         check_threshold(options.threshold)?;
         let (before, after) = (runs_of(&rounds, Side::Baseline), runs_of(&rounds, Side::Candidate));
         let (before_figures, after_figures) = (Figure::all_of(&before), Figure::all_of(&after));
         let compared = |figure: &Figure| {
             let other = after_figures.iter().find(|other| other.name == figure.name)?;
-            // Both sides are in the order in which they ran, so the n-th of one is a neighbour of the n-th of the other.
+            // Both sides are in running order, so the n-th run of one is a neighbour of the n-th run of the other.
             let pairs: Vec<f64> = figure.values.iter().zip(&other.values).map(|(a, b)| b / a).collect();
             Some(Compared::of(figure, other, ratio_of_pairs(&pairs), options.threshold))
         };
@@ -100,18 +100,18 @@ impl Interleaved {
         Ok(Self { outcome, ..judged })
     }
 
-    /// Adds when and where it was made.
+    /// Adds the time, machine and recipe, and the candidate's commit.
     #[must_use]
     pub fn made(self, origin: Origin, candidate_commit: Option<String>) -> Self {
         Self { origin, candidate_commit, ..self }
     }
 
-    /// The runs of one side, in their order.
+    /// Returns the runs of one side in order.
     pub fn runs_of(&self, side: Side) -> Vec<Report> {
         runs_of(&self.runs, side)
     }
 
-    /// Whether noise alone did little.
+    /// Returns true if noise alone had little effect.
     pub fn is_controlled(&self) -> bool {
         self.control.is_some_and(|control| (control - 1.0).abs() <= CONTROL)
     }
@@ -125,7 +125,8 @@ fn runs_of(rounds: &[Round], wanted: Side) -> Vec<Report> {
     rounds.iter().enumerate().flat_map(of_round).collect()
 }
 
-/// The two values of each round over each other, every second pair of rounds the other way round so that drift cancels out.
+/// Returns the median ratio of the two values of a round. Every second pair of rounds is inverted, so that drift
+/// cancels out.
 fn control(values: &[f64]) -> Option<f64> {
     let of_round = |(number, pair): (usize, &[f64])| match *pair {
         [first, second] if first > 0.0 && second > 0.0 => {
@@ -147,7 +148,7 @@ mod tests {
         Report { scenario: "fan-in".to_owned(), ops_per_sec, verdict: Verdict::Steady, ..Report::default() }
     }
 
-    /// Six rounds with these rates for both sides, by the number of the run.
+    /// Creates six rounds; `rate` gives the rate by side and number of the run.
     fn rounds(rate: impl Fn(Side, u32) -> f64) -> Vec<Round> {
         let round = |number: u32| {
             let order = order(number);
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_control_that_wanders_makes_it_inconclusive() {
-        // The baseline is half as fast every second time.
+        // The baseline runs at half speed in every second round.
         let judged = judge(|side, number| if side == Side::Baseline && number % 4 > 1 { 50.0 } else { 100.0 });
 
         assert_eq!(judged.outcome, Outcome::Inconclusive, "{judged}");

@@ -1,4 +1,4 @@
-//! A comparison as a person reads it.
+//! Formats a comparison for people.
 
 use std::fmt::{self, Display};
 

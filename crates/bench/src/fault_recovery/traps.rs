@@ -1,12 +1,12 @@
-//! Children that are guests and crash by a trap.
+//! Children that are guests and crash with a trap.
 //!
 //! ```text
-//!   child: call with its number and the time ──▶ conductor: latency of its last crash, its turn ── reply ──▶ child
+//!   child: call with its number and the time ─────▶ driver: latency of its last crash, its turn ── reply ──▶ child
 //!      ▲                                                                                                      │
 //!      └── supervisor: exit signal, restart ◀── trap ◀── message with the time of the crash ◀─────────────────┘
 //! ```
 //!
-//! Both times are the guests' own, so that no message is part of the latency.
+//! Both times are read by the guests, so that the latency includes no message.
 
 use bytes::Bytes;
 use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor};
@@ -21,14 +21,14 @@ use crate::profile::Workers;
 use crate::run::RunError;
 use crate::stage::{Stage, StopFlag};
 
-/// Starts the supervisors, each with its conductor.
+/// Starts the supervisors, each with a driver process.
 pub(super) async fn start(
     stage: &mut Stage,
     strategy: Strategy,
     workers: Workers,
     children: u64,
 ) -> Result<(), RunError> {
-    // A child that is started again may do so before its predecessor's instance is gone.
+    // A restarted child may start before the instance of its predecessor is gone.
     let capacity = u32::try_from(2 * workers.count * children).unwrap_or(u32::MAX);
     let config = WasmConfig { capacity, memory_max_bytes: PAGE_BYTES, parts_max: 1, ..WasmConfig::default() };
     let guests = Guests::start(stage, config).await?;
@@ -50,12 +50,12 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// Starts one supervisor, tells its children when to crash, and looks after them when the run is over.
+/// Starts one supervisor, tells its children when to crash, and shuts them down when the run is over.
 struct Conductor {
     strategy: Strategy,
     wasm: Wasm,
     module: Module,
-    /// When each child crashed that has not come back, by the clock of the guests.
+    /// Crash times of the children that have not come back, by the guests' clock.
     crashed: Vec<Option<u64>>,
     crashes: u64,
     pace: Pace,
@@ -82,7 +82,7 @@ impl Conductor {
                 child.send(&ctx, Bytes::new());
             }
         }
-        // Nobody is told to crash any more; those that came back wait for it.
+        // No more crashes from here on; children that came back wait for the order.
         let mut waiting = Vec::new();
         let mut looks = 0;
         while looks < LOOKS_MAX {
@@ -103,12 +103,12 @@ impl Conductor {
     }
 
     fn child(&self, ctx: &Context, child: usize) -> ChildSpec {
-        // It calls the clerk, which is not the process that starts it.
+        // The child calls this process, which is not the process that starts it.
         let guest = Guest::default().profile("trusted").args([number(ctx.pid()).to_string(), child.to_string()]);
         self.wasm.child(format!("child {child}"), &self.module, guest).shutdown(Shutdown::BrutalKill)
     }
 
-    /// Takes in what a child says: that it crashes now, or that it runs and waits for the order to crash.
+    /// Handles a message of a child: it crashes now, or it runs and waits for the order to crash.
     fn take(&mut self, message: Message) -> Option<ReplyTo<Bytes>> {
         let message = match message.downcast::<Bytes>() {
             Ok(crash) => {
@@ -128,7 +128,7 @@ impl Conductor {
         Some(reply)
     }
 
-    /// Crashes that no child has come back from.
+    /// Returns the number of crashes from which no child has come back.
     fn unrecovered(&self) -> u64 {
         self.crashed.iter().flatten().count() as u64
     }

@@ -1,4 +1,4 @@
-//! A history as a person reads it: for each recipe a curve of a line, and its newest runs.
+//! Formats a history for people: for each recipe a sparkline, and its newest runs.
 
 use std::fmt::Write;
 
@@ -11,15 +11,15 @@ use crate::figure::{CPU, RATE, usual};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 
-/// From the least to the most.
+/// Bars from the lowest value to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The longest curve.
+/// Maximum length of a sparkline.
 const CURVE_MAX: usize = 60;
 
-/// A history for a person, the newest `last` of each recipe.
+/// Formats a history for people, with the newest `last` runs of each recipe.
 pub fn history_text(entries: &[Entry], last: usize) -> String {
     let mut groups: Vec<(String, Vec<&Entry>)> = Vec::new();
-    // Named only where there are several.
+    // Machines are named only if there are several.
     let is_other = |entry: &Entry| entry.machine != entries[0].machine;
     let is_one_machine = !entries.iter().any(is_other);
     for entry in entries {
@@ -65,7 +65,7 @@ fn push(text: &mut String, line: &str) {
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
-/// What makes runs comparable: the scenario and what was set about it beside its defaults.
+/// Returns the title of a group of comparable runs: the scenario, and its parameters that are not defaults.
 fn title(recipe: &Recipe) -> String {
     let mut title = format!("{} · profile {}", recipe.scenario, recipe.profile);
     if let Some(rate) = recipe.rate_per_sec {
@@ -118,7 +118,7 @@ fn line(entry: &Entry, decides: &str) -> String {
     )
 }
 
-/// A curve of a line, the newest on the right.
+/// Returns a sparkline of the values, newest on the right.
 fn sparkline(values: &[f64]) -> String {
     let values = &values[values.len().saturating_sub(CURVE_MAX)..];
     let (low, high) = values

@@ -1,11 +1,11 @@
-//! One schedule for all connections: whoever is free takes the next arrival.
+//! One schedule for all connections: a free connection takes the next arrival.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::schedule::{Rate, Schedule};
 
-/// The arrivals of a load; none in a closed loop.
+/// Arrivals of a load; without a schedule in a closed loop.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     schedule: Option<Schedule>,
@@ -17,10 +17,10 @@ impl Arrivals {
         Self { schedule: rate.map(|rate| Schedule::new(rate, start, 0, 1)), next: AtomicU64::new(0) }
     }
 
-    /// When the next arrival is meant to begin, which is the caller's from now on; `None` in a closed loop.
+    /// Claims the next arrival for the caller and returns its intended start; `None` in a closed loop.
     pub(crate) fn claim(&self) -> Option<Instant> {
         let schedule = self.schedule.as_ref()?;
-        // Relaxed: the number alone is shared.
+        // Relaxed: only the number is shared.
         Some(schedule.intended(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 }
@@ -32,14 +32,15 @@ mod tests {
     use super::*;
     use crate::latency::{Counts, Latencies, histogram, percentiles};
 
-    /// A server that answers in a millisecond, but for the second from 5 s on.
+    /// Simulates a server that answers in 0.1 ms, except for a freeze of one second after 5 s.
     fn answered(start: Instant, asked: Instant) -> Instant {
         let (freeze, thaw) = (start + Duration::from_secs(5), start + Duration::from_secs(6));
         let asked = if (freeze..thaw).contains(&asked) { thaw } else { asked };
         asked + Duration::from_micros(100)
     }
 
-    /// The latencies of ten seconds of that server, asked by some connections; the clock is the simulation's own.
+    /// Returns the latencies of ten simulated seconds of that server under some connections, and the number of slow
+    /// answers.
     fn ten_seconds(rate: Option<f64>, connections: usize) -> (rusm_protocol::LatencySnapshot, usize) {
         let start = Instant::now();
         let arrivals = Arrivals::new(rate.map(|rate| Rate::from_per_sec(rate).unwrap()), start);
@@ -65,8 +66,8 @@ mod tests {
 
     #[test]
     fn a_server_that_freezes_is_charged_for_every_arrival_in_it() {
-        // A thousand meet the frozen server, the last of them for no time: 1 % of all waits 0.9 s or more, and with one
-        // connection a little longer, because it has to catch up.
+        // A thousand arrivals meet the frozen server, the last of them for no time: 1 % of all waits are 0.9 s or more.
+        // One connection alone takes a little longer, because it has to catch up.
         for connections in [1, 64] {
             let (seen, slow) = ten_seconds(Some(1_000.0), connections);
 

@@ -17,14 +17,14 @@ use super::ws::WsLink;
 use crate::meter::{Meter, Recorder};
 use crate::stage::StopFlag;
 
-/// The longest sleep, so that a connection sees soon that it must stop.
+/// Longest single sleep, so that a connection soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// How long a connection rests in a closed loop after a failure, which may have taken no time at all.
+/// Pause of a connection in a closed loop after a fast failure.
 const REST: Duration = Duration::from_millis(10);
-/// Kinds of failures that are told apart.
+/// Maximum number of distinct kinds of failures.
 const KINDS_MAX: usize = 32;
 
-/// What failed, and how often.
+/// Kinds of failures with their counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -35,7 +35,7 @@ impl Faults {
         *kinds.entry(kind).or_default() += 1;
     }
 
-    /// The most frequent first.
+    /// Returns the kinds of failures, most frequent first.
     pub(crate) fn read(&self) -> Vec<(String, u64)> {
         let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kinds: Vec<_> = kinds.iter().map(|(kind, count)| (kind.clone(), *count)).collect();
@@ -44,7 +44,7 @@ impl Faults {
     }
 }
 
-/// What a connection works with.
+/// State of a connection's process.
 pub(crate) struct Worker {
     pub(crate) target: Arc<Target>,
     pub(crate) arrivals: Arc<Arrivals>,
@@ -83,7 +83,8 @@ impl Worker {
                     self.recorder.fail(1);
                     self.faults.note(kind);
                     if arrival.is_some() {
-                        // The schedule paces it, but a refusal at once waits for nothing: others have their turn.
+                        // The schedule sets the pace, but an immediate refusal does not wait for anything: yield to
+                        // other connections.
                         ctx.yield_now().await;
                     } else if began.elapsed() < REST {
                         ctx.sleep(REST).await;
@@ -93,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Waits until an arrival is meant to begin; false when the run stops meanwhile.
+    /// Waits until the intended start of an arrival. Returns false if the run stops meanwhile.
     async fn wait(&self, ctx: &Context, intended: Instant) -> bool {
         let mut waited = false;
         loop {
@@ -108,7 +109,7 @@ impl Worker {
             ctx.sleep_precise(left.min(SLEEP_MAX)).await;
         }
         if waited {
-            // Nothing was in the way but the timer: how late it is now is the generator's own doing.
+            // Nothing but the timer was in the way: this lateness is the generator's own.
             let late = intended.elapsed().as_nanos() as u64;
             self.meter.tell_apart(self.threads).pacer.add(late);
         }
@@ -116,7 +117,7 @@ impl Worker {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 pub(crate) enum Link {
     Http(HttpLink),
     Ws(Box<WsLink>),
@@ -124,7 +125,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Whether the server gave the connection up while nothing was under way, which HTTP alone lets it do.
+    /// Returns true if the server closed the connection while no operation was in flight. Only HTTP allows that.
     fn is_gone(&self) -> bool {
         match self {
             Self::Http(http) => http.is_gone(),
@@ -133,7 +134,7 @@ impl Link {
     }
 }
 
-/// One operation on a connection that is kept, or opened if there is none; what is wrong in a few words.
+/// Performs one operation on the kept connection, or on a new one. The error describes the problem in a few words.
 async fn operation(target: &Target, link: &mut Option<Link>) -> Result<(), String> {
     let within = target.options.timeout;
     let late = |_| format!("no answer within {within:?}");
@@ -171,14 +172,14 @@ async fn open(target: &Target) -> Result<Link, String> {
     })
 }
 
-/// A socket to the server.
+/// Opens a socket to the server.
 pub(super) async fn dial(target: &Target) -> Result<TcpStream, String> {
     let stream = TcpStream::connect(target.address).await.map_err(|error| format!("cannot connect: {error}"))?;
     stream.set_nodelay(true).map_err(|error| format!("cannot set nodelay: {error}"))?;
     Ok(stream)
 }
 
-/// Whether the server answers as it should, at the first of its addresses that does; that is the one to load.
+/// Finds the first address of the server that answers correctly, and returns a target with that address.
 pub(super) async fn probe(mut target: Target) -> Result<Target, LoadError> {
     let mut faults = Vec::new();
     for address in target.addresses.clone() {

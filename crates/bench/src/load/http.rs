@@ -1,44 +1,45 @@
-//! HTTP/1.1 as a client that loads a server needs it: one request at a time on a connection that is kept.
+//! HTTP/1.1 client for load tests: one request at a time on a kept connection.
 //!
-//! A server may close a connection that it keeps whenever it likes: one that is gone before a request is replaced, and no failure.
-//! An answer ends by its length, by its last chunk, or by the end of the connection. What it holds is read and thrown away.
+//! A server may close a kept connection at any time: a connection that is closed before a request is replaced, which is
+//! not a failure. An answer ends by its length, by its last chunk, or at the end of the connection. Its body is read
+//! and discarded.
 
 use std::io::ErrorKind;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The longest head of an answer.
+/// Maximum length of an answer's head, in bytes.
 const HEAD_MAX: usize = 64 << 10;
-/// Headers of an answer at most.
+/// Maximum number of headers in an answer.
 const HEADERS_MAX: usize = 100;
 const READ: usize = 16 << 10;
 
-/// A connection to a server that speaks HTTP.
+/// An HTTP connection to a server.
 pub(crate) struct HttpLink {
     stream: TcpStream,
-    /// What was read and not used yet.
+    /// Bytes read but not used yet.
     buffer: Vec<u8>,
 }
 
-/// The head of an answer.
+/// Head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) body: Body,
-    /// Whether the connection stays open after the body.
+    /// True if the connection stays open after the body.
     pub(super) keeps: bool,
     pub(super) is_event_stream: bool,
 }
 
-/// How the rest of a body is told.
+/// Rest of a body, by the way its end is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// So many bytes.
+    /// Number of bytes left.
     Length(u64),
-    /// Chunks, of whose present one so many bytes are left.
+    /// Chunked; number of bytes left in the current chunk.
     Chunked(u64),
-    /// Up to the end of the connection.
+    /// Until the end of the connection.
     UntilClose,
 }
 
@@ -47,14 +48,14 @@ impl HttpLink {
         Self { stream, buffer: Vec::with_capacity(READ) }
     }
 
-    /// Whether the server has closed the connection, or said on it what nobody asked for, since the last answer.
+    /// Returns true if the server has closed the connection, or sent data without a request, since the last answer.
     pub(super) fn is_gone(&self) -> bool {
-        // What was read together with the last answer is not hidden: the next request fails by it.
+        // Data read together with the last answer stays in the buffer: the next request fails because of it.
         self.buffer.is_empty()
             && !self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Sends a request and reads the whole answer; whether the connection can be used again.
+    /// Sends a request and reads the whole answer. Returns true if the connection can be used again.
     pub(super) async fn request(&mut self, request: &[u8], method: &str) -> Result<bool, String> {
         self.send(request).await?;
         let mut head = self.head(method).await?;
@@ -73,7 +74,7 @@ impl HttpLink {
     pub(super) async fn head(&mut self, method: &str) -> Result<Head, String> {
         loop {
             match parse_head(&self.buffer, method)? {
-                // An answer such as 100 Continue comes before the real one.
+                // An interim answer such as 100 Continue comes before the final one.
                 Some((len, head)) if head.status < 200 => drop(self.buffer.drain(..len)),
                 Some((len, head)) => {
                     self.buffer.drain(..len);
@@ -86,7 +87,7 @@ impl HttpLink {
         }
     }
 
-    /// Reads a part of a body and hands it on; false when there is none left.
+    /// Reads a part of a body and passes it to `seen`. Returns false if nothing is left.
     pub(super) async fn part(&mut self, body: &mut Body, mut seen: impl FnMut(&[u8])) -> Result<bool, String> {
         if *body == Body::Length(0) {
             return Ok(false);
@@ -117,7 +118,7 @@ impl HttpLink {
         Ok(true)
     }
 
-    /// Reads the size of the next chunk; false after the last, whose trailers are read too.
+    /// Reads the size of the next chunk. Returns false after the last one, and reads its trailers too.
     async fn chunk(&mut self, body: &mut Body) -> Result<bool, String> {
         loop {
             match httparse::parse_chunk_size(&self.buffer) {
@@ -127,7 +128,7 @@ impl HttpLink {
                     if size > 0 {
                         return Ok(true);
                     }
-                    // Trailers end, as heads do, by an empty line.
+                    // Trailers end with an empty line, as heads do.
                     while self.trailer().await? > 0 {}
                     *body = Body::Length(0);
                     return Ok(false);
@@ -138,7 +139,7 @@ impl HttpLink {
         }
     }
 
-    /// Drops a line and says how long it was.
+    /// Removes a line and returns its length.
     async fn trailer(&mut self) -> Result<usize, String> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
@@ -158,7 +159,7 @@ impl HttpLink {
         }
     }
 
-    /// Reads what is there; false at the end of the connection.
+    /// Reads the available bytes. Returns false at the end of the connection.
     async fn fill(&mut self) -> Result<bool, String> {
         self.buffer.reserve(READ);
         let read = self.stream.read_buf(&mut self.buffer).await;
@@ -166,7 +167,7 @@ impl HttpLink {
     }
 }
 
-/// The head at the start of what was read, with its length; `None` if it is not whole yet.
+/// Parses the head at the start of `bytes` and returns it with its length; `None` if it is not complete.
 fn parse_head(bytes: &[u8], method: &str) -> Result<Option<(usize, Head)>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);

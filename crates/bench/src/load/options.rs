@@ -1,4 +1,4 @@
-//! What to load, and how it is told in a report so that it can be run once more.
+//! Target and settings of a load test, and their form in a report, so that the test can be repeated.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,32 +8,32 @@ use std::time::Duration;
 use rusm_text::escaped;
 use thiserror::Error;
 
-/// Connections at most.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: u32 = 100_000;
-/// Bytes of a message at most.
+/// Maximum size of a message, in bytes.
 const PAYLOAD_MAX: usize = 16 << 20;
-/// Events of a stream at most.
+/// Maximum number of events of a stream.
 const EVENTS_MAX: u32 = 1_000_000;
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoadProtocol {
-    /// One operation is a request and its whole answer, on a connection that is kept.
+    /// One operation is a request and its whole answer, on a kept connection.
     #[default]
     Http,
-    /// One operation is a message and the next message that comes, on a connection that is kept.
+    /// One operation is a message sent and the next message received, on a kept connection.
     Ws,
-    /// One operation is a connection, a request and so many events.
+    /// One operation is a connection, a request and a given number of events.
     Sse,
-    /// One operation is so many bytes there and as many back, on a connection that is kept.
+    /// One operation sends a number of bytes and receives as many, on a kept connection.
     Tcp,
 }
 
 impl LoadProtocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::Http, Self::Ws, Self::Sse, Self::Tcp];
 
-    /// What URLs of it begin with.
+    /// Returns the beginning of its URLs.
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Http | Self::Sse => "http",
@@ -42,7 +42,7 @@ impl LoadProtocol {
         }
     }
 
-    /// The name of its loads in reports.
+    /// Returns the name of its load tests in reports.
     pub const fn scenario(self) -> &'static str {
         match self {
             Self::Http => "loadtest-http",
@@ -60,26 +60,26 @@ impl LoadProtocol {
     }
 }
 
-/// What to load.
+/// Target and settings of a load test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// What the server speaks.
+    /// Protocol of the server.
     pub protocol: LoadProtocol,
-    /// Where it is, such as `http://127.0.0.1:8080/path`.
+    /// URL of the server, such as `http://127.0.0.1:8080/path`.
     pub url: String,
-    /// Connections, and so the most that is in flight, 1–100,000. Default 64.
+    /// Number of connections, and so the maximum number of operations in flight, 1–100,000. Default 64.
     pub connections: u32,
-    /// The method of HTTP requests. Default GET.
+    /// Method of HTTP requests. Default GET.
     pub method: String,
-    /// Further headers of HTTP requests, each as `name: value`.
+    /// Additional headers of HTTP requests, each as `name: value`.
     pub headers: Vec<String>,
-    /// The body of HTTP requests; empty is none.
+    /// Body of HTTP requests; empty for none.
     pub body: String,
-    /// Bytes of each message by WebSocket or TCP, 1 B to 16 MiB. Default 64.
+    /// Size of each WebSocket or TCP message, 1 B to 16 MiB. Default 64.
     pub payload: usize,
-    /// Events that end an operation by SSE, 1–1,000,000. Default 1.
+    /// Number of events that complete an SSE operation, 1–1,000,000. Default 1.
     pub events: u32,
-    /// After how long an operation has failed. Default 10 s.
+    /// Time after which an operation has failed. Default 10 s.
     pub timeout: Duration,
 }
 
@@ -99,97 +99,97 @@ impl Default for LoadOptions {
     }
 }
 
-/// Why a server is not loaded.
+/// Error returned when a server cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Use a URL of the protocol.
+    /// The URL is not valid. Use a URL of the protocol.
     #[error("{url:?} is no URL of this kind: it is {scheme}://host:port{}", if *.scheme == "tcp" { "" } else { "/path" })]
     Url {
-        /// What was given.
+        /// The URL given.
         url: String,
-        /// What it begins with.
+        /// Valid beginning of a URL.
         scheme: &'static str,
     },
-    /// Use the server's plain port.
+    /// The URL is for an encrypted port, which is not supported. Use the server's plain port.
     #[error("{url:?} is encrypted, and loadtest speaks {scheme}:// alone")]
     Encrypted {
-        /// What was given.
+        /// The URL given.
         url: String,
-        /// What it may begin with.
+        /// Valid beginning of a URL.
         scheme: &'static str,
     },
-    /// Use a number in the range.
+    /// A number is out of range.
     #[error("{name} of {value} is not between 1 and {max}")]
     OutOfRange {
-        /// What was set.
+        /// Name of the setting.
         name: &'static str,
-        /// To what.
+        /// The value given.
         value: u64,
-        /// The most.
+        /// Largest valid value.
         max: u64,
     },
-    /// Use a method or a header that HTTP allows.
+    /// The method or a header is not valid in HTTP.
     #[error("{name} {value:?} is none that HTTP allows")]
     Header {
-        /// What was set.
+        /// Name of the setting.
         name: &'static str,
-        /// To what.
+        /// The value given.
         value: String,
     },
-    /// There is no such server.
+    /// The host could not be resolved.
     #[error("cannot find {}: {source}", escaped(host))]
     Lookup {
-        /// The host and port.
+        /// Host and port.
         host: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It does not answer as it should.
+    /// The server does not answer as expected.
     #[error("{}: {}", escaped(url), escaped(reason))]
     Probe {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
-    /// The system refuses a reactor.
+    /// The system cannot create a reactor.
     #[error("cannot wait for sockets: {source}")]
     Reactor {
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The report that a load was to be made from is of something else.
+    /// The report that a load test was to be repeated from is not of a load test.
     #[error("the report is of {}, and no load test", escaped(scenario))]
     NoLoad {
-        /// What it is of.
+        /// Scenario of the report.
         scenario: String,
     },
 }
 
 impl LoadError {
-    /// Whether the server is at fault and not what was asked for.
+    /// Returns true if the server or the system is at fault, and not the options.
     pub const fn is_of_server(&self) -> bool {
         matches!(self, Self::Lookup { .. } | Self::Probe { .. } | Self::Reactor { .. })
     }
 }
 
-/// A server that was found.
+/// A server whose address was found.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) options: LoadOptions,
-    /// The address that is loaded.
+    /// Address to load.
     pub(crate) address: SocketAddr,
-    /// All that the host has, in the order in which they are tried: `localhost` has two.
+    /// All addresses of the host, in the order in which they are tried: `localhost` has two.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Host and port, as requests name them.
+    /// Host and port, as written in requests.
     pub(crate) host: String,
     pub(crate) path: String,
-    /// What is sent for each operation.
+    /// Bytes sent for each operation.
     pub(crate) request: Vec<u8>,
 }
 
 impl LoadOptions {
-    /// Checks everything and finds the server.
+    /// Checks all options and resolves the server's address.
     pub(crate) fn target(&self) -> Result<Target, LoadError> {
         let ranges = [
             ("connections", u64::from(self.connections), u64::from(CONNECTIONS_MAX)),
@@ -211,7 +211,7 @@ impl LoadOptions {
         Ok(Target { options: self.clone(), address, addresses, host, path, request })
     }
 
-    /// Host with port, and path with query.
+    /// Splits the URL into host with port, and path with query.
     fn split_url(&self) -> Result<(String, String), LoadError> {
         let scheme = self.protocol.scheme();
         let fault = || LoadError::Url { url: self.url.clone(), scheme };
@@ -253,7 +253,7 @@ impl LoadOptions {
             };
             given.push(name);
         }
-        // What is given by name is not said a second time: servers refuse a request with two hosts or two lengths.
+        // Do not repeat a header that was given: servers reject a request with two hosts or two lengths.
         let ours = |name: &str, value: &str| {
             let is_given = given.iter().any(|given| given.eq_ignore_ascii_case(name));
             if is_given { String::new() } else { format!("{name}: {value}\r\n") }
@@ -266,7 +266,7 @@ impl LoadOptions {
         if is_stream {
             head.push_str(&ours("Accept", "text/event-stream"));
         }
-        // Some servers want a length of these even if it is none.
+        // Some servers require a length for these methods even if the body is empty.
         if !self.body.is_empty() || ["POST", "PUT", "PATCH"].contains(&&*self.method) {
             head.push_str(&ours("Content-Length", &self.body.len().to_string()));
         }
@@ -274,7 +274,7 @@ impl LoadOptions {
         Ok([head.as_bytes(), self.body.as_bytes()].concat())
     }
 
-    /// As it stands in a report.
+    /// Returns the options as parameters of a report.
     pub fn to_params(&self) -> BTreeMap<String, String> {
         let mut params: BTreeMap<String, String> = [
             ("url", self.url.clone()),
@@ -302,10 +302,10 @@ impl LoadOptions {
         params
     }
 
-    /// From a report.
+    /// Reads the options from the parameters of a report.
     ///
     /// # Errors
-    /// [`LoadError::NoLoad`] when the report is of something else.
+    /// [`LoadError::NoLoad`] if the report is not of a load test.
     pub fn of_params(scenario: &str, params: &BTreeMap<String, String>) -> Result<Self, LoadError> {
         let protocol = LoadProtocol::ALL.into_iter().find(|protocol| protocol.scenario() == scenario);
         let protocol = protocol.ok_or_else(|| LoadError::NoLoad { scenario: scenario.to_owned() })?;

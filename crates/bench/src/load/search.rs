@@ -1,24 +1,24 @@
-//! The highest rate that keeps a promise.
+//! Finds the highest rate that meets an objective.
 //!
 //! ```text
-//!   closed loop ─▶ an eighth of that ─▶ twice as much, until the promise is broken ─▶ bisect to 2 %
+//!   closed loop ─▶ an eighth of its rate ─▶ double it until the objective is missed ─▶ bisect to 2 %
 //! ```
 
 use crate::document::Origin;
 use crate::report::KEEPS_UP;
 use crate::saturate::{Bed, BedError, Level, Saturation, Searches, bisect, knees, offer_undisturbed};
 
-/// The part of the capacity that is offered first.
+/// First rate offered, as a part of the capacity.
 const FIRST: f64 = 0.125;
-/// How often the first rate is halved when even that breaks the promise.
+/// Maximum number of times that the first rate is doubled, or halved if even that one misses the objective.
 const HALVINGS: u32 = 6;
 
-/// What was promised.
+/// Objective of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SearchOptions {
-    /// The 99th percentile, in nanoseconds; `None` promises that the server keeps up, and no more.
+    /// Latency objective at the 99th percentile, in nanoseconds; `None` requires only that the server keeps up.
     pub slo_p99_ns: Option<u64>,
-    /// The part of operations that may fail.
+    /// Part of the operations that may fail.
     pub errors_max: f64,
 }
 
@@ -32,10 +32,10 @@ impl SearchOptions {
     }
 }
 
-/// Finds the highest rate that keeps a promise.
+/// Finds the highest rate that meets the objective.
 ///
 /// # Errors
-/// When the server cannot be loaded.
+/// [`BedError`] if the server cannot be loaded.
 pub fn find_max(
     bed: &mut impl Bed,
     options: &SearchOptions,
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose p99 is a millisecond up to a rate and then a second; above another rate it fails some.
+    /// A server whose p99 is 1 ms up to one rate and 1 s above it; above another rate some operations fail.
     struct Server {
         slow_from: f64,
         fails_from: f64,

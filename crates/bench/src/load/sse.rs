@@ -1,10 +1,10 @@
-//! Server-sent events: a connection, a request, and so many events.
+//! Server-sent events: a connection, a request, and a number of events.
 
 use super::connection::dial;
 use super::http::HttpLink;
 use super::options::Target;
 
-/// Opens a stream and reads it up to its last wanted event.
+/// Opens a stream and reads it up to the last event required.
 pub(super) async fn stream(target: &Target) -> Result<(), String> {
     let mut link = HttpLink::new(dial(target).await?);
     link.send(&target.request).await?;
@@ -36,7 +36,7 @@ struct Events {
 impl Events {
     fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            // A line ends by a newline, a return, or both.
+            // A line ends with LF, CR or CRLF.
             match byte {
                 b'\n' if self.after_return => self.after_return = false,
                 b'\n' | b'\r' => {
@@ -45,7 +45,7 @@ impl Events {
                 }
                 byte => {
                     self.after_return = false;
-                    // The beginning tells the field; the rest may be long.
+                    // The start of a line identifies its field; the rest may be long and is not needed.
                     if self.line.len() < 8 {
                         self.line.push(*byte);
                     }

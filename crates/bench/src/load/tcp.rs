@@ -1,9 +1,9 @@
-//! Bytes there and as many back: a server that echoes.
+//! Bytes sent to an echo server and read back.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection to a server that echoes.
+/// A connection to an echo server.
 pub(crate) struct TcpLink {
     stream: TcpStream,
     answer: Vec<u8>,
@@ -14,7 +14,7 @@ impl TcpLink {
         Self { stream, answer: Vec::new() }
     }
 
-    /// Sends bytes and reads as many.
+    /// Sends bytes and reads the same number of bytes.
     pub(super) async fn echo(&mut self, bytes: &[u8]) -> Result<bool, String> {
         self.stream.write_all(bytes).await.map_err(|error| format!("cannot send: {error}"))?;
         self.answer.resize(bytes.len(), 0);

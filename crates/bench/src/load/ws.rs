@@ -1,4 +1,4 @@
-//! A message there and a message back by WebSocket.
+//! A WebSocket message sent and its answer.
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};

@@ -1,4 +1,4 @@
-//! Parked guests: each is asked whether it is still there before it is let go.
+//! Parked guests: before a guest is released, it must answer a call.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::guests::{Code, Guests, PAGE_BYTES};
 use crate::run::RunError;
 use crate::stage::Stage;
 
-/// Guests beyond those that wait: some end while others begin.
+/// Extra instances beyond the waiting guests: some end while others start.
 const CAPACITY_SPARE: u64 = 4_096;
-/// How long an answer may take.
+/// Timeout of an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What starts guests that wait.
+/// Starts waiting guests.
 #[derive(Clone)]
 pub(super) struct Hall {
     wasm: Wasm,
@@ -24,7 +24,7 @@ pub(super) struct Hall {
 }
 
 impl Hall {
-    /// Makes room for so many, with so many pages of memory each.
+    /// Creates the engine for this number of guests, each with `pages` pages of memory.
     pub(super) async fn open(stage: &mut Stage, processes: u64, pages: u64) -> Result<Self, RunError> {
         let config = WasmConfig {
             capacity: u32::try_from(processes + CAPACITY_SPARE).unwrap_or(u32::MAX),
@@ -37,12 +37,12 @@ impl Hall {
         Ok(Self { wasm: guests.wasm, module, guest: Guest::default() })
     }
 
-    /// Starts one more; `None` if there is no room.
+    /// Starts a guest; `None` if there is no room.
     pub(super) fn spawn(&self, ctx: &Context) -> Option<Pid> {
         self.wasm.spawn_from(ctx, &self.module, &self.guest).ok().map(|(pid, _)| pid)
     }
 
-    /// Whether a guest answers.
+    /// Returns true if a guest answers.
     pub(super) async fn answers(ctx: &Context, pid: Pid) -> bool {
         ctx.call::<_, Bytes>(pid, Bytes::new(), ANSWER_WITHIN).await.is_ok()
     }

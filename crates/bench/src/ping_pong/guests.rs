@@ -1,8 +1,8 @@
-//! The pairs as guests: a clerk tells a pinger how many round trips to play, and counts them.
+//! Pairs of guests: a clerk process tells a pinger how many round trips to make, and counts them.
 //!
 //! ```text
 //!   clerk ── call: at most 64 round trips ──▶ pinger ◀── messages ──▶ ponger      both are instances
-//!      ▲── how long the last took, how many were wrong ──┘
+//!      ▲── time of the last, number of wrong ones ───────┘
 //! ```
 
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::stage::Stage;
 
 /// Bytes of a message before its payload: the pinger's pid, and a number.
 const HEAD_BYTES: u64 = 16;
-/// Where the pinger's message begins in its memory.
+/// Address of the message in the pinger's memory.
 const MESSAGE_PLACE: u64 = 64;
-/// How long a row of round trips may take.
+/// Timeout of one batch of round trips.
 const ROW_WITHIN: Duration = Duration::from_secs(10);
 
-/// Plays ping-pong between guests.
+/// Runs the scenario with guests.
 pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
     if stage.params().word("placement") != "free" {
         return Err(RunError::Lacks(
@@ -73,7 +73,7 @@ impl Clerk {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
         let start = |module: &Module, label| {
-            // The pinger gets the address of the ponger from the clerk.
+            // The clerk sends the ponger's pid to the pinger.
             let started =
                 self.wasm.spawn_from(&ctx, module, &Guest::default().profile("trusted").linked().label(label));
             started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))

@@ -1,17 +1,17 @@
-//! The loops that are timed: chunks through a ring on one thread, and the same copies without one.
+//! The timed loops: chunks through a ring on one thread, and the same copies without a ring.
 //!
-//! Each way is a loop of its own, so that the compiler has no more to keep in mind for one than for another. All that is
-//! copied begins on a cache line, as in a ring, and on another one in each turn: where an allocator happens to put it can
-//! double the time of a copy, and two places whose addresses end alike make a processor wait.
+//! Each way has its own loop, so that the compiler optimizes all of them alike. All copied data begins on a cache line,
+//! as in a ring, and on a different one in each turn: the position chosen by an allocator can double the time of a
+//! copy, and two addresses with equal low bits make a processor stall.
 
 use std::hint::black_box;
 
 use rusm_runtime::ring::{Builder, Flush, Reader, RingError, Writer};
 
-/// Chunks of a lap.
+/// Number of chunks in a lap.
 pub(crate) const CHUNKS_PER_LAP: u64 = 1_024;
 
-/// Sends [`CHUNKS_PER_LAP`] chunks through, and gives the first number of the last.
+/// Moves [`CHUNKS_PER_LAP`] chunks and returns the first number of the last one.
 pub(crate) type Lap = Box<dyn FnMut() -> u32>;
 
 /// Numbers that begin on a cache line.
@@ -20,13 +20,13 @@ struct Aligned {
     first: usize,
 }
 
-/// Numbers of a cache line.
+/// Numbers per cache line.
 const LINE: usize = 16;
-/// Lines of a page.
+/// Cache lines per page.
 const PAGE_LINES: usize = 64;
 
 impl Aligned {
-    /// So many, at least `line` lines from where the allocator puts them.
+    /// Allocates `len` numbers that begin `line` cache lines (modulo a page) after the first aligned position.
     fn new(len: usize, line: usize) -> Self {
         let memory = vec![0; len + (PAGE_LINES + 1) * LINE];
         let first = memory.as_ptr().align_offset(LINE * size_of::<u32>()) + line % PAGE_LINES * LINE;
@@ -38,13 +38,13 @@ impl Aligned {
     }
 }
 
-/// A chunk to write and one to read into, elsewhere in each turn.
+/// Allocates a chunk to write and one to read into, at different positions in each turn.
 fn chunks(chunk: usize, turn: usize) -> (Aligned, Aligned) {
-    // Steps that have no factor in common with a page.
+    // The steps are coprime to the number of lines in a page, so that all positions occur.
     (Aligned::new(chunk, turn * 5), Aligned::new(chunk, turn * 23))
 }
 
-/// Makes the next chunk another than the last.
+/// Changes the chunk, so that each one differs from the last.
 #[inline]
 fn renew(out: &mut [u32], next: &mut u32) {
     out[0] = *next;
@@ -59,7 +59,7 @@ fn ring(capacity: usize) -> Result<(Writer<u32>, Reader<u32>), RingError> {
     Ok((writer, reader))
 }
 
-/// In and out in at most two copies each.
+/// Writes and reads with at most two copies each.
 pub(crate) fn copies(chunk: usize, capacity: usize, turn: usize) -> Result<Lap, RingError> {
     let (mut writer, mut reader) = ring(capacity)?;
     let ((mut out, mut back), mut next) = (chunks(chunk, turn), 0);
@@ -77,7 +77,7 @@ pub(crate) fn copies(chunk: usize, capacity: usize, turn: usize) -> Result<Lap, 
     }))
 }
 
-/// Written where it lies, and looked at there.
+/// Writes and reads in place.
 pub(crate) fn in_place(chunk: usize, capacity: usize, turn: usize) -> Result<Lap, RingError> {
     let (mut writer, mut reader) = ring(capacity)?;
     let ((mut out, _), mut seen, mut next) = (chunks(chunk, turn), 0, 0);
@@ -103,7 +103,7 @@ pub(crate) fn in_place(chunk: usize, capacity: usize, turn: usize) -> Result<Lap
     }))
 }
 
-/// In and out one by one: what the seed did before its fix.
+/// Writes and reads one item at a time, as the seed did before its fix.
 pub(crate) fn per_item(chunk: usize, capacity: usize, turn: usize) -> Result<Lap, RingError> {
     let (mut writer, mut reader) = ring(capacity)?;
     let ((mut out, mut back), mut next) = (chunks(chunk, turn), 0);
@@ -125,7 +125,7 @@ pub(crate) fn per_item(chunk: usize, capacity: usize, turn: usize) -> Result<Lap
     }))
 }
 
-/// In and out of a buffer of the same size that is no ring.
+/// Copies into and out of a plain buffer of the same size.
 pub(crate) fn memcpy(chunk: usize, capacity: usize, turn: usize) -> Lap {
     let (mut buffer, mut at) = (Aligned::new(capacity, 0), 0);
     let ((mut out, mut back), mut next) = (chunks(chunk, turn), 0);
@@ -133,7 +133,7 @@ pub(crate) fn memcpy(chunk: usize, capacity: usize, turn: usize) -> Lap {
         let (buffer, out, back) = (buffer.numbers(capacity), out.numbers(chunk), back.numbers(chunk));
         for _ in 0..CHUNKS_PER_LAP {
             renew(out, &mut next);
-            // Hidden from the compiler, as are the items, so that it leaves out neither of the copies.
+            // Hide the position and the items from the compiler, so that it does not remove a copy.
             let place = black_box(at);
             buffer[place..place + chunk].copy_from_slice(black_box(out));
             back.copy_from_slice(&black_box(&*buffer)[place..place + chunk]);

@@ -1,4 +1,4 @@
-//! The curve of latency over load, for a terminal and as a picture.
+//! Curve of latency over load, as text and as an SVG image.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 400.0;
 const MARGIN: f64 = 70.0;
 
-/// Where points lie when both axes go from 0 to 1; latency is drawn by its logarithm.
+/// Maps levels to points with both axes from 0 to 1; the latency axis is logarithmic.
 struct Frame {
     rate_max: f64,
     low_ns: f64,
@@ -45,7 +45,7 @@ impl Frame {
     }
 }
 
-/// The curve in characters; stable levels are filled.
+/// Draws the curve as text; stable levels are filled.
 pub(super) fn terminal(found: &Saturation) -> String {
     let Some(frame) = Frame::of(&found.levels) else {
         return String::new();
@@ -76,7 +76,7 @@ fn push(text: &mut String, line: &str) {
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
-/// The curve as a picture.
+/// Draws the curve as an SVG image.
 pub fn svg(found: &Saturation) -> String {
     let mut text = String::new();
     push(

@@ -1,23 +1,24 @@
-//! Where a curve of latency over load bends, by two rules of thumb. Hints, no measurements: the stable rate is one.
+//! Knee of a curve of latency over load, by two rules of thumb. They are hints and not measurements, unlike the stable
+//! rate.
 
 use serde::Serialize;
 
 use super::Level;
 
-/// A bend that is less clear than this is none.
+/// Minimum distance from the diagonal for a knee.
 const CLEAR: f64 = 0.1;
 
-/// Where the curve bends.
+/// Knee of the curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Knees {
-    /// By Kneedle (Satopää and others, 2011): the rate that is farthest below the straight line from the first level to the
+    /// By Kneedle (Satopää and others, 2011): the rate farthest below the straight line from the first level to the
     /// last.
     pub kneedle_rate: Option<f64>,
-    /// As in older reports: the first rate at which p99 grew by more than twice of what it grew before.
+    /// By the rule of older reports: the first rate at which p99 grew by more than twice its previous growth.
     pub legacy_knee_rate: Option<f64>,
 }
 
-/// Where a curve bends, its levels in order.
+/// Finds the knee of a curve; the levels must be in order.
 pub fn knees(levels: &[Level]) -> Knees {
     let points: Vec<(f64, f64)> = levels
         .iter()
@@ -34,7 +35,7 @@ fn kneedle(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 4 || last.0 <= first.0 || high <= low {
         return None;
     }
-    // Both axes from 0 to 1; a curve that rises ever faster lies below the diagonal, farthest at its knee.
+    // Both axes from 0 to 1: a curve with increasing slope is below the diagonal, and farthest from it at the knee.
     let below = |(x, y): &(f64, f64)| (x - first.0) / (last.0 - first.0) - (y - low) / (high - low);
     let knee = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
     (below(knee) > CLEAR).then_some(knee.0)

@@ -1,4 +1,4 @@
-//! One rate that was offered, and whether the system kept up with it.
+//! One offered rate, and whether the system kept up with it.
 
 use rusm_protocol::LatencySnapshot;
 use serde::Serialize;
@@ -8,46 +8,46 @@ use crate::report::{KEEPS_UP, Report, Verdict};
 use crate::report_text::{Amount, Nanos};
 use crate::statistics::theil_sen;
 
-/// How sure the slope's interval is.
+/// Confidence of the slope's interval.
 const CONFIDENCE: f64 = 0.95;
-/// The least part of what was offered that a system does which only stood still for a moment.
+/// Minimum part of the offered operations that must be done for a shortfall to count as a stall.
 const STALLED: f64 = 0.95;
-/// Points of a run that its slope is made from at most.
+/// Maximum number of points for the slope of a run.
 const POINTS_MAX: usize = 256;
 
-/// One rate that was offered.
+/// One offered rate and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Level {
-    /// As a part of the capacity.
+    /// Rate as a part of the capacity.
     pub load: f64,
-    /// Operations a second that were offered.
+    /// Operations per second that were offered.
     pub offered_per_sec: f64,
-    /// Operations a second that were done.
+    /// Operations per second that were done.
     pub achieved_per_sec: f64,
-    /// By how much the backlog grew, in operations a second.
+    /// Growth of the backlog, in operations per second.
     pub backlog_slope_per_sec: Option<f64>,
-    /// The lower end of the interval that holds that with 95 %.
+    /// Lower end of its 95 % confidence interval.
     pub backlog_slope_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of its 95 % confidence interval.
     pub backlog_slope_high: Option<f64>,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors_total: u64,
-    /// Operations that were dropped.
+    /// Number of operations that were dropped.
     pub dropped_total: u64,
-    /// Operations that were done.
+    /// Number of operations that were done.
     pub ops_total: u64,
-    /// Whether the backlog did not grow, at least 99 % were done and none dropped.
+    /// True if the backlog did not grow, at least 99 % were done and none were dropped.
     pub stable: bool,
-    /// Whether others used the machine meanwhile, or it stood still, so that not to be stable says nothing.
+    /// True if other processes used the machine, or it stalled: an unstable result then proves nothing.
     pub disturbed: bool,
-    /// In which search for the highest stable rate it was offered, counted from 1.
+    /// Number of the search for the highest stable rate that offered it, counted from 1.
     pub search: u32,
     /// Latency from the intended start.
     pub latency: LatencySnapshot,
 }
 
 impl Level {
-    /// What a run in an open loop shows, with its intervals.
+    /// Creates the result of an open-loop run with its intervals.
     pub(crate) fn of(report: &Report, intervals: &[Interval]) -> Self {
         let offered = report.open_loop.map_or(0.0, |open| open.offered_per_sec);
         let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
@@ -70,7 +70,7 @@ impl Level {
         }
     }
 
-    /// The part of all operations that failed.
+    /// Returns the part of all operations that failed.
     pub fn error_rate(&self) -> f64 {
         self.errors_total as f64 / (self.ops_total + self.errors_total).max(1) as f64
     }
@@ -85,7 +85,7 @@ impl Level {
         )
     }
 
-    /// Whether it was stable, for a person.
+    /// Returns the stability as a word for people.
     pub(crate) const fn word(&self) -> &'static str {
         match (self.stable, self.disturbed) {
             (true, _) => "stable",
@@ -95,14 +95,15 @@ impl Level {
     }
 }
 
-/// Whether little is missing and the backlog did not grow all the time: the machine stood still, which says nothing.
+/// Returns true if little is missing and the backlog did not grow throughout: the machine stalled, which proves
+/// nothing.
 fn is_stall(report: &Report, offered: f64, intervals: &[Interval]) -> bool {
     let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
     report.dropped_total == 0 && achieved >= STALLED && !grows(offered, intervals)
 }
 
-/// What was offered and not done, at the end of each interval, or of some hundred of them: a slope looks at every pair, and of a
-/// long run those say as much as all.
+/// Returns the operations offered but not done at the end of each interval, or of a few hundred of them in a long run:
+/// a slope compares every pair, and these are enough.
 fn backlog(offered: f64, intervals: &[Interval]) -> Vec<(f64, f64)> {
     let (mut at, mut done) = (0.0, 0.0);
     let after = |interval: &Interval| {
@@ -114,8 +115,8 @@ fn backlog(offered: f64, intervals: &[Interval]) -> Vec<(f64, f64)> {
     intervals.iter().map(after).step_by(step).collect()
 }
 
-/// Whether the backlog of an offered rate grew in each half of a run, and not by one stall; fewer than six intervals do not
-/// tell.
+/// Returns true if the backlog grew in both halves of a run, and so not by a single stall. Returns false for fewer than
+/// six intervals.
 pub(crate) fn grows(offered: f64, intervals: &[Interval]) -> bool {
     let points = backlog(offered, intervals);
     let (first, second) = points.split_at(points.len() / 2);
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_stall_is_a_disturbance_and_a_backlog_that_grows_is_not() {
-        // A tenth of the last second, and five of a hundred all the time.
+        // Stall: one interval with 10 operations instead of 100. Overload: 95 instead of 100 all the time.
         let (stalled, behind) = (level(|n| if n == 55 { 10 } else { 100 }, 0), level(|_| 95, 0));
 
         assert_eq!((stalled.stable, stalled.disturbed, stalled.word()), (false, true, "disturbed"), "{stalled:?}");
@@ -177,7 +178,7 @@ mod tests {
         };
 
         assert!(grows(1_000.0, &intervals(|_| 95, 60)) && grows(1_000.0, &intervals(|_| 95, 6_000)));
-        // Seven a second, and the last second of five stalled.
+        // Seven a second, and none in the last of five seconds.
         assert!(!grows(7.0, &intervals(|n| u64::from(n < 40 && n % 10 < 7), 50)));
         assert!(!grows(1_000.0, &intervals(|_| 100, 60)) && !grows(1_000.0, &intervals(|_| 0, 2)));
     }

@@ -1,31 +1,32 @@
-//! The highest stable rate, looked for time and again: what is found once may be luck.
+//! Repeated searches for the highest stable rate: a single result may be luck.
 
 use serde::Serialize;
 
 use super::{Bed, BedError, Level, SaturateOptions, bisect, offer_undisturbed, sort};
 use crate::statistics::median;
 
-/// By how much a search begins below and above what the first has found, and goes on where that is not far enough.
+/// Relative distance below and above the first result at which a search starts, and by which it moves on if that is not
+/// enough.
 const STEP: f64 = 0.1;
-/// Steps down or up at most: to a half, and to twice as much.
+/// Maximum number of steps down or up: to about a half, and to about twice the rate.
 const STEPS_MAX: u32 = 7;
-/// How far from the median a search may come out, as a part of it.
+/// Maximum distance of a search's result from the median, as a part of the median.
 const AGREE: f64 = 0.05;
 
-/// What each search for the highest stable rate found.
+/// Results of all searches for the highest stable rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Searches {
-    /// The rates, in operations a second; what was not found is left out.
+    /// Rates found, in operations per second, without the searches that found none.
     pub rates: Vec<f64>,
-    /// Searches that there were.
+    /// Number of searches.
     pub count: u32,
-    /// The farthest of the rates from their median, as a part of that; `null` of fewer than two.
+    /// Largest distance of a rate from the median, as a part of the median; `null` for fewer than two rates.
     pub spread: Option<f64>,
 }
 
 impl Searches {
-    /// Searches about the rate that a first search has found, whose levels are there. Without such a rate there is nothing to
-    /// search about.
+    /// Repeats the search around the rate of a first search, whose levels are in `levels`. Without a first rate, no
+    /// search is done.
     pub(crate) fn again(
         bed: &mut impl Bed,
         levels: &mut Vec<Level>,
@@ -68,12 +69,12 @@ impl Searches {
         Self { spread: middle.map(farthest), rates, count }
     }
 
-    /// The rate in the middle.
+    /// Returns the median rate.
     pub fn median(&self) -> Option<f64> {
         median(&self.rates)
     }
 
-    /// Whether all searches have found a rate near the one in the middle; one alone has nobody to disagree with.
+    /// Returns true if all searches found a rate close to the median. A single successful search always agrees.
     pub fn agree(&self) -> bool {
         self.rates.len() == self.count as usize && self.spread.is_none_or(|spread| spread <= AGREE)
     }
@@ -83,7 +84,7 @@ impl Searches {
 mod tests {
     use super::*;
 
-    /// A server whose highest rate is another in each search, and that is disturbed the first time that a rate is offered.
+    /// A server whose highest rate differs in each search, and that is disturbed the first time that a rate is offered.
     struct Moody {
         highest: Vec<f64>,
         offered: Vec<f64>,

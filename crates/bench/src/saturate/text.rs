@@ -1,4 +1,4 @@
-//! What a system takes, as a person reads it.
+//! Formats a saturation result for people.
 
 use std::fmt::{self, Display};
 

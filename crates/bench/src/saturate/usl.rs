@@ -1,52 +1,53 @@
-//! The Universal Scalability Law: what N workers do that wait for each other (σ) and talk to each other (κ).
+//! The Universal Scalability Law: the rate of N workers with contention (σ) and crosstalk (κ).
 //!
 //! ```text
 //!   X(N) = λN / (1 + σ(N−1) + κN(N−1))      N* = √((1−σ)/κ)
 //! ```
 //!
-//! Divided by N and turned over it is linear, so a fit by weighted least squares has one answer and needs no first guess.
+//! Divided by N and inverted, it is linear: a fit by weighted least squares has one solution and needs no initial
+//! guess.
 
 use serde::Serialize;
 
-/// Fewer points than this are not fitted.
+/// Minimum number of points for a fit.
 const POINTS_MIN: usize = 6;
 
 /// A fit of the law.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Usl {
-    /// What one worker alone does, in operations a second.
+    /// Rate of a single worker, in operations per second.
     pub lambda: f64,
-    /// The part that workers do one after the other.
+    /// Contention: the serial part of the work.
     pub sigma: f64,
-    /// What each pair of them costs.
+    /// Crosstalk: the cost of each pair of workers.
     pub kappa: f64,
-    /// The number of workers from which on more do less; `null` when that never happens.
+    /// Number of workers beyond which the rate falls; `null` if it never does.
     pub peak_workers: Option<f64>,
-    /// The points: workers, measured and fitted operations a second, and the residual as a part of the measured.
+    /// Points: workers, measured and fitted operations per second, and the residual as a part of the measured value.
     pub points: Vec<UslPoint>,
-    /// The largest residual, as a part of the measured: above a tenth the law does not hold here.
+    /// Largest residual, as a part of the measured value. Above 0.1, the law does not describe the system.
     pub residual_max: f64,
 }
 
 /// One point of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct UslPoint {
-    /// Workers.
+    /// Number of workers.
     pub workers: f64,
-    /// Operations a second that were measured.
+    /// Measured operations per second.
     pub measured_per_sec: f64,
-    /// Operations a second that the law has.
+    /// Operations per second by the law.
     pub fitted_per_sec: f64,
-    /// Their difference as a part of the measured.
+    /// Difference as a part of the measured value.
     pub residual: f64,
 }
 
-/// Fits the law to pairs of workers and operations a second; `None` of fewer than six or when there is no answer.
+/// Fits the law to pairs of workers and operations per second; `None` for fewer than six pairs, or without a solution.
 pub fn fit_usl(points: &[(f64, f64)]) -> Option<Usl> {
     if points.len() < POINTS_MIN || points.iter().any(|(n, x)| *n < 1.0 || *x <= 0.0) {
         return None;
     }
-    // A coefficient below zero is noise: the law without that term is fitted then.
+    // A negative coefficient is noise: fit the law without that term.
     let tries: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
     let fitted = tries.iter().find_map(|terms| {
         let found = least_squares(points, terms)?;
@@ -71,7 +72,8 @@ pub fn fit_usl(points: &[(f64, f64)]) -> Option<Usl> {
     })
 }
 
-/// The coefficients of `N/X = a + b(N−1) + cN(N−1)` that leave the least relative error, with some of the terms only.
+/// Returns the coefficients of `N/X = a + b(N−1) + cN(N−1)` with the least relative error, using only some of the
+/// terms.
 fn least_squares(points: &[(f64, f64)], terms: &[usize]) -> Option<[f64; 3]> {
     let size = terms.len();
     let mut rows = vec![vec![0.0; size + 1]; size];
@@ -94,7 +96,7 @@ fn least_squares(points: &[(f64, f64)], terms: &[usize]) -> Option<[f64; 3]> {
     Some(coefficients)
 }
 
-/// Gauss with the largest pivot first; each row ends in its right side.
+/// Solves linear equations by Gaussian elimination with partial pivoting; each row ends with its right-hand side.
 fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let size = rows.len();
     for column in 0..size {

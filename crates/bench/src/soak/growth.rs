@@ -1,11 +1,12 @@
-//! Whether a quantity grows: its plateau, and the slope after it.
+//! Detects growth of a quantity: its plateau, and the slope after it.
 //!
 //! ```text
-//!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut: the first tenth, or up to where what follows has no trend any more
+//!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut off: the first tenth, or up to where the rest has no trend any more
 //! ```
 //!
-//! It grows when a trend is surer than 99 %, rises, and would add over 10 % of the plateau in four hours. Resident memory is
-//! judged without the pages of files where the system tells them apart: those move with what other programs do.
+//! The quantity grows if it has a rising trend with over 99 % confidence that would add over 10 % of the plateau in
+//! four hours. If the system reports them separately, resident memory is judged without file pages: those depend on
+//! what other programs do.
 
 use serde::Serialize;
 
@@ -15,48 +16,49 @@ use crate::statistics::{mann_kendall, median, theil_sen};
 const RSS: &str = "rss_bytes";
 const PSS: &str = "pss_bytes";
 const OWN: &str = "own_bytes";
-/// Fewer samples than this show nothing.
+/// Minimum number of samples for a result.
 const SAMPLES_MIN: usize = 30;
-/// More are thinned out: neighbours are alike, and the tests look at all pairs.
+/// Maximum number of points; longer series are thinned out, because neighbours are alike and the tests compare all
+/// pairs.
 const POINTS_MAX: usize = 300;
-/// The parts that are cut off in turn.
+/// Parts of the series that are cut off, tried in this order.
 const CUTS: [f64; 5] = [0.1, 0.2, 0.3, 0.4, 0.5];
-/// Above this a trend may be chance, so the plateau is reached.
+/// p-value above which a trend may be chance: the plateau is reached.
 const PLATEAU_P: f64 = 0.05;
-/// Below this it is none.
+/// p-value below which a trend is not chance.
 const GROWTH_P: f64 = 0.01;
-/// What growth is measured over, in seconds: four hours.
+/// Time over which growth is measured, in seconds: four hours.
 const HORIZON_S: f64 = 4.0 * 3_600.0;
-/// The part of the plateau that may be added in that time.
+/// Maximum growth in that time, as a part of the plateau.
 const GROWTH_MAX: f64 = 0.1;
-/// A plateau below this is judged as if it were this: of nothing anything would be too large a part.
+/// Minimum plateau for judging growth: relative to a plateau near zero, any growth would be too large.
 const PLATEAU_MIN: f64 = 10.0;
 
-/// What one quantity did.
+/// Trend of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// Its name, which ends in its unit.
+    /// Name, which ends in the unit.
     pub name: String,
-    /// From when on it was looked at, in seconds.
+    /// Start of the plateau, in seconds.
     pub plateau_from_s: f64,
-    /// Where it began there: the median of the first tenth.
+    /// Value at the start of the plateau: the median of its first tenth.
     pub plateau: f64,
-    /// By how much it changed a second (Theil–Sen).
+    /// Change per second (Theil–Sen).
     pub slope_per_s: f64,
-    /// The lower end of the interval that holds that with 95 %.
+    /// Lower end of its 95 % confidence interval.
     pub slope_low_per_s: f64,
-    /// The upper end.
+    /// Upper end of its 95 % confidence interval.
     pub slope_high_per_s: f64,
-    /// How likely such a trend is to come from chance (Mann–Kendall).
+    /// Probability that such a trend arises by chance (Mann–Kendall).
     pub trend_p: f64,
-    /// What that would add in four hours, as a part of the plateau, or of 10 if that is more.
+    /// Growth in four hours at this slope, as a part of the plateau, or of 10 if the plateau is smaller.
     pub growth_4h: f64,
-    /// Whether that is too much.
+    /// True if the growth is too large.
     pub grows: bool,
 }
 
 impl Growth {
-    /// What a series of seconds and values did; `None` of fewer than thirty.
+    /// Returns the trend of a series of seconds and values; `None` for fewer than thirty.
     pub fn of(name: &str, series: &[(f64, f64)]) -> Option<Self> {
         if series.len() < SAMPLES_MIN {
             return None;
@@ -82,7 +84,7 @@ impl Growth {
         })
     }
 
-    /// What all quantities of some samples did.
+    /// Returns the trends of all quantities in the samples.
     pub(super) fn all_of(samples: &[SoakSample]) -> Vec<Self> {
         type Pick = fn(&SoakSample) -> Option<u64>;
         let picks: [(&str, Pick); 9] = [
@@ -96,8 +98,8 @@ impl Growth {
             ("fds", |sample| sample.fds),
             ("threads", |sample| sample.threads),
         ];
-        // A sample without a value is passed over: a process that has run out of files cannot count them, and that is no
-        // reason to forget how it came there.
+        // Skip samples without a value: a process that has run out of file descriptors cannot count them, and the
+        // samples before that still show how it got there.
         let series = |pick: Pick| -> Vec<(f64, f64)> {
             samples.iter().filter_map(|sample| Some((sample.at_s, pick(sample)? as f64))).collect()
         };
@@ -112,7 +114,7 @@ impl Growth {
     }
 }
 
-/// At most so many points, each the median of its neighbours.
+/// Returns at most [`POINTS_MAX`] points, each the median of its neighbours.
 fn thinned(series: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let chunk = series.len().div_ceil(POINTS_MAX);
     let middle = |points: &[(f64, f64)]| {
@@ -141,7 +143,7 @@ mod tests {
         assert!(queued.plateau < 1.0 && queued.grows && !once.grows, "{queued:?} {once:?}");
     }
 
-    /// Something that looks like noise and is always the same.
+    /// Deterministic pseudo-noise.
     fn noise(at: f64) -> f64 {
         ((at * 12.9898).sin() * 43_758.545).fract() * MIB
     }
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_trend_that_is_sure_and_small_is_no_growth() {
-        // Ten bytes a second of 100 MiB are 0.14 % in four hours.
+        // 10 bytes per second are 0.14 % of 100 MiB in four hours.
         let small = growth(3_600, |at| 100.0 * MIB + 10.0 * at);
 
         assert!(!small.grows && small.trend_p < 0.01, "{small:?}");

@@ -1,4 +1,4 @@
-//! What a process holds at one instant.
+//! Resource usage of the process at one time.
 
 use std::fs;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use crate::live_bytes::live_bytes;
 use crate::run::Run;
 use crate::usage::kilobytes;
 
-/// Processes whose mailboxes are looked at once a second.
+/// Maximum number of processes whose mailboxes are counted every second.
 const LOOKED_AT_MAX: u64 = 100_000;
 
-/// What a process holds at one instant; `null` where the system does not say.
+/// Resource usage of the process at one time; `null` if the system does not report a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SoakSample {
-    /// Since the warm-up, in seconds.
+    /// Time since the warm-up, in seconds.
     pub at_s: f64,
     /// Resident memory.
     pub rss_bytes: Option<u64>,
-    /// Resident memory, of which what several programs share counts for each in part.
+    /// Proportional resident memory: pages shared by several programs count in part for each.
     pub pss_bytes: Option<u64>,
-    /// Memory of the program itself, resident or swapped out. `rss_bytes` has pages of files too, which the system keeps or drops
-    /// as it likes.
+    /// Memory of the program itself, resident or swapped out. `rss_bytes` also contains file pages, which the system
+    /// keeps or drops at will.
     pub own_bytes: Option<u64>,
-    /// What the program has allocated and not given back.
+    /// Memory that the program has allocated and not freed.
     pub live_bytes: Option<u64>,
-    /// Processes of the runtime.
+    /// Number of processes in the runtime.
     pub processes: u64,
-    /// Instances of WebAssembly.
+    /// Number of WebAssembly instances.
     pub instances: u64,
-    /// Messages that wait in mailboxes; unknown of more than 100,000 processes, because looking would take their time.
+    /// Messages in mailboxes; unknown for more than 100,000 processes, because counting would take their CPU time.
     pub queued: Option<u64>,
-    /// Open files and sockets.
+    /// Number of open files and sockets.
     pub fds: Option<u64>,
-    /// Threads of the operating system.
+    /// Number of operating-system threads.
     pub threads: Option<u64>,
-    /// Operations so far.
+    /// Number of operations so far.
     pub ops_total: u64,
 }
 
 impl SoakSample {
-    /// Looks at this process.
+    /// Takes a sample of this process.
     pub(super) fn take(elapsed: Duration, run: &Run) -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
@@ -56,7 +56,7 @@ impl SoakSample {
             processes: run.live(),
             instances: observe::engines(run.handle()).iter().map(|engine| engine.live).sum(),
             queued: (run.live() <= LOOKED_AT_MAX).then(|| queued(run.handle())),
-            // The folder that is being read is open too.
+            // Subtract 1: the directory being read is open too.
             fds: fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
             threads: threads.and_then(|threads| threads.trim().parse().ok()),
             ops_total: run.sampler.last().sums.ops,
@@ -69,7 +69,7 @@ fn own_bytes(status: &str) -> Option<u64> {
     kilobytes(status, "RssAnon:").map(|resident| (resident + swapped) * 1024)
 }
 
-/// Messages that wait in mailboxes.
+/// Returns the number of messages in mailboxes.
 fn queued(runtime: &Handle) -> u64 {
     let mut sum = 0;
     for part in 0..observe::table_parts(runtime) {

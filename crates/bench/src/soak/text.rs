@@ -1,4 +1,4 @@
-//! A long run as a person reads it.
+//! Formats the result of a long run for people.
 
 use std::fmt::{self, Display};
 

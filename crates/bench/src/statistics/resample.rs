@@ -1,34 +1,34 @@
-//! How much larger one set of runs is than another, with an interval: the bootstrap.
+//! Ratio of one set of runs to another, with a confidence interval by bootstrapping.
 //!
 //! ```text
-//!   before: x x x x x x ─┐ drawn with repetition, thousands of times ─▶ median / median ─▶ the middle 95 % of all
+//!   before: x x x x x x ─┐ sampled with replacement, thousands of times ─▶ median / median ─▶ the middle 95 % of all
 //!   after:  y y y y y y ─┘
 //! ```
 //!
-//! Runs of an interleaved comparison come in pairs, and then whole pairs are drawn. The draws come from a fixed seed, so the
-//! same two reports always compare alike.
+//! Runs of an interleaved comparison come in pairs; then whole pairs are sampled. The seed is fixed, so that a
+//! comparison of the same two reports always gives the same result.
 
 use super::{median, sorted};
 
-/// How many times is drawn.
+/// Number of resamples.
 const DRAWS: usize = 10_000;
-/// Fewer runs than this show nothing.
+/// Minimum number of runs for a result.
 pub(crate) const RUNS_MIN: usize = 4;
 
-/// One quantity over another.
+/// Ratio of one quantity to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
-    /// The median.
+    /// Median ratio.
     pub(crate) median: f64,
-    /// The lower end of the interval that holds it with 95 %.
+    /// Lower end of its 95 % confidence interval.
     pub(crate) low: f64,
-    /// The upper end.
+    /// Upper end of its 95 % confidence interval.
     pub(crate) high: f64,
 }
 
-/// The median of `after` over the median of `before`, which were not measured in pairs.
+/// Returns the median of `after` divided by the median of `before`, for runs that were not measured in pairs.
 ///
-/// `None` of fewer than four values, or when one is not above zero.
+/// `None` for fewer than four values, or if one is not above zero.
 pub(crate) fn ratio_of(before: &[f64], after: &[f64]) -> Option<Ratio> {
     if before.len() < RUNS_MIN || after.len() < RUNS_MIN || !positive(before) || !positive(after) {
         return None;
@@ -39,9 +39,9 @@ pub(crate) fn ratio_of(before: &[f64], after: &[f64]) -> Option<Ratio> {
     middle(median(after)? / median(before)?, &drawn)
 }
 
-/// The median of ratios that were each measured in one pair.
+/// Returns the median of ratios, each of which was measured in one pair.
 ///
-/// `None` of fewer than four, or when one is not above zero.
+/// `None` for fewer than four ratios, or if one is not above zero.
 pub(crate) fn ratio_of_pairs(ratios: &[f64]) -> Option<Ratio> {
     if ratios.len() < RUNS_MIN || !positive(ratios) {
         return None;
@@ -61,7 +61,7 @@ fn middle(median: f64, drawn: &[f64]) -> Option<Ratio> {
     Some(Ratio { median, low: at(0.025)?, high: at(0.975)? })
 }
 
-/// Draws with repetition (xorshift64*).
+/// Samples with replacement (xorshift64*).
 struct Dice(u64);
 
 impl Dice {

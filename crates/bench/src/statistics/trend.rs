@@ -1,22 +1,22 @@
-//! Whether a series rises or falls, and how fast: the Mann–Kendall test and the Theil–Sen slope.
+//! Trend of a series and its rate: the Mann–Kendall test and the Theil–Sen slope.
 //!
-//! Both look at pairs of values and nothing else, so one wild value moves neither, and nothing is assumed about how values are
-//! spread. Neighbouring values that are alike make a trend look surer than it is; thin a series out before testing it.
+//! Both compare only pairs of values, so a single outlier affects neither, and the values may have any distribution.
+//! Correlated neighbouring values make a trend look more significant than it is: thin a series out before testing it.
 //!
-//! Cost and memory grow with the square of the length: a thousand values are half a million pairs.
+//! Cost and memory grow with the square of the length: a thousand values have half a million pairs.
 
 use super::{median, normal_cdf, normal_quantile, sorted};
 
-/// What the Mann–Kendall test says about a series.
+/// Result of the Mann–Kendall test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trend {
-    /// Pairs that rise less pairs that fall.
+    /// Number of rising pairs minus falling pairs.
     pub(crate) score: i64,
-    /// How likely a score as far from zero is to come from chance; two-sided, corrected for ties.
+    /// Probability that a score at least as far from zero arises by chance; two-sided, corrected for ties.
     pub(crate) p: f64,
 }
 
-/// The Mann–Kendall test of a series, oldest value first.
+/// Applies the Mann–Kendall test to a series, oldest value first.
 pub(crate) fn mann_kendall(values: &[f64]) -> Trend {
     let mut score = 0_i64;
     for (index, earlier) in values.iter().enumerate() {
@@ -33,34 +33,34 @@ pub(crate) fn mann_kendall(values: &[f64]) -> Trend {
     Trend { score, p }
 }
 
-/// How likely a trend as strong as this one is to come from chance.
+/// Returns the probability that a trend as strong as this one arises by chance.
 pub(crate) fn trend_p(values: &[f64]) -> f64 {
     mann_kendall(values).p
 }
 
-/// The variance of the score when there is no trend.
+/// Returns the variance of the score if there is no trend.
 fn score_variance(values: &[f64]) -> f64 {
     let spread = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let ties: f64 = sorted(values).chunk_by(|a, b| a.total_cmp(b).is_eq()).map(|tie| spread(tie.len() as f64)).sum();
     (spread(values.len() as f64) - ties) / 18.0
 }
 
-/// A straight line through points that are not all alike.
+/// A straight line through points with different x values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Line {
-    /// The median of the slopes of all pairs.
+    /// Median of the slopes of all pairs.
     pub(crate) slope: f64,
-    /// The lower end of the slope's interval.
+    /// Lower end of the slope's confidence interval.
     pub(crate) low: f64,
-    /// The upper end.
+    /// Upper end of the slope's confidence interval.
     pub(crate) high: f64,
-    /// Where the line is at zero.
+    /// Value of the line at x = 0.
     pub(crate) intercept: f64,
 }
 
-/// The Theil–Sen line through points, with the interval that holds its slope with `confidence` (Sen, 1968).
+/// Returns the Theil–Sen line through points, with the interval of its slope at this confidence (Sen, 1968).
 ///
-/// `None` of fewer than three points, or when all lie above each other.
+/// `None` for fewer than three points, or if all have the same x value.
 pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<Line> {
     if points.len() < 3 {
         return None;
@@ -78,7 +78,7 @@ pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<Line> 
     let slope = median_of_sorted(&slopes)?;
     let values: Vec<f64> = points.iter().map(|(_, y)| *y).collect();
     let reach = normal_quantile(f64::midpoint(1.0, confidence)) * score_variance(&values).max(0.0).sqrt();
-    // The rank is rounded down, which makes the interval wider and never narrower.
+    // Round the rank down: this can only make the interval wider.
     let rank = ((slopes.len() as f64 - reach) / 2.0).floor().max(1.0) as usize;
     let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
     Some(Line { slope, low: slopes[rank - 1], high: slopes[slopes.len() - rank], intercept: median(&rests)? })
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_line_of_sen_s_own_example_is_his() {
-        // Sen (1968), section 7, after Graybill: slope 4, and 26/7 to 35/8 hold it with 93 %.
+        // Sen (1968), section 7, after Graybill: slope 4, with a 93 % confidence interval from 26/7 to 35/8.
         let x = [1.0, 2.0, 3.0, 4.0, 10.0, 12.0, 18.0];
         let y = [9.0, 15.0, 19.0, 20.0, 45.0, 55.0, 78.0];
         let points: Vec<(f64, f64)> = x.into_iter().zip(y).collect();
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_score_of_gilbert_s_example_is_his() {
-        // Gilbert (1987), section 16.4: of 10, 15, 14, 20 five pairs rise and one falls.
+        // Gilbert (1987), section 16.4: in 10, 15, 14, 20 five pairs rise and one falls.
         let trend = mann_kendall(&[10.0, 15.0, 14.0, 20.0]);
 
         // The variance without ties is 4·3·13/18 = 26/3, so z = 3/2.944 = 1.019.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_flow_of_the_nile_fell_after_1898() {
-        // Cobb (1978): the yearly flow at Aswan, 1871 to 1910, in 10⁸ m³, which dropped when the dam was begun.
+        // Cobb (1978): the yearly flow at Aswan, 1871 to 1910, in 10⁸ m³, which dropped when work on the dam began.
         let flow = [
             1120.0, 1160.0, 963.0, 1210.0, 1160.0, 1160.0, 813.0, 1230.0, 1370.0, 1140.0, 995.0, 935.0, 1110.0, 994.0,
             1020.0, 960.0, 1180.0, 799.0, 958.0, 1140.0, 1100.0, 1210.0, 1150.0, 1250.0, 1260.0, 1220.0, 1030.0,

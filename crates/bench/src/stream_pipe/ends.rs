@@ -1,4 +1,4 @@
-//! The two ends of a stream, native or guest, and the process that starts them, times them and takes their word.
+//! The two ends of a stream, native or guest, and the process that starts and times them and collects their results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,25 +14,25 @@ use super::{Chunks, Shown, TURN};
 use crate::guests::{message, words};
 use crate::usage::process_cpu;
 
-/// A stream to be.
+/// A stream to run.
 pub(super) struct Pipe {
     pub(super) wasm: Wasm,
-    /// The guest that writes, where one does.
+    /// Guest that writes; `None` for a native writer.
     pub(super) source: Option<Module>,
-    /// The guest that reads.
+    /// Guest that reads; `None` for a native reader.
     pub(super) sink: Option<Module>,
     pub(super) chunks: Arc<Chunks>,
     pub(super) capacity: usize,
 }
 
-/// What a native sink has read.
+/// Result of a native sink.
 struct Read {
     chunks: u64,
     wrong: u64,
 }
 
 impl Pipe {
-    /// Has bytes written and read for a while. Whoever fails takes the process down that this runs in.
+    /// Writes and reads for a while. If an end fails, the process that runs this function ends with it.
     pub(super) async fn run(self, ctx: &Context) -> Result<Shown, String> {
         ctx.set_label("stream pipe");
         let (writer, reader) = labelled_pipe(self.capacity, "stream-pipe").map_err(|error| error.to_string())?;
@@ -60,7 +60,7 @@ impl Pipe {
             if let Some(writer) = native.take() {
                 ctx.send(guest, writer).await;
             }
-            // It has made its chunks.
+            // Wait until the guest has generated its chunks.
             drop(ctx.receive_of::<Bytes>().await);
             source = Some(guest);
         }
@@ -105,14 +105,14 @@ async fn write(mut writer: StreamWriter, chunks: &Chunks, over: &AtomicBool) -> 
     Ok(())
 }
 
-/// Hashes each chunk where it lies.
+/// Hashes each chunk in place.
 async fn sink(mut reader: StreamReader, chunks: &Chunks) -> Result<Read, StreamError> {
     let mut read = Read { chunks: 0, wrong: 0 };
     let (mut hash, mut left) = (Xxh3::new(), chunks.chunk);
     loop {
         let bytes = reader.fill().await?;
         if bytes.is_empty() {
-            // A chunk that was cut off is wrong.
+            // An incomplete chunk is an error.
             read.wrong += u64::from(left != chunks.chunk);
             return Ok(read);
         }

@@ -1,4 +1,4 @@
-//! The same actors in a guest, which times itself: `guests/actors.wat` has them, and begins with the same signals.
+//! The seven actors in a guest, which times itself. They are in `guests/actors.wat` and begin with the same signals.
 
 use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Module, Wasm};
@@ -8,28 +8,28 @@ use super::BATCH;
 use super::kernels::Signals;
 use crate::guests::{message, words};
 
-/// Firings of a turn that are timed one by one.
+/// Number of firings in a turn that are timed one by one.
 pub(super) const SINGLE: u64 = 200;
-/// The message that asks for the signals as they are.
+/// Message that asks for the current signals.
 const SIGNALS: u64 = 7;
 
-/// The guest, compiled.
+/// The compiled guest.
 #[derive(Clone)]
 pub(super) struct GuestActors {
     pub(super) wasm: Wasm,
     pub(super) module: Module,
 }
 
-/// What an actor took in the guest.
+/// Result of an actor in the guest.
 pub(super) struct Fired {
     pub(super) single_ns: Vec<u64>,
     pub(super) batch_ns: u64,
-    /// The signals after all of it, as the guest has them in its memory.
+    /// Signals after the last firing, as in the guest's memory.
     pub(super) signals: Bytes,
 }
 
 impl GuestActors {
-    /// Has an actor fire in a new instance.
+    /// Runs an actor in a new instance.
     pub(super) async fn fire(self, ctx: &Context, actor: u64) -> Result<Fired, String> {
         let spawned = self.wasm.spawn_from(ctx, &self.module, &Guest::default().linked());
         let (guest, _) = spawned.map_err(|error| error.to_string())?;

@@ -2,10 +2,10 @@
 
 use std::f32::consts::TAU;
 
-/// Points of the transform.
+/// Number of points of the Fourier transform.
 const POINTS: usize = 256;
 
-/// What the actors read and write.
+/// Data that the actors read and write.
 pub(super) struct Signals {
     samples: [f32; 64],
     factors: [f32; 64],
@@ -36,7 +36,7 @@ impl Signals {
         }
     }
 
-    /// All of it as a guest has it in its memory.
+    /// Returns all signals in the layout of the guest's memory.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let twiddles = self.twiddles.iter().flat_map(|(cos, sin)| [*cos, *sin]);
         let small = self.samples.iter().chain(&self.factors).chain(&self.taps);
@@ -68,7 +68,7 @@ impl Signals {
         self.real.copy_from_slice(&self.re);
     }
 
-    /// Transforms the signal where it lies, scaled by one over the root of its points so that it never grows.
+    /// Transforms the signal in place, scaled by one over the square root of its length so that it never grows.
     pub(super) fn fft(&mut self) {
         for index in 0..POINTS {
             let other = index.reverse_bits() >> (usize::BITS - POINTS.trailing_zeros());

@@ -1,11 +1,12 @@
-//! A herd of WebSocket clients, and the server that they come to: a process for each connection, over loopback.
+//! A herd of WebSocket clients and their server, with one process per connection, over loopback.
 //!
 //! ```text
 //!   client ── connect, message, close ──▶ acceptor ──▶ connection ── publish ──▶ topic
-//!      └── has left, or why it could not ──▶ whoever drives the herd
+//!      └── has left, or the error ──▶ driver of the herd
 //! ```
 //!
-//! A client has left when the server has answered its close and hung up, so a herd that has left holds no descriptors.
+//! A client has left when the server has answered its close and closed the connection, so a herd that has left holds no
+//! descriptors.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,33 +25,33 @@ use tokio_tungstenite::{accept_async, client_async};
 use super::NAME;
 use crate::run::RunError;
 
-/// Descriptors of a connection: both of its ends are here.
+/// Descriptors per connection: both ends are in this process.
 const ENDS: u64 = 2;
-/// Descriptors for whatever else opens some meanwhile.
+/// Descriptors for other files that are opened meanwhile.
 const SPARE: u64 = 64;
-/// Connections that the kernel holds until they are accepted; it takes no more than its own limit.
+/// Maximum number of connections that the kernel queues for accept; its own limit applies too.
 const BACKLOG: i32 = 65_535;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server's address, and what its clients tell.
+/// Listener of the server, and the state of its clients.
 pub(super) struct Sockets {
     listener: TcpListener,
     address: SocketAddr,
     told: Arc<Told>,
 }
 
-/// What clients have told.
+/// State reported by the clients.
 #[derive(Default)]
 struct Told {
     left: AtomicU64,
-    /// Why the first one that failed did.
+    /// Error of the first client that failed.
     failure: OnceLock<String>,
     changed: Notify,
 }
 
 impl Sockets {
-    /// Listens, if there are descriptors for a herd.
+    /// Opens the listener, if there are enough descriptors for a herd.
     pub(super) fn open(herd: u64) -> Result<Self, RunError> {
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
         check_room(herd, open, getrlimit(Resource::Nofile).current)?;
@@ -65,7 +66,7 @@ impl Sockets {
         Ok(Self { listener, address, told: Arc::default() })
     }
 
-    /// Starts the server, which ends with this process if not before.
+    /// Starts the server; it is linked to this process and ends with it.
     pub(super) fn serve(&self, ctx: &Context) -> Result<Pid, Failure> {
         let listener = self.listener.try_clone()?;
         Ok(ctx.spawn_link(move |ctx| accept(ctx, listener))?)
@@ -91,7 +92,7 @@ impl Sockets {
         });
     }
 
-    /// Waits until so many clients have left since the beginning; why one could not, if one could not.
+    /// Waits until `count` clients in total have left; returns the error of the first client that failed.
     pub(super) async fn left(&self, count: u64) -> Result<(), String> {
         loop {
             if let Some(why) = self.told.failure.get() {
@@ -105,7 +106,7 @@ impl Sockets {
     }
 }
 
-/// Says so if there are too few descriptors for both ends of each connection.
+/// Returns an error if there are too few descriptors for both ends of each connection.
 fn check_room(herd: u64, open: u64, limit: Option<u64>) -> Result<(), RunError> {
     let needed = ENDS * herd + open + SPARE;
     match limit {
@@ -126,7 +127,7 @@ async fn accept(ctx: Context, listener: TcpListener) -> std::io::Result<()> {
     }
 }
 
-/// Publishes what comes. Whatever goes wrong is told to the client by a connection that ends without a close.
+/// Publishes the client's messages. On an error, the connection ends without a close, which the client reports.
 async fn connection(ctx: Context, stream: TcpStream) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
     let topic = ctx.topics().find(NAME)?;
@@ -139,7 +140,7 @@ async fn connection(ctx: Context, stream: TcpStream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Connects, publishes one message, and leaves when the server has hung up.
+/// Connects, publishes one message, and ends when the server has closed the connection.
 async fn client(address: SocketAddr, payload: Bytes) -> Result<(), Failure> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -149,7 +150,7 @@ async fn client(address: SocketAddr, payload: Bytes) -> Result<(), Failure> {
     while let Some(frame) = socket.next().await {
         frame?;
     }
-    // Both have closed. The kernel would remember each connection for a minute, and soon be out of ports.
+    // Both sides have closed. Without this, the kernel would keep each connection for a minute and run out of ports.
     socket.get_ref().set_zero_linger()?;
     Ok(())
 }
