@@ -231,13 +231,13 @@ fn a_file_that_was_being_made_is_opened_after_kill_9() {
         std::thread::park_timeout(Duration::from_micros(100 * round));
         child.kill().unwrap();
         child.wait().unwrap();
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "redb") {
-                Store::open(&path, StoreConfig::default()).unwrap().bucket("a").unwrap().put("b", "c").wait().unwrap();
-            }
-            // Others were to get a name.
-            let _gone = std::fs::remove_file(&path);
+        let paths: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "redb")) {
+            Store::open(path, StoreConfig::default()).unwrap().bucket("a").unwrap().put("b", "c").wait().unwrap();
+        }
+        // Journals too, but only after their stores were opened; and files that did not get their name yet.
+        for path in paths {
+            let _gone = std::fs::remove_file(path);
         }
     }
 }
