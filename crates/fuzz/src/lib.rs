@@ -1,12 +1,12 @@
-//! Fuzzing on the stable toolchain: inputs made from valid ones by small changes, as ordinary tests.
+//! Fuzzing on the stable toolchain: ordinary tests that mutate valid inputs by small changes.
 //!
 //! ```text
-//!   seeds ──▶ pick one ──▶ 1 to 8 changes ──▶ check(input)      a panic of the check is a finding
+//!   seeds ──▶ pick one ──▶ 1 to 8 changes ──▶ check(input)      a panic in the check is a finding
 //! ```
 //!
-//! [`Fuzz::run`] tries a few thousand inputs, in a second or so, as part of `cargo test`. `RUSM_FUZZ_SECONDS` has each target
-//! run for that long, and `RUSM_FUZZ_SEED` starts at another seed. A finding prints the seed and the number of its case, and
-//! its input is written to a file.
+//! [`Fuzz::run`] tries a few thousand inputs, in about a second, as part of `cargo test`. `RUSM_FUZZ_SECONDS` makes
+//! each target run for that many seconds instead, and `RUSM_FUZZ_SEED` sets the first seed. For a finding it prints the
+//! seed and the case number, and writes the input to a file.
 //!
 //! ```
 //! rusm_fuzz::Fuzz::new("numbers").seed("12 34").words(&["0", "-1"]).run(|input| {
@@ -20,11 +20,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Inputs that are tried where no time is set.
+/// Number of inputs tried when `RUSM_FUZZ_SECONDS` is not set.
 const CASES: u64 = 4_000;
-/// The longest input.
+/// Maximum length of an input, in bytes.
 const INPUT_BYTES_MAX: usize = 1 << 20;
-/// Numbers at which parsers err.
+/// Numbers that parsers often handle wrongly.
 const NUMBERS: [&str; 12] = [
     "0",
     "-1",
@@ -40,7 +40,7 @@ const NUMBERS: [&str; 12] = [
     "0.1",
 ];
 
-/// A target: a name, valid inputs, and words that its language knows.
+/// A fuzz target: a name, valid inputs, and words of the input's language.
 #[derive(Clone, Debug)]
 pub struct Fuzz {
     name: &'static str,
@@ -50,7 +50,7 @@ pub struct Fuzz {
 }
 
 impl Fuzz {
-    /// A target without seeds, which begins with the empty input.
+    /// Creates a target without seeds. The first input is empty.
     pub fn new(name: &'static str) -> Self {
         Self { name, seeds: vec![Vec::new()], words: NUMBERS.map(str::to_owned).to_vec(), cases: CASES }
     }
@@ -62,10 +62,10 @@ impl Fuzz {
         self
     }
 
-    /// Adds the files of a folder, and of those in it, as valid inputs.
+    /// Adds all files of a folder and its subfolders as valid inputs.
     ///
     /// # Panics
-    /// If there is no file to read.
+    /// If the folder contains no readable file.
     #[must_use]
     pub fn seeds_of(mut self, folder: impl AsRef<Path>) -> Self {
         let before = self.seeds.len();
@@ -86,24 +86,24 @@ impl Fuzz {
         self
     }
 
-    /// Adds words that are put into inputs.
+    /// Adds words that mutations insert into inputs.
     #[must_use]
     pub fn words(mut self, words: &[&str]) -> Self {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
         self
     }
 
-    /// Tries this many inputs where no time is set: fewer where one takes long.
+    /// Sets the number of inputs tried when `RUSM_FUZZ_SECONDS` is not set. Lower it for a slow check.
     #[must_use]
     pub const fn cases(mut self, cases: u64) -> Self {
         self.cases = cases;
         self
     }
 
-    /// Checks the seeds and then changed inputs.
+    /// Checks the seeds, then mutated inputs.
     ///
     /// # Panics
-    /// With the panic of the check.
+    /// Propagates the panic of the check.
     pub fn run(&self, mut check: impl FnMut(&[u8])) {
         let seconds = number_of("RUSM_FUZZ_SECONDS").map(Duration::from_secs);
         let seed = number_of("RUSM_FUZZ_SEED").unwrap_or(1);
@@ -132,7 +132,7 @@ impl Fuzz {
         resume_unwind(panic);
     }
 
-    /// A seed with 1 to 8 changes.
+    /// Returns a seed with 1 to 8 changes.
     fn input(&self, chance: &mut Chance) -> Vec<u8> {
         let mut input = chance.pick(&self.seeds).clone();
         for _ in 0..=chance.below(8) {
@@ -164,7 +164,7 @@ impl Fuzz {
                 input.splice(at..end, other[from..to].iter().copied());
             }
             7 => {
-                // A number takes the place of another one.
+                // Replace one number by another.
                 let from = (at..input.len()).find(|at| input[*at].is_ascii_digit()).unwrap_or(at);
                 let to = (from..input.len()).find(|at| !input[*at].is_ascii_digit()).unwrap_or(input.len());
                 input.splice(from..to, chance.pick(&NUMBERS).bytes());
@@ -178,7 +178,7 @@ fn number_of(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 
-/// Random numbers (SplitMix64): the same for the same seed and case.
+/// Random numbers (SplitMix64), deterministic for a given seed and case.
 struct Chance(u64);
 
 impl Chance {

@@ -1,4 +1,4 @@
-//! The end of the log: stderr or a file, which can be replaced by an empty one when it has grown to a size.
+//! Destination of the log: stderr, or a file that is rotated when it reaches a maximum size.
 //!
 //! ```text
 //!   node.log ──max_bytes──▶ node.log.1 ──▶ … ──▶ node.log.KEEP ──▶ removed
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 
 use crate::writer::count_lines;
 
-/// The size at which a log file is replaced, and the number of earlier files that stay.
+/// File size at which the log is rotated, and the number of rotated files to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Bytes of the file after which the next lines go to a new one.
+    /// Size in bytes at which the current file is replaced by an empty one.
     pub max_bytes: u64,
-    /// Earlier files that stay, as `.1` (the newest) and so on; 0 keeps none.
+    /// Number of rotated files to keep, named `.1` (the newest) and so on. 0 keeps none.
     pub keep: u32,
 }
 
-/// The stream or file that lines are written to.
+/// Stream or file that lines are written to.
 #[derive(Debug)]
 pub(crate) struct Destination {
     target: Target,
-    /// The last write ended within a line.
+    /// True if the last write ended in the middle of a line.
     is_torn: bool,
 }
 
@@ -43,7 +43,7 @@ impl Destination {
 
     pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
         let (file, bytes) = open(&path)?;
-        // A link stays where it is: the file that it names is rotated beside itself.
+        // Resolve symbolic links: the link stays in place, and rotation renames the file that it points to.
         let path = if rotation.is_some() { path.canonicalize()? } else { path };
         if rotation.is_some() && !file.metadata()?.is_file() {
             let what = "it is not a regular file, which alone can be rotated: leave log.max_bytes out";
@@ -52,11 +52,11 @@ impl Destination {
         Ok(Self { target: Target::File { path, file, bytes, rotation }, is_torn: false })
     }
 
-    /// Writes whole lines; returns how many of them were written whole, and the first error.
+    /// Writes complete lines. Returns the number of lines that were written completely, and the first error.
     pub(crate) fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
-        // Where the file cannot be replaced, it grows on: lines are worth more than its size.
+        // If rotation fails, the file keeps growing: losing lines would be worse than exceeding the size.
         let rotated = self.rotate(lines.len() as u64);
-        // Ends the rest of a line that failed, so that it does not become the beginning of the next one.
+        // Terminate a partially written line, so that the next line does not continue it.
         if self.is_torn {
             let (_, outcome) = write_all(self.fd(), b"\n");
             if outcome.is_err() {
@@ -75,7 +75,7 @@ impl Destination {
 
     fn fd(&self) -> BorrowedFd<'_> {
         match &self.target {
-            // `std::io::stderr` has a lock: other threads would block on it while this thread waits for a reader.
+            // Do not use `std::io::stderr`: other threads would block on its lock while this thread waits for a reader.
             Target::Stderr => rustix::stdio::stderr(),
             Target::File { file, .. } => file.as_fd(),
         }
@@ -101,7 +101,7 @@ impl Destination {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    // A pipe without a reader is an error, not a wait.
+    // `NONBLOCK` makes opening a pipe without a reader fail instead of block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
     let bytes = file.metadata()?.len();
@@ -121,7 +121,7 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes everything; returns how many bytes were written, and the error that ended it.
+/// Writes all bytes. Returns the number of bytes written, and the error that stopped the write.
 pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < bytes.len() {
@@ -130,7 +130,7 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> (usize, io::Result<
             Ok(count) => written += count,
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => {
-                // Another program has switched the shared stderr to non-blocking.
+                // Another program has switched the shared stderr to non-blocking mode.
                 let mut asked = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::OUT)];
                 if let Err(error) = rustix::event::poll(&mut asked, None) {
                     return (written, Err(error.into()));

@@ -1,7 +1,7 @@
 //! Format of messages and fields in a text log: `started guests=2 reason="trap: unreachable"`.
 //!
-//! Invariant: outside of quotes, `name=` is written only by the program. A guest's words may contain `reason=` or a quote,
-//! and a reader of the log must not take them for a field.
+//! Invariant: outside quotes, only the program writes `name=`. Text from a guest may contain `reason=` or a quote, and
+//! a log reader must not mistake it for a field.
 
 use std::fmt::{self, Debug, Write};
 
@@ -10,10 +10,10 @@ use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
-/// Formats fields as words `name=value`, and the message without a name.
+/// Formats fields as `name=value` words, and the message without a name.
 pub(crate) fn quoting() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
     debug_fn(|writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
-        // Fields of events of the `log` crate, which repeat what the line begins with.
+        // Skip the fields of events from the `log` crate: they repeat what the line begins with.
         if field.name().starts_with("log.") {
             return Ok(());
         }
@@ -26,10 +26,10 @@ pub(crate) fn quoting() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static
     .delimited(" ")
 }
 
-/// Writes a value, quoted if it could be read as more than one value.
+/// Writes a value, quoted if a reader could take it for more than one value.
 fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Result {
     let must_quote = if is_message {
-        // Quotes in pairs are left as they are: many errors name things in quotes.
+        // Leave paired quotes as they are: many error messages put names in quotes.
         value.contains('=') || value.matches('"').count() % 2 == 1
     } else {
         value.is_empty() || value.contains(|character: char| character.is_whitespace() || "=\"".contains(character))
@@ -47,7 +47,7 @@ fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Resul
     out.write_char('"')
 }
 
-/// Returns true if a value is one string in quotes, as `Debug` writes strings.
+/// Returns true if the value is a single quoted string, as `Debug` writes strings.
 fn is_quoted(value: &str) -> bool {
     let Some(within) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return false };
     let mut is_escaped = false;

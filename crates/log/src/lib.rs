@@ -1,16 +1,17 @@
-//! The log of a program, which never makes the program wait.
+//! Logging that never blocks the program.
 //!
 //! ```text
 //!   tracing event ──▶ escaped line ──▶ queue ──▶ thread `rusm-log` ──▶ stderr, or a file with rotation
 //!                                        └─ full: the line is dropped and counted
 //! ```
 //!
-//! Only the log's own thread writes. Where nothing reads stderr, where a terminal is stopped by Ctrl-S or the disk is full,
-//! lines are dropped; the number of them is in [`Log::counters`] and, as soon as the destination accepts lines again, in the
-//! log. Every line is [escaped](rusm_text), so no text from outside can forge one or command a terminal.
+//! Only the log's own thread writes. When nothing reads stderr, the terminal is stopped by Ctrl-S, or the disk is full,
+//! lines are dropped. [`Log::counters`] returns the number of dropped lines, and the log itself reports it as soon as
+//! the destination accepts lines again. Every line is [escaped](rusm_text), so no external text can forge a line or
+//! control a terminal.
 //!
-//! Invariant: no thread but the log's own waits for the destination, except in [`Log::flush`] and [`last_words`], which have
-//! a deadline.
+//! Invariant: only the log's own thread waits for the destination, except in [`Log::flush`] and [`last_words`], which
+//! have a deadline.
 
 mod destination;
 mod fields;
@@ -34,52 +35,52 @@ use crate::queue::Queue;
 pub use crate::writer::LineWriter;
 use crate::writer::Shared;
 
-/// Bytes of lines that wait for the thread that writes.
+/// Maximum number of bytes of lines that wait for the writer thread.
 pub const QUEUE_BYTES: usize = 1024 * 1024;
-/// Bytes of the longest line, after escaping.
+/// Maximum length of a line in bytes, after escaping.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Destination and form of a log.
+/// Configuration of the log: its destination and format.
 #[derive(Clone, Debug, Default)]
 pub struct LogConfig {
-    /// The file to append to. Default: none, and the log goes to stderr.
+    /// File to append to. Default: none, the log goes to stderr.
     pub file: Option<PathBuf>,
-    /// The size at which the file is replaced by an empty one. Default: none, and the file grows.
+    /// Rotation of the file. Default: none, the file grows without limit.
     pub rotation: Option<Rotation>,
-    /// One JSON object a line instead of text. Default: text.
+    /// Write one JSON object per line instead of text. Default: false.
     pub json: bool,
 }
 
-/// A handle to the log that runs; cheap to clone.
+/// Handle to the running log; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
-/// Numbers of lines since the log was started.
+/// Counters of lines since the log was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
-    /// Lines that were written.
+    /// Number of lines written.
     pub lines_total: u64,
-    /// Lines that were dropped: the queue was full, the line too long, or the destination failed.
+    /// Number of lines dropped because the queue was full, the line was too long, or the destination failed.
     pub dropped_total: u64,
-    /// Writes that failed.
+    /// Number of failed writes.
     pub errors_total: u64,
-    /// The last error of the destination, until a write succeeds.
+    /// The last error of the destination; cleared by the next successful write.
     pub error: Option<String>,
 }
 
 impl Log {
-    /// Starts the log and makes it the receiver of all events of `tracing`.
+    /// Starts the log and installs it as the subscriber of all `tracing` events.
     ///
     /// # Errors
-    /// The file cannot be opened, or the thread cannot be started.
+    /// If the file cannot be opened or the thread cannot be started.
     ///
     /// # Panics
-    /// If the program has a subscriber already.
+    /// If a global `tracing` subscriber is already installed.
     pub fn start(config: LogConfig, filter: EnvFilter) -> io::Result<Self> {
         let json = config.json;
         let log = Self::open(config)?;
         let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log.clone());
-        // To say that a line was lost would print to stderr, and wait for its reader.
+        // Reporting a lost line would print to stderr and wait for its reader.
         let lines = lines.log_internal_errors(false);
         if json {
             lines.json().init();
@@ -89,12 +90,12 @@ impl Log {
         Ok(log)
     }
 
-    /// Has panics logged instead of printed: a thread that panics must not wait for a reader of stderr.
+    /// Logs panics instead of printing them: a thread that panics must not wait for a reader of stderr.
     pub fn log_panics(&self) {
         panics::log_to(self.clone());
     }
 
-    /// Opens the destination and starts the thread, without events.
+    /// Opens the destination and starts the thread, without subscribing to events.
     fn open(config: LogConfig) -> io::Result<Self> {
         let destination = match config.file {
             Some(path) => Destination::file(path, config.rotation)?,
@@ -106,7 +107,7 @@ impl Log {
         Ok(Self(shared))
     }
 
-    /// Returns the numbers of written and dropped lines.
+    /// Returns the counters of written and dropped lines.
     pub fn counters(&self) -> LogCounters {
         let counts = &self.0.counts;
         LogCounters {
@@ -117,7 +118,7 @@ impl Log {
         }
     }
 
-    /// Waits up to `within` until every queued line has been written or dropped; returns false if time ran out.
+    /// Waits up to `within` until every queued line has been written or dropped. Returns false on timeout.
     pub fn flush(&self, within: Duration) -> bool {
         self.0.queue.wait_until_empty(Instant::now() + within)
     }
@@ -131,13 +132,13 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Writes a line to stderr, escaped, unless stderr accepts nothing within a second: a program that ends must not wait for a
-/// reader that has stopped.
+/// Writes an escaped line to stderr. Gives up if stderr accepts nothing for one second: a program that exits must not
+/// wait for a stopped reader.
 pub fn last_words(line: impl std::fmt::Display) {
     let text = format!("{}\n", rusm_text::escaped(line));
     let stderr = rustix::stdio::stderr();
     let deadline = Instant::now() + Duration::from_secs(1);
-    // A pipe that is writable takes 4,096 bytes without waiting.
+    // A writable pipe accepts 4,096 bytes without blocking.
     for piece in text.as_bytes().chunks(4096) {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };

@@ -1,14 +1,14 @@
-//! Panics of the program's own threads, written to the log instead of stderr, which another program may have stopped reading.
+//! Writes panics of the program's own threads to the log: the reader of stderr may have stopped reading.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::time::Duration;
 
 use crate::Log;
 
-/// A panic may be the last thing that the program does: its line gets this long to be written.
+/// Time to wait for the line of a panic to be written: the panic may be the last thing that the program does.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Replaces the hook for panics by one that logs them.
+/// Replaces the panic hook by one that logs panics.
 pub(crate) fn log_to(log: Log) {
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();

@@ -1,27 +1,27 @@
-//! A bounded queue of lines, in one piece of memory, between the threads that log and the thread that writes.
+//! A bounded queue of lines, in one contiguous buffer, between the logging threads and the writer thread.
 //!
-//! The thread that writes takes everything at once and writes it without the lock, so a logging thread never waits for a
-//! write.
+//! The writer thread takes all queued lines at once and writes them without holding the lock, so a logging thread never
+//! waits for a write.
 
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Lines that wait to be written.
+/// Lines waiting to be written.
 #[derive(Debug)]
 pub(crate) struct Queue {
     bytes_max: usize,
     state: Mutex<State>,
     /// Notified when a line arrives.
     filled: Condvar,
-    /// Notified when everything that was taken has been written.
+    /// Notified when all taken lines have been written.
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     bytes: Vec<u8>,
-    /// The writing thread has taken lines and has not finished with them.
+    /// True while the writer thread writes the lines that it has taken.
     is_writing: bool,
 }
 
@@ -30,7 +30,7 @@ impl Queue {
         Self { bytes_max, state: Mutex::default(), filled: Condvar::new(), written: Condvar::new() }
     }
 
-    /// Adds a line, which ends in `\n`; returns false if it does not fit.
+    /// Adds a line, which must end in `\n`. Returns false if it does not fit.
     pub(crate) fn push(&self, line: &[u8]) -> bool {
         let mut state = self.state.lock();
         if state.bytes.len() + line.len() > self.bytes_max {
@@ -54,7 +54,7 @@ impl Queue {
         state.is_writing = true;
     }
 
-    /// Waits until nothing is queued and nothing is being written; returns false at the deadline.
+    /// Waits until no line is queued or being written. Returns false at the deadline.
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while state.is_writing || !state.bytes.is_empty() {

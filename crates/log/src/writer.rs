@@ -1,4 +1,4 @@
-//! The two ends of the queue: the writer that `tracing` gets, and the loop of the thread that writes.
+//! The two ends of the queue: the writer given to `tracing`, and the loop of the writer thread.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::LINE_BYTES_MAX;
 use crate::destination::Destination;
 use crate::queue::Queue;
 
-/// The state that the logging threads and the thread that writes share.
+/// State shared by the logging threads and the writer thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     json: bool,
 }
 
-/// Relaxed throughout: numbers that only grow, read for display.
+/// Monotonic counters. Relaxed ordering is enough: they are read for display only.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) lines: AtomicU64,
@@ -33,7 +33,7 @@ impl Shared {
         Self { queue, counts: Counts::default(), json }
     }
 
-    /// Writes what is queued, for as long as the program lives.
+    /// Writes queued lines for as long as the program runs.
     pub(crate) fn serve(&self, mut destination: Destination) {
         let (mut lines, mut told) = (Vec::new(), 0);
         loop {
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// Escapes what `tracing` has formatted and queues it as one line.
+    /// Escapes an event formatted by `tracing` and queues it as one line.
     fn push(&self, event: &[u8]) {
         thread_local! {
             static LINE: RefCell<String> = const { RefCell::new(String::new()) };
@@ -78,7 +78,7 @@ impl Shared {
             escape_json_into(line, event);
         } else {
             use std::fmt::Write;
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             _ = write!(line, "{}", escaped(event));
             if line.len() >= LINE_BYTES_MAX {
                 line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - '…'.len_utf8() - 1));
@@ -93,7 +93,7 @@ pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
 }
 
-/// The writer of one event, which `tracing` writes in one piece.
+/// Writer for one event, which `tracing` writes in a single call.
 #[derive(Debug)]
 pub struct LineWriter<'a>(&'a Shared);
 

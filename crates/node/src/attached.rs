@@ -1,4 +1,4 @@
-//! `rusm` alone: a node in this terminal, with the observer attached to it over the node's own socket.
+//! `rusm` without a command: a node in this terminal, with the observer attached to it over the node's own socket.
 
 use std::io::IsTerminal;
 
@@ -13,7 +13,7 @@ use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::{Signals, drain, start};
 use crate::start::{Node, Unnamed};
 
-/// Runs until the observer is left, or a signal.
+/// Runs until the user leaves the observer, or until a signal.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let observer = observer("use \"rusm node\" for a node without a screen")?;
     let settings = Settings::read(flags)?;
@@ -23,7 +23,8 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let node = start(&mut signals, move || Node::start(&settings, Unnamed::Free(DEFAULT_NAME))).await?;
         let ended = tokio::select! {
-            // The observer has the terminal and gives it back first. What it does not listen to, or not yet, ends it here.
+            // The observer owns the terminal and restores it first. A signal that the observer does not handle, or does
+            // not handle yet, ends the program here.
             biased;
             ended = rusm_tui::run(of_node(observer, &node)) => ended.map(Exit::code),
             ending = signals.next() => Ok(ending.code()),
@@ -35,7 +36,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     })
 }
 
-/// How an observer in this terminal is to start, by its own variables; refused where nobody would see it.
+/// Returns the options of an observer in this terminal, read from its own variables. Fails if stdout is not a terminal.
 pub(crate) fn observer(remedy: &str) -> Result<Options, Failure> {
     if !std::io::stdout().is_terminal() {
         return Err(Failure::Usage(format!("stdout is not a terminal: {remedy}")));
@@ -43,12 +44,12 @@ pub(crate) fn observer(remedy: &str) -> Result<Options, Failure> {
     rusm_tui::cli::options_of_env().map_err(Failure::Usage)
 }
 
-/// The observer of this node.
+/// Returns the options of an observer of this node.
 pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
     Options { source: Source::Node(Target::Unix(node.socket().to_owned())), ..observer }
 }
 
-/// Says what could not be ended; the screen is the caller's own again.
+/// Reports the processes that could not be ended. The observer must have restored the terminal before.
 pub(crate) fn tell_stuck(shutdown: &Shutdown) {
     for pid in &shutdown.stuck {
         rusm_log::last_words(format_args!("rusm: process {pid} was stuck in a poll and was abandoned"));

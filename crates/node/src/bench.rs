@@ -1,4 +1,4 @@
-//! `rusm bench`: scenarios without a screen. A command, a file.
+//! `rusm bench`: scenarios without a screen, one module per command.
 
 mod ab;
 pub(crate) mod compare;
@@ -54,7 +54,8 @@ pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
     }
 }
 
-/// A run that failed must not pass for one that went well, nor one whose figures nobody should compare.
+/// Returns the exit code of a verdict: a failed run, or figures that must not be compared, must not look like a
+/// success.
 pub(crate) const fn code(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Failed => 5,
@@ -63,7 +64,7 @@ pub(crate) const fn code(verdict: Verdict) -> u8 {
     }
 }
 
-/// The same for comparisons.
+/// Returns the exit code of a comparison.
 pub(crate) const fn outcome_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Better | Outcome::Same => 0,
@@ -92,15 +93,15 @@ pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     print_all(&shown)
 }
 
-/// Prints text of people or JSON of programs.
+/// Prints JSON if it is given, and text otherwise.
 pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     json.map_or_else(|| print(&text()), |json| print_json(&json))
 }
 
-/// Set while the report is printed: there is nothing left to stop then but the wait for a reader.
+/// True while the report is printed: at that stage a signal can only end the wait for a reader.
 static IS_PRINTING: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if the command prints, and may wait for the reader of stdout.
+/// Returns true if the command is printing, and may be waiting for the reader of stdout.
 pub(crate) fn is_printing() -> bool {
     IS_PRINTING.load(Relaxed)
 }
@@ -120,11 +121,11 @@ fn write_out(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Says on a terminal how far it is; what reads a pipe gets the report alone.
+/// Reports progress on a terminal; if stderr is a pipe, only the report is written.
 pub(crate) fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
     if err.is_terminal() {
-        // A terminal that has gone away cannot be told.
+        // Ignore the error: a terminal that is closed cannot show the message.
         drop(writeln!(err, "{}", escape(line)));
     }
 }
@@ -134,22 +135,22 @@ pub(crate) fn read_report(path: &Path) -> Result<Document, Failure> {
     Document::read(&read(path)?, &path.display().to_string()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Reads a file that was named on the command line.
+/// Reads a file named on the command line.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Writes a file that was named on the command line.
+/// Writes a file named on the command line.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
 }
 
-/// Prints a report and writes it where it is wanted; where either fails, the other is done all the same.
+/// Prints a report and writes it to the output file, if one is set. If one of them fails, the other is still done.
 pub(crate) fn publish(document: &Document, output: &OutputFlags) -> Result<(), Failure> {
     publish_as(&document.to_json(), &document.to_string(), output)
 }
 
-/// The same for what is no report.
+/// Prints and writes a result that is not a report.
 pub(crate) fn publish_as(json: &str, text: &str, output: &OutputFlags) -> Result<(), Failure> {
     let printed = print_either(output.json.then(|| json.to_owned()), || text.to_owned());
     let written = output.output.as_ref().map_or(Ok(()), |path| write(path, &format!("{json}\n")));

@@ -54,7 +54,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What can be set about a runtime; environment and file say the same by other means.
+/// Settings of a runtime; environment and file can set them too.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CommonFlags {
     /// Reads this file instead of ./rusm.toml.
@@ -87,8 +87,8 @@ pub(crate) struct CommonFlags {
 }
 
 impl CommonFlags {
-    /// The flags about the runtime that were given, as another program of ours takes them; the number of schedulers aside,
-    /// which recipes say.
+    /// Returns the given flags about the runtime as arguments for another `rusm` program, except for the number of
+    /// schedulers, which recipes contain.
     pub(crate) fn to_args(&self) -> Vec<OsString> {
         let numbers = [("--process-limit", &self.process_limit), ("--mailbox-capacity", &self.mailbox_capacity)];
         let numbers = numbers.into_iter().filter_map(|(flag, value)| Some((flag, OsString::from(value.as_ref()?))));
@@ -97,7 +97,7 @@ impl CommonFlags {
     }
 }
 
-/// How much of the machine scenarios may take.
+/// The share of the machine that scenarios may use.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShareFlags {
     /// How much of the machine scenarios use: light, balanced or max [default: balanced].
@@ -106,13 +106,13 @@ pub(crate) struct ShareFlags {
 }
 
 impl ShareFlags {
-    /// Whether the flag was given.
+    /// Returns true if the flag was given.
     pub(crate) const fn is_given(&self) -> bool {
         self.profile.is_some()
     }
 }
 
-/// What can be set about a node.
+/// Settings of a node.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NodeFlags {
     #[command(flatten)]
@@ -123,7 +123,7 @@ pub(crate) struct NodeFlags {
     pub(crate) common: CommonFlags,
 }
 
-/// What can be set about a node that has observers.
+/// Settings of a node with observers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ObservedFlags {
     /// The node's name, and its socket's [default: rusm, or that of the module that is run].
@@ -142,10 +142,10 @@ pub(crate) struct ObservedFlags {
     lints: LintFlags,
 }
 
-/// The heading of their flags.
+/// Heading of the lint flags in the help.
 const LINTS: &str = "Lints, each warn or allow [default: warn]";
 
-/// Which lints observers are warned of.
+/// Levels of the lints that observers are warned of.
 #[derive(Clone, Debug, Default, Args)]
 struct LintFlags {
     /// A poll that does not return.
@@ -163,7 +163,7 @@ struct LintFlags {
 }
 
 impl NodeFlags {
-    /// The flags that were given, by the key that they set.
+    /// Returns the flags that were given, by the key that they set.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { observed: ObservedFlags { name, listen, tick_hz, drain, lints }, share, common } = self;
         [
@@ -202,7 +202,7 @@ impl From<(ObservedFlags, CommonFlags)> for NodeFlags {
     }
 }
 
-/// How a guest is to run that stands alone on the command line.
+/// Settings of a guest that is given on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GuestFlags {
     /// What it may do: sandboxed, network, trusted, or a profile of the configuration [default: sandboxed].
@@ -243,11 +243,11 @@ pub(crate) struct GuestFlags {
     register: Option<String>,
 }
 
-/// The heading of their flags.
+/// Heading of the guest flags in the help.
 const GUEST: &str = "The guest, where FILE is a module";
 
 impl GuestFlags {
-    /// The flags that were given: the key that each sets, the flag, and its value.
+    /// Returns the flags that were given: the key that each one sets, the flag, and its value.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
         [
             ("process.profile", "--profile", &self.profile),

@@ -1,7 +1,8 @@
-//! `rusm doctor`: what limits a node on this machine, and what disturbs a measurement here.
+//! `rusm doctor`: reports what limits a node on this machine, and what disturbs measurements here.
 //!
-//! Each check says what it saw, what that means for rusm, and by which command it gets better where that is worth doing. A
-//! warning is no error; only what keeps a node with default settings from working is, and makes the exit code 1.
+//! Each check reports what it found, what that means for rusm, and a command that improves it if that is worthwhile. A
+//! warning is not an error. Only a problem that keeps a node with default settings from working is an error, and makes
+//! the exit code 1.
 
 mod permissions;
 mod places;
@@ -17,10 +18,10 @@ use serde_json::json;
 use crate::bench::print_either;
 use crate::failure::Failure;
 
-/// Columns that an explanation may take beside the names.
+/// Maximum width of an explanation next to the names, in columns.
 const EXPLANATION_COLUMNS: usize = 60;
 
-/// How it stands with something.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Good,
@@ -40,20 +41,20 @@ impl Health {
     }
 }
 
-/// One thing that was looked at.
+/// A check with its result.
 #[derive(Debug)]
 struct Check {
     name: &'static str,
     health: Health,
     seen: String,
-    /// What it means for rusm.
+    /// Meaning of the finding for rusm.
     means: String,
-    /// What to do, unless all is well.
+    /// Command or advice; `None` if all is well.
     remedy: Option<String>,
 }
 
 impl Check {
-    /// Something that may be better than it is.
+    /// Creates a check with a warning unless `good` is true.
     fn of(
         name: &'static str,
         good: bool,
@@ -66,14 +67,14 @@ impl Check {
         Self { name, health, seen: seen.into(), means: means.into(), remedy }
     }
 
-    /// The same for something that a node cannot do without.
+    /// Turns a warning into an error, for something that a node cannot do without.
     fn vital(self) -> Self {
         let health = if self.health == Health::Good { Health::Good } else { Health::Broken };
         Self { health, ..self }
     }
 }
 
-/// Prints what it finds; 1 if a node with default settings does not work here.
+/// Prints the results; returns 1 if a node with default settings does not work here.
 pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
     let machine = Machine::look();
     let checks = checks(&machine);
@@ -87,12 +88,12 @@ fn checks(machine: &Machine) -> Vec<Check> {
     all.into_iter().flatten().collect()
 }
 
-/// A number that the kernel shows in a file.
+/// Reads a number from a file of the kernel.
 fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// `1,234,567`.
+/// Formats a number with separators: `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -125,7 +126,7 @@ fn to_text(machine: &Machine, checks: &[Check]) -> String {
     text
 }
 
-/// Lines of at most so many columns, as far as the words allow.
+/// Wraps text at this many columns; longer words get a line of their own.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! Why a command ended badly, with its exit code: one table for every binary of rusm.
+//! The errors of the commands, with their exit codes: one table for all binaries of rusm.
 
 use rusm_bench::{BedError, CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError};
 use rusm_runtime::console::ConsoleError;
@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::run::source::SourceError;
 use crate::settings::SettingsError;
 
-/// Each text is one line that says what was wrong and what to do.
+/// Error of a command; each text is one line that says what was wrong and what to do.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -35,14 +35,14 @@ pub(crate) enum Failure {
     Server(#[from] LoadError),
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// It ran, and failed.
+    /// The load ran, and failed.
     #[error("{0}")]
     Load(String),
     #[error("cannot {what}: {source}")]
     System { what: String, source: std::io::Error },
     #[error("{0}")]
     Usage(String),
-    /// A limit of the operating system with which the program cannot run.
+    /// A limit of the operating system that keeps the program from running.
     #[error("{0}")]
     Limit(String),
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub(crate) enum Failure {
     Guests(#[from] GuestsError),
 }
 
-/// What went wrong with guests that ran.
+/// Error of guests that failed to start, or failed later.
 #[derive(Debug, Error)]
 pub(crate) enum GuestsError {
     #[error("cannot start the guests: {}", why(.0))]
@@ -66,7 +66,7 @@ pub(crate) enum GuestsError {
     Ended { id: String, reason: ExitReason },
 }
 
-/// The reason alone: that it ended while it started is what the line says already.
+/// Returns the reason alone: the error message already says that the guest ended during its start.
 fn why(error: &InitError) -> String {
     match error {
         InitError::Ended(ExitReason::ShutdownWith(detail)) => detail.text().to_owned(),
@@ -79,7 +79,8 @@ fn restarts(restarts: u32) -> String {
 }
 
 impl Failure {
-    /// 1 runtime, 2 usage or no terminal, 3 connect, 4 protocol or refused, 5 scenario failed, 6 inconclusive.
+    /// Returns the exit code: 1 runtime error, 2 usage error or no terminal, 3 connect error, 4 protocol error or
+    /// access refused, 5 scenario failed, 6 inconclusive.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Settings(_)
@@ -146,7 +147,7 @@ impl From<BedError> for Failure {
     }
 }
 
-/// Names what was tried when the system refused it.
+/// Returns a function that turns a system error into a failure which names the attempted operation.
 pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
     move |source| Failure::System { what: what.into(), source }
 }

@@ -7,14 +7,14 @@ use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::{Signals, drain, start};
 use crate::start::{Node, Unnamed};
 
-/// Runs until a signal, drains, and returns 0.
+/// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let settings = Settings::read(flags)?;
     logging::start(&settings.log, false)?;
     let grace = settings.drain;
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("wait for signals"))?.block_on(async {
-        // Before anyone can know that the node is there: a signal that comes early drains it all the same.
+        // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let of = settings.clone();
         let node = start(&mut signals, move || Node::start(&of, Unnamed::Fixed(DEFAULT_NAME))).await?;

@@ -1,4 +1,4 @@
-//! `rusm loadtest`: load on a server from outside.
+//! `rusm loadtest`: puts load on a server from outside.
 
 use rusm_bench::{
     Entry, Load, LoadOptions, LoadProtocol, Machine, Origin, Recipe, Report, SearchOptions, find_max, svg,
@@ -63,7 +63,7 @@ fn tell(number: u32, runs: u32, run: &Report) {
     ));
 }
 
-/// What to load.
+/// Returns what to load, and how.
 fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
     let base = match &flags.from {
         Some(path) => {
@@ -105,7 +105,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
     })
 }
 
-/// For how long, how often and at which rate.
+/// Returns the durations, the number of runs and the rate.
 fn recipe(flags: &LoadFlags) -> Result<Recipe, Failure> {
     let base = match &flags.from {
         Some(path) => read_report(path)?.recipe,
@@ -126,7 +126,7 @@ fn recipe(flags: &LoadFlags) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// What to promise, where the highest rate is looked for.
+/// Returns the limits on latency and errors for a search for the highest rate; `None` without `--find-max`.
 fn search(flags: &LoadFlags) -> Result<Option<SearchOptions>, Failure> {
     if !flags.find_max {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The node's log: to stderr, or to a file while the screen is taken.
+//! The node's log: to stderr, or to a file while the observer uses the terminal.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tracing_subscriber::EnvFilter;
 use crate::failure::{Failure, system};
 use crate::settings::LogSettings;
 
-/// The log of this program, as there is one subscriber for it.
+/// The log of this program; the program has only one subscriber.
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Time for the last lines at the end of the program: a reader that has stopped must not keep it.
+/// Time limit for the last lines at the end of the program: a reader that has stopped must not block the exit.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Time for the last lines of a program that ends at once.
+/// Time limit for the last lines of a program that must exit at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Starts the log; with `screen` and no file there is none.
+/// Starts the log. If `screen` is true and no file is set, there is no log.
 pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
     if screen && settings.file.is_none() {
         return Ok(());
@@ -36,19 +36,19 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
     Ok(())
 }
 
-/// The log, if one was started.
+/// Returns the log, if one was started.
 pub(crate) fn log() -> Option<&'static Log> {
     LOG.get()
 }
 
-/// Waits for the last lines, for a second at most.
+/// Waits for the last lines to be written, for one second at most.
 pub(crate) fn flush() {
     if let Some(log) = log() {
         log.flush(LAST_LINES);
     }
 }
 
-/// Ends the program now.
+/// Exits from the program now, after a short wait for the last log lines.
 pub(crate) fn exit(code: u8) -> ! {
     if let Some(log) = log() {
         log.flush(LAST_LINES_AT_ONCE);
@@ -56,7 +56,8 @@ pub(crate) fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
-/// The filter of a level; the spans that WASI wraps around every call of a guest are logged only when asked for by name.
+/// Returns the filter for a level. The spans that WASI wraps around every guest call are logged only if the level names
+/// `wasmtime_wasi`.
 fn filter(level: &str) -> EnvFilter {
     const WASI: &str = "wasmtime_wasi";
     let quiet = if level.contains(WASI) { String::new() } else { format!(",{WASI}=warn") };

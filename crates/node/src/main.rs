@@ -1,4 +1,4 @@
-//! The `rusm` binary: starts a node, watches it, measures it.
+//! The `rusm` binary: starts a node, observes it, measures it.
 //!
 //! ```text
 //!   flags, RUSM_*, rusm.toml ──▶ settings.rs ──▶ start.rs ──▶ Runtime + Engine + Console
@@ -10,7 +10,7 @@
 //!        rusm store ──▶ store.rs: the file of a store, without a node
 //! ```
 //!
-//! This is the composition root: it sees every crate and is seen by none.
+//! This is the composition root: it depends on every crate, and no crate depends on it.
 
 mod attached;
 mod bench;
@@ -36,7 +36,7 @@ use rusm_tui::environment;
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
-/// For the scenarios that say what their steps allocate.
+/// Counts allocations, for the scenarios that report the allocations of their steps.
 #[global_allocator]
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 fn parse_and_run() -> Result<u8, Failure> {
     match Cli::try_parse() {
         Ok(cli) => run(cli),
-        // Help and version are no errors, and go to stdout.
+        // Help and version are not errors, and go to stdout.
         Err(answer) if !answer.use_stderr() => answer.exit(),
         Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
     }

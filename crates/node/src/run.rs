@@ -1,4 +1,4 @@
-//! `rusm run`: somebody's own program, made of WebAssembly guests, under a supervisor and in view of observers.
+//! `rusm run`: runs a user's application of WebAssembly guests, supervised and visible to observers.
 //!
 //! ```text
 //!   app.wasm │ rusm.toml ─▶ plan.rs ─▶ modules.rs: compiled ─▶ crew.rs: supervised ─▶ ended well 0 │ given up 1
@@ -6,8 +6,9 @@
 //!                                  changes.rs: --watch ───────────┘
 //! ```
 //!
-//! Everything that can be wrong with what was asked for is found before the first guest starts, and is exit code 2. The log
-//! goes to stderr and with it what guests print; `--top` gives the terminal to the observer instead.
+//! Every error in the configuration or the command line is found before the first guest starts, and gives exit code 2.
+//! The log goes to stderr, together with everything that guests print; with `--top` the observer uses the terminal
+//! instead.
 
 mod changes;
 mod crew;
@@ -33,15 +34,15 @@ use crate::run::plan::Plan;
 use crate::signals::{Ending, Signals, drain, start};
 use crate::start::{Node, Unnamed, open_store};
 
-/// How it came to an end.
+/// Reason why the run is over.
 enum Over {
-    /// No guest is left to run.
+    /// All guests have ended.
     Guests,
     Observer(Result<Exit, rusm_tui::Error>),
     Signal(Ending),
 }
 
-/// Runs until the guests have ended, the observer is left, or a signal.
+/// Runs until the guests have ended, the user leaves the observer, or a signal arrives.
 pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let observer =
         if flags.top { Some(observer("--top needs one; without it the log says how to watch")?) } else { None };
@@ -52,7 +53,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let modules = Modules::load(&wasm, &plan.settings.app)?;
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("wait for signals"))?.block_on(async {
-        // Before anyone can know that the node is there: a signal that comes early drains it all the same.
+        // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
         let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
@@ -111,7 +112,7 @@ async fn until_over(
             crew.keep_up_with(modules).await;
         }
         crew.ended().await;
-        // Whoever watches may want to see how it came to that.
+        // Keep the observer open: its user may want to see why the guests ended.
         if is_seen { pending().await } else { Over::Guests }
     };
     tokio::select! {

@@ -1,8 +1,8 @@
-//! What a runtime is to be: defaults, then `rusm.toml`, then `RUSM_*`, then flags; the last one that says something wins.
+//! Settings of a runtime, in increasing priority: defaults, `rusm.toml`, `RUSM_*`, flags.
 //!
-//! Every command that starts a runtime reads all of it, also what concerns only a node with observers. Every value passes
-//! the same check wherever it comes from, and an error names its origin. A key that nobody knows is an error with the
-//! nearest known one, because a setting that silently does nothing is worse than none.
+//! Every command that starts a runtime reads all settings, including those that only concern a node with observers.
+//! Every value passes the same check, whatever its origin, and an error names this origin. An unknown key is an error
+//! that suggests the nearest known key: a setting that silently does nothing is worse than no setting.
 
 pub(crate) mod app;
 mod limits;
@@ -27,23 +27,23 @@ use crate::settings::look::Look;
 use crate::settings::origin::{AllGiven, from_environment, from_file, from_flags};
 use crate::settings::size::{bytes_in_words, parse_bytes};
 
-/// The name of a node that has no other.
+/// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
-/// Seconds that processes get to end.
+/// Time that processes get to end when the node stops.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 
-/// Earlier log files that stay when `log.max_bytes` is set.
+/// Number of earlier log files kept when `log.max_bytes` is set.
 const LOG_FILES_KEPT: u32 = 3;
-/// The least size of a log file that is rotated: smaller than what waits to be written, it would hold one write each.
+/// Minimum size of a rotated log file: a file smaller than the queue of lines would hold only one write.
 const LOG_BYTES_MIN: u64 = rusm_log::QUEUE_BYTES as u64;
 
-/// How much is logged, the least first.
+/// Log levels, from none to all.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A node's settings, all valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// `None` if nobody chose one.
+    /// `None` if no name was set.
     pub(crate) name: Option<String>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) runtime: Config,
@@ -52,10 +52,10 @@ pub(crate) struct Settings {
     pub(crate) profile: Profile,
     pub(crate) drain: Duration,
     pub(crate) socket_dir: Option<PathBuf>,
-    /// Where the durable store is, if there is one.
+    /// Settings of the durable store, if there is one.
     pub(crate) store: Option<StoreSettings>,
     pub(crate) log: LogSettings,
-    /// What `rusm run` starts.
+    /// Application that `rusm run` starts.
     pub(crate) app: App,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct StoreSettings {
     pub(crate) durability: Durability,
 }
 
-/// Where the log goes.
+/// Settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogSettings {
     pub(crate) level: String,
@@ -75,7 +75,7 @@ pub(crate) struct LogSettings {
     pub(crate) json: bool,
 }
 
-/// Why the settings were refused.
+/// Error for invalid settings.
 #[derive(Debug, Error)]
 pub(crate) enum SettingsError {
     #[error("cannot read {path}: {source}")]
@@ -103,7 +103,7 @@ pub(crate) enum SettingsError {
 }
 
 impl Settings {
-    /// Reads everything that says something about the runtime, and checks it.
+    /// Reads and checks all settings from file, environment and flags.
     pub(crate) fn read(flags: &NodeFlags) -> Result<Self, SettingsError> {
         let mut given = AllGiven::new();
         let (path, required) = match &flags.common.config {
@@ -187,7 +187,7 @@ impl Settings {
     }
 }
 
-/// The rotation of the log file, if a size is set.
+/// Returns the rotation of the log file, if a size is set.
 fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
     let keep = look.count("log.keep", 0, 1_000, u64::from(LOG_FILES_KEPT))? as u32;
     let has_file = look.text("log.file").is_some();
@@ -197,7 +197,7 @@ fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
     Ok(max_bytes.map(|max_bytes| Rotation { max_bytes, keep }))
 }
 
-/// The durable store, if a path is set.
+/// Returns the settings of the durable store, if a path is set.
 fn store(look: &Look<'_>) -> Result<Option<StoreSettings>, SettingsError> {
     let words = [Durability::Immediate, Durability::Eventual, Durability::None].map(Durability::word);
     let durability = look.parsed("store.durability", "is none of immediate, eventual and none", &words, |word| {
@@ -207,7 +207,7 @@ fn store(look: &Look<'_>) -> Result<Option<StoreSettings>, SettingsError> {
     Ok(path.map(|path| StoreSettings { path, durability: durability.unwrap_or_default() }))
 }
 
-/// The level of each lint; the keys are `lint.` and its id.
+/// Returns the level of each lint; a key is `lint.` followed by the id.
 fn lints(look: &Look<'_>) -> Result<LintLevels, SettingsError> {
     let keys = [
         (Lint::Stuck, "lint.stuck"),
@@ -223,7 +223,7 @@ fn lints(look: &Look<'_>) -> Result<LintLevels, SettingsError> {
     Ok(levels)
 }
 
-/// `127.0.0.1:4000`, `[::1]:4000`, `localhost:4000`, or a port alone.
+/// Parses `127.0.0.1:4000`, `[::1]:4000`, `localhost:4000`, or a port alone.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let full = match text.parse::<u16>() {
         Ok(port) => format!("127.0.0.1:{port}"),
@@ -232,7 +232,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     full.parse().ok()
 }
 
-/// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
+/// Parses `500ms`, `10s`, `2m`, `1h`; a bare number is in seconds.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -246,8 +246,8 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= Duration::from_hours(7 * 24))
 }
 
-/// A level, or directives that each end in one: the filter's own parser also takes half a directive, and then nothing is
-/// logged.
+/// Accepts a level, or directives that each end in a level. The filter's own parser would also accept an incomplete
+/// directive, and then nothing would be logged.
 fn check_level(text: &str) -> Option<String> {
     let says_a_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
     let good = text.split(',').all(says_a_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();

@@ -1,4 +1,5 @@
-//! The signals that ask a program to end: the first drains its node or stops its measurement, a second one ends it at once.
+//! The signals that ask a program to end: the first one drains its node or stops its measurement, a second one ends it
+//! at once.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +16,7 @@ use crate::failure::{Failure, system};
 use crate::logging;
 use crate::start::Node;
 
-/// Which they are.
+/// The signals that end the program.
 const ENDINGS: [Ending; 4] = [
     Ending { name: "SIGTERM", kind: SignalKind::terminate() },
     Ending { name: "SIGINT", kind: SignalKind::interrupt() },
@@ -23,10 +24,11 @@ const ENDINGS: [Ending; 4] = [
     Ending { name: "SIGQUIT", kind: SignalKind::quit() },
 ];
 
-/// Signals that come so soon after the first mean the same: `timeout` tells the program, and then the group it is in.
+/// Signals that arrive this soon after the first one count as the same request: `timeout` signals the program, and then
+/// its process group.
 const ECHO: Duration = Duration::from_millis(250);
 
-/// The longest time that a start may go on after a signal, so that what it has created is removed in order.
+/// Time limit for a start to finish after a signal, so that everything it has created is removed in order.
 const START_MAX: Duration = Duration::from_secs(2);
 
 /// A signal that asks a program to end.
@@ -37,41 +39,41 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// The signal, to be sent to another program.
+    /// Returns the signal, to be sent to another program.
     pub(crate) fn signal(self) -> rustix::process::Signal {
         rustix::process::Signal::from_named_raw(self.kind.as_raw_value()).unwrap_or(rustix::process::Signal::TERM)
     }
 
-    /// The exit code of a program that it ended.
+    /// Returns the exit code of a program that this signal ended.
     pub(crate) fn code(self) -> u8 {
         u8::try_from(128 + self.kind.as_raw_value()).unwrap_or(u8::MAX)
     }
 }
 
-/// Hears them from when it is made on; until then they end the program and leave its files behind.
+/// Receives the signals from its creation on. Before that, a signal ends the program and leaves its files behind.
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Ending, Signal)>,
-    /// A signal that was received during the start, for the next caller of `next`.
+    /// Signal received during the start, to be returned by the next call of `next`.
     early: Option<Ending>,
 }
 
 impl Signals {
-    /// Listens on the reactor that the caller is in.
+    /// Starts to listen, on the reactor that the caller has entered.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub(crate) fn listen() -> io::Result<Self> {
         let streams = ENDINGS.into_iter().map(|ending| Ok((ending, signal(ending.kind)?)));
         Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Ending {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Forgets those that came: somebody else has heard them too, and done what they ask for.
+    /// Drops the signals received so far: another listener has received them too, and has acted on them.
     pub(crate) fn forget(&mut self) {
         while self.poll_next(&mut Context::from_waker(Waker::noop())).is_ready() {}
     }
@@ -86,7 +88,7 @@ impl Signals {
     }
 }
 
-/// Has the first signal stop what is measured, so that what was measured until then is reported; a further one ends the program.
+/// Stops a measurement at the first signal, so that the results so far are reported. A further signal ends the program.
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,
@@ -94,10 +96,10 @@ pub(crate) struct StopOnSignal {
 }
 
 impl StopOnSignal {
-    /// Listens on a thread of its own.
+    /// Starts to listen on its own thread.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let this = Self::default();
         let (stop, first) = (this.stop.clone(), Arc::clone(&this.first));
@@ -131,20 +133,20 @@ impl StopOnSignal {
         Ok(this)
     }
 
-    /// What the first signal sets.
+    /// Returns the flag that the first signal sets.
     pub(crate) const fn flag(&self) -> &StopFlag {
         &self.stop
     }
 
-    /// The exit code: that of the signal if one came.
+    /// Returns the exit code of the signal if one was received, and `otherwise` if none was.
     pub(crate) fn code(&self, otherwise: u8) -> u8 {
         self.first.get().map_or(otherwise, |ending| ending.code())
     }
 }
 
-/// Starts a node on a thread of its own: a start that waits for the system must not keep signals from ending the program.
+/// Starts a node on its own thread: a start that waits for the system must not keep signals from ending the program.
 ///
-/// After a signal the start gets [`START_MAX`] to finish; the node then ends by the signal in the usual way.
+/// After a signal the start gets [`START_MAX`] to finish; the signal then ends the node in the usual way.
 pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Failure>
 where
     F: FnOnce() -> Result<Node, Failure> + Send + 'static,
@@ -173,7 +175,7 @@ where
     joined.map_err(|error| system("start the node")(error.into()))?
 }
 
-/// Ends the node when its processes have ended; a further signal ends the program without waiting for them.
+/// Ends the node once its processes have ended; a further signal ends the program without waiting for them.
 pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<Shutdown, Failure> {
     let mut stopping = tokio::task::spawn_blocking(move || node.stop());
     let echoes_end = Instant::now() + ECHO;

@@ -1,4 +1,4 @@
-//! A node as a whole: the runtime, the engine that runs scenarios on it, and the console.
+//! A complete node: the runtime, the engine that runs scenarios on it, and the console.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// A running node.
 #[derive(Debug)]
 pub(crate) struct Node {
-    // Dropped in this order: observers first, then the runs, then the processes.
+    // Dropped in this order: first the observers, then the scenario runs, then the processes.
     console: Console,
     engine: Option<Arc<Engine>>,
     runtime: Runtime,
@@ -27,12 +27,12 @@ pub(crate) struct Node {
     drain: Duration,
 }
 
-/// What a node is called that nobody named.
+/// Name of a node if the settings name none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unnamed<'a> {
-    /// Always this.
+    /// Always this name.
     Fixed(&'a str),
-    /// This, or with a number where another node is called so.
+    /// This name, or this name with a number if another node has it.
     Free(&'a str),
 }
 
@@ -41,7 +41,7 @@ impl Node {
     pub(crate) fn start(settings: &Settings, unnamed: Unnamed<'_>) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, open_store(settings)?)?;
         let engine = Engine::start(runtime.clone()).map_err(system("start the bench thread"))?;
-        // Profiles of a fresh engine are always known.
+        // The profiles of a new engine are always known.
         engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
@@ -49,19 +49,19 @@ impl Node {
         Ok(Self { console, engine: Some(engine), runtime, store, drain })
     }
 
-    /// Starts a node that runs an application and no scenarios, with the store that the application was given.
+    /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
     pub(crate) fn bare(settings: &Settings, unnamed: Unnamed<'_>, store: Option<Store>) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, store)?;
         let (console, drain) = (open(&runtime, settings, unnamed, Arc::new(NoScenarios))?, settings.drain);
         Ok(Self { console, engine: None, runtime, store, drain })
     }
 
-    /// The runtime, for who starts processes there.
+    /// Returns the runtime, for callers that start processes on it.
     pub(crate) fn handle(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Where observers attach.
+    /// Returns the path of the socket to which observers attach.
     pub(crate) fn socket(&self) -> &Path {
         self.console.socket()
     }
@@ -70,13 +70,13 @@ impl Node {
         &self.console
     }
 
-    /// Ends the run, then the processes, then the observers' connections.
+    /// Ends the run, then the processes, then the connections of the observers.
     pub(crate) fn stop(self) -> Shutdown {
         if let Some(engine) = &self.engine {
             engine.stop();
         }
         let shutdown = self.runtime.shutdown(self.drain);
-        // After the last process: what they wrote with less durability is made durable now.
+        // Close the store after the last process: this makes writes of weaker durability durable.
         if let Some(store) = self.store {
             store.close();
         }
@@ -92,7 +92,7 @@ pub(crate) fn open_store(settings: &Settings) -> Result<Option<Store>, Failure> 
     Ok(Some(Store::open(&store.path, config)?))
 }
 
-/// A runtime that has the store.
+/// Starts a runtime, and attaches the store to it.
 fn start(settings: &Settings, store: Option<Store>) -> Result<(Runtime, Option<Store>), Failure> {
     let runtime = Runtime::start(settings.runtime.clone())?;
     if let Some(store) = &store {
@@ -127,7 +127,7 @@ fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<d
     }
 }
 
-/// The counters of the log as observers get them.
+/// Returns the counters of the log in the form that observers receive.
 fn snapshot(log: &Log) -> LogSnapshot {
     let counters = log.counters();
     LogSnapshot {

@@ -1,4 +1,4 @@
-//! `rusm store`: checks, repairs and exports the file of a store that no node has open.
+//! `rusm store`: checks, repairs and exports the file of a store while no node has it open.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::store::StoreCommand;
 use crate::failure::{Failure, system};
 
-/// What is said of a header that is restored.
+/// Message for a header that was restored.
 const HEADER: &str = "the header or the length of the file; the copy in the file is intact and was used";
-/// The exit code of a check that found damage, and of a repair that lost rows.
+/// Exit code of a check that found damage, and of a repair that lost rows.
 const DAMAGED: u8 = 5;
 
 pub(crate) fn run(command: StoreCommand) -> Result<u8, Failure> {
@@ -33,7 +33,7 @@ fn shown(path: &Path) -> String {
     rusm_text::escape(&path.to_string_lossy()).into_owned()
 }
 
-/// Writes to stdout; a reader that has gone away ends the program without an error.
+/// Writes to stdout. If the reader has closed the pipe, the command ends without an error.
 fn printed(code: u8, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u8, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match print(&mut out).and_then(|()| out.flush()) {
@@ -100,7 +100,7 @@ fn check_json(file: &Path, check: &Check) -> Value {
     })
 }
 
-/// A value as one line, in which nothing commands a terminal.
+/// Returns a value as one line, without control characters for a terminal.
 fn line(value: impl Into<Value>) -> String {
     let mut line = String::new();
     rusm_text::escape_json_into(&mut line, &value.into().to_string());
@@ -130,12 +130,12 @@ fn export(file: &Path) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Says on stderr what is damaged.
+/// Reports the damage on stderr.
 fn tell(check: &Check) {
     let header = check.is_header_restored.then(|| HEADER.to_owned());
     let damage = check.damage.iter().map(Damage::to_string).chain(header);
     for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note).into_owned())) {
-        // A terminal that has gone away cannot be told.
+        // Ignore the error: a terminal that is closed cannot show the message.
         drop(writeln!(io::stderr(), "rusm: damaged: {what}"));
     }
 }

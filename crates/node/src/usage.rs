@@ -1,8 +1,8 @@
-//! What is wrong with a command line, in one line; clap's own answer is a page.
+//! Error messages for a wrong command line, in one line; clap's own message fills a page.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The line, which ends in what was most likely meant or in where to look.
+/// Returns the message, which ends in the most likely intended word or in the help command to use.
 pub(crate) fn line(error: &clap::Error) -> String {
     let word = |kind| error.get(kind).and_then(first);
     let fault = match (error.kind(), word(ContextKind::InvalidArg), word(ContextKind::InvalidSubcommand)) {
@@ -33,7 +33,7 @@ fn first_paragraph(text: &str) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// The command that the line was taken for, as its usage names it.
+/// Returns the command that clap took the line for, as named in its usage.
 fn command(error: &clap::Error) -> String {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let words = usage.split_whitespace().skip_while(|word| *word != "rusm");

@@ -1,6 +1,6 @@
-//! `rusm bench` as a person meets it: reports that can be run again and compared, and one line for what cannot.
+//! `rusm bench` from a user's point of view: reports can be repeated and compared, and each error is one line.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ fn rusm(dir: &Path, args: &[&str]) -> Output {
     command.args(args).output().unwrap()
 }
 
-/// Runs a command until it has had some time, tells it to end, and gives what it said.
+/// Runs a command for some time, interrupts it, and returns its output.
 fn interrupted(dir: &Path, args: &[&str], after: Duration) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
     command.current_dir(dir).env_clear().env("XDG_RUNTIME_DIR", dir).env("XDG_DATA_HOME", dir).stdin(Stdio::null());
@@ -32,7 +32,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// Asserts that a command is refused by one line with the code of a mistake.
+/// Asserts that a command fails with one line and the exit code of a usage error.
 fn assert_refused(dir: &Path, args: &[&str], wanted: &str) {
     let output = rusm(dir, args);
     let line = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -41,10 +41,10 @@ fn assert_refused(dir: &Path, args: &[&str], wanted: &str) {
     assert!(line.contains(wanted), "{args:?}: {line}");
 }
 
-/// The shortest run there is.
+/// The shortest possible run.
 const SHORT: [&str; 6] = ["--for", "100ms", "--warm-up", "100ms", "--schedulers", "1"];
 
-/// A report of six runs at these rates, without running anything.
+/// Writes a report of six runs with these rates, without running them.
 fn report(dir: &Path, name: &str, rates: [f64; 6], change: impl FnOnce(&mut Value)) {
     let output = rusm(dir, &[&["bench", "run", "ping-pong", "--runs", "1", "--json"], &SHORT[..]].concat());
     let mut report = json(&output);
@@ -195,7 +195,7 @@ fn a_program_beside_itself_gets_a_verdict_and_a_control() {
     let output = rusm(dir.path(), &[&args, &SHORT[..]].concat());
 
     let judged = json(&output);
-    // What it says of two rounds of 100 ms is chance; that it ran as it should is not.
+    // The outcome of two rounds of 100 ms is random, but the form of the report is not.
     assert_eq!(judged["runs"].as_array().map(Vec::len), Some(2), "{judged}");
     assert!(judged["control"].is_f64() && judged["runs"][1][3]["ops_total"].as_u64() > Some(0), "{judged}");
     let code = match judged["outcome"].as_str() {
@@ -231,7 +231,7 @@ fn a_short_soak_says_that_it_was_short_and_saturate_draws_what_it_saw() {
     let soaked = rusm(dir.path(), &[&soak, &short[..]].concat());
     let saturated = rusm(dir.path(), &[&saturate, &short[..]].concat());
 
-    // Over a second only live bytes after the end can have grown, and a machine under a sanitizer may have.
+    // Within a second only the live bytes after the end can have grown; on a machine under a sanitizer they may have.
     assert!(matches!(soaked.status.code(), Some(5 | 6)), "{soaked:?}");
     assert!(!json(&soaked)["samples"].as_array().unwrap().is_empty());
     let text = String::from_utf8_lossy(&saturated.stdout).into_owned();
@@ -251,16 +251,16 @@ fn what_was_measured_before_ctrl_c_is_reported() {
         (&[&["bench", "sweep", "ping-pong"], &grid[..]].concat(), "/cells/0/figures/0/median"),
     ];
     for (command, counted) in commands {
-        // How long it takes to begin is up to the machine.
+        // The time until the command starts to measure depends on the machine.
         let said = [1, 4, 16, 64].into_iter().find_map(|seconds| {
             let output = interrupted(dir.path(), &[command, &forever[..]].concat(), Duration::from_secs(seconds));
             let code = output.status.code();
-            // Before it listens, the signal ends it as it ends any program.
+            // Before the command handles signals, the signal ends it like any other program.
             assert!(code.is_none() || code == Some(130), "{output:?}");
             serde_json::from_slice::<Value>(&output.stdout).ok()
         });
 
-        let said = said.expect("in a minute something was measured");
+        let said = said.expect("the last attempt runs long enough to measure something");
         assert!(said.pointer(counted).and_then(Value::as_f64).is_some_and(|count| count > 0.0), "{said}");
     }
 }

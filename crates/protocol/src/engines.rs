@@ -1,21 +1,22 @@
-//! Engines on the wire: what runs bodies of another kind, such as guests of WebAssembly, and what became of them.
+//! Engines on the wire: they run processes that are not native, such as WebAssembly guests. Here are their counters and
+//! faults.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ViewWindow;
 
-/// What a client sees of the node's engines.
+/// A client's view of the node's engines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnginesView {
-    /// Echoed in the answers, so that a client can drop those to a view that it has left.
+    /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// Which modules, of all engines together, those with the most instances first.
+    /// Range of modules, of all engines together, those with the most instances first.
     #[serde(default)]
     pub window: ViewWindow,
-    /// The fault that is looked into.
+    /// Fault to send in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultId>,
-    /// Refreshes a second, 1–10.
+    /// Refreshes per second, 1–10.
     #[serde(default = "default_engines_hz")]
     pub hz: f64,
 }
@@ -30,152 +31,152 @@ impl Default for EnginesView {
     }
 }
 
-/// Which fault.
+/// Identifies a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FaultId {
-    /// The place of its engine among the node's.
+    /// Index of its engine among the node's engines.
     pub engine: u32,
-    /// Counts the faults of that engine, from 1.
+    /// Number of the fault in that engine, counted from 1.
     pub seq: u64,
 }
 
-/// How the engines do, and a window of what they run.
+/// State of the engines, and a window of the modules that they run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Engines {
-    /// The view that this answers.
+    /// Id of the view that this answers.
     pub id: u32,
-    /// Counts this client's windows.
+    /// Number of this window, counted per client.
     pub seq: u64,
-    /// The node's uptime when it looked, in milliseconds.
+    /// Uptime of the node when this was sampled, in milliseconds.
     pub at_ms: u64,
-    /// CPU time of looking, in microseconds.
+    /// CPU time of sampling, in microseconds.
     pub cost_us: f64,
-    /// Engines that have run something on this node, up to eight, the oldest first.
+    /// Engines that have run something on this node, up to eight, oldest first.
     pub engines: Vec<EngineInfo>,
-    /// Modules of all engines.
+    /// Number of modules in all engines.
     pub total: u64,
-    /// Modules before the first one here.
+    /// Number of modules before the first one of this window.
     pub offset: u64,
-    /// The window of modules.
+    /// Modules of the window.
     pub modules: Vec<ModuleInfo>,
-    /// The last faults, up to 16, the newest first.
+    /// The last faults, up to 16, newest first.
     pub faults: Vec<FaultInfo>,
-    /// The fault that the view looks into, unless it is forgotten by now.
+    /// The fault that the view selects, in full; absent if it is no longer kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Box<FaultDetail>>,
 }
 
-/// One engine; counters that end in `_total` only go up.
+/// State of an engine; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineInfo {
-    /// The kind of its instances, as in a process's row: `wasm`.
+    /// Kind of its instances, as in the row of a process: `wasm`.
     pub kind: String,
-    /// Where they live: `pool`, `checked pool` if there was no address space to spare accesses their checks, or `slabs`.
+    /// Instance allocator: `pool`, `checked pool` (accesses are checked, for lack of address space), or `slabs`.
     pub room: String,
-    /// Instances that may live at once.
+    /// Maximum number of live instances.
     pub capacity: u64,
-    /// Instances that live.
+    /// Number of live instances.
     pub live: u64,
-    /// Instances ever started.
+    /// Number of instances started.
     pub started_total: u64,
-    /// Starts that found no room.
+    /// Number of starts refused for lack of capacity.
     pub refused_total: u64,
-    /// What instances are made of: `memories`, `stacks`.
+    /// Use of the resources that instances need: `memories`, `stacks`.
     pub slots: Vec<SlotsInfo>,
-    /// Epochs counted; they stand still while nothing runs.
+    /// Number of epochs; does not increase while nothing runs.
     pub ticks_total: u64,
-    /// How long an epoch is, in microseconds.
+    /// Length of an epoch, in microseconds.
     pub tick_us: u64,
-    /// Whether epochs are counted now.
+    /// True if epochs are counted now.
     pub is_ticking: bool,
-    /// Compiled code that is kept on disk.
+    /// Cache of compiled code on disk.
     pub cache: CacheInfo,
-    /// Faults by what happened.
+    /// Number of faults by kind.
     pub faults_total: Vec<CountInfo>,
-    /// What instances asked for and were not allowed, by the capability that it takes.
+    /// Number of requests refused to instances, by the missing capability.
     pub refusals_total: Vec<CountInfo>,
 }
 
-/// How much of something is in use.
+/// Use of a limited resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlotsInfo {
-    /// Of what.
+    /// Name of the resource.
     pub name: String,
-    /// In use.
+    /// Number in use.
     pub used: u64,
-    /// There are.
+    /// Maximum number.
     pub slots: u64,
 }
 
-/// Something counted.
+/// A counter with its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CountInfo {
-    /// What.
+    /// Name of what is counted.
     pub name: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Compiled code that is kept.
+/// Cache of compiled code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheInfo {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Their bytes.
+    /// Size of all entries, in bytes.
     pub bytes: u64,
-    /// Bytes that may be kept; 0 if nothing is.
+    /// Maximum size, in bytes; 0 if nothing is cached.
     pub max_bytes: u64,
-    /// Modules that were found compiled.
+    /// Number of modules found compiled.
     pub hits_total: u64,
-    /// Modules that were compiled.
+    /// Number of modules compiled.
     pub misses_total: u64,
-    /// Entries that made room for others.
+    /// Number of entries evicted to make room for others.
     pub evictions_total: u64,
-    /// Entries that were not as they had been written.
+    /// Number of entries found damaged.
     pub damaged_total: u64,
-    /// What was compiled and not kept: the directory is full, read-only or not there.
+    /// Number of compiled modules that could not be stored because the directory is full, read-only or missing.
     pub unkept_total: u64,
 }
 
-/// What instances are made from.
+/// A module, from which instances are created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleInfo {
-    /// Its name.
+    /// Name of the module.
     pub name: String,
-    /// `component`, `module`, and either with `wasi` before it.
+    /// `component` or `module`, or either of them after the word `wasi`.
     pub kind: String,
-    /// The place of its engine among the node's.
+    /// Index of its engine among the node's engines.
     pub engine: u32,
-    /// Instances of it that live.
+    /// Number of live instances of it.
     pub live: u64,
-    /// Instances of it ever started.
+    /// Number of instances of it started.
     pub started_total: u64,
-    /// Instances of it that ended by a fault.
+    /// Number of instances of it that ended by a fault.
     pub faults_total: u64,
 }
 
-/// How an instance came to its end by a fault.
+/// A fault that ended an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FaultInfo {
-    /// Which one.
+    /// Identifies the fault.
     pub id: FaultId,
-    /// The node's uptime then, in milliseconds.
+    /// Uptime of the node at that time, in milliseconds.
     pub at_ms: u64,
-    /// Whose end it was.
+    /// Pid of the process that ended.
     pub pid: String,
-    /// What it was made from.
+    /// Module of the instance.
     pub module: String,
-    /// What happened: `unreachable`, `stack overflow`.
+    /// Kind of the fault, for example `unreachable` or `stack overflow`.
     pub code: String,
-    /// The function in which it happened.
+    /// Function in which it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }
@@ -186,6 +187,6 @@ pub struct FaultInfo {
 pub struct FaultDetail {
     /// The fault itself.
     pub fault: FaultInfo,
-    /// The functions that were running, the innermost first, up to 32.
+    /// Functions that were running, innermost first, up to 32.
     pub backtrace: Vec<String>,
 }

@@ -1,16 +1,16 @@
-//! What happened on a node lately.
+//! Recent events of a node.
 
 use serde::{Deserialize, Serialize};
 
-/// The newest events of a node, oldest first: the whole list each time.
+/// The newest events of a node, oldest first. Each message holds the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Events {
     /// Up to 64 events.
     pub events: Vec<EventInfo>,
-    /// Events since the node started.
+    /// Number of events recorded since the node started.
     pub noted: u64,
-    /// Events that the node told nobody of, because there were too many at once.
+    /// Number of events dropped because too many came at once.
     pub dropped: u64,
 }
 
@@ -18,24 +18,25 @@ pub struct Events {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventInfo {
-    /// Counts the node's events, from 1.
+    /// Number of the event, counted from 1.
     pub seq: u64,
-    /// Milliseconds since the node started.
+    /// Time of the event, in milliseconds since the node started.
     pub at_ms: u64,
-    /// `crash`, `restart`, `restart_failed`, `gave_up`, `child_lost`, `stuck`, `refused`, or what a newer node may add.
+    /// `crash`, `restart`, `restart_failed`, `gave_up`, `child_lost`, `stuck`, `refused`, or a kind added by a newer
+    /// node.
     pub kind: String,
-    /// The process that crashed, is stuck or was refused something; the supervisor for all that is about its children.
+    /// Process that crashed, is stuck or was refused something; for events about children, their supervisor.
     pub pid: String,
-    /// What the process calls itself, or the id of the supervisor's child.
+    /// Name or label of the process, or the id of the supervisor's child.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The child that ended.
+    /// Pid of the child that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The child that took its place.
+    /// Pid of the child that replaced it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// Why; what a process lacks that was refused something.
+    /// Reason for the event; for `refused`, the capability that the process lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,219 +1,219 @@
-//! The state of a node at one instant, of a size that does not depend on its load.
+//! State of a node at one instant. Its size does not depend on the load.
 
 use serde::{Deserialize, Serialize};
 
 use crate::LintInfo;
 
-/// What every observer gets at the frame rate.
+/// The state that every observer receives at the frame rate.
 ///
-/// The first eight fields are those of the ancestor's protocol and keep their meaning; the others came later, and a
-/// reader that lacks them loses nothing else.
+/// The fields before `seq` are those of the predecessor's protocol and keep their meaning. The fields from `seq` on
+/// were added later; a reader that does not know them loses nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Frame {
-    /// The scenario that runs; `null` when the node is idle.
+    /// Id of the running scenario; `null` when the node is idle.
     pub scenario: Option<String>,
-    /// Whether a scenario runs.
+    /// True while a scenario runs.
     pub running: bool,
-    /// Milliseconds since the node started.
+    /// Time since the node started, in milliseconds.
     pub uptime_ms: u64,
-    /// The scenario's operations a second, over the last tick.
+    /// Operations of the scenario per second, over the last tick.
     pub ops_per_sec: f64,
-    /// The most processes alive at once since the scenario started.
+    /// Maximum number of processes alive at once since the scenario started.
     pub peak_concurrent: u64,
-    /// The resource profile's id.
+    /// Id of the resource profile.
     pub profile: String,
-    /// The scenario's latency since its warm-up.
+    /// Latency of the scenario since its warm-up.
     pub latency: LatencySnapshot,
-    /// The scenario's operations a second over the last ticks.
+    /// Operations of the scenario per second, over the last ticks.
     pub throughput: TimeSeriesSnapshot,
-    /// The node's processes and schedulers.
+    /// Processes and schedulers of the node.
     pub observer: ObserverSnapshot,
 
-    /// Counts the node's frames; a gap is a frame that this client skipped.
+    /// Number of this frame; a gap means that this client skipped frames.
     pub seq: u64,
-    /// Nanoseconds since the node started, on its monotonic clock, when this frame was made.
+    /// Time at which this frame was captured, in nanoseconds since the node started, on its monotonic clock.
     pub captured_at_ns: u64,
-    /// Counts the runs of scenarios; 0 before the first.
+    /// Number of the current or last run of a scenario; 0 before the first run.
     pub run_id: u64,
-    /// Milliseconds since the run started.
+    /// Time since the run started, in milliseconds.
     pub run_ms: u64,
-    /// The run is still in its warm-up, and its cumulative figures have not begun.
+    /// True while the run is in its warm-up, before its cumulative figures begin.
     pub warming_up: bool,
-    /// What went wrong with the last run; `null` if nothing did.
+    /// Error of the last run; `null` without an error.
     pub run_error: Option<String>,
-    /// Operations since the warm-up.
+    /// Number of operations since the warm-up.
     pub ops_total: u64,
-    /// Failed operations since the run started.
+    /// Number of failed operations since the run started.
     pub errors_total: u64,
-    /// Failed operations a second.
+    /// Failed operations per second.
     pub errors_per_sec: f64,
-    /// Operations given up by a policy since the run started.
+    /// Number of operations dropped by a policy since the run started.
     pub dropped_total: u64,
-    /// Operations given up by a policy a second.
+    /// Operations dropped by a policy per second.
     pub dropped_per_sec: f64,
-    /// Operations a second that the load generator offered; 0 for a closed loop.
+    /// Operations per second that the load generator offered; 0 for a closed loop.
     pub offered_per_sec: f64,
-    /// CPU time of the whole node for one operation, over the last second.
+    /// CPU time of the whole node per operation, in nanoseconds, over the last second.
     pub cpu_ns_per_op: f64,
     /// Latency over the last second.
     pub latency_window: LatencySnapshot,
-    /// One operation in this many was timed.
+    /// Sampling interval of the latency: one operation in this many was timed.
     pub latency_sampling: u32,
-    /// The node itself is behind: no tick for longer than it should be.
+    /// True if the node itself was late: more time than intended passed before this frame.
     pub stalled: bool,
-    /// What observing costs.
+    /// Cost of observing the node.
     pub cost: SnapshotCost,
-    /// Frames that this client did not get because it was slow.
+    /// Number of frames that this client did not receive because it was slow.
     pub skipped: u64,
 }
 
-/// Percentiles of a latency distribution, in nanoseconds; all 0 when `count` is.
+/// Percentiles of a latency distribution, in nanoseconds; all are 0 if `count` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencySnapshot {
-    /// Timed operations.
+    /// Number of timed operations.
     pub count: u64,
-    /// The smallest.
+    /// Minimum.
     pub min_ns: u64,
-    /// The largest.
+    /// Maximum.
     pub max_ns: u64,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean_ns: f64,
-    /// Half are faster.
+    /// 50th percentile: half of the operations were faster.
     pub p50_ns: u64,
-    /// 90 % are faster.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 95 % are faster.
+    /// 95th percentile.
     pub p95_ns: u64,
-    /// 99 % are faster.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % are faster.
+    /// 99.9th percentile.
     pub p999_ns: u64,
 }
 
-/// A window over the last ticks.
+/// A time series over the last ticks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TimeSeriesSnapshot {
-    /// Oldest first.
+    /// The values, oldest first.
     pub points: Vec<f64>,
-    /// Points that the window holds.
+    /// Maximum number of points in the window.
     pub capacity: usize,
 }
 
-/// The node's processes and schedulers.
+/// Processes and schedulers of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObserverSnapshot {
-    /// Milliseconds since the node started.
+    /// Time since the node started, in milliseconds.
     pub uptime_ms: u64,
-    /// Processes alive.
+    /// Number of live processes.
     pub process_count: u64,
-    /// Processes inside a poll or in a run queue.
+    /// Number of processes inside a poll or in a run queue.
     pub running: u64,
-    /// Processes that wait for a message, a timer or I/O.
+    /// Number of processes that wait for a message, a timer or I/O.
     pub waiting: u64,
     /// Busy share of each scheduler, 0–1.
     pub scheduler_load: Vec<f32>,
-    /// Control blocks, futures and mailboxes of all processes.
+    /// Size of the control blocks, futures and mailboxes of all processes, in bytes.
     pub total_memory_bytes: u64,
-    /// Processes ever spawned.
+    /// Number of processes spawned since the node started.
     pub spawned_total: u64,
-    /// Processes ever ended.
+    /// Number of processes that have ended since the node started.
     pub finished_total: u64,
-    /// Messages ever received.
+    /// Number of messages received since the node started.
     pub messages_total: u64,
-    /// The first rows, for a client that enabled detail and sent no view; else empty.
+    /// First rows of the process table, for a client that enabled detail and sent no view; otherwise empty.
     pub processes: Vec<ProcessInfo>,
 
-    /// Processes ever ended by a panic or another abnormal reason.
+    /// Number of processes that have ended by a panic or for another abnormal reason since the node started.
     pub crashed_total: u64,
-    /// Processes spawned a second.
+    /// Processes spawned per second.
     pub spawned_per_sec: f64,
-    /// Processes ended a second.
+    /// Processes ended per second.
     pub finished_per_sec: f64,
-    /// Messages received a second.
+    /// Messages received per second.
     pub messages_per_sec: f64,
-    /// Each scheduler in detail.
+    /// State of each scheduler.
     pub schedulers: Vec<SchedulerSnapshot>,
-    /// Where the memory is.
+    /// Memory of the node by use.
     pub memory: MemorySnapshot,
     /// CPU time of the whole operating-system process, in per cent of one core.
     pub cpu_pct: f64,
-    /// Processes whose poll has not returned for longer than the threshold, by pid.
+    /// Pids of stuck processes: a poll of each has not returned for longer than the threshold.
     pub stuck: Vec<String>,
-    /// Observers attached.
+    /// Number of attached observers.
     pub clients: u32,
-    /// Children that supervisors started again, ever.
+    /// Number of children that supervisors have restarted since the node started.
     pub restarts_total: u64,
-    /// Children that did not start again when they should have, ever.
+    /// Number of failed restarts of children since the node started.
     pub restarts_failed_total: u64,
-    /// Children that never started again because their supervisor gave up, ever.
+    /// Number of children that were never restarted because their supervisor gave up, since the node started.
     pub children_lost_total: u64,
-    /// Warnings that stand now.
+    /// Number of lints that are raised now.
     pub lints_total: u64,
-    /// The most urgent of them, up to 16.
+    /// The most urgent of these lints, up to 16.
     pub lints: Vec<LintInfo>,
-    /// The log of the program, if it has one that is counted.
+    /// Counters of the program's log, if the program has a log that counts.
     pub log: Option<LogSnapshot>,
 }
 
-/// The log of a node's program since its start.
+/// Counters of the log of a node's program since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogSnapshot {
-    /// Lines that were written.
+    /// Number of lines written.
     pub lines_total: u64,
-    /// Lines that were dropped: they came faster than they were read, or could not be written.
+    /// Number of lines dropped because they came faster than they were read, or could not be written.
     pub dropped_total: u64,
-    /// Writes that failed.
+    /// Number of failed writes.
     pub errors_total: u64,
     /// The last error, until a write succeeds.
     pub error: Option<String>,
 }
 
-/// One scheduler over the last tick.
+/// State of one scheduler over the last tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchedulerSnapshot {
     /// Busy share, 0–1.
     pub utilisation: f32,
-    /// Runnable processes in its queue.
+    /// Number of runnable processes in its queue.
     pub run_queue: u64,
-    /// Polls a second.
+    /// Polls per second.
     pub polls_per_sec: f64,
-    /// Processes taken from other schedulers a second.
+    /// Processes stolen from other schedulers per second.
     pub steals_per_sec: f64,
-    /// Times a second it went to sleep for want of work.
+    /// Number of times per second that it parked for lack of work.
     pub parks_per_sec: f64,
-    /// Times a second it was woken by another thread.
+    /// Number of times per second that another thread woke it.
     pub wakes_per_sec: f64,
 }
 
-/// Where a node's memory is, in bytes.
+/// Memory of a node by use, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemorySnapshot {
     /// Resident set of the operating-system process.
     pub rss_bytes: u64,
-    /// Memory of the machine, or of the control group if that is less.
+    /// Memory of the machine, or the limit of the control group if that is lower.
     pub limit_bytes: u64,
     /// Control blocks of live processes.
     pub control_block_bytes: u64,
     /// Futures too large for their control block.
     pub future_bytes: u64,
-    /// Messages that wait in mailboxes.
+    /// Messages waiting in mailboxes.
     pub mailbox_bytes: u64,
-    /// Limit of the bytes in all mailboxes; 0 from older nodes.
+    /// Limit for the bytes in all mailboxes; 0 from older nodes.
     pub mailbox_limit_bytes: u64,
-    /// The limit is reached: mailboxes that hold a message accept no other.
+    /// True while the limit is reached: mailboxes that hold a message accept no further one.
     pub mailboxes_full: bool,
-    /// Times that the limit was reached.
+    /// Number of times that the limit was reached.
     pub mailboxes_filled_total: u64,
 }
 
-/// What observing costs the node.
+/// Cost of observing the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotCost {
@@ -221,33 +221,33 @@ pub struct SnapshotCost {
     pub snapshot_us: f64,
     /// CPU time of sampling, encoding and sending over the last seconds, in per cent of one core.
     pub duty_pct: f64,
-    /// Snapshots a second that the node aims at.
+    /// Target rate of snapshots, per second.
     pub target_hz: f64,
-    /// Snapshots a second that it takes: fewer when the budget stretches them.
+    /// Actual rate of snapshots, per second; lower than the target if the CPU budget requires it.
     pub actual_hz: f64,
 }
 
-/// One row of the ancestor's process table.
+/// One row of the predecessor's process table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessInfo {
-    /// Unique among the live processes, and exact in a double.
+    /// Id that is unique among the live processes, and exact as a double.
     pub id: u64,
-    /// The registered name or the label.
+    /// Registered name, or the label.
     pub name: Option<String>,
-    /// What it does.
+    /// State of the process.
     pub status: ProcessStatus,
-    /// Messages waiting.
+    /// Number of messages waiting in the mailbox.
     pub mailbox_depth: u32,
-    /// Control block, future and mailbox.
+    /// Size of control block, future and mailbox, in bytes.
     pub memory_bytes: u64,
-    /// Polls and messages handled.
+    /// Number of polls and messages handled.
     pub reductions: u64,
-    /// `<node.slot.generation>`.
+    /// Pid of the process: `<node.slot.generation>`.
     #[serde(default)]
     pub pid: String,
 }
 
-/// The ancestor's words for what a process does.
+/// The state of a process, in the words of the predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStatus {

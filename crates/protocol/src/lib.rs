@@ -1,13 +1,14 @@
-//! The words a rusm node and its observers say to each other: JSON text over WebSocket, one message a frame.
+//! The messages between a rusm node and its observers: JSON text over WebSocket, one message per frame.
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
 //!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process, events, ack, error
 //! ```
 //!
-//! Two promises hold the wire together. A reader ignores fields that it does not know, so every version may add some; and
-//! a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`) carries the whole truth of its moment, so dropping any of
-//! them never makes an observer wrong. This crate has types and text, and neither clocks nor sockets.
+//! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
+//! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`)
+//! holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
+//! types and text encoding, but no clocks and no sockets.
 
 mod client;
 mod decode;
@@ -44,32 +45,33 @@ pub use time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 pub use topics::{ReceiverInfo, TopicInfo, Topics, TopicsView};
 pub use tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
 
-/// The version that `hello` announces. It grows when a reader of the old version could be wrong, not when fields are added.
+/// The version that `hello` announces. It grows when a reader of the old version could be wrong, not when fields are
+/// added.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The WebSocket subprotocol that a client on TCP must ask for.
+/// The WebSocket subprotocol that a client on TCP must request.
 pub const SUBPROTOCOL: &str = "rusm.v1";
 
-/// The TCP port of a node that listens on TCP and names no other.
+/// The TCP port of a node that listens on TCP without naming a port.
 pub const DEFAULT_PORT: u16 = 4000;
 
-/// The largest message a client may send, in bytes.
+/// Maximum size of a message from a client, in bytes.
 pub const CLIENT_MESSAGE_MAX_BYTES: usize = 64 * 1024;
 
-/// The largest message a node sends, in bytes; a client refuses larger ones.
+/// Maximum size of a message from a node, in bytes; a client rejects larger ones.
 pub const SERVER_MESSAGE_MAX_BYTES: usize = 1024 * 1024;
 
-/// The most rows one view may ask for.
+/// Maximum number of rows that one view may request.
 pub const VIEW_ROWS_MAX: u32 = 200;
 
-/// The most supervisors that one view of the tree may open.
+/// Maximum number of supervisors that one view of the tree may open.
 pub const TREE_OPEN_MAX: usize = 256;
 
-/// The rows of a `tick` for a client that enabled observer detail and sent no view.
+/// Number of rows in a `tick` for a client that enabled observer detail and sent no view.
 pub const DETAIL_ROWS: u32 = 64;
 
-/// The most lints that a frame lists.
+/// Maximum number of lints that a frame lists.
 pub const LINTS_SHOWN: usize = 16;
 
-/// The points of a frame's throughput window.
+/// Number of points in a frame's throughput window.
 pub const THROUGHPUT_POINTS: usize = 120;

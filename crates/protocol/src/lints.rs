@@ -1,8 +1,8 @@
-//! What a node warns of by itself: processes that behave as healthy ones do not.
+//! Lints: warnings that a node raises by itself about processes that do not behave as healthy ones do.
 
 use serde::{Deserialize, Serialize};
 
-/// The warnings that there are, the most urgent first.
+/// The lints, most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lint {
     /// A poll does not return.
@@ -11,15 +11,15 @@ pub enum Lint {
     NeverYields,
     /// Children are restarted again and again.
     RestartStorm,
-    /// Messages come faster than they are taken.
+    /// Messages arrive faster than the process receives them.
     MailboxGrowing,
 }
 
 impl Lint {
-    /// All of them.
+    /// All lints, most urgent first.
     pub const ALL: [Self; 4] = [Self::Stuck, Self::NeverYields, Self::RestartStorm, Self::MailboxGrowing];
 
-    /// The word by which it is known on the wire, in settings and in documents; it never changes.
+    /// Returns the id used on the wire, in settings and in documents; it never changes.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Stuck => "stuck",
@@ -29,12 +29,12 @@ impl Lint {
         }
     }
 
-    /// The one with this id.
+    /// Returns the lint with this id.
     pub fn of_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|lint| lint.id() == id)
     }
 
-    /// What it says about a process, in one line.
+    /// Returns an explanation of the problem, in one line.
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::Stuck => "one poll does not return, and nothing else runs on its scheduler",
@@ -44,7 +44,7 @@ impl Lint {
         }
     }
 
-    /// What to do about it, in one line.
+    /// Returns advice for this lint, in one line.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Stuck => "give code that blocks to spawn_blocking, and let long loops yield",
@@ -59,18 +59,19 @@ impl Lint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LintInfo {
-    /// The lint's id, or that of a newer node's.
+    /// Id of the lint; a newer node may send an id that is not listed in [`Lint`].
     pub id: String,
-    /// The process; empty when it is the node as a whole.
+    /// Pid of the process; empty if the lint is about the node as a whole.
     pub pid: String,
-    /// What the process calls itself.
+    /// Name or label of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The figure behind it: milliseconds in one poll, per cent of a scheduler, restarts, or messages waiting.
+    /// Measured value behind the lint: milliseconds in one poll, per cent of a scheduler, restarts, or messages
+    /// waiting.
     pub value: f64,
-    /// The same in words, in one line.
+    /// The measured value in words, in one line.
     pub text: String,
-    /// When it was raised, in milliseconds since the node started.
+    /// Time at which the lint was raised, in milliseconds since the node started.
     pub since_ms: u64,
 }
 

@@ -1,6 +1,6 @@
-//! The known name that a mistyped one most likely meant.
+//! Suggests the known name that a mistyped name most likely meant.
 
-/// The end of an error about an unknown name: the known one that is nearest, or all of them.
+/// Returns the end of an error message about an unknown name: the nearest known name, or all known names.
 ///
 /// ```
 /// let known = ["run", "stop"];
@@ -15,12 +15,13 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Longer names are like none.
+/// Names longer than this get no suggestion.
 const NAME_MAX_CHARS: usize = 64;
-/// A beginning of so many letters stands for the whole name.
+/// A prefix of at least this many characters matches the whole name.
 const BEGINNING_CHARS: usize = 3;
 
-/// The nearest of `known`, if a third of its letters or fewer would have to change.
+/// Returns the nearest of `known`, if `name` is a prefix of it or at most a third of the characters would have to
+/// change.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name: Vec<char> = name.chars().take(NAME_MAX_CHARS + 1).flat_map(char::to_lowercase).collect();
     if name.len() > NAME_MAX_CHARS {
@@ -35,7 +36,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().filter_map(near).min_by_key(|(changes, _)| *changes).map(|(_, candidate)| candidate)
 }
 
-/// Letters to insert, remove, replace or swap with the next one.
+/// Returns the number of characters to insert, remove, replace or swap with the next one.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,42 +1,42 @@
-//! What a node says about the scenarios that it can run.
+//! Descriptions of the scenarios that a node can run.
 
 use serde::{Deserialize, Serialize};
 
-/// A scenario as a person chooses it.
+/// A scenario, as offered to a user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScenarioMeta {
-    /// The id that `run` takes, in kebab-case.
+    /// Id that `run` takes, in kebab-case.
     pub id: String,
-    /// The name on the menu.
+    /// Name in the menu.
     pub label: String,
-    /// One sentence.
+    /// Description, in one sentence.
     pub description: String,
-    /// What one operation is, how the figure is made, what it does not mean.
+    /// Definition of one operation, how the figure is calculated, and what it does not mean.
     pub details: Vec<String>,
-    /// The ancestor's phase after which its scenario was real; always 1 here.
+    /// Development phase of the predecessor since which the scenario was real; always 1 here.
     pub real_after_phase: u8,
-    /// Whether it runs on the real engine; always true here.
+    /// True if the scenario runs on the real engine; always true here.
     pub real: bool,
-    /// What is counted.
+    /// Unit of the operations.
     pub unit: Unit,
-    /// What the operations are called, such as `spawns/s`.
+    /// Label of the operations, for example `spawns/s`.
     pub ops_label: String,
-    /// What the latency is of; `null` if there is none.
+    /// Label of the latency; `null` if the scenario measures no latency.
     pub latency_label: Option<String>,
-    /// The program text; empty here, `source_file` leads to it.
+    /// Program text; always empty here, see `source_file`.
     pub source: Option<String>,
-    /// The file in the repository.
+    /// Source file in the repository.
     pub source_file: Option<String>,
-    /// The family, such as `actors`.
+    /// Family of the scenario, for example `actors`.
     pub family: String,
-    /// What can be set.
+    /// Parameters that can be set.
     pub parameters: Vec<ParameterMeta>,
-    /// What this machine lacks to run it; `null` if it can run.
+    /// Requirement that this machine lacks to run the scenario; `null` if it can run.
     pub lacks: Option<String>,
 }
 
-/// What a scenario counts.
+/// The unit that a scenario counts in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -47,28 +47,28 @@ pub enum Unit {
     Bytes,
 }
 
-/// One thing that can be set about a scenario.
+/// A parameter of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ParameterMeta {
-    /// The name that `--param` takes.
+    /// Name that `--param` takes.
     pub name: String,
-    /// One sentence.
+    /// Description, in one sentence.
     pub description: String,
-    /// The value when nothing is said.
+    /// Value if the parameter is not set.
     pub default: String,
-    /// The values allowed, for a person: `1–1000` or `same, other`.
+    /// Valid values, for display: `1–1000` or `same, other`.
     pub range: String,
 }
 
-/// A resource profile as a person chooses it.
+/// A resource profile, as offered to a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceProfileMeta {
-    /// The id that `set_resource_profile` takes.
+    /// Id that `set_resource_profile` takes.
     pub id: String,
-    /// The name on the menu.
+    /// Name in the menu.
     pub label: String,
-    /// One sentence.
+    /// Description, in one sentence.
     pub description: String,
 }

@@ -1,4 +1,4 @@
-//! What a node says to its observers.
+//! Messages from a node to its observers.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,56 +8,56 @@ use crate::{Cell, Engines, Events, Frame, ResourceProfileMeta, Rows, ScenarioMet
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerMessage {
-    /// The first message of a connection, and again whenever what it says has changed.
+    /// The first message of a connection; sent again whenever its content has changed.
     Hello(Box<Hello>),
     /// The state of the node at one instant.
     Tick {
-        /// Everything that does not grow with the number of processes.
+        /// State of the node, of a size that does not grow with the number of processes.
         frame: Box<Frame>,
     },
-    /// The page that this client's view asked for.
+    /// The page that this client's view requested.
     Rows(Rows),
-    /// The window of the tree of supervisors that this client's view asked for.
+    /// The window of the supervision tree that this client's view requested.
     Tree(TreeRows),
-    /// How the node's engines do, for a client whose view asked for it.
+    /// State of the node's engines, for a client that requested it by a view.
     Engines(Engines),
-    /// The node's tickers and streams, for a client whose view asked for them.
+    /// State of the node's tickers and streams, for a client that requested it by a view.
     Time(Time),
-    /// How the node's stores do, for a client whose view asked for it.
+    /// State of the node's stores, for a client that requested it by a view.
     Stores(Stores),
-    /// The window of the node's topics that this client's view asked for.
+    /// The window of the node's topics that this client's view requested.
     Topics(Topics),
-    /// The process that this client asked to see in full.
+    /// The process that this client requested in full.
     Process {
-        /// `null` once the process is gone.
+        /// The process; `null` once it has ended.
         process: Option<Box<ProcessDetail>>,
-        /// The pid asked for.
+        /// Pid that was requested.
         pid: String,
     },
-    /// The newest events, for a client that asked for them.
+    /// The newest events, for a client that requested them.
     Events(Events),
-    /// A command was carried out.
+    /// A command was executed.
     Ack {
-        /// The command's id.
+        /// Id of the command.
         id: u64,
     },
-    /// A `kill_all` was carried out.
+    /// A `kill_all` was executed.
     Killed {
-        /// The command's id.
+        /// Id of the command.
         id: u64,
-        /// Processes that were ended.
+        /// Number of processes that were sent the exit reason.
         processes: u64,
-        /// Processes that the filter let through at the last look: they started faster than they could be ended.
+        /// Number of processes that the last pass still found: they start faster than they can be ended.
         left: u64,
     },
-    /// A message could not be understood or carried out; the connection goes on unless it is closed right after.
+    /// A message could not be understood or executed; the connection stays open unless it is closed right afterwards.
     Error {
-        /// What was wrong and what to do, in one line.
+        /// The problem and its remedy, in one line.
         message: String,
-        /// The class of the error.
+        /// Class of the error.
         #[serde(default)]
         code: ErrorCode,
-        /// The id of the command that failed.
+        /// Id of the command that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
@@ -67,88 +67,89 @@ pub enum ServerMessage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The message was no valid JSON, of no known type, or had a wrong field.
+    /// The message was not valid JSON, had an unknown type, or had an invalid field.
     Malformed,
-    /// An id, a name or a pid that the node does not have.
+    /// The node does not have the given id, name or pid.
     Unknown,
-    /// The value is outside its range.
+    /// A value is outside its range.
     OutOfRange,
-    /// The connection has the observe role and the command needs control.
+    /// The connection has the observe role, and the command needs the control role.
     Forbidden,
-    /// Too many commands a second; the command was not carried out.
+    /// Too many commands per second; the command was not executed.
     RateLimited,
-    /// The node could not do it.
+    /// The node could not execute the command.
     Failed,
-    /// Not one of the classes above, or one that this reader does not know.
+    /// None of the classes above, or a class that this reader does not know.
     #[default]
     #[serde(other)]
     Other,
 }
 
-/// What a connection may do.
+/// The role of a connection: what it may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look.
+    /// May observe.
     #[default]
     Observe,
-    /// Look, run scenarios, end processes.
+    /// May observe, run scenarios and end processes.
     Control,
 }
 
-/// Who the node is and what it can run.
+/// Describes the node and the scenarios that it can run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The scenarios of this node; empty for an application that brings none.
+    /// Scenarios of this node; empty for an application without scenarios.
     pub scenarios: Vec<ScenarioMeta>,
-    /// The resource profiles.
+    /// Resource profiles of this node.
     pub profiles: Vec<ResourceProfileMeta>,
-    /// Instances that fit into the engines that have run something so far; 0 without any.
+    /// Number of instances that fit into the engines that have run anything yet; 0 without engines.
     #[serde(default)]
     pub instance_capacity: u32,
-    /// See [`PROTOCOL_VERSION`](crate::PROTOCOL_VERSION).
+    /// Version of the protocol, see [`PROTOCOL_VERSION`](crate::PROTOCOL_VERSION).
     #[serde(default)]
     pub protocol_version: u32,
-    /// What this connection may do.
+    /// Role of this connection.
     #[serde(default)]
     pub role: Role,
-    /// The node itself.
+    /// Description of the node.
     #[serde(default)]
     pub node: NodeInfo,
 }
 
-/// The node that a connection leads to.
+/// The node at the other end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeInfo {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
-    /// The version of rusm.
+    /// Version of rusm.
     pub version: String,
-    /// The operating system's process id.
+    /// Process id in the operating system.
     pub os_pid: u32,
-    /// When the node's console began to serve, in milliseconds since 1970; 0 from nodes that do not say. The process id
-    /// alone does not tell a node from the one before: in a container both have the same.
+    /// Time when the node's console began to serve, in milliseconds since 1970; 0 from nodes that do not report it.
+    /// Together with the process id it distinguishes a node from its predecessor: in a container both may have the same
+    /// process id.
     pub started_unix_ms: u64,
-    /// Cores this node may use.
+    /// Number of cores that this node may use.
     pub cores: u32,
-    /// Scheduler threads.
+    /// Number of scheduler threads.
     pub schedulers: u32,
-    /// Processes that may live at once.
+    /// Maximum number of live processes.
     pub process_limit: u64,
-    /// Rooms compiled in, such as `console` or `wasm`.
+    /// Features compiled in, for example `console` or `wasm`.
     pub features: Vec<String>,
-    /// `release` or `debug`: a debug build's figures are not worth reading.
+    /// `release` or `debug`; figures of a debug build are not meaningful.
     pub build: String,
 }
 
-/// Processes that another is bound to.
+/// Processes that a process is linked to, monitors, or is monitored by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bonds {
-    /// How many there are.
+    /// Number of these processes.
     pub count: u64,
-    /// Up to 16 of them.
+    /// Pids of up to 16 of them.
     pub pids: Vec<String>,
 }
 
@@ -156,71 +157,71 @@ pub struct Bonds {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessDetail {
-    /// `<node.slot.generation>`.
+    /// Pid of the process: `<node.slot.generation>`.
     pub pid: String,
-    /// The registered name.
+    /// Registered name.
     pub name: Option<String>,
-    /// What the process calls itself.
+    /// Label that the process has given itself.
     pub label: Option<String>,
-    /// `running`, `runnable`, `waiting`, `sleeping`, `io`, `exiting`.
+    /// `running`, `runnable`, `waiting`, `sleeping`, `io` or `exiting`.
     pub state: String,
-    /// A poll that has not returned for longer than the node's threshold.
+    /// True if a poll has not returned for longer than the node's threshold.
     pub stuck: bool,
     /// `native` or `wasm`.
     pub kind: String,
-    /// The process that spawned it.
+    /// Process that spawned it.
     pub parent: Option<String>,
-    /// Milliseconds since it was spawned.
+    /// Time since it was spawned, in milliseconds.
     pub age_ms: u64,
-    /// Polls and messages handled since it was spawned.
+    /// Number of polls and messages handled since it was spawned.
     pub reductions: u64,
-    /// The same, a second; absent until the node has looked twice.
+    /// Polls and messages handled per second; absent until the node has sampled the process twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reds_per_sec: Option<f64>,
-    /// Nanoseconds inside polls since it was spawned.
+    /// Time inside polls since it was spawned, in nanoseconds.
     pub busy_ns: u64,
-    /// Share of one scheduler, 0–100; absent until the node has looked twice.
+    /// Share of one scheduler, 0–100; absent until the node has sampled the process twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_pct: Option<f64>,
-    /// Messages waiting.
+    /// Number of messages waiting in the mailbox.
     pub mailbox_len: u64,
-    /// Messages that fit.
+    /// Number of messages that the mailbox can hold.
     pub mailbox_capacity: u64,
-    /// Messages received since it was spawned.
+    /// Number of messages received since it was spawned.
     pub messages: u64,
-    /// The same, a second; absent until the node has looked twice.
+    /// Messages received per second; absent until the node has sampled the process twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub msgs_per_sec: Option<f64>,
-    /// Control block, future and mailbox.
+    /// Size of control block, future and mailbox, in bytes.
     pub memory_bytes: u64,
-    /// The control block's share of it.
+    /// Part of `memory_bytes` in the control block.
     pub control_block_bytes: u64,
-    /// The share of a future too large for the control block.
+    /// Part of `memory_bytes` in a future that is too large for the control block.
     pub future_bytes: u64,
-    /// The mailbox's share of it.
+    /// Part of `memory_bytes` in the mailbox.
     pub mailbox_bytes: u64,
-    /// The Rust type of the future that runs.
+    /// Rust type of the future that runs.
     pub future_type: String,
-    /// Exit signals come to it as messages.
+    /// True if the process receives exit signals as messages.
     pub traps_exits: bool,
-    /// Its links.
+    /// Processes that it is linked to.
     pub links: Bonds,
-    /// Its monitors on others.
+    /// Processes that it monitors.
     pub monitors: Bonds,
-    /// Monitors of others on it.
+    /// Processes that monitor it.
     pub monitored_by: Bonds,
-    /// What its body was made from, such as the name of a module.
+    /// Source of its body, for example the name of a module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// What its body tells beyond that.
+    /// Further facts that its body reports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<FactInfo>,
 }
 
-/// Something that the body of a process tells about itself.
+/// A fact that the body of a process reports about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FactInfo {
-    /// What; the unit comes last, as in `linear_memory_bytes`.
+    /// Name of the fact; the unit comes last, as in `linear_memory_bytes`.
     pub name: String,
     /// A count or a text.
     pub value: Cell,

@@ -1,21 +1,21 @@
-//! Durable stores on the wire: how they do, their buckets, and a page of the keys of one.
+//! Durable stores on the wire: their state, their buckets, and one page of the keys of a bucket.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ViewWindow;
 
-/// What a client sees of the node's stores.
+/// A client's view of the node's stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoresView {
-    /// Echoed in the answers, so that a client can drop those to a view that it has left.
+    /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// Which buckets, of all stores together, in the order of their names.
+    /// Range of buckets, of all stores together, sorted by name.
     #[serde(default)]
     pub window: ViewWindow,
-    /// The bucket that is looked into. Keys and values need the control role.
+    /// Page of keys to show. Keys and values need the control role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeysView>,
-    /// Refreshes a second, 1–10.
+    /// Refreshes per second, 1–10.
     #[serde(default = "default_stores_hz")]
     pub hz: f64,
 }
@@ -30,103 +30,103 @@ impl Default for StoresView {
     }
 }
 
-/// Which keys.
+/// A selection of keys in one bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeysView {
-    /// The place of the store among the node's.
+    /// Index of the store among the node's stores.
     pub store: u32,
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Those after this key, in hexadecimal; empty for the first.
+    /// Key after which the page begins, in hexadecimal; empty for the first page.
     pub after: String,
-    /// At most so many, 1–100.
+    /// Maximum number of keys, 1–100.
     pub len: u32,
 }
 
-/// How the stores do, a window of their buckets, and a page of keys.
+/// State of the stores, a window of their buckets, and a page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stores {
-    /// The view that this answers.
+    /// Id of the view that this answers.
     pub id: u32,
-    /// Counts this client's windows.
+    /// Number of this window, counted per client.
     pub seq: u64,
-    /// The node's uptime when it looked, in milliseconds.
+    /// Uptime of the node when this was sampled, in milliseconds.
     pub at_ms: u64,
-    /// CPU time of looking, in microseconds.
+    /// CPU time of sampling, in microseconds.
     pub cost_us: f64,
-    /// The stores of this node, up to four, in the order in which they were attached.
+    /// Stores of this node, up to four, in the order in which they were attached.
     pub stores: Vec<StoreInfo>,
-    /// Buckets of all stores.
+    /// Number of buckets in all stores.
     pub total: u64,
-    /// Buckets before the first one here.
+    /// Number of buckets before the first one of this window.
     pub offset: u64,
-    /// The window of buckets.
+    /// Buckets of the window.
     pub buckets: Vec<BucketInfo>,
-    /// The keys that the view looks into.
+    /// Page of keys that the view selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Box<KeysInfo>>,
 }
 
-/// One store; counters that end in `_total` only go up.
+/// State of a store; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreInfo {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// What an acknowledgement means by default: `immediate`, `eventual` or `none`.
+    /// Default durability of an acknowledged write: `immediate`, `eventual` or `none`.
     pub durability: String,
-    /// Bytes of its file.
+    /// Size of its file, in bytes.
     pub file_bytes: u64,
-    /// Operations in its queue.
+    /// Number of operations in its queue.
     pub queued: u64,
-    /// Operations that the queue holds.
+    /// Number of operations that the queue can hold.
     pub queue_capacity: u64,
-    /// Writers that wait for an acknowledgement.
+    /// Number of operations that wait for an acknowledgement.
     pub waiting: u64,
-    /// Writes acknowledged; a transaction counts once.
+    /// Number of acknowledged writes; a transaction counts once.
     pub operations_total: u64,
-    /// Commits.
+    /// Number of commits.
     pub commits_total: u64,
-    /// Commits that were durable before they were acknowledged.
+    /// Number of commits that were durable before they were acknowledged.
     pub durable_commits_total: u64,
-    /// Syncs of the disk.
+    /// Number of syncs of the disk.
     pub syncs_total: u64,
-    /// Time spent on them, in microseconds.
+    /// Time spent in these syncs, in microseconds.
     pub sync_us_total: u64,
-    /// Keys looked up and pages scanned.
+    /// Number of keys looked up and pages scanned.
     pub reads_total: u64,
-    /// Reads of the disk that took longer than a scheduler should wait.
+    /// Number of disk reads that took longer than a scheduler should wait.
     pub slow_reads_total: u64,
-    /// Keys removed because their time was over.
+    /// Number of keys removed because they had expired.
     pub expired_total: u64,
-    /// Commits that failed.
+    /// Number of failed commits.
     pub failures_total: u64,
-    /// Acknowledged operations of weaker durability that a failure undid.
+    /// Number of acknowledged operations of weaker durability that a failure has undone.
     pub undone_total: u64,
-    /// What went wrong last.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Whether it can be used now.
+    /// True if the store can be used now.
     pub is_open: bool,
 }
 
-/// One bucket.
+/// State of a bucket; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BucketInfo {
-    /// The place of its store among the node's.
+    /// Index of its store among the node's stores.
     pub store: u32,
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
-    /// Keys, those among them that have expired and are not swept yet.
+    /// Number of keys, including expired ones that are not removed yet.
     pub keys: u64,
-    /// Bytes of keys and values.
+    /// Size of keys and values, in bytes.
     pub bytes: u64,
-    /// Keys looked up and pages scanned.
+    /// Number of keys looked up and pages scanned.
     pub reads_total: u64,
-    /// Keys written or deleted.
+    /// Number of keys written or deleted.
     pub writes_total: u64,
 }
 
@@ -134,33 +134,33 @@ pub struct BucketInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeysInfo {
-    /// The place of the store among the node's.
+    /// Index of the store among the node's stores.
     pub store: u32,
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// The keys, in their order.
+    /// Keys of the page, in their order.
     pub keys: Vec<KeyInfo>,
-    /// What comes after this page begins after this key, in hexadecimal; absent at the end.
+    /// Key after which the next page begins, in hexadecimal; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Why there are none.
+    /// Reason why the page has no keys; absent if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }
 
-/// One key.
+/// A key and its value, both cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeyInfo {
-    /// Its first 64 bytes, as text or as `0x` and hexadecimal.
+    /// First 64 bytes of the key, as text, or as `0x` and hexadecimal.
     pub key: String,
-    /// How many bytes it has.
+    /// Size of the key, in bytes.
     pub key_bytes: u64,
-    /// The first 64 bytes of its value, likewise.
+    /// First 64 bytes of the value, in the same form.
     pub value: String,
-    /// How many bytes the value has.
+    /// Size of the value, in bytes.
     pub value_bytes: u64,
-    /// How long until it expires, in milliseconds.
+    /// Time until the key expires, in milliseconds; absent if it does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }

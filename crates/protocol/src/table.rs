@@ -6,50 +6,51 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Column {
-    /// `<node.slot.generation>`.
+    /// Pid of the process: `<node.slot.generation>`.
     Pid,
-    /// The registered name, else the label, else empty.
+    /// Registered name; otherwise the label; otherwise empty.
     Name,
-    /// `running`, `runnable`, `waiting`, `sleeping`, `io`, `exiting`; `stuck` for a poll that does not return.
+    /// `running`, `runnable`, `waiting`, `sleeping`, `io`, `exiting`, or `stuck` if a poll does not return.
     State,
-    /// Reductions a second since the client's last rows; empty for a process that was not among them.
+    /// Reductions per second since the client's last rows; empty for a process that was not among them.
     RedsPerSec,
-    /// Reductions since the process was spawned.
+    /// Number of reductions since the process was spawned.
     Reds,
-    /// Share of one scheduler since the client's last rows, 0–100; empty as well.
+    /// Share of one scheduler since the client's last rows, 0–100; empty for a process that was not among them.
     BusyPct,
-    /// Control block, future and mailbox.
+    /// Size of control block, future and mailbox, in bytes.
     MemoryBytes,
-    /// Messages waiting.
+    /// Number of messages waiting in the mailbox.
     MailboxLen,
-    /// Messages received a second since the client's last rows; empty as well.
+    /// Messages received per second since the client's last rows; empty for a process that was not among them.
     MsgsPerSec,
-    /// Messages received since the process was spawned.
+    /// Number of messages received since the process was spawned.
     Messages,
-    /// Milliseconds since it was spawned.
+    /// Time since the process was spawned, in milliseconds.
     AgeMs,
-    /// The pid of the process that spawned it.
+    /// Pid of the process that spawned it.
     Parent,
     /// `native` or `wasm`.
     Kind,
-    /// What its body was made from, such as the name of a module; empty for native processes, as are those that follow.
+    /// Source of its body, for example the name of a module. This column and those below are empty for native
+    /// processes.
     Module,
-    /// The set of capabilities that it has.
+    /// Profile: the set of capabilities that the process has.
     Profile,
-    /// Linear memory.
+    /// Size of its linear memory, in bytes.
     LinearMemoryBytes,
-    /// Elements of its tables.
+    /// Number of elements of its tables.
     TableElements,
-    /// How often it was taken off its scheduler because its time was up.
+    /// Number of times that it was taken off its scheduler because its time slice was over.
     EpochSlices,
-    /// What it asked the node for last.
+    /// Last call that it made to the host.
     LastHostCall,
     /// Bytes of messages that it sent and that are not received yet.
     SentBytes,
 }
 
 impl Column {
-    /// All columns, in the order of a row that asks for none in particular.
+    /// All columns, in the order used if a view requests no particular columns.
     pub const ALL: [Self; 20] = [
         Self::Pid,
         Self::Name,
@@ -73,7 +74,7 @@ impl Column {
         Self::SentBytes,
     ];
 
-    /// The column's word on the wire and in a filter.
+    /// Returns the name of the column on the wire and in a filter.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pid => "pid",
@@ -99,7 +100,7 @@ impl Column {
         }
     }
 
-    /// Whether its values are rates, for which the node needs two looks at each process.
+    /// Returns true if the values are rates, for which the node must sample each process twice.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::RedsPerSec | Self::BusyPct | Self::MsgsPerSec)
     }
@@ -109,7 +110,7 @@ impl Column {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing to show.
+    /// No value.
     Empty(()),
     /// A count.
     Count(u64),
@@ -122,28 +123,28 @@ pub enum Cell {
 /// A page of the process table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
-    /// The view that this page answers.
+    /// Id of the view that this page answers.
     pub id: u32,
-    /// Counts this client's pages.
+    /// Number of this page, counted per client.
     pub seq: u64,
-    /// Names the order: the same epoch means the same processes in the same places.
+    /// Number of the order: pages of one epoch have the same processes in the same places.
     pub epoch: u64,
-    /// Processes alive.
+    /// Number of live processes.
     pub total: u64,
-    /// Processes that the filter lets through.
+    /// Number of processes that the filter matches.
     pub matched: u64,
-    /// Rows before the first one here.
+    /// Number of rows before the first one of this page.
     pub offset: u64,
-    /// Milliseconds since the order was made.
+    /// Age of the order, in milliseconds.
     pub order_age_ms: u64,
-    /// Why the order is older than asked for; `null` if it is not.
+    /// Reason why the order is older than requested; `null` if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// CPU time of making the order, in microseconds.
+    /// CPU time of sorting, in microseconds.
     #[serde(default)]
     pub cost_us: f64,
-    /// What the values of each row are.
+    /// Columns of each row.
     pub columns: Vec<Column>,
-    /// The rows; one that has ended keeps its place until the next order, its state `exited`.
+    /// The rows. A process that has ended keeps its row, in the state `exited`, until the next order.
     pub rows: Vec<Vec<Cell>>,
 }

@@ -1,13 +1,14 @@
-//! Time and streams on the wire: tickers and how late they are, rings and streams and who waits for whom.
+//! Time and streams on the wire: tickers and their lateness, rings and streams and the readers that block their
+//! writers.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a client sees the node's tickers and streams.
+/// A client's view of the node's tickers and streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeView {
-    /// Echoed in the answers, so that a client can drop those to a view that it has left.
+    /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// Refreshes a second, 1–10.
+    /// Refreshes per second, 1–10.
     #[serde(default = "default_time_hz")]
     pub hz: f64,
 }
@@ -22,112 +23,113 @@ impl Default for TimeView {
     }
 }
 
-/// The tickers of processes and threads, and rings with the streams that stand on them.
+/// State of the tickers of processes and threads, and of rings and the streams built on them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Time {
-    /// The view that this answers.
+    /// Id of the view that this answers.
     pub id: u32,
-    /// Counts this client's looks.
+    /// Number of this sample, counted per client.
     pub seq: u64,
-    /// The node's uptime when it looked, in milliseconds.
+    /// Uptime of the node when this was sampled, in milliseconds.
     pub at_ms: u64,
-    /// CPU time of looking, in microseconds.
+    /// CPU time of sampling, in microseconds.
     pub cost_us: f64,
-    /// The scheduling of the thread that wakes tickers, where somebody asked for `SCHED_FIFO`: what came of it.
+    /// Result of requesting `SCHED_FIFO` for the thread that wakes tickers; absent if it was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realtime: Option<String>,
-    /// Tickers of processes, and of threads that want to be seen.
+    /// Number of tickers of processes, and of threads that make their tickers visible to observers.
     pub tickers_total: u64,
-    /// The oldest of them, up to 100.
+    /// The oldest of these tickers, up to 100.
     pub tickers: Vec<TickerInfo>,
-    /// Rings that the node knows of.
+    /// Number of rings known to the node.
     pub streams_total: u64,
-    /// Up to 100 of them, those whose writer waits before others, in the order in which they were built.
+    /// Up to 100 rings, in the order in which they were built. If there are more, rings whose writer waits are
+    /// preferred.
     pub streams: Vec<StreamInfo>,
 }
 
-/// A ticker; counters that end in `_total` only go up.
+/// State of a ticker; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TickerInfo {
-    /// Unlike every other of this node.
+    /// Id that is unique within the node.
     pub id: u64,
-    /// The process that it wakes; absent for one of a thread.
+    /// Process that it wakes; absent for a ticker of a thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// That process's name or label, or what the thread calls it.
+    /// Name or label of that process, or the label that the thread gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Firings a second that it is to have.
+    /// Intended number of firings per second.
     pub rate_hz: f64,
-    /// Firings of one tick: K.
+    /// Number of firings per tick: K.
     pub batch: u64,
-    /// What becomes of ticks whose time had passed: `drop`, `burst`, `skip`, `slip`.
+    /// Policy for ticks whose time has passed: `drop`, `burst`, `skip`, `slip`.
     pub overrun: String,
-    /// Firings a second since the last look.
+    /// Firings per second since the last sample.
     pub fired_per_sec: f64,
-    /// Firings carried out.
+    /// Number of firings executed.
     pub fired_total: u64,
-    /// Firings lost.
+    /// Number of firings lost.
     pub dropped_total: u64,
-    /// Firings that a later one stood for.
+    /// Number of firings that a later one stands for.
     pub coalesced_total: u64,
-    /// How late the half of its batches was at most, in nanoseconds; absent if it does not measure.
+    /// Median lateness of its batches, in nanoseconds; absent if the ticker does not measure it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_ns_p50: Option<u64>,
-    /// How late 99 % of them were at most.
+    /// 99th percentile of the lateness of its batches, in nanoseconds; absent if the ticker does not measure it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_ns_p99: Option<u64>,
 }
 
-/// A ring or a stream; counters that end in `_total` only go up.
+/// State of a ring or a stream; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamInfo {
-    /// Unlike every other of this node.
+    /// Id that is unique within the node.
     pub id: u64,
-    /// What it was called.
+    /// Label given when it was built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The process that wrote last; absent for a thread, and before the first.
+    /// Process that wrote last; absent if a thread wrote last, and before the first write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
-    /// Whether the writer is gone.
+    /// True if the writer is gone.
     pub ended: bool,
-    /// Readers.
+    /// Number of readers.
     pub readers: u64,
-    /// What happens to a reader that is too slow: `lossless`, `evict`, `lossy`.
+    /// Policy for readers that are too slow: `lossless`, `evict`, `lossy`.
     pub policy: String,
-    /// Items that fit.
+    /// Number of items that fit.
     pub capacity: u64,
-    /// Bytes of an item.
+    /// Size of an item, in bytes.
     pub item_bytes: u64,
-    /// Items that the slowest reader has before it.
+    /// Number of items that the slowest reader has not read.
     pub fill: u64,
-    /// Items written a second since the last look.
+    /// Items written per second since the last sample.
     pub written_per_sec: f64,
-    /// Items written.
+    /// Number of items written.
     pub written_total: u64,
-    /// Times that the writer had to wait.
+    /// Number of times that the writer had to wait.
     pub waits_total: u64,
-    /// Readers that were too slow and put out.
+    /// Number of readers evicted because they were too slow.
     pub evicted_total: u64,
-    /// The reader that the writer waits for now.
+    /// Reader that the writer waits for now; absent if it does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<WaitInfo>,
 }
 
-/// Whom a writer waits for.
+/// A reader that blocks a writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitInfo {
-    /// The reader; absent for a thread.
+    /// Pid of the reader; absent for a thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// Its name or label.
+    /// Name or label of the reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Items that it has before it.
+    /// Number of items that it has not read.
     pub lag: u64,
 }

@@ -1,18 +1,18 @@
-//! Topics on the wire: what they hold, who receives from them, and who is behind.
+//! Topics on the wire: their messages, their receivers, and the lag of each receiver.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ViewWindow;
 
-/// What a client sees of the node's topics.
+/// A client's view of the node's topics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicsView {
-    /// Echoed in the answers, so that a client can drop those to a view that it has left.
+    /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// Which topics, in the order of their names.
+    /// Range of topics, sorted by name.
     #[serde(default)]
     pub window: ViewWindow,
-    /// Refreshes a second, 1–10.
+    /// Refreshes per second, 1–10.
     #[serde(default = "default_topics_hz")]
     pub hz: f64,
 }
@@ -31,90 +31,90 @@ impl Default for TopicsView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Topics {
-    /// The view that this answers.
+    /// Id of the view that this answers.
     pub id: u32,
-    /// Counts this client's windows.
+    /// Number of this window, counted per client.
     pub seq: u64,
-    /// The node's uptime when it looked, in milliseconds.
+    /// Uptime of the node when this was sampled, in milliseconds.
     pub at_ms: u64,
-    /// CPU time of looking, in microseconds.
+    /// CPU time of sampling, in microseconds.
     pub cost_us: f64,
-    /// Topics of the node.
+    /// Number of topics of the node.
     pub total: u64,
-    /// Topics before the first one here.
+    /// Number of topics before the first one of this window.
     pub offset: u64,
-    /// The window of topics.
+    /// Topics of the window.
     pub topics: Vec<TopicInfo>,
 }
 
-/// One topic; counters that end in `_total` only go up.
+/// State of a topic; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TopicInfo {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
-    /// Messages that it holds.
+    /// Number of messages that it holds.
     pub messages: u64,
-    /// Messages that it may hold.
+    /// Maximum number of messages.
     pub messages_max: u64,
-    /// Bytes that it holds.
+    /// Number of bytes that it holds.
     pub bytes: u64,
-    /// Bytes that it may hold.
+    /// Maximum number of bytes.
     pub bytes_max: u64,
-    /// Messages published.
+    /// Number of messages published.
     pub published_total: u64,
-    /// Times that a publisher found no room.
+    /// Number of publish attempts that found the topic full.
     pub full_total: u64,
-    /// Publishers that wait for room.
+    /// Number of publishers that wait for room.
     pub publishers_waiting: u64,
-    /// Messages that subscribers never saw, of those that may lose some.
+    /// Number of messages missed by subscribers that may lose messages.
     pub dropped_total: u64,
-    /// Messages that made room for newer ones.
+    /// Number of messages evicted to make room for newer ones.
     pub evicted_total: u64,
-    /// Subscribers without acknowledgements.
+    /// Number of subscribers without acknowledgements.
     pub subscribers: u64,
-    /// Subscriptions.
+    /// Number of subscriptions.
     pub subscriptions: u64,
-    /// The first subscriptions by name, and the subscribers that are the furthest behind: up to 24, and fewer on a page of many
-    /// topics. Names are cut to 64 bytes, here and above.
+    /// The first subscriptions by name, and the subscribers that are furthest behind: up to 24, fewer on a page of many
+    /// topics. Names are cut to 64 bytes, also that of the topic.
     pub receivers: Vec<ReceiverInfo>,
 }
 
-/// A subscription, or a subscriber without acknowledgements; counters that end in `_total` only go up.
+/// State of a subscription, or of a subscriber without acknowledgements; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReceiverInfo {
-    /// The subscription's name; none for a subscriber.
+    /// Name of the subscription; absent for a subscriber.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `ack` for a subscription; else what happens to a subscriber that is too slow: `block`, `drop oldest`, `drop newest` or
-    /// `disconnect`.
+    /// `ack` for a subscription; for a subscriber, the policy if it is too slow: `block`, `drop oldest`, `drop newest`
+    /// or `disconnect`.
     pub policy: String,
-    /// Consumers of a subscription; 1 for a subscriber.
+    /// Number of consumers of a subscription; 1 for a subscriber.
     pub consumers: u64,
-    /// Messages that it is yet to be given.
+    /// Number of messages that are still to be delivered.
     pub backlog: u64,
-    /// Messages that are with consumers.
+    /// Number of messages that are leased to consumers.
     pub outstanding: u64,
-    /// Messages of the backlog that rest before their next attempt.
+    /// Number of messages of the backlog that are waiting out their retry delay.
     pub resting: u64,
-    /// Ordering keys with messages that are not done.
+    /// Number of ordering keys with unfinished messages.
     pub keys: u64,
-    /// About the age of the oldest message that is not done, in milliseconds.
+    /// Approximate age of the oldest unfinished message, in milliseconds.
     pub oldest_ms: u64,
-    /// Messages given, the same one each time.
+    /// Number of deliveries, including redeliveries.
     pub delivered_total: u64,
-    /// Messages acknowledged.
+    /// Number of messages acknowledged.
     pub acked_total: u64,
-    /// Deliveries that were not the first of their message.
+    /// Number of deliveries that were not the first of their message.
     pub redelivered_total: u64,
-    /// Leases whose deadline has passed.
+    /// Number of leases that expired.
     pub expired_total: u64,
-    /// Messages that were tried too often.
+    /// Number of messages that were dead-lettered after too many attempts.
     pub dead_lettered_total: u64,
-    /// Messages that it will never be given.
+    /// Number of messages that will never be delivered.
     pub dropped_total: u64,
-    /// The process that is behind: the subscriber itself, or the consumer with the oldest lease.
+    /// Process that holds up progress: the subscriber itself, or the consumer with the oldest lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowest: Option<String>,
 }

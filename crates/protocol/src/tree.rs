@@ -1,30 +1,30 @@
-//! The tree of supervisors on the wire: a window of its rows as if it were a list, in which some supervisors are open.
+//! The supervision tree on the wire: a window of its rows as a list, in which some supervisors are open.
 //!
 //! ```text
-//!   <0.12.1>       a supervisor that no other has started
-//!   <0.12.1>/3     its child of the key 3, through all restarts
-//!   <0.12.1>/3/0   that one's child of the key 0
+//!   <0.12.1>       a supervisor that no other supervisor started
+//!   <0.12.1>/3     its child with key 3, through all restarts
+//!   <0.12.1>/3/0   the child with key 0 of that child
 //! ```
 
 use serde::{Deserialize, Serialize};
 
 use crate::ViewWindow;
 
-/// What part of the tree a client sees.
+/// A client's view of the supervision tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TreeView {
-    /// Echoed in the answers, so that a client can drop those to a view that it has left.
+    /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// The paths of the supervisors whose children are shown, at most [`TREE_OPEN_MAX`](crate::TREE_OPEN_MAX).
+    /// Paths of the open supervisors, which show their children; at most [`TREE_OPEN_MAX`](crate::TREE_OPEN_MAX).
     #[serde(default)]
     pub open: Vec<String>,
-    /// Which rows of the tree, as a list.
+    /// Range of rows of the tree, as a list.
     #[serde(default)]
     pub window: ViewWindow,
-    /// The path of the row that is looked into.
+    /// Path of the row to send in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
-    /// Refreshes a second, 1–10.
+    /// Refreshes per second, 1–10.
     #[serde(default = "default_tree_hz")]
     pub hz: f64,
 }
@@ -39,124 +39,124 @@ impl Default for TreeView {
     }
 }
 
-/// A window of the tree.
+/// A window of the supervision tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeRows {
-    /// The view that it answers.
+    /// Id of the view that this answers.
     pub id: u32,
-    /// Counts this client's windows.
+    /// Number of this window, counted per client.
     pub seq: u64,
-    /// Supervisors that no other has started.
+    /// Number of supervisors that no other supervisor started.
     pub top: u64,
-    /// Rows of the whole tree, with those open that the view opens.
+    /// Number of rows of the whole tree, with the supervisors open that the view opens.
     pub total: u64,
-    /// Rows before the first one here.
+    /// Number of rows before the first one of this window.
     pub offset: u64,
-    /// The node's uptime when it looked, in milliseconds.
+    /// Uptime of the node when this was sampled, in milliseconds.
     pub at_ms: u64,
-    /// CPU time of looking, in microseconds.
+    /// CPU time of sampling, in microseconds.
     pub cost_us: f64,
-    /// Why it is refreshed less often than asked for.
+    /// Reason why this is refreshed less often than requested; absent if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// The rows.
+    /// Rows of the window.
     pub rows: Vec<TreeRow>,
-    /// The row that the view looks into; absent if there is none of this path.
+    /// The row that the view selects, in full; absent if no row has this path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<Box<TreeDetail>>,
 }
 
-/// A supervisor, or a child of one.
+/// A supervisor, or a child of a supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeRow {
-    /// Names the row for as long as its supervisors know it.
+    /// Path of the row, valid for as long as its supervisors keep the child.
     pub path: String,
-    /// Supervisors above it.
+    /// Number of supervisors above it.
     pub depth: u32,
-    /// The place of its supervisor's row; absent at the top.
+    /// Position of its supervisor's row; absent at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above: Option<u64>,
-    /// Whether siblings follow: bit `n` for the row at the depth `n` on the way to this one.
+    /// Bit set for drawing the tree: bit `n` is set if siblings follow the row at depth `n` on the path to this row.
     pub rails: u64,
-    /// The child's id; what a supervisor at the top calls itself.
+    /// Id of the child; for a supervisor at the top, its name or label.
     pub name: String,
-    /// Its process, if it has one.
+    /// Pid of its process, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
     /// `running`, `starting`, `stopping`, `restarting`, `waiting` for its restart, or `ended`.
     pub state: String,
-    /// Milliseconds to its next try, while it waits.
+    /// Time until the next attempt to start it, in milliseconds; absent unless it is waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
     /// `permanent`, `transient` or `temporary`; absent at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
-    /// How often it was restarted because it had died.
+    /// Number of times that it was restarted because it had died.
     pub restarts_total: u64,
-    /// The node's uptime when it last ended by itself or failed to start, in milliseconds.
+    /// Uptime of the node when it last ended by itself or failed to start, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at_ms: Option<u64>,
-    /// Why it did.
+    /// Reason for that end or failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What makes it a supervisor.
+    /// Figures of a supervisor; absent for other children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<TreeBranch>,
 }
 
-/// What a supervisor does for its children.
+/// Figures of a supervisor and its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeBranch {
-    /// Its children are among the rows.
+    /// True if its children are among the rows.
     pub open: bool,
     /// `one_for_one`, `one_for_all`, `rest_for_one` or `simple_one_for_one`.
     pub strategy: String,
-    /// Restarts of the last period.
+    /// Number of restarts in the last period.
     pub used: u64,
-    /// Restarts within a period that do not end it.
+    /// Number of restarts allowed within a period; one more ends the supervisor.
     pub allowed: u64,
-    /// That period, in milliseconds.
+    /// Length of the period, in milliseconds.
     pub period_ms: u64,
-    /// Restarts of all its children since it started.
+    /// Number of restarts of all its children since it started.
     pub restarts_total: u64,
-    /// Children that run.
+    /// Number of running children.
     pub running: u64,
-    /// Children that wait for their restart.
+    /// Number of children that wait for their restart.
     pub waiting: u64,
-    /// Children that have ended.
+    /// Number of children that have ended, or are being restarted at this moment.
     pub ended: u64,
 }
 
-/// One row in full.
+/// A row in full.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeDetail {
     /// The row itself.
     pub row: TreeRow,
-    /// `brutal_kill`, `infinity`, or the milliseconds that a child may take to stop; absent at the top.
+    /// `brutal_kill`, `infinity`, or the milliseconds that the child may take to stop; absent at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<String>,
-    /// Its end counts for its supervisor's.
+    /// True if its end can make its supervisor end.
     pub significant: bool,
-    /// The process that started a supervisor at the top.
+    /// Process that started it, for a supervisor at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Its last ends, up to eight, the newest first.
+    /// Its last ends, up to eight, newest first.
     pub ends: Vec<TreeEnd>,
 }
 
-/// How a child ended once, or failed to start.
+/// The end of a child, or a failure to start it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeEnd {
-    /// The node's uptime then, in milliseconds.
+    /// Uptime of the node at that time, in milliseconds.
     pub at_ms: u64,
-    /// Who ended; absent if it did not even start.
+    /// Pid of the process that ended; absent if it failed to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// Why.
+    /// Exit reason or error.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Texts that are nearly messages: each is a message or an error in one line.
+//! Texts that are almost messages: each decodes to a message, or to an error of one line.
 
 use std::path::Path;
 

@@ -1,7 +1,9 @@
-//! The texts of all messages, both ways, as files: what a node or a client of another version or language relies on.
+//! The texts of all messages in both directions, as files: nodes and clients of other versions and languages rely on
+//! them.
 //!
-//! A file holds one message in full. It must decode, and the message must encode to the same JSON; so a field that is
-//! renamed, or that no longer has its default, fails here. The ancestor's literal texts stand in this file.
+//! Each file holds one complete message. The text must decode, and the message must encode to the same JSON. So
+//! renaming a field, or changing its default, fails here. The literal texts of the predecessor's protocol are in this
+//! source file.
 
 #[path = "fixtures/messages.rs"]
 mod fixtures;
@@ -22,7 +24,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Compares with the file; `RUSM_BLESS=1` writes it.
+/// Compares `text` with the golden file; with `RUSM_BLESS=1` it writes the file first.
 fn check(name: &str, text: &str) -> String {
     let path = folder().join(format!("{name}.json"));
     let value: Value = serde_json::from_str(text).expect("messages are JSON");
@@ -301,7 +303,6 @@ fn rows() -> Rows {
     }
 }
 
-/// Rates need two looks.
 fn events() -> Events {
     let crash = EventInfo {
         seq: 41,
@@ -324,6 +325,7 @@ fn events() -> Events {
     Events { events: vec![crash, restart], noted: 42, dropped: 7 }
 }
 
+/// A process that was sampled only once: rates need two samples.
 fn first_look() -> ProcessDetail {
     ProcessDetail { reds_per_sec: None, busy_pct: None, msgs_per_sec: None, ..process() }
 }
@@ -412,7 +414,7 @@ fn the_ancestors_commands_are_understood_as_they_were_written() {
     assert_eq!(messages[2], ClientMessage::SetObserverDetail { enabled: true });
     assert_eq!(messages[3], ClientMessage::SetResourceProfile { profile: "max".to_owned(), id: None });
     for (text, message) in texts.iter().zip(&messages) {
-        assert_eq!(*text, encode(message), "nothing is added to what the ancestor wrote");
+        assert_eq!(*text, encode(message), "nothing is added to the predecessor's text");
     }
 }
 
@@ -437,7 +439,7 @@ fn the_ancestors_answers_are_understood_as_they_were_written() {
     assert_eq!((code, id), (ErrorCode::Other, None));
 }
 
-/// The first fields of a frame are the ancestor's, by name.
+/// The first fields of a frame have the names of the predecessor's protocol.
 #[test]
 fn a_frame_keeps_the_ancestors_names() {
     let frame: Value = serde_json::from_str(&encode(&frame())).expect("JSON");

@@ -1,4 +1,4 @@
-//! What is encoded can be decoded, and is the same; whatever else comes in is refused, and never a panic.
+//! Every encoded message decodes to an equal message. Any other input is rejected, and never causes a panic.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use rusm_protocol::{
     ViewWindow, decode_client, decode_server, encode,
 };
 
-/// Floats that decimal text carries exactly: eighths of moderate numbers.
+/// Generates floats that decimal text represents exactly: eighths of moderate numbers.
 fn rate() -> impl Strategy<Value = f64> {
     (-1_000_000_000i64..1_000_000_000).prop_map(|n| n as f64 / 8.0)
 }

@@ -1,9 +1,9 @@
-//! Lateness of a process beside hostile guests: three guests of each kind at a time, for some seconds.
+//! Wake-up delay of a process next to hostile guests: three guests of each kind at a time, for some seconds.
 //!
 //! `cargo run --release -p rusm-runtime --features wasm --example bombs [SECONDS] [NAME]`
 //!
-//! The neighbour is a native process that sleeps for 2 ms again and again. A thread of the operating system does the same
-//! and shows what the machine itself adds. The exit code is 1 if the 99th percentile of a neighbour is above 20 ms.
+//! The neighbour is a native process that repeatedly sleeps for 2 ms. An operating-system thread does the same and
+//! shows the delay of the machine itself. The exit code is 1 if the 99th percentile of a neighbour is above 20 ms.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -17,16 +17,16 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, Context, Down, Handle, Runtime};
 
 #[path = "../tests/wasm/guests.rs"]
-#[allow(dead_code, reason = "of the guests of the tests, this takes the import table")]
+#[allow(dead_code, reason = "this example uses only the import table of the test guests")]
 mod guests;
 
-/// Hostile guests at a time.
+/// Number of hostile guests at a time.
 const GUESTS: usize = 3;
 const CAPACITY: u32 = 1000;
 const PERIOD: Duration = Duration::from_millis(2);
 const LATENESS_MAX: Duration = Duration::from_millis(20);
 
-/// A hostile guest: its name, further locals, and its instructions.
+/// A hostile guest: its name, additional locals, and its instructions.
 type Bomb = (&'static str, &'static str, &'static str);
 
 /// Grows the memory to 16 MiB.
@@ -110,7 +110,7 @@ const BOMBS: &[Bomb] = &[
     ),
 ];
 
-/// How late a sleeper was, each time.
+/// Delay of each wake-up of a sleeper.
 #[derive(Debug, Default)]
 struct Lateness(Vec<Duration>);
 
@@ -119,7 +119,7 @@ impl Lateness {
         self.0.push(since.elapsed().saturating_sub(PERIOD));
     }
 
-    /// The percentile, of sorted values.
+    /// Returns a percentile of the sorted values.
     fn percentile(&self, percent: usize) -> Duration {
         self.0.get((self.0.len() * percent / 100).min(self.0.len().saturating_sub(1))).copied().unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Lateness {
     }
 }
 
-/// Starts a process that sleeps until it is told to stop.
+/// Starts a process that sleeps repeatedly until `stop` is set.
 fn neighbour(runtime: &Handle, stop: &Arc<AtomicBool>) -> Result<mpsc::Receiver<Lateness>, Box<dyn Error>> {
     let ((give, take), stop) = (mpsc::channel(), Arc::clone(stop));
     runtime.spawn(move |ctx| async move {
@@ -145,7 +145,7 @@ fn neighbour(runtime: &Handle, stop: &Arc<AtomicBool>) -> Result<mpsc::Receiver<
     Ok(take)
 }
 
-/// Keeps a guest running: one that ends is started again.
+/// Keeps a guest running: starts it again whenever it ends.
 fn keep(runtime: &Handle, wasm: &Wasm, module: &Module, number: usize) -> Result<(), Box<dyn Error>> {
     let (wasm, module) = (wasm.clone(), module.clone());
     runtime.spawn(move |ctx: Context| async move {

@@ -1,4 +1,5 @@
-//! What a restart by a supervisor, a down message and a call cost: operations per second, and CPU time of the whole process for each.
+//! Cost of a restart by a supervisor, of a down message and of a call: operations per second, and CPU time of the whole
+//! process per operation.
 //!
 //! ```sh
 //! cargo run --release -p rusm-runtime --example restart        # one scheduler for each core
@@ -6,10 +7,10 @@
 //! cargo run --release -p rusm-runtime --example restart 1 "call, 1" 1   # lines whose name holds these words, once
 //! ```
 //!
-//! A restart is timed from the first instruction of a child to that of the next one, so it holds the child's whole life.
-//! Each line is the median of its runs, which alternate with those of the other lines.
+//! A restart is measured from the first instruction of a child to that of its successor, so it includes the whole life
+//! of the child. Each line is the median of its rounds, which alternate with those of the other lines.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it measured")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::future::pending;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{Config, Context, Down, ExitReason, Request, Runtime};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs of each line, unless the third argument says otherwise.
+/// Number of rounds of each line; the third argument overrides it.
 const ROUNDS: usize = 6;
 
-/// How a child ends.
+/// The way in which a child ends.
 #[derive(Clone, Copy)]
 enum Cause {
     Exit,
@@ -34,7 +35,7 @@ enum Cause {
 struct Line {
     name: &'static str,
     run: fn(&Runtime) -> u64,
-    /// Operations per second and CPU nanoseconds for each.
+    /// Operations per second and CPU nanoseconds per operation, for each round.
     results: Vec<(f64, f64)>,
 }
 
@@ -76,13 +77,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process, in nanoseconds.
 fn cpu_ns() -> i64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Lets a child of each supervisor end until it was restarted so often.
+/// Ends the child of each supervisor until it was restarted `each` times.
 fn restarts(runtime: &Runtime, supervisors: u64, each: u64, cause: Cause) -> u64 {
     let outside = tokio::runtime::Builder::new_current_thread().build().expect("it builds");
     let (done, over) = std::sync::mpsc::channel();
@@ -110,12 +111,12 @@ fn restarts(runtime: &Runtime, supervisors: u64, each: u64, cause: Cause) -> u64
         outside.block_on(supervisor.child(dying).start(runtime)).expect("all children start");
     }
     for _ in 0..supervisors {
-        over.recv().expect("each supervisor restarts its child so often");
+        over.recv().expect("each supervisor restarts its child");
     }
     supervisors * each
 }
 
-/// Children that are spawned with a monitor and end, a hundred at a time, until the last down was received.
+/// Spawns monitored children that end at once, a hundred at a time, until the last down message was received.
 fn downs(runtime: &Runtime, each: u64) -> u64 {
     let body = move |ctx: Context| async move {
         for _ in 0..each / 100 {
@@ -132,7 +133,7 @@ fn downs(runtime: &Runtime, each: u64) -> u64 {
     each
 }
 
-/// Calls between pairs of processes.
+/// Makes calls between pairs of processes.
 fn calls(runtime: &Runtime, pairs: u64, each: u64) -> u64 {
     let ends: Vec<_> = (0..pairs)
         .map(|_| {
@@ -159,7 +160,7 @@ fn calls(runtime: &Runtime, pairs: u64, each: u64) -> u64 {
     pairs * each
 }
 
-/// The same round trips as two plain messages.
+/// Makes the same round trips with two plain messages.
 fn hops(runtime: &Runtime, each: u64) -> u64 {
     let there = runtime.spawn(|ctx| async move {
         loop {
@@ -180,7 +181,7 @@ fn hops(runtime: &Runtime, each: u64) -> u64 {
     each
 }
 
-/// Processes that are spawned and end, a hundred at a time.
+/// Spawns processes that end at once, a hundred at a time.
 fn spawns(runtime: &Runtime, each: u64) -> u64 {
     let body = move |ctx: Context| async move {
         for _ in 0..each / 100 {

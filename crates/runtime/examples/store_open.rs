@@ -1,10 +1,10 @@
-//! How long a store takes to open, with and without the verification of the whole file.
+//! Time to open a store, with and without verification of the whole file.
 //!
 //! ```sh
 //! cargo run --release -p rusm-runtime --features store --example store_open [DIRECTORY [MEGABYTES]]
 //! ```
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program that measures, for a terminal")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a measuring program that prints to a terminal")]
 
 use std::path::PathBuf;
 use std::time::Instant;

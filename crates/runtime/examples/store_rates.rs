@@ -1,13 +1,13 @@
-//! What a store costs beside redb alone: group commit, and reads on a scheduler or beside it.
+//! Cost of a store compared with redb alone: group commit, and reads on a scheduler or on another thread.
 //!
 //! ```sh
 //! cargo run --release -p rusm-runtime --features store --example store_rates [DIRECTORY [ROUNDS [WRITERS]]]
 //! ```
 //!
-//! Turns of redb's own loop, a transaction for as many updates as there are writers, and of writers that are processes, one
-//! after the other and time and again; medians.
+//! Alternates between redb's own loop, with one transaction for as many updates as there are writers, and writers that
+//! are processes. Prints medians over all rounds.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program that measures, for a terminal")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a measuring program that prints to a terminal")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn bumped(old: Option<&[u8]>) -> [u8; VALUE] {
     value
 }
 
-/// Updates a second of one thread that commits so many at once.
+/// Returns the updates per second of one thread that commits `group` updates at once.
 fn redb_alone(database: &Database, durability: Durability, group: u64) -> f64 {
     let (started, mut count, mut random) = (Instant::now(), 0, 1);
     while started.elapsed() < TURN {
@@ -98,7 +98,7 @@ fn redb_alone(database: &Database, durability: Durability, group: u64) -> f64 {
     count as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Updates a second of so many processes, and updates in a commit.
+/// Returns the updates per second of `writers` processes, and the updates per commit.
 fn processes(runtime: &Runtime, store: &Store, durability: Durability, writers: u64) -> (f64, f64) {
     let bucket = store.bucket("rows").unwrap();
     let count = Arc::new(AtomicU64::new(0));
@@ -126,7 +126,7 @@ fn processes(runtime: &Runtime, store: &Store, durability: Durability, writers: 
     (count.load(Relaxed) as f64 / started.elapsed().as_secs_f64(), operations as f64 / commits as f64)
 }
 
-/// What a read costs: redb alone, on a scheduler, and handed to another thread.
+/// Measures the cost of a read: redb alone, on a scheduler, and handed to another thread.
 fn reads(runtime: &Runtime, store: &Store, database: &Database, rounds: usize) {
     const READS: u64 = 50_000;
     let (mut alone, mut inline, mut away, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -177,7 +177,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process, in nanoseconds.
 fn cpu_ns() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

@@ -1,14 +1,15 @@
-//! What a supervisor with many children costs those who ask it, those who look at it, and whoever ends it.
+//! Cost of a supervisor with many children: for its callers, for observers, and for the process that ends it.
 //!
 //! ```sh
 //! cargo run --release -p rusm-runtime --example tree             # 100,000 children
 //! cargo run --release -p rusm-runtime --example tree 1000000
 //! ```
 //!
-//! Each line is the median and the longest of all tries on the caller's clock, and the median CPU time of the process. Pages are read twice: from children of whom
-//! nobody was ever forgotten, and from those of a dynamic supervisor between whom some were.
+//! Each line is the median and the longest of all tries by the caller's clock, and the median CPU time of the process.
+//! Pages are read twice: from children of which none was ever removed, and from those of a dynamic supervisor with
+//! removed children in between.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it measured")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use rusm_runtime::{Config, ExitReason, Handle, Pid, Runtime, observe};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime as Outside;
 
-/// Rows of a page that a large screen asks for.
+/// Number of rows of a page on a large screen.
 const PAGE: usize = 200;
 const TRIES: usize = 50;
 
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A supervisor of so many children that do nothing; a dynamic one has lost some on the way.
+/// Starts a supervisor with `children` idle children; a dynamic one has removed some in between.
 fn start(runtime: &Handle, outside: &Outside, strategy: Strategy, children: usize) -> SupervisorRef {
     let body = |id: String| ChildSpec::new(id, |_| pending::<()>());
     if strategy == Strategy::OneForOne {
@@ -112,7 +113,7 @@ fn timed<T>(name: &str, what: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Time that went by, and CPU time of this whole process.
+/// Returns the elapsed time and the CPU time of this whole process.
 fn cost<T>(what: impl FnOnce() -> T) -> ((Duration, Duration), T) {
     let (began, cpu_before) = (Instant::now(), cpu());
     let result = what();

@@ -1,8 +1,8 @@
-//! What a guest costs beside bare wasmtime with the same settings, and beside a native process: starts, messages, calls into
-//! the node, and kills.
+//! Cost of a guest compared with bare wasmtime at the same settings, and with a native process: starts, messages, calls
+//! into the node, and kills.
 //!
-//! Rounds of both alternate on one core (but for kills), and CPU time of the whole program is compared, because the machine has
-//! other users:
+//! Rounds of both alternate on one core (except for kills). CPU time of the whole program is compared, because other
+//! programs use the machine, too:
 //! `cargo run --release -p rusm-runtime --features wasm --example wasm_spawn`
 //!
 //! An argument chooses a part: `starts`, `messages`, `calls` or `kills`.
@@ -27,7 +27,7 @@ const SPAWNS: u32 = 20_000;
 const MESSAGES: u32 = 100_000;
 const HOST_CALLS: u64 = 2_000_000;
 const KILLS: usize = 50;
-/// Instances at once: as many as a storm has in its caches.
+/// Maximum number of instances, which is also how many a storm keeps in the caches.
 const CAPACITY: u32 = 64;
 
 const EMPTY: &str = r#"(module (func (export "run")))"#;
@@ -39,7 +39,7 @@ const COMPONENT: &str = r#"(component
     (core instance $i (instantiate $m))
     (func (export "run") (param "args" (list string)) (result (result (error string)))
         (canon lift (core func $i "run") (memory (core memory $i "memory")) (realloc (core func $i "realloc")))))"#;
-/// Sends on what comes: who sends it, how often it is to be sent yet, and to whom in the end.
+/// Forwards each message: its sender, the remaining number of hops, and the process that receives the last one.
 const PING: &str = r#"(module
     (import "rusm" "self" (func $self (result i64)))
     (import "rusm" "receive" (func $receive (param i64) (result i32)))
@@ -56,7 +56,7 @@ const PING: &str = r#"(module
             (i64.store (i32.const 8) (i64.sub (i64.load (i32.const 8)) (i64.const 1)))
             (drop (call $send (local.get $to) (i64.const 0) (i32.const 0) (i32.const 24)))
             (br $again))))"#;
-/// Waits again and again, of nothing else.
+/// Waits in a loop and does nothing else.
 const WAIT: &str = r#"(module (import "bare" "wait" (func $wait))
     (func (export "run") (loop $again (call $wait) (br $again))))"#;
 const PARKED: &str = r#"(module (import "rusm" "receive" (func $receive (param i64) (result i32))) (memory (export "memory") 1)
@@ -92,7 +92,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs code in a process, and gives the CPU nanoseconds that passed and what it says.
+    /// Runs code in a process; returns the CPU nanoseconds that passed and the code's result.
     fn timed<F: Future<Output = u64> + Send + 'static>(
         &self,
         code: impl FnOnce(Wasm, Context) -> F,
@@ -128,7 +128,7 @@ impl Bench {
         Ok(ns as f64 / f64::from(SPAWNS))
     }
 
-    /// CPU nanoseconds of a guest from its start to its end.
+    /// Returns the CPU nanoseconds of a guest from its start to its end.
     fn until_end(&self, module: &Module, guest: &Guest) -> Result<f64, Failure> {
         let before = cpu_ns();
         let pid = self.wasm.spawn(&self.runtime, module, guest)?;
@@ -136,7 +136,8 @@ impl Bench {
         Ok((cpu_ns() - before) as f64)
     }
 
-    /// Has two processes send a message back and forth, which the first gets from whom it is to answer.
+    /// Makes two processes send a message back and forth; the message starts at `first` and ends at this process.
+    /// Returns the CPU nanoseconds per message.
     fn ping_pong<M: Send + 'static>(
         &self,
         first: Pid,
@@ -150,7 +151,8 @@ impl Bench {
         Ok(ns as f64 / f64::from(MESSAGES))
     }
 
-    /// Kills guests that wait for a message: CPU nanoseconds of each, and how long one takes from the signal to the news of it.
+    /// Kills guests that wait for a message. Returns the CPU nanoseconds per kill, and the nanoseconds from the exit
+    /// signal to the down message.
     fn kills(&self, module: &Module) -> Result<(f64, f64), Failure> {
         let module = module.clone();
         let (_, cpu_ns_each) = self.timed(move |wasm, ctx| async move {
@@ -180,13 +182,13 @@ impl Bench {
         Ok((cpu_ns_each as f64, alone_ns as f64))
     }
 
-    /// Kills guests in the middle of an endless loop, from outside: how long each takes until its end is known, in
-    /// milliseconds, of which an epoch is one.
+    /// Kills guests in an endless loop from outside. Returns the time from each exit signal until the end is known, in
+    /// milliseconds; an epoch is one millisecond.
     fn kills_spinning(&self, module: &Module) -> Result<Vec<f64>, Failure> {
         let kill = |_| {
             let pid = self.wasm.spawn(&self.runtime, module, &Guest::default())?;
             let watch = self.runtime.watch(pid);
-            // Until it has been taken off its scheduler at least once.
+            // Wait until the guest has been taken off its scheduler at least once.
             let ticks = self.wasm.stats().ticks_total;
             while self.wasm.stats().ticks_total < ticks + 3 {
                 std::thread::yield_now();
@@ -200,11 +202,11 @@ impl Bench {
     }
 }
 
-/// Guests that have come to wait.
+/// Starts guests and lets them run until they wait.
 async fn parked(wasm: &Wasm, ctx: &Context, module: &Module, count: usize) -> Vec<Pid> {
     let start = |_| wasm.spawn_from(ctx, module, &Guest::default()).expect("there is room").0;
     let parked = (0..count).map(start).collect();
-    // There is one scheduler: they have all run before this goes on.
+    // There is only one scheduler, so all of them have run before this process continues.
     for _ in 0..10 {
         ctx.yield_now().await;
     }
@@ -216,14 +218,14 @@ fn message(from: Pid, left: u64, boss: Pid) -> Bytes {
     [number(from), left, number(boss)].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>().into()
 }
 
-/// The message of [`PING`] between native processes.
+/// The message of [`PING`], for native processes.
 struct Ball {
     from: Pid,
     left: u64,
     boss: Pid,
 }
 
-/// The same as [`PING`], native.
+/// Native counterpart of [`PING`].
 async fn ping(ctx: Context) {
     loop {
         let Ok(Ball { from, left, boss }) = ctx.receive().await.downcast() else { continue };
@@ -275,7 +277,7 @@ fn bare_component(wasm: &Wasm, text: &str) -> Result<impl Fn() -> f64, Failure> 
     })
 }
 
-/// A call that is pending once.
+/// A future that is pending once.
 struct Once(bool);
 
 impl Future for Once {
@@ -286,8 +288,8 @@ impl Future for Once {
     }
 }
 
-/// What it costs to leave a guest that waits and to come back to it, two in turn, of bare wasmtime: the least that a message
-/// between guests costs on top of one between native processes.
+/// Returns the cost of leaving a waiting guest and resuming it, for two alternating guests of bare wasmtime. This is
+/// the minimum that a message between guests costs on top of one between native processes.
 fn bare_switches(wasm: &Wasm) -> Result<f64, Failure> {
     let module = wasmtime::Module::new(wasm.engine(), wat::parse_str(WAIT)?)?;
     let mut linker = Linker::new(wasm.engine());
@@ -311,13 +313,13 @@ fn bare_switches(wasm: &Wasm) -> Result<f64, Failure> {
     Ok((cpu_ns() - before) as f64 / f64::from(MESSAGES))
 }
 
-#[expect(clippy::print_stdout, reason = "figures for people")]
+#[expect(clippy::print_stdout, reason = "prints figures for people")]
 fn compare(name: &str, unit: &str, theirs: Vec<f64>, ours: Vec<f64>) {
     let (theirs, ours) = (median(theirs), median(ours));
     println!("{name:30} {theirs:9.1} {ours:9.1} {unit:12} {:5.2}x", ours / theirs);
 }
 
-#[expect(clippy::print_stdout, reason = "figures for people")]
+#[expect(clippy::print_stdout, reason = "prints figures for people")]
 fn show(name: &str, unit: &str, figures: Vec<f64>) {
     println!("{name:30} {:9} {:9.1} {unit}", "", median(figures));
 }
@@ -398,7 +400,8 @@ fn kills(bench: &Bench) -> Result<(), Failure> {
 
 type Part = fn(&Bench) -> Result<(), Failure>;
 
-/// Runs a part with all its threads on one core: what somebody else has of two cores may differ by a third.
+/// Runs a part with all its threads on one core: on two cores, the load of other programs may change the result by a
+/// third.
 fn on_one_core(part: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let (all, mut one) = (sched_getaffinity(None)?, CpuSet::new());
     one.set(sched_getcpu());
@@ -422,6 +425,7 @@ fn main() -> Result<(), Failure> {
             on_one_core(|| run(part))?;
         }
     }
-    // Who kills needs a core of its own: beside the guest it would only come to it when the guest's time is up.
+    // The killing thread needs a core of its own: on the guest's core it would run only when the guest's time slice
+    // ends.
     if is_asked_for("kills") { run(kills) } else { Ok(()) }
 }

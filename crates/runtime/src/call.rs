@@ -1,14 +1,15 @@
-//! Calls: a request that carries where its reply goes, and the wait for that reply.
+//! Calls: a request that carries the destination of its reply, and the wait for that reply.
 //!
 //! ```text
 //!   caller: monitor ─▶ Request { reply: ReplyTo, .. } ──▶ callee
-//!                Reply ◀── only if the monitor stands ──── ReplyTo::send
-//!                Down  ◀── only if the monitor stands ──── the callee's end
+//!                Reply ◀── only if the monitor exists ──── ReplyTo::send
+//!                Down  ◀── only if the monitor exists ──── the callee's end
 //! ```
 //!
-//! The reference of the call is the one of a monitor on the callee. Whoever answers takes the monitor away under the
-//! caller's lock, so of reply and end exactly one arrives, and after a timeout, which takes it away too, neither does. The
-//! wait looks only at what came after the call began, however much lies in the mailbox.
+//! A call is identified by the reference of a monitor on the callee. A reply removes the monitor under the caller's
+//! lock, and so does the callee's end: exactly one of the two reaches the caller. A timeout removes the monitor as
+//! well, so neither arrives after it. The wait checks only messages that arrived after the call began, so its cost
+//! does not depend on the length of the mailbox.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -32,41 +33,41 @@ use crate::signal::{Down, MonitorRef};
 /// A call as the callee receives it.
 #[derive(Debug)]
 pub struct Request<Q, R> {
-    /// What is asked.
+    /// Contents of the request.
     pub request: Q,
-    /// Where the reply goes.
+    /// Destination of the reply.
     pub reply: ReplyTo<R>,
 }
 
-/// Why a call got no reply.
+/// Error returned by a call that received no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// A process that calls itself would wait for ever.
+    /// A process called itself; it would wait forever.
     #[error("process {pid} called itself")]
     Oneself {
-        /// The caller.
+        /// Pid of the caller.
         pid: Pid,
     },
-    /// There is no such process (any more).
+    /// The callee does not exist or has ended.
     #[error("no process {to}")]
     NoProcess {
-        /// The pid asked for.
+        /// Pid of the callee.
         to: Pid,
     },
-    /// The callee may have got the request; a reply that comes later is discarded.
+    /// No reply arrived in time. The callee may have received the request; a later reply is discarded.
     #[error("no reply from {to} within {timeout:?}")]
     Timeout {
-        /// The callee.
+        /// Pid of the callee.
         to: Pid,
-        /// How long the caller waited.
+        /// Time that the caller waited.
         timeout: Duration,
     },
     /// The callee ended before it replied.
     #[error("{to} ended before it replied: {reason}")]
     Ended {
-        /// The callee.
+        /// Pid of the callee.
         to: Pid,
-        /// Why it ended.
+        /// Exit reason of the callee.
         reason: ExitReason,
     },
 }
@@ -77,9 +78,9 @@ impl CallError {
     }
 }
 
-/// Where the reply to one call goes; may be kept for later or handed to another process.
+/// Destination of the reply to one call; may be stored or passed to another process.
 ///
-/// Dropping it sends nothing: the caller waits on, until its timeout or the callee's end.
+/// Dropping it sends nothing: the caller continues to wait until its timeout or the callee's end.
 #[must_use = "the caller waits for its reply"]
 pub struct ReplyTo<R>(To<R>);
 
@@ -88,7 +89,7 @@ enum To<R> {
     Outside(oneshot::Sender<R>),
 }
 
-// A request of two words needs no allocation.
+// A request of two words is sent without an allocation.
 const _: () = assert!(size_of::<Request<[u64; 2], ()>>() <= INLINE_MESSAGE_BYTES);
 
 impl<R> fmt::Debug for ReplyTo<R> {
@@ -100,7 +101,7 @@ impl<R> fmt::Debug for ReplyTo<R> {
     }
 }
 
-/// A reply on its way to a process.
+/// A reply in the mailbox of the caller.
 struct Reply<R> {
     reference: MonitorRef,
     value: R,
@@ -116,7 +117,7 @@ impl<R: Send + 'static> ReplyTo<R> {
         (Self(To::Outside(give)), take)
     }
 
-    /// Replies, and gives the value back if nobody waits for it any more.
+    /// Sends the reply. Returns the value if the caller no longer waits for it.
     pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
         match self.0 {
             To::Process(caller, reference) => by.with_shared(|shared| reply(shared, caller, reference, value)),
@@ -129,9 +130,9 @@ fn reply<R: Send + 'static>(shared: &Shared, caller: Pid, reference: MonitorRef,
     shared.answer(caller, reference, value, |value| Reply { reference, value })
 }
 
-/// Who may call and reply: a process by its [`Context`], or a [`Handle`] from outside.
+/// A party that can call and reply: a process through its [`Context`], or a thread outside through a [`Handle`].
 pub trait Caller: Sealed {
-    /// Sends a request and waits for its reply, however long that takes.
+    /// Sends a request and waits for its reply, without a timeout.
     fn request<Q: Send + 'static, R: Send + 'static>(
         &self,
         to: Pid,
@@ -140,21 +141,21 @@ pub trait Caller: Sealed {
 }
 
 #[doc(hidden)]
-#[expect(unnameable_types, reason = "keeps `Caller` to those who are named at it")]
+#[expect(unnameable_types, reason = "seals `Caller`: only the types listed in its summary implement it")]
 pub trait Sealed: Sync {
-    #[expect(private_bounds, reason = "nobody outside can call it")]
+    #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T;
 }
 
 impl Sealed for Context {
-    #[expect(private_bounds, reason = "nobody outside can call it")]
+    #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
         act(&self.running().local.shared)
     }
 }
 
 impl Sealed for Handle {
-    #[expect(private_bounds, reason = "nobody outside can call it")]
+    #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
         act(&self.shared)
     }
@@ -180,13 +181,14 @@ impl Caller for Handle {
     }
 }
 
-/// Waits, outside of processes, for a reply or the end of whom it is expected from.
+/// Waits, outside of processes, for a reply or for the end of the process that should reply.
 pub(crate) async fn reply_or_end<R>(replied: oneshot::Receiver<R>, end: Watch) -> Result<R, ExitReason> {
     let (mut replied, mut end) = (Some(pin!(replied)), pin!(end));
     poll_fn(|cx| {
         match replied.as_mut().map(|reply| reply.as_mut().poll(cx)) {
             Some(Poll::Ready(Ok(value))) => return Poll::Ready(Ok(value)),
-            // Nobody can reply any more; the end is near, or the request was dropped, which says nothing.
+            // The `ReplyTo` was dropped, so no reply can come. The callee may be ending, or it only dropped the
+            // request: keep waiting for its end.
             Some(Poll::Ready(Err(_))) => replied = None,
             Some(Poll::Pending) | None => {}
         }
@@ -196,10 +198,10 @@ pub(crate) async fn reply_or_end<R>(replied: oneshot::Receiver<R>, end: Watch) -
 }
 
 impl Context {
-    /// Sends a request and waits for its reply, but not longer than `timeout`.
+    /// Sends a request and waits at most `timeout` for its reply.
     ///
-    /// The callee receives a [`Request<Q, R>`](Request). A `timeout` of zero sends and does not wait; [`Duration::MAX`]
-    /// waits for ever.
+    /// The callee receives a [`Request<Q, R>`](Request). A `timeout` of zero sends the request and does not wait;
+    /// [`Duration::MAX`] waits forever.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -221,7 +223,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`CallError`] for a dead callee, one that ends meanwhile, oneself, and after the timeout.
+    /// [`CallError`] if the callee has ended or ends before it replies, if a process calls itself, or after `timeout`.
     pub async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
     where
         Q: Send + 'static,
@@ -234,7 +236,7 @@ impl Context {
     }
 }
 
-/// What comes by a monitor: an answer, or the end of whom it is on. Dropping it ends the monitor without a trace.
+/// Future of an answer, or of the end of the monitored process. Dropping it ends the monitor and removes its messages.
 #[must_use = "an answer comes by awaiting this"]
 pub(crate) struct Answer<'a, R: 'static> {
     context: &'a Context,
@@ -246,14 +248,14 @@ pub(crate) struct Answer<'a, R: 'static> {
 }
 
 impl<'a, R: Send + 'static> Answer<'a, R> {
-    /// Monitors `target` for an answer.
+    /// Monitors `target` and returns the future of its answer.
     pub(crate) fn of(context: &'a Context, target: Pid) -> Self {
         let search = context.running().search_from_here();
         let reference = context.monitor(target);
         Self::by(context, target, reference, search)
     }
 
-    /// What comes by the monitor `reference` on `target`, found by `search`.
+    /// Returns the future for the existing monitor `reference` on `target`; `search` looks for its message.
     pub(crate) fn by(context: &'a Context, target: Pid, reference: MonitorRef, search: Search) -> Self {
         Self { context, target, reference, search, over: false, kind: PhantomData }
     }
@@ -303,10 +305,10 @@ impl<R> Drop for Answer<'_, R> {
 impl<R> Answer<'_, R> {
     #[cold]
     fn abandon(&self) {
-        // When a stopped runtime drops its processes, their monitors and mailboxes go with them.
+        // If a stopped runtime drops its processes, it drops their monitors and mailboxes too.
         if self.context.is_running() && !self.context.demonitor(self.reference) {
             let reference = self.reference;
-            // The answer took the monitor from this side only.
+            // The answer removed the monitor only on this side; remove it on the target's side.
             self.context.running().local.shared.forget_monitor(self.target, reference);
             drop(self.context.running().take_match(self.search, &mut |message| answers::<R>(message, reference)));
         }

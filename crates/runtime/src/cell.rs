@@ -1,4 +1,4 @@
-//! The part of a control block that others may read: what a process is, what it waits for, what it has done.
+//! The shared part of a control block: flags, wait state and counters of a process, readable by any thread.
 
 use crate::gate::Gate;
 use crate::slab::CONTROL_BLOCK_BYTES;
@@ -11,81 +11,82 @@ pub(crate) const HOLDS: u16 = 1;
 pub(crate) const NAMED: u16 = 1 << 1;
 /// [`Cell::flags`]: a poll has not returned for longer than the threshold.
 pub(crate) const STUCK: u16 = 1 << 2;
-/// [`Cell::flags`], changed under [`Cell::lock`]: exit signals come as messages.
+/// [`Cell::flags`], changed under [`Cell::lock`]: exit signals arrive as messages.
 pub(crate) const TRAPS: u16 = 1 << 4;
-/// [`Cell::flags`], set under [`Cell::lock`]: an exit signal that cannot be trapped is on its way.
+/// [`Cell::flags`], set under [`Cell::lock`]: an exit signal that cannot be trapped is pending.
 pub(crate) const KILLED: u16 = 1 << 5;
-/// [`Cell::flags`], changed under [`Cell::lock`]: senders wait, so nobody overtakes them before they have been woken.
+/// [`Cell::flags`], changed under [`Cell::lock`]: senders wait for room; none may overtake them until they are woken.
 pub(crate) const CONGESTED: u16 = 1 << 6;
-/// [`Cell::flags`]: something inside of the process waits for it with a waker of its own.
+/// [`Cell::flags`]: a future inside the process waits with its own waker, which must be woken before the process runs.
 pub(crate) const OWN_WAKERS: u16 = 1 << 7;
-/// [`Cell::flags`]: the body reads messages of bytes in the short form that others like it send.
+/// [`Cell::flags`]: the body reads byte messages in the short form, which bodies of its kind send.
 #[cfg(feature = "wasm")]
 pub(crate) const READS_SHORT: u16 = 1 << 8;
-/// [`Cell::flags`]: the process may only send to processes that it knows, so senders introduce themselves to it.
+/// [`Cell::flags`]: the process may send only to processes that it knows, so senders introduce themselves to it.
 pub(crate) const CONFINED: u16 = 1 << 15;
-/// The process runs on one scheduler only, whose number is in the bits from [`HOME_SHIFT`] on.
+/// The process runs on one scheduler only. The scheduler's number is in the bits from [`HOME_SHIFT`] on.
 const PINNED: u16 = 1 << 3;
 const HOME_SHIFT: u32 = 9;
 const HOME_MASK: u16 = 0x3f;
-/// The last generation of a slot, a mask. With it a pid in one number never looks like one below zero, which core modules
-/// take for an error; at a million processes a second in one slot it lasts for half an hour, and then the slot is left.
+/// The last generation of a slot, also used as a mask. It keeps a pid that is packed into one integer from being
+/// negative, which core modules treat as an error. At a million processes per second in one slot, the generations last
+/// for half an hour; the slot is not used after that.
 const GENERATION_MAX: u32 = u32::MAX >> 1;
 
-/// [`Cell::wait`]: a message would wake it.
+/// [`Cell::wait`]: the process waits for a message.
 pub(crate) const WAIT_RECEIVE: u8 = 1;
-/// [`Cell::wait`]: it waits for a timer.
+/// [`Cell::wait`]: the process waits for a timer.
 pub(crate) const WAIT_SLEEP: u8 = 2;
-/// [`Cell::wait`]: it waits for room in a mailbox, or for the other side of a ring.
+/// [`Cell::wait`]: the process waits for room in a mailbox, or for the other side of a ring.
 pub(crate) const WAIT_SEND: u8 = 4;
-/// [`Cell::wait`]: its wait is to end after a time, but has no timer yet; see `timeout.rs`.
+/// [`Cell::wait`]: the process waits with a timeout for which it has not set a timer yet; see `timeout.rs`.
 pub(crate) const WAIT_LISTED: u8 = 8;
-/// [`Cell::wait`]: it gave up its turn and goes on by itself.
+/// [`Cell::wait`]: the process yielded and runs again without a wake-up.
 pub(crate) const WAIT_AGAIN: u8 = 16;
-/// [`Cell::wait`]: it was handed over with its message and waits in a run queue, though its gate says that it runs.
+/// [`Cell::wait`]: the process was handed over with its message: it is in a run queue, although its gate is `RUNNING`.
 pub(crate) const WAIT_TURN: u8 = 32;
 
-/// The part of a control block that others may read: one cache line.
+/// The shared part of a control block: one cache line.
 ///
-/// Counters are written by the owner alone, as relaxed load and store; readers see each of them at some recent moment,
-/// which is all that a statistic needs.
+/// Only the owner writes the counters, by a relaxed load and a relaxed store. Readers see a recent value of each
+/// counter, which is enough for statistics.
 #[repr(C, align(64))]
 pub(crate) struct Cell {
     pub(crate) gate: Gate,
-    /// The tenant that lives here, or that will live here next.
+    /// Generation of the process in this slot, or of the next one if the slot is free.
     pub(crate) generation: AtomicU32,
-    /// Polls in a row that are timed whatever the sampling says; see `stopwatch.rs`.
+    /// Number of coming polls that are timed regardless of the sampling; see `stopwatch.rs`.
     pub(crate) timed: AtomicU8,
-    /// What the last poll waited for.
+    /// `WAIT_*` bits of the last poll.
     pub(crate) wait: AtomicU8,
-    /// Set by anybody, read at exit and by observers.
+    /// Set by any thread, read at exit and by observers.
     pub(crate) flags: AtomicU16,
     pub(crate) polls: AtomicU64,
-    /// Nanoseconds inside polls; the link of a free slot.
+    /// Nanoseconds inside polls; in a free slot, the link to the next free slot.
     pub(crate) busy_ns: AtomicU64,
-    /// Messages received.
+    /// Number of messages received.
     pub(crate) messages: AtomicU64,
-    /// Messages that the owner has taken from the gate and not received.
+    /// Number of messages that the owner has taken from the gate but not received.
     pub(crate) backlog: AtomicU32,
-    /// Bytes of a future too large for the body.
+    /// Bytes of a future that is too large for the body.
     pub(crate) future_bytes: AtomicU32,
     /// Heap bytes of waiting messages.
     pub(crate) mail_bytes: AtomicU32,
-    /// Messages that fit.
+    /// Maximum number of waiting messages.
     pub(crate) capacity: AtomicU32,
     /// Guards [`Body::held`](crate::slab::Body::held).
     pub(crate) lock: RawMutex,
-    /// Milliseconds from the start of the runtime to the spawn.
+    /// Time of the spawn, in milliseconds since the runtime started.
     pub(crate) born_ms: AtomicU32,
 }
 
-/// The flags of a process that runs on one scheduler only.
+/// Returns the flags of a process that runs only on this scheduler.
 pub(crate) const fn pinned_to(scheduler: usize) -> u16 {
     PINNED | (scheduler as u16) << HOME_SHIFT
 }
 
 impl Cell {
-    /// The one scheduler that the process runs on, if there is one.
+    /// Returns the scheduler that the process is pinned to; `None` if it may run on any.
     #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
         let flags = self.flags.load(Ordering::Relaxed);
@@ -111,7 +112,7 @@ impl Cell {
         }
     }
 
-    /// Flags that keep a sender from putting a message into the mailbox itself; 0 for most processes.
+    /// Returns the flags that prevent a sender from putting a message directly into the backlog; 0 for most processes.
     ///
     /// The sender may ignore [`CONFINED`] if it was introduced to the process.
     #[inline]
@@ -119,18 +120,20 @@ impl Cell {
         self.flags.load(Ordering::Relaxed) & (PINNED | OWN_WAKERS | CONGESTED | CONFINED)
     }
 
-    /// Returns true if the mailbox has room by the number of its messages. Only its owner is told so for sure.
+    /// Returns true if the backlog is shorter than the capacity of the mailbox. The result is exact only for the owner.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.backlog.load(Ordering::Relaxed) < self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Readies a free cell for its next tenant and opens its gate, scheduled: from here on others may add something.
+    /// Prepares a free cell for its next process and opens its gate as scheduled. Other threads may add something to
+    /// the process from then on.
     #[inline]
     pub(crate) fn admit(&self, flags: u16, future_bytes: u32, capacity: u32, born_ms: u32) {
         self.timed.store(0, Ordering::Relaxed);
         self.wait.store(0, Ordering::Relaxed);
-        // Released with the new generation: who sees these flags does not take them for those of the one before.
+        // Release: a thread that sees these flags also sees the new generation, and does not take them for those of the
+        // previous process.
         self.flags.store(flags, Ordering::Release);
         self.polls.store(0, Ordering::Relaxed);
         self.busy_ns.store(0, Ordering::Relaxed);
@@ -141,43 +144,44 @@ impl Cell {
         self.gate.open();
     }
 
-    /// Ends the tenancy of a process whose gate is closed: nothing is added to it any more. Gives the next generation, 0 if
-    /// they are used up, and whether the process holds something.
+    /// Advances the generation after the gate was closed: from then on nothing can be added to the process. Returns the
+    /// next generation (0 if all are used up), and true if the process holds something.
     #[inline]
     pub(crate) fn retire(&self, generation: u32) -> (u32, bool) {
         let next = (generation + 1) & GENERATION_MAX;
         #[cfg(feature = "wasm")]
         if self.flags.load(Ordering::Relaxed) & READS_SHORT != 0 {
-            // Before the new generation, whose process may be of another kind.
+            // Clear the flag before storing the new generation: the next process may be of another kind.
             self.flags.fetch_and(!READS_SHORT, Ordering::Relaxed);
         }
         self.generation.store(next, Ordering::SeqCst);
-        // After the new generation; whoever adds something sets the flag before it looks at the generation.
+        // Read the flags after storing the new generation: a thread that adds something sets the flag before it checks
+        // the generation, so at least one of the two sees the other.
         (next, self.flags.load(Ordering::SeqCst) & HOLDS != 0)
     }
 
-    /// Messages waiting.
+    /// Returns the number of waiting messages.
     pub(crate) fn mailbox_len(&self) -> u64 {
         u64::from(self.gate.pending()) + u64::from(self.backlog.load(Ordering::Relaxed))
     }
 
-    /// Bytes that waiting messages take.
+    /// Returns the bytes that the waiting messages take.
     pub(crate) fn mailbox_bytes(&self) -> u64 {
         self.mailbox_len() * crate::mailbox::NODE_BYTES as u64 + u64::from(self.mail_bytes.load(Ordering::Relaxed))
     }
 
-    /// Control block, future and mailbox.
+    /// Returns the bytes of control block, future and mailbox.
     pub(crate) fn memory_bytes(&self) -> u64 {
         CONTROL_BLOCK_BYTES as u64 + u64::from(self.future_bytes.load(Ordering::Relaxed)) + self.mailbox_bytes()
     }
 
-    /// Polls and messages.
+    /// Returns the number of polls plus the number of messages received.
     pub(crate) fn reductions(&self) -> u64 {
         self.polls.load(Ordering::Relaxed) + self.messages.load(Ordering::Relaxed)
     }
 }
 
-/// Adds to a counter that only this thread writes: a load and a store, eighteen times cheaper than a locked add.
+/// Adds to a counter that only this thread writes. The load and the store are eighteen times cheaper than a locked add.
 #[inline]
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);

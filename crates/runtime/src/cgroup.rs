@@ -1,11 +1,11 @@
-//! Limits of the control groups that this process is in, of both versions: the least from its own group up to the root.
+//! Limits of the control groups of this program (cgroup v1 and v2): the lowest limit from its own group up to the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Cores that may be used at once.
+/// Returns the number of cores that may be used at once; `None` without a limit.
 pub fn cores() -> Option<f64> {
     least("cpu", |group| {
         let v2 = fs::read_to_string(group.join("cpu.max")).ok();
@@ -17,14 +17,14 @@ pub fn cores() -> Option<f64> {
     })
 }
 
-/// Bytes of memory.
+/// Returns the maximum bytes of memory; `None` without a limit.
 pub fn memory_bytes() -> Option<u64> {
-    // The first version says "no limit" by a number that no machine has.
+    // cgroup v1 expresses "no limit" as a number larger than the memory of any machine.
     let bytes = |text: String| text.trim().parse::<u64>().ok().filter(|bytes| *bytes < 1 << 60);
     least("memory", |group| read_either(group, "memory.max", "memory.limit_in_bytes").and_then(bytes))
 }
 
-/// Threads.
+/// Returns the maximum number of threads; `None` without a limit.
 pub fn threads() -> Option<u64> {
     least("pids", |group| read_either(group, "pids.max", "pids.max")?.trim().parse().ok())
 }
@@ -39,7 +39,7 @@ fn least<T: PartialOrd>(controller: &str, limit: impl Fn(&Path) -> Option<T>) ->
     groups.iter().filter_map(|group| limit(group)).min_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal))
 }
 
-/// The directories of the groups that hold, from what `/proc/self/cgroup` says.
+/// Returns the directories of the groups that limit this program; `own` is the content of `/proc/self/cgroup`.
 fn groups(own: &str, controller: &str) -> Vec<PathBuf> {
     let lines = own.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -57,7 +57,7 @@ fn groups(own: &str, controller: &str) -> Vec<PathBuf> {
     lines.flat_map(of_line).collect()
 }
 
-/// Cores of `quota period`, unless there is no quota.
+/// Returns the number of cores that `quota period` allows; `None` without a quota.
 fn quota(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     let quota = quota.parse::<f64>().ok().filter(|quota| *quota > 0.0)?;

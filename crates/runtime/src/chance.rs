@@ -1,8 +1,8 @@
-//! Which runnable process runs next, decided by a seed: the schedules of [`test`](crate::test).
+//! Seeded choice of the process that runs next: the schedules of [`test`](crate::test).
 //!
-//! A scheduler with a [`Chance`] keeps what it could run in one list and draws from it, and lets processes stray from their
-//! way now and then before they receive or send, so that others get in between. Without the feature `test` no `Chance` can
-//! exist, and every question whether there is one is answered by the compiler.
+//! A scheduler with a [`Chance`] keeps all runnable processes in one list and draws from it. It also makes a process
+//! yield now and then before a receive or a send, so that other processes run in between. Without the feature `test` no
+//! `Chance` can exist, and the compiler removes every check for it.
 
 #[cfg(not(feature = "test"))]
 pub(crate) use absent::Chance;
@@ -16,18 +16,18 @@ mod seeded {
 
     use crate::slab::Slot;
 
-    /// One in so many receives and sends lets others run first.
+    /// Mean number of receives and sends for each one that lets other processes run first.
     const STRAYS: u64 = 8;
 
-    /// See the module.
+    /// Random decisions of a scheduler, derived from a seed.
     pub(crate) struct Chance {
         random: Cell<u64>,
         runnable: RefCell<Vec<Slot>>,
-        /// Polls until the run counts as endless.
+        /// Number of polls left until the run counts as endless.
         polls_left: Cell<u64>,
-        /// Whoever waits for that.
+        /// Waker of the task that waits until no polls are left.
         spent: RefCell<Option<Waker>>,
-        /// The next receive must not stray.
+        /// True if the next receive must not yield.
         steady: Cell<bool>,
     }
 
@@ -42,7 +42,7 @@ mod seeded {
             }
         }
 
-        /// The next number of `SplitMix64`, whose seeds may be as similar as 1, 2, 3.
+        /// Returns the next number of `SplitMix64`, which gives unrelated numbers even for seeds such as 1, 2, 3.
         fn next(&self) -> u64 {
             let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
             self.random.set(state);
@@ -55,7 +55,7 @@ mod seeded {
             self.runnable.borrow_mut().push(slot);
         }
 
-        /// Draws the process to run next.
+        /// Draws the process that runs next.
         pub(crate) fn draw(&self) -> Option<Slot> {
             let mut runnable = self.runnable.borrow_mut();
             if runnable.is_empty() {
@@ -72,28 +72,28 @@ mod seeded {
             Some(runnable.swap_remove(index as usize))
         }
 
-        /// Whether the running process lets others go first.
+        /// Returns true if the running process must let other processes run first.
         pub(crate) fn strays(&self) -> bool {
             !self.steady.replace(false) && self.next().is_multiple_of(STRAYS)
         }
 
-        /// Yes as often as no.
+        /// Returns true or false with equal probability.
         pub(crate) fn flips(&self) -> bool {
             self.next().is_multiple_of(2)
         }
 
-        /// Keeps the next receive from straying.
+        /// Prevents the next receive from yielding.
         pub(crate) fn hold(&self) {
             self.steady.set(true);
         }
 
-        /// Whether all polls are used up; wakes `waker` when they are.
+        /// Returns true if all polls are used up; wakes `waker` when they are.
         pub(crate) fn is_spent(&self, waker: &Waker) -> bool {
             *self.spent.borrow_mut() = Some(waker.clone());
             self.polls_left.get() == 0
         }
 
-        /// Gives more polls, for the end.
+        /// Sets the number of polls left, for the end of a run.
         pub(crate) fn refill(&self, polls: u64) {
             self.polls_left.set(polls);
         }

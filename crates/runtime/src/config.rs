@@ -1,4 +1,4 @@
-//! What can be set about a runtime.
+//! Configuration of a runtime, its defaults, and the error returned when a runtime cannot start.
 
 use std::time::Duration;
 
@@ -6,54 +6,55 @@ use thiserror::Error;
 
 use crate::parking::SCHEDULERS_MAX;
 
-/// The values of [`Config::default`], for help texts and documents.
+/// Values of [`Config::default`]; help texts and documents cite them.
 pub mod defaults {
     use std::time::Duration;
 
-    /// Processes that may live at once.
+    /// Maximum number of live processes.
     pub const PROCESS_LIMIT: usize = 16_000_000;
-    /// Messages that a mailbox holds.
+    /// Maximum number of messages in a mailbox.
     pub const MAILBOX_CAPACITY: u32 = 1024;
-    /// Heap bytes of messages that a mailbox holds.
+    /// Maximum heap bytes of the messages in a mailbox.
     pub const MAILBOX_BYTES: u32 = 64 * 1024 * 1024;
-    /// Least heap bytes of messages that all mailboxes may hold together, unless less is asked for.
+    /// Lower bound of [`mailbox_total_bytes`]; a [`Config`](crate::Config) may set less.
     pub const MAILBOX_TOTAL_BYTES_MIN: u64 = MAILBOX_BYTES as u64;
-    /// Divisor of the memory that this program may use: the quotient is the default limit of all mailboxes together.
+    /// Divisor of the memory that this program may use; the quotient is the default limit of all mailboxes together.
     pub const MAILBOX_TOTAL_SHARE: u64 = 4;
 
-    /// Heap bytes of messages that all mailboxes may hold together: a quarter of the machine's memory or of the control
-    /// group's limit, whichever is less, and at least 64 MiB.
+    /// Returns the default maximum of the heap bytes of the messages in all mailboxes: a quarter of the machine's
+    /// memory or of the control group's limit, whichever is less, but at least 64 MiB.
     pub fn mailbox_total_bytes() -> u64 {
         let info = rustix::system::sysinfo();
         let machine = info.totalram.saturating_mul(u64::from(info.mem_unit));
         let memory = crate::cgroup::memory_bytes().map_or(machine, |limit| limit.min(machine));
         (memory / MAILBOX_TOTAL_SHARE).max(MAILBOX_TOTAL_BYTES_MIN)
     }
-    /// How long a poll may take before its process is called stuck.
+    /// Duration of a poll after which its process is reported as stuck.
     pub const STUCK_AFTER: Duration = Duration::from_millis(200);
 }
 
-/// What can be set about a runtime.
+/// Configuration of a runtime.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Scheduler threads, 1–64. Default: one for each core. More only switch threads; fewer leave cores to others.
+    /// Number of scheduler threads, 1–64. Default: one for each core. More threads than cores only add thread switches;
+    /// fewer leave cores to other programs.
     pub schedulers: usize,
-    /// Processes that may live at once, 1–256 million. Default 16 million. The table of 8 bytes for each 1,023 of them is
-    /// reserved at the start; the processes' own memory is not.
+    /// Maximum number of live processes, 1–256 million. Default 16 million. At the start, the process table reserves 8
+    /// bytes for every 1,023 processes; the memory of a process is allocated when it is needed.
     ///
-    /// A thread that spawns alone meets the limit exactly. Several that spawn at the same time can exceed it together by at
-    /// most `5 * batch * threads`, where `threads` is `schedulers + 1` and `batch` is `process_limit / (80 * threads)`, at
-    /// least 1 and at most 256: each keeps up to five batches of free places that are not counted. That is at most a
-    /// sixteenth of the limit, or five for each thread where that is more.
+    /// The limit is exact when only one thread spawns. Several threads that spawn at the same time can exceed it by at
+    /// most `5 * batch * threads`, where `threads` is `schedulers + 1` and `batch` is `process_limit / (80 * threads)`,
+    /// at least 1 and at most 256: each thread keeps up to five batches of free slots that are not counted. The excess
+    /// is at most a sixteenth of the limit, or five processes for each thread if that is more.
     pub process_limit: usize,
-    /// Messages that a mailbox holds, 1 or more. Default 1,024. A larger one hides slow receivers longer.
+    /// Maximum number of messages in a mailbox, 1 or more. Default 1,024. A larger one hides a slow receiver longer.
     pub mailbox_capacity: u32,
-    /// Heap bytes of messages that a mailbox holds before it counts as full; the last one may go beyond. Default 64 MiB.
+    /// Maximum heap bytes of the messages in a mailbox; the last message accepted may exceed it. Default 64 MiB.
     pub mailbox_bytes: u32,
-    /// Heap bytes of messages that all mailboxes hold together, 1 or more. Default: a quarter of the memory that this
-    /// program may use, see [`defaults::mailbox_total_bytes`]. Beyond it a mailbox that is not empty counts as full.
+    /// Maximum heap bytes of the messages in all mailboxes together, 1 or more. Default: a quarter of the memory that
+    /// this program may use, see [`defaults::mailbox_total_bytes`]. Above it, a mailbox that is not empty is full.
     pub mailbox_total_bytes: u64,
-    /// How long a poll may take before its process is called stuck. Default 200 ms; 100 ms is the finest.
+    /// Duration of a poll after which its process is reported as stuck. Default 200 ms; the resolution is 100 ms.
     pub stuck_after: Duration,
 }
 
@@ -70,22 +71,22 @@ impl Default for Config {
     }
 }
 
-/// Why a runtime did not start.
+/// Error returned when a runtime cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Choose a number in the range.
+    /// A value of the configuration is out of range. Choose one between `min` and `max`.
     #[error("{name} of {value} is not between {min} and {max}")]
     OutOfRange {
-        /// The field of [`Config`].
+        /// Name of the field of [`Config`].
         name: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u64,
-        /// The least allowed.
+        /// Smallest valid value.
         min: u64,
-        /// The most allowed.
+        /// Largest valid value.
         max: u64,
     },
-    /// The operating system refused a thread or an event queue; the limits of the user or of the machine are reached.
+    /// The operating system created no thread or event queue: a limit of the user or of the machine is reached.
     #[error("cannot start a scheduler: {0}")]
     System(#[from] std::io::Error),
 }

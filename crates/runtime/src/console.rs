@@ -1,11 +1,11 @@
-//! The observer endpoint: samples the runtime and streams what it sees to whoever attaches.
+//! The observer endpoint: samples the runtime and streams the samples to attached clients.
 //!
 //! ```text
 //!   runtime ──▶ sampler ──▶ newest sample ──▶ session ──▶ observer      one thread, beside the schedulers
 //!   Host   ◀────────── commands ◀──────────── session ◀── observer
 //! ```
 //!
-//! [`Console::bind`] is all that an application needs to be watched by `rusm-top`:
+//! An application calls [`Console::bind`] so that `rusm-top` can observe it:
 //!
 //! ```no_run
 //! use rusm_runtime::console::{Console, ConsoleConfig};
@@ -68,15 +68,15 @@ use self::owned_file::{NameLock, OwnedFile};
 use self::serving::Serving;
 use crate::Handle;
 
-/// How often a node samples its counters.
+/// Rate at which a node samples its counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate(u8);
 
-/// The rate is outside 10–60 Hz.
+/// Error returned for a rate outside 10–60 Hz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("tick rate of {hz} Hz is not between 10 and 60")]
 pub struct TickRateError {
-    /// The rate asked for.
+    /// Requested rate, in hertz.
     pub hz: u8,
 }
 
@@ -84,15 +84,15 @@ impl TickRate {
     /// 20 Hz.
     pub const DEFAULT: Self = Self(20);
 
-    /// A rate in hertz.
+    /// Creates a rate from a number of hertz.
     ///
     /// # Errors
-    /// [`TickRateError`] outside 10–60 Hz: slower looks dead, faster outruns terminals.
+    /// [`TickRateError`] outside 10–60 Hz: a slower display looks frozen, a faster one outruns terminals.
     pub fn from_hz(hz: u8) -> Result<Self, TickRateError> {
         if (10..=60).contains(&hz) { Ok(Self(hz)) } else { Err(TickRateError { hz }) }
     }
 
-    /// The time between two ticks.
+    /// Returns the time between two ticks.
     pub fn interval(self) -> Duration {
         Duration::from_secs(1) / u32::from(self.0)
     }
@@ -101,31 +101,31 @@ impl TickRate {
 /// A function that returns the counters of the program's log.
 pub type LogSource = Arc<dyn Fn() -> LogSnapshot + Send + Sync>;
 
-/// How a node can be observed.
+/// Configuration of a [`Console`].
 #[derive(Clone)]
 pub struct ConsoleConfig {
-    /// The node's name, which is also its socket's: 1 to 64 letters, digits, `-`, `_`, `.`.
+    /// Name of the node and of its socket: 1 to 64 letters, digits, `-`, `_`, `.`.
     pub name: String,
-    /// The directory of the socket and of token files. Default: [`runtime_dir`]. Created with mode 0700.
+    /// Directory of the socket and of the token files. Default: [`runtime_dir`]. Created with mode 0700.
     pub dir: PathBuf,
-    /// A loopback address to listen on besides the Unix socket. Default: none. Port 0 takes a free one.
+    /// Loopback address to listen on in addition to the Unix socket. Default: none. Port 0 selects a free port.
     pub listen: Option<SocketAddr>,
-    /// How often counters are sampled. Default 20 Hz. More is smoother and costs more; see `observer_overhead`.
+    /// Sampling rate of the counters. Default 20 Hz. A higher rate is smoother and costs more; see `observer_overhead`.
     pub tick: TickRate,
-    /// What clients may ask for. Default: [`Limits::default`].
+    /// Limits on the requests of clients. Default: [`Limits::default`].
     pub limits: Limits,
-    /// Which lints observers are warned of. Default: all of them.
+    /// Lints that are reported to observers. Default: all.
     pub lints: LintLevels,
-    /// Who runs scenarios. Default: [`NoScenarios`].
+    /// Host that runs scenarios. Default: [`NoScenarios`].
     pub host: Arc<dyn Host>,
-    /// Reads the counters of the program's log, to show them to observers; called once a tick. Default: none.
+    /// Source of the log counters that observers see, called once per tick. Default: none.
     pub log: Option<LogSource>,
-    /// The version shown to observers. Default: this crate's.
+    /// Version shown to observers. Default: the version of this crate.
     pub version: String,
 }
 
 impl ConsoleConfig {
-    /// The defaults for a node of this name.
+    /// Returns the default configuration for a node with this name.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -147,7 +147,7 @@ impl std::fmt::Debug for ConsoleConfig {
     }
 }
 
-/// An open console; dropping it ends every observer's connection and removes its socket and token files.
+/// An open console. Dropping it closes all connections of observers and removes its socket and token files.
 #[derive(Debug)]
 pub struct Console {
     socket: PathBuf,
@@ -155,7 +155,7 @@ pub struct Console {
     token_file: Option<PathBuf>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
-    /// Removed on drop, while the listeners are still open: a successor can bind neither the name nor the port before.
+    /// Removed on drop, while the listeners are still open: until then, a successor can bind neither name nor port.
     files: Vec<OwnedFile>,
     /// Released on drop, after the listeners are closed.
     _lock: NameLock,
@@ -165,7 +165,7 @@ impl Console {
     /// Opens the endpoint and starts the thread that samples and serves.
     ///
     /// # Errors
-    /// [`ConsoleError`], whose text says what to do.
+    /// [`ConsoleError`]; its text says what to do.
     pub fn bind(runtime: &Handle, config: ConsoleConfig) -> Result<Self, ConsoleError> {
         endpoint::check_name(&config.name)?;
         let dir = private_dir::private_dir(&config.dir)?;
@@ -185,9 +185,9 @@ impl Console {
         let (stop, stopping) = watch::channel(false);
         let (tell, started) = mpsc::sync_channel(1);
         let (runtime, listeners) = (runtime.clone(), 1 + u32::from(tcp.is_some()));
-        // The reactor lives and dies on its own thread: whoever binds a console may be inside one of tokio's already.
+        // Create and drop the reactor on its own thread: the caller may already be inside a tokio runtime.
         let body = move || match Serving::open(unix, tcp, config.tick.interval()) {
-            // Counted last, when all that the console itself needs is open.
+            // Count the free descriptors last: the console has opened everything that it needs by then.
             Ok(serving) => match descriptors::fit(config.limits, listeners) {
                 Ok(limits) => {
                     drop(tell.send(Ok(())));
@@ -206,17 +206,17 @@ impl Console {
         }
     }
 
-    /// The Unix socket.
+    /// Returns the path of the Unix socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The TCP address, if the console listens on one.
+    /// Returns the TCP address, if the console listens on one.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The file with the token for control over TCP.
+    /// Returns the path of the file with the token for control over TCP.
     pub fn token_file(&self) -> Option<&Path> {
         self.token_file.as_deref()
     }
@@ -231,7 +231,7 @@ impl Drop for Console {
         self.files.clear();
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported by the panic hook.
+            // The panic hook has already reported a panic of the thread.
             drop(thread.join());
         }
     }

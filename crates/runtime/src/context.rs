@@ -1,4 +1,4 @@
-//! What a process can do: the handle that its body gets.
+//! [`Context`]: the handle that the body of a process receives to act on itself and on other processes.
 
 use std::fmt;
 use std::future::Future;
@@ -23,14 +23,14 @@ use crate::scheduler;
 use crate::signal::{Bond, Down, MonitorRef};
 use crate::slab::Slot;
 
-/// The handle of a process to itself and to its runtime; the body of a process gets it and keeps it.
+/// A handle to the current process and its runtime, passed to the body of the process.
 ///
 /// # Panics
-/// Every method panics when it is called outside of the process that the context belongs to: a context that was moved
-/// into another task is a mistake that nothing can make work.
+/// Methods panic when they are used outside the process that the context belongs to, for example after the context was
+/// moved into another task. Such a use is always a bug.
 pub struct Context {
     pid: Pid,
-    /// Where the process lives; only compared, to tell cheaply whether it is the one that runs.
+    /// Slot of the process. It is only compared: a cheap check that the process is the running one.
     slot: Slot,
 }
 
@@ -53,7 +53,7 @@ impl Context {
         }
     }
 
-    /// Whether this thread runs the process.
+    /// Returns true if this thread is running the process.
     pub(crate) fn is_running(&self) -> bool {
         scheduler::local().is_some_and(|local| local.is_running(self.slot, self.pid.generation()))
     }
@@ -63,27 +63,27 @@ impl Context {
         panic!("the context of process {} was used outside of that process", self.pid)
     }
 
-    /// The process's own pid.
+    /// Returns the pid of this process.
     #[inline]
     pub const fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The process that spawned this one, if it was one.
+    /// Returns the pid of the process that spawned this one; `None` if it was spawned from outside.
     pub fn parent(&self) -> Option<Pid> {
         let (slot, generation) = self.running().slot.parent();
         (slot != 0).then(|| Pid::local(slot, generation))
     }
 
-    /// The runtime that the process lives in.
+    /// Returns a handle to the runtime of this process.
     pub fn runtime(&self) -> Handle {
         Handle::new(Arc::clone(&self.running().local.shared))
     }
 
-    /// Starts a process.
+    /// Spawns a process.
     ///
     /// # Panics
-    /// When the process limit is reached, as [`try_spawn`](Self::try_spawn) reports it.
+    /// If the process limit is reached; [`try_spawn`](Self::try_spawn) returns an error instead.
     #[inline]
     pub fn spawn<B, F>(&self, body: B) -> Pid
     where
@@ -96,10 +96,10 @@ impl Context {
         }
     }
 
-    /// Starts a process.
+    /// Spawns a process, without a panic at the process limit.
     ///
     /// # Errors
-    /// [`SpawnError::Limit`] when as many processes live as may.
+    /// [`SpawnError::Limit`] if the process limit is reached.
     #[inline]
     pub fn try_spawn<B, F>(&self, body: B) -> Result<Pid, SpawnError>
     where
@@ -109,13 +109,13 @@ impl Context {
         self.running().spawn(0, body)
     }
 
-    /// Starts a process that only the scheduler of this number runs, counted from 0.
+    /// Spawns a process that runs only on one scheduler, given by its number from 0.
     ///
-    /// It is never stolen, so it shares no core with what runs elsewhere and waits when its scheduler is busy. For work
-    /// that must keep to a core; others run sooner without.
+    /// Other schedulers never steal the process: it shares no core with the processes that they run, but it waits while
+    /// its own scheduler is busy. Use it only for work that must stay on one core; an unpinned process runs sooner.
     ///
     /// # Errors
-    /// [`SpawnError::Limit`] when as many processes live as may, [`SpawnError::NoScheduler`] for a number too high.
+    /// [`SpawnError::Limit`] if the process limit is reached, [`SpawnError::NoScheduler`] if the number is too high.
     pub fn spawn_pinned<B, F>(&self, scheduler: usize, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Self) -> F,
@@ -127,10 +127,11 @@ impl Context {
 
     /// Sends a value to a process, and waits while its mailbox is full.
     ///
-    /// A message to a process that has ended vanishes, as in Erlang: whoever needs to know monitors it.
+    /// A message to a process that has ended is dropped without an error, as in Erlang. To learn of the end of the
+    /// receiver, [`monitor`](Self::monitor) it.
     #[inline]
     pub fn send<T: Send + 'static>(&self, to: Pid, value: T) -> Sending<'_, T> {
-        // Written where it will be read: a value that is moved from one place to the next stalls the processor.
+        // Write the value directly into its message node: moving a value that was just written stalls the processor.
         let letter = match scheduler::local() {
             Some(local) => letter(&local.shared, Some(local), to, value),
             None => self.stray(),
@@ -138,10 +139,10 @@ impl Context {
         Sending { context: self, to, letter: Some(letter), kind: PhantomData }
     }
 
-    /// Sends a value to a process, now or not at all.
+    /// Sends a value to a process without waiting.
     ///
     /// # Errors
-    /// [`TrySendError`] hands the message back.
+    /// [`TrySendError`], which returns the message, if the mailbox is full or the process has ended.
     #[inline]
     pub fn try_send<T: Send + 'static>(&self, to: Pid, value: T) -> Result<(), TrySendError> {
         let running = self.running();
@@ -154,23 +155,23 @@ impl Context {
 
     /// Waits for the next message.
     ///
-    /// Dropping the future loses nothing: a message leaves the mailbox only by being returned.
+    /// Dropping the future loses no message: a message leaves the mailbox only when the future returns it.
     #[inline]
     pub fn receive(&self) -> Receive<'_> {
         Receive { context: self }
     }
 
-    /// Waits for the next message, but not longer than `timeout`; zero only looks.
+    /// Waits at most `timeout` for the next message. Zero does not wait: it only takes a message that is already there.
     pub async fn receive_timeout(&self, timeout: Duration) -> Option<Message> {
         self.within(timeout, self.receive()).await
     }
 
-    /// Waits for the first message that `wanted` accepts; the others stay where they are.
+    /// Waits for the first message that `wanted` accepts; other messages stay in the mailbox.
     pub fn receive_match<'a>(&'a self, wanted: impl FnMut(&Message) -> bool + Send + 'a) -> ReceiveMatch<'a> {
         ReceiveMatch { context: self, wanted: Box::new(wanted), search: Search::START }
     }
 
-    /// The same, but not longer than `timeout`.
+    /// Waits at most `timeout` for the first message that `wanted` accepts.
     pub async fn receive_match_timeout(
         &self,
         timeout: Duration,
@@ -179,13 +180,13 @@ impl Context {
         self.within(timeout, self.receive_match(wanted)).await
     }
 
-    /// Waits for the first message that carries a `T`; the others stay where they are.
+    /// Waits for the first message that carries a `T`; other messages stay in the mailbox.
     #[inline]
     pub fn receive_of<T: Send + 'static>(&self) -> ReceiveOf<'_, T> {
         ReceiveOf { context: self, search: Search::START, kind: PhantomData }
     }
 
-    /// Waits for `duration`, to the millisecond.
+    /// Sleeps for `duration`, with a resolution of one millisecond.
     pub async fn sleep(&self, duration: Duration) {
         let mut sleep = pin!(tokio::time::sleep(duration));
         std::future::poll_fn(|cx| {
@@ -195,7 +196,7 @@ impl Context {
         .await;
     }
 
-    /// Lets the other runnable processes go first.
+    /// Lets the other runnable processes run first.
     pub async fn yield_now(&self) {
         let mut yielded = false;
         std::future::poll_fn(|cx| {
@@ -210,10 +211,10 @@ impl Context {
         .await;
     }
 
-    /// Runs code that blocks on a thread of its own, so that no scheduler waits for it.
+    /// Runs blocking code on a thread outside the schedulers, so that it blocks no scheduler.
     ///
     /// # Panics
-    /// With the code's own panic, if it panics.
+    /// If the code panics, with the same panic.
     pub async fn spawn_blocking<T: Send + 'static>(&self, code: impl FnOnce() -> T + Send + 'static) -> T {
         match tokio::task::spawn_blocking(code).await {
             Ok(value) => value,
@@ -224,40 +225,40 @@ impl Context {
         }
     }
 
-    /// Gives this process a name that others find it by.
+    /// Registers a name for this process, by which other processes find it.
     ///
     /// # Errors
-    /// [`RegisterError`] when another process has the name, or it is empty or too long.
+    /// [`RegisterError`] if another process has the name, or if the name is empty or too long.
     pub fn register(&self, name: &str) -> Result<(), RegisterError> {
         let running = self.running();
         running.local.shared.holdings.register(running.slot, self.pid, name)
     }
 
-    /// The process that has a name.
+    /// Returns the process that is registered under a name.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
         self.running().local.shared.holdings.whereis(name)
     }
 
-    /// Tells observers what this process is about; unlike a name it need not be unique.
+    /// Sets the label that observers show for this process. Unlike a name, a label need not be unique.
     ///
-    /// Of a label longer than [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES) the beginning is kept.
+    /// A label longer than [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES) is truncated.
     pub fn set_label(&self, label: impl Into<Arc<str>>) {
         let running = self.running();
         Holdings::set_label(running.slot, self.pid, label.into());
     }
 
-    /// Sends an exit signal: the process ends with `reason`, or gets it as an [`Exit`](crate::Exit) if it traps exits.
+    /// Sends an exit signal: the process ends with `reason`, or receives an [`Exit`](crate::Exit) if it traps exits.
     ///
-    /// [`ExitReason::Killed`] cannot be trapped. [`ExitReason::Normal`] is ignored by another process that does not trap
-    /// exits. A signal to oneself takes effect at the next await.
+    /// [`ExitReason::Killed`] cannot be trapped. Another process ignores [`ExitReason::Normal`] if it does not trap
+    /// exits. If a process signals itself, the signal takes effect at its next await.
     pub fn exit(&self, pid: Pid, reason: ExitReason) {
         self.running().local.shared.exit(Some(self.pid), pid, reason);
     }
 
-    /// Starts a process that is linked to this one from its first instant.
+    /// Spawns a process and links it to this one, atomically.
     ///
     /// # Errors
-    /// [`SpawnError::Limit`] when as many processes live as may.
+    /// [`SpawnError::Limit`] if the process limit is reached.
     pub fn spawn_link<B, F>(&self, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Self) -> F,
@@ -266,10 +267,10 @@ impl Context {
         self.running().spawn_bound(Bond { link: true, monitor: None }, body)
     }
 
-    /// Starts a process that this one monitors from its first instant.
+    /// Spawns a process and monitors it, atomically.
     ///
     /// # Errors
-    /// [`SpawnError::Limit`] when as many processes live as may.
+    /// [`SpawnError::Limit`] if the process limit is reached.
     pub fn spawn_monitor<B, F>(&self, body: B) -> Result<(Pid, MonitorRef), SpawnError>
     where
         B: FnOnce(Self) -> F,
@@ -281,37 +282,39 @@ impl Context {
         Ok((pid, reference))
     }
 
-    /// Links this process to another: when one ends abnormally, the other gets an exit signal.
+    /// Links this process to another: when one ends abnormally, the other receives an exit signal.
     ///
-    /// Linking twice is linking once. A process that has ended already sends the signal [`ExitReason::NoProcess`].
+    /// A second link between the same two processes changes nothing. If `other` has already ended, this process
+    /// receives an exit signal with [`ExitReason::NoProcess`].
     pub fn link(&self, other: Pid) {
         let running = self.running();
         running.local.shared.link(running.slot, self.pid, other);
     }
 
-    /// Ends a link; no exit signal of it takes effect from here on, though an [`Exit`](crate::Exit) may lie in the mailbox
-    /// already.
+    /// Removes a link. From this call on the link causes no exit signal, but an earlier [`Exit`](crate::Exit) may still
+    /// be in the mailbox.
     pub fn unlink(&self, other: Pid) {
         let running = self.running();
         running.local.shared.unlink(running.slot, self.pid, other);
     }
 
-    /// Watches another process: one [`Down`](crate::Down) comes when it ends, or at once if it has.
+    /// Monitors another process: this process receives one [`Down`](crate::Down) when the other ends, or at once if it
+    /// has already ended.
     ///
-    /// A monitor on oneself is none: it has ended already, without a [`Down`](crate::Down).
+    /// A process that monitors itself receives no [`Down`](crate::Down): such a monitor counts as ended from the start.
     pub fn monitor(&self, target: Pid) -> MonitorRef {
         let running = self.running();
         running.local.shared.monitor(running.slot, self.pid, target)
     }
 
-    /// Ends a monitor; false if its [`Down`](crate::Down) is in the mailbox, or was received.
+    /// Ends a monitor. Returns false if its [`Down`](crate::Down) is already in the mailbox or was received.
     pub fn demonitor(&self, reference: MonitorRef) -> bool {
         let running = self.running();
         running.local.shared.demonitor(running.slot, self.pid, reference)
     }
 
-    /// Ends a monitor and takes its [`Down`](crate::Down) out of the mailbox if it came; false if the monitor had ended, as
-    /// [`demonitor`](Self::demonitor) says it.
+    /// Ends a monitor and removes its [`Down`](crate::Down) from the mailbox if it is there. Returns false if the
+    /// monitor had already ended, as [`demonitor`](Self::demonitor) does.
     pub fn demonitor_flush(&self, reference: MonitorRef) -> bool {
         let ended = self.demonitor(reference);
         if !ended {
@@ -322,15 +325,15 @@ impl Context {
         ended
     }
 
-    /// Decides whether exit signals come as [`Exit`](crate::Exit) messages instead of ending this process, and gives what was
-    /// before. Signals that have come before are obeyed all the same.
+    /// Sets whether exit signals arrive as [`Exit`](crate::Exit) messages instead of ending this process, and returns
+    /// the previous setting. Signals that arrived before the call still end the process.
     pub fn trap_exits(&self, trap: bool) -> bool {
         let running = self.running();
         Shared::trap_exits(running.slot, self.pid, trap)
     }
 }
 
-/// See [`Context::send`].
+/// Future returned by [`Context::send`].
 #[must_use = "a message is sent by awaiting this"]
 pub struct Sending<'a, T> {
     context: &'a Context,
@@ -370,7 +373,7 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
     }
 }
 
-/// See [`Context::receive`].
+/// Future returned by [`Context::receive`].
 #[must_use = "a message is received by awaiting this"]
 #[derive(Debug)]
 pub struct Receive<'a> {
@@ -394,7 +397,7 @@ impl Future for Receive<'_> {
     }
 }
 
-/// See [`Context::receive_match`].
+/// Future returned by [`Context::receive_match`].
 #[must_use = "a message is received by awaiting this"]
 pub struct ReceiveMatch<'a> {
     context: &'a Context,
@@ -425,7 +428,7 @@ impl Future for ReceiveMatch<'_> {
     }
 }
 
-/// See [`Context::receive_of`].
+/// Future returned by [`Context::receive_of`].
 #[must_use = "a message is received by awaiting this"]
 pub struct ReceiveOf<'a, T> {
     context: &'a Context,

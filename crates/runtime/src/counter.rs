@@ -1,4 +1,4 @@
-//! Counters that many processes change at once, what they store of it and when; and rate limiters.
+//! Counters that many processes update at once and that are kept in a store, and rate limiters.
 //!
 //! ```text
 //!   process ── update ──▶ Counter: vsa, atomic, batch, crdt, bucket ──▶ CounterStore: memory, with a delay, redb
@@ -8,16 +8,16 @@
 //!   process ── acquire ──▶ Limiter, KeyedLimiter: no store, no keeper
 //! ```
 //!
-//! | Variant | An operation costs | and stores |
+//! | Variant | Cost of an operation | Stored |
 //! |---|---|---|
 //! | [`Vsa`] | 3 ns, no shared cache line | the net change, past a threshold or an age |
-//! | [`Atomic`] | a call of the store | itself |
-//! | [`Batch`] | 7 ns, and a call for each batch | itself, with others |
-//! | [`Crdt`] | a call of the store | itself, and merges |
-//! | [`Bucket`] | two calls of the store | what its bucket holds |
+//! | [`Atomic`] | one store call | each operation |
+//! | [`Batch`] | 7 ns, and one store call per batch | each operation, in batches |
+//! | [`Crdt`] | one store call | each operation, and merges |
+//! | [`Bucket`] | two store calls | the content of the bucket |
 //!
-//! Units that are *taken* are positive and make the value less; those that are *given* are negative. Invariant of all: what
-//! was there at the start, less what is stored since, less what is not stored yet, is the truth.
+//! Positive units are *taken* and decrease the value; negative units are *given* and increase it. Invariant of all
+//! variants: the true value is the value at the start, less the units stored since, less the units not stored yet.
 //!
 //! ```
 //! use rusm_runtime::counter::{CommitOptions, Counters, MemoryStore, Vsa};
@@ -35,7 +35,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-/// The page about them, whose examples are tests.
+/// The documentation page; its examples run as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/counters.md")]
 struct Page;
@@ -54,7 +54,7 @@ mod plain;
 mod redb_store;
 mod store;
 mod stripes;
-// Not in the file itself, which the models compile over other atomics.
+// A separate file, because the models compile `stripes.rs` with other atomics.
 #[cfg(test)]
 mod stripes_tests;
 mod vsa;
@@ -80,44 +80,44 @@ pub use redb_store::{CommitDurability, RedbStore};
 pub use store::{Account, Change, CounterStore, KEY_MAX_BYTES, MemoryStore, Slot, StoreError};
 pub use vsa::{State, Vsa};
 
-/// A variant of counters over a store.
+/// A variant of counters, on top of a store.
 pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
-    /// What can be set about it.
+    /// Options of the variant.
     type Options: Clone + Send + Sync + 'static;
-    /// Why options are refused.
+    /// Error returned for invalid options.
     type OptionsError: std::error::Error + Send + Sync + 'static;
 
-    /// Whether options go together.
+    /// Checks that options are valid.
     ///
     /// # Errors
-    /// For the first thing that is wrong.
+    /// For the first option that is not valid.
     fn check(options: &Self::Options) -> Result<(), Self::OptionsError>;
 
-    /// A counter whose value lies in `slot`; use [`Counters::counter`].
+    /// Creates a counter with its value in `slot`; applications use [`Counters::counter`].
     fn open(ground: &Ground<S>, options: &Self::Options, slot: Slot) -> Self;
 
-    /// Takes units; negative ones are given.
+    /// Takes units; negative units are given.
     fn update(&self, units: i64) -> impl Future<Output = Result<Admission, StoreError>> + Send;
 
-    /// The same in the name of a worker, for variants to which that matters.
+    /// Takes units on behalf of a worker, for variants that distinguish workers.
     fn update_by(&self, worker: usize, units: i64) -> impl Future<Output = Result<Admission, StoreError>> + Send {
         let _ = worker;
         self.update(units)
     }
 
-    /// The truth, as far as it is known here and now.
+    /// Returns the true value, as far as this counter knows it at the moment.
     fn value(&self) -> i64;
 
-    /// The time between two calls of [`tend`](Self::tend); `None` if there is nothing to tend.
+    /// Returns the time between two calls of [`tend`](Self::tend); `None` if the variant needs no calls.
     fn interval(options: &Self::Options) -> Option<Duration> {
         let _ = options;
         None
     }
 
-    /// Does what is due for all counters of a set, and everything if it is the `last` time.
+    /// Does the due work of all counters of a set; the `last` call does all work that is left.
     ///
     /// # Errors
-    /// As the store says; what could not be stored is tried again.
+    /// The error of the store. Units that could not be stored are retried.
     fn tend(
         ground: &Ground<S>,
         options: &Self::Options,
@@ -129,24 +129,24 @@ pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
     }
 }
 
-/// What became of an operation.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It was done.
+    /// The operation was applied.
     Granted,
-    /// It was not: a limit is reached.
+    /// The operation was not applied: a limit is reached.
     Denied,
 }
 
-/// Nothing can be set.
+/// Options of a variant without options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoOptions;
 
-/// No options are refused.
+/// Error that never occurs, for variants without options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OptionsNever {}
 
-/// The value of a future that is ready at once.
+/// Returns the value of a future that is ready at once.
 #[cfg(test)]
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

@@ -1,11 +1,11 @@
-//! Engines that run bodies of their own kind, as observers see them: what room they have, what they run, what went wrong.
+//! Engines that run process bodies of their own kind, as observers see them: capacity, instances, modules, faults.
 //!
 //! ```text
-//!   engine ── shown in a runtime when its first process starts there ──▶ Engines ──▶ observers, who ask for reports
+//!   engine ── registered with a runtime when its first process starts there ──▶ Engines ──▶ reports for observers
 //! ```
 //!
-//! The core knows nothing about them beyond this. An engine is shown for as long as somebody keeps it; a report is made when
-//! somebody asks, and costs nothing otherwise.
+//! The core knows nothing else about them. An engine is listed for as long as a reference to it exists. A report is
+//! created only when an observer requests it, and costs nothing otherwise.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,110 +14,110 @@ use std::time::Duration;
 use crate::handle::Handle;
 use crate::pid::Pid;
 
-/// Something that runs bodies of its own kind.
+/// A component that runs process bodies of its own kind.
 pub trait Engine: Send + Sync {
-    /// How it does; called by observers, and must never wait for what it runs.
+    /// Returns the state of the engine. Observers call this method; it must never wait for the bodies that are running.
     fn report(&self) -> EngineReport;
 }
 
-/// How an engine does; counters that end in `_total` only go up.
+/// State of an engine; counters that end in `_total` only go up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineReport {
-    /// The kind of its bodies, in a word.
+    /// Kind of its bodies, in one word.
     pub kind: &'static str,
-    /// Where its instances live, in a word.
+    /// Kind of the allocator of its instances, for example `pool`.
     pub room: &'static str,
-    /// Instances that may live at once.
+    /// Maximum number of live instances.
     pub capacity: u64,
-    /// Instances that live.
+    /// Number of live instances.
     pub live: u64,
-    /// Instances ever started.
+    /// Number of instances ever started.
     pub started_total: u64,
-    /// Starts that found no room.
+    /// Number of starts rejected because the capacity was used up.
     pub refused_total: u64,
-    /// What instances are made of, and how much of it there is.
+    /// Kinds of slots that instances occupy, with the usage of each.
     pub slots: Vec<(&'static str, Slots)>,
-    /// Time slices counted; they stand still while nothing runs.
+    /// Number of time slices counted; constant while nothing runs.
     pub ticks_total: u64,
-    /// How long a slice is.
+    /// Length of a time slice.
     pub tick: Duration,
-    /// Whether slices are counted now.
+    /// True if time slices are counted now.
     pub is_ticking: bool,
-    /// Code that was compiled before.
+    /// State of the cache of compiled code.
     pub cache: CacheReport,
-    /// What instances are made from.
+    /// Modules that instances are created from.
     pub modules: Vec<ModuleReport>,
-    /// Faults by what happened; only those that there were.
+    /// Number of faults by code; only codes that have occurred.
     pub faults_total: Vec<(&'static str, u64)>,
-    /// What instances asked for and were not allowed, by what it takes; only those that there were.
+    /// Number of refused requests of instances by the capability they need; only capabilities with a refusal.
     pub refusals_total: Vec<(&'static str, u64)>,
-    /// The last faults, the oldest first.
+    /// Most recent faults, oldest first.
     pub faults: Vec<FaultReport>,
 }
 
-/// How much of something is in use.
+/// Usage of one kind of slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// In use.
+    /// Number of slots in use.
     pub used: u64,
-    /// There are.
+    /// Number of slots in total.
     pub slots: u64,
 }
 
-/// Compiled code that is kept.
+/// State of the cache of compiled code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheReport {
-    /// Entries kept.
+    /// Number of entries.
     pub entries: u64,
-    /// Their bytes.
+    /// Bytes of all entries.
     pub bytes: u64,
-    /// Bytes that may be kept; 0 if nothing is.
+    /// Maximum bytes of all entries; 0 without a cache.
     pub max_bytes: u64,
-    /// Modules that were found compiled.
+    /// Number of modules found in the cache.
     pub hits_total: u64,
-    /// Modules that were compiled.
+    /// Number of modules compiled.
     pub misses_total: u64,
-    /// Entries that made room for others.
+    /// Number of entries evicted.
     pub evictions_total: u64,
-    /// Entries that were not as they had been written.
+    /// Number of entries found damaged: their bytes differed from those written.
     pub damaged_total: u64,
-    /// What was compiled and not kept: the directory is full, read-only or not there.
+    /// Number of modules compiled but not cached: the directory is full, read-only or missing.
     pub unkept_total: u64,
 }
 
-/// Something that instances are made from.
+/// State of a module, which instances are created from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleReport {
-    /// Its name.
+    /// Name of the module.
     pub name: Arc<str>,
-    /// Its kind.
+    /// Kind of the module.
     pub kind: &'static str,
-    /// Instances of it that live.
+    /// Number of its live instances.
     pub live: u64,
-    /// Instances of it ever started.
+    /// Number of its instances ever started.
     pub started_total: u64,
-    /// Instances of it that ended by a fault.
+    /// Number of its instances that ended with a fault.
     pub faults_total: u64,
 }
 
-/// How an instance came to its end by a fault.
+/// A fault that ended an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
-    /// Counts the faults of its engine, from 1.
+    /// Number of the fault in its engine, from 1.
     pub seq: u64,
-    /// The runtime's uptime.
+    /// Uptime of the runtime at the fault.
     pub at: Duration,
-    /// Whose end it was.
+    /// Pid of the process that ended.
     pub pid: Pid,
-    /// What it was made from.
+    /// Module of the instance.
     pub module: Arc<str>,
-    /// What happened, in words that do not change.
+    /// Stable name of the fault.
     pub code: &'static str,
-    /// The functions that were running, the innermost first.
+    /// Functions that were running, innermost first.
     pub backtrace: Arc<[String]>,
 }
 
-/// The engines of a runtime.
+/// The engines registered with a runtime.
 #[derive(Default)]
 pub(crate) struct Engines(Mutex<Vec<Weak<dyn Engine>>>);
 
@@ -128,8 +128,8 @@ impl fmt::Debug for Engines {
 }
 
 impl Engines {
-    /// Shows an engine, once; those that are gone are forgotten.
-    #[cfg_attr(not(any(feature = "wasm", test)), expect(dead_code, reason = "the core has no engine"))]
+    /// Registers an engine, unless it is registered already, and removes engines that no longer exist.
+    #[cfg_attr(not(any(feature = "wasm", test)), expect(dead_code, reason = "the core contains no engine"))]
     pub(crate) fn show(&self, engine: Weak<dyn Engine>) {
         let mut engines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&engine));
@@ -141,9 +141,9 @@ impl Engines {
     }
 }
 
-/// How the engines do that have started processes in this runtime, the oldest first.
+/// Returns the reports of the engines that have started processes in this runtime, oldest first.
 pub fn engines(runtime: &Handle) -> Vec<EngineReport> {
-    // Not under the lock: an engine may take its time.
+    // Call the engines without the lock: a report may take long.
     runtime.shared.engines.all().iter().map(|engine| engine.report()).collect()
 }
 

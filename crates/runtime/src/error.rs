@@ -1,4 +1,4 @@
-//! Why something could not be done, and what was not consumed.
+//! Errors of spawning and of sending; a send error returns the message.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -10,36 +10,36 @@ use crate::pid::Pid;
 use crate::post::Posted;
 use crate::runtime::Shared;
 
-/// Why no process was started.
+/// Error returned when a process cannot be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpawnError {
-    /// Wait until some have ended, or start the runtime with a higher limit.
+    /// The process limit is reached. Wait until processes have ended, or start the runtime with a higher limit.
     #[error("process limit of {limit} reached")]
     Limit {
-        /// Processes that may live at once.
+        /// Maximum number of live processes.
         limit: usize,
     },
-    /// Count from 0, or start the runtime with more schedulers.
+    /// The scheduler does not exist. Count from 0, or start the runtime with more schedulers.
     #[error("no scheduler {scheduler}: there are {schedulers}, counted from 0")]
     NoScheduler {
-        /// The number asked for.
+        /// Requested number.
         scheduler: usize,
-        /// Schedulers of the runtime.
+        /// Number of schedulers of the runtime.
         schedulers: usize,
     },
-    /// The runtime shuts down and takes no new processes from outside.
+    /// The runtime is shutting down and accepts no new processes from outside.
     #[error("the runtime is shutting down")]
     ShuttingDown,
 }
 
-/// The bound that a full mailbox has reached.
+/// Limit that a full mailbox has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxBound {
-    /// So many messages are in it.
+    /// Maximum number of messages in this mailbox.
     Messages(u32),
-    /// Bytes that its messages may keep on the heap.
+    /// Maximum heap bytes of the messages in this mailbox.
     Bytes(u32),
-    /// Bytes that the messages of all mailboxes may keep on the heap; this mailbox is not empty.
+    /// Maximum heap bytes of the messages in all mailboxes; this mailbox is not empty.
     Total(u64),
 }
 
@@ -66,31 +66,31 @@ impl MailboxBound {
         } else if shared.mailboxes.is_full() {
             Self::Total(config.mailbox_total_bytes)
         } else {
-            // Others wait for room, which comes when half of the mailbox is free.
+            // Other senders wait for room. They are woken when half of the mailbox is free, and must not be overtaken.
             Self::Messages(capacity)
         }
     }
 }
 
-/// Why a message was not sent; it is handed back.
+/// Error returned when a message cannot be sent; contains the message.
 #[derive(Debug, Error)]
 pub enum TrySendError {
-    /// The receiver is slower than its senders: wait with `send`, or drop the message and count it.
+    /// The mailbox is full: its process is slower than the senders. Wait with `send`, or drop the message and count it.
     #[error("mailbox of {to} is full ({bound})")]
     Full {
-        /// The message.
+        /// Message that was not sent.
         message: Message,
-        /// The receiver.
+        /// Pid of the receiver.
         to: Pid,
-        /// The bound that is reached.
+        /// Limit that the mailbox has reached.
         bound: MailboxBound,
     },
-    /// There is no such process (any more).
+    /// The process does not exist or has ended.
     #[error("no process {to}")]
     NoProcess {
-        /// The message.
+        /// Message that was not sent.
         message: Message,
-        /// The pid asked for.
+        /// Pid of the receiver.
         to: Pid,
     },
 }
@@ -107,7 +107,7 @@ impl TrySendError {
         }
     }
 
-    /// The message that was not sent.
+    /// Returns the message that was not sent.
     pub fn into_message(self) -> Message {
         match self {
             Self::Full { message, .. } | Self::NoProcess { message, .. } => message,

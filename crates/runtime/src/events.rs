@@ -1,8 +1,8 @@
-//! What happened to processes lately, for observers: crashes, restarts and failed ones, supervisors that gave up and the
-//! children that were lost with it, stuck processes.
+//! Recent events of processes, for observers: crashes, restarts, failed restarts, supervisors that gave up, the
+//! children lost with them, and stuck processes.
 //!
-//! A ring of the newest events and counters of all. A storm of a million crashes a second must not be slowed down by being
-//! told about, so each scheduler notes a few of them in every slice and counts the rest as dropped.
+//! A ring buffer keeps the newest events, and counters count all of them. Recording must not slow down a storm of a
+//! million crashes per second, so each scheduler records only a few events per slice and counts the rest as dropped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,85 +13,85 @@ use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::starting::InitError;
 
-/// Events kept.
+/// Number of events kept.
 const KEPT: usize = 1024;
-/// Events that a scheduler notes in one slice of its time.
+/// Maximum number of events that a scheduler records in one time slice.
 pub(crate) const EVENTS_PER_SLICE: u32 = 8;
 
-/// Something that happened to a process.
+/// An event of a process or a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Counts all events that were noted, from 1.
+    /// Number of the event among all recorded events, from 1.
     pub seq: u64,
-    /// Since the start of the runtime.
+    /// Time since the runtime started.
     pub at: Duration,
-    /// What happened.
+    /// Kind of the event, with its details.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind of an event, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A process ended abnormally.
     Crash {
-        /// The process.
+        /// Pid of the process.
         pid: Pid,
-        /// Its first name or its label.
+        /// First name or label of the process.
         name: Option<Arc<str>>,
-        /// Why.
+        /// Exit reason of the process.
         reason: ExitReason,
     },
-    /// A supervisor started a child again.
+    /// A supervisor restarted a child.
     Restart {
-        /// The supervisor.
+        /// Pid of the supervisor.
         supervisor: Pid,
-        /// The child's id.
+        /// Id of the child.
         child: Arc<str>,
-        /// The child that ended.
+        /// Pid of the child that ended.
         old: Pid,
-        /// The child that took its place.
+        /// Pid of the child that replaced it.
         new: Pid,
-        /// Why the old one ended.
+        /// Exit reason of the old child.
         reason: ExitReason,
     },
-    /// A child did not start again; its supervisor tries again, or gives up.
+    /// A restart of a child failed; its supervisor retries or gives up.
     RestartFailed {
-        /// The supervisor.
+        /// Pid of the supervisor.
         supervisor: Pid,
-        /// The child's id.
+        /// Id of the child.
         child: Arc<str>,
-        /// Why it did not start.
+        /// Error of the start.
         error: InitError,
     },
-    /// A child that was to be started again never was, because its supervisor gave up.
+    /// A child was not restarted because its supervisor gave up.
     ChildLost {
-        /// The supervisor.
+        /// Pid of the supervisor.
         supervisor: Pid,
-        /// The child's id.
+        /// Id of the child.
         child: Arc<str>,
-        /// Why it ended last.
+        /// Exit reason of the child when it last ended.
         reason: ExitReason,
     },
     /// A supervisor ended because its children ended too often.
     GaveUp {
-        /// The supervisor.
+        /// Pid of the supervisor.
         supervisor: Pid,
-        /// The child that ended last.
+        /// Id of the child that ended last.
         child: Arc<str>,
-        /// Why that one ended.
+        /// Exit reason of that child.
         reason: ExitReason,
     },
-    /// A process asked for something that it may not do.
+    /// A process requested an operation that it is not allowed to do.
     Refused {
-        /// The process.
+        /// Pid of the process.
         pid: Pid,
-        /// What it lacks.
+        /// Capability that the process lacks.
         capability: &'static str,
     },
-    /// The poll of a process did not return.
+    /// A poll of a process has not returned for longer than the threshold.
     Stuck {
-        /// The process.
+        /// Pid of the process.
         pid: Pid,
     },
 }
@@ -109,7 +109,7 @@ impl Events {
         Self { started, ring: Mutex::default(), noted: AtomicU64::new(0), dropped: AtomicU64::new(0) }
     }
 
-    /// Notes an event, unless somebody else is at the ring just now.
+    /// Records an event; if another thread holds the lock of the ring, counts the event as dropped.
     pub(crate) fn note(&self, kind: impl FnOnce() -> EventKind) {
         let ring = match self.ring.try_lock() {
             Ok(ring) => ring,
@@ -119,7 +119,7 @@ impl Events {
         self.push(ring, kind());
     }
 
-    /// Notes an event whoever else is at the ring: for the few that are never dropped.
+    /// Records an event, and waits for the lock of the ring: for the few events that are never dropped.
     pub(crate) fn insist(&self, kind: EventKind) {
         self.push(self.ring.lock().unwrap_or_else(PoisonError::into_inner), kind);
     }
@@ -129,23 +129,23 @@ impl Events {
         let seq = self.noted.fetch_add(1, Ordering::Relaxed) + 1;
         ring.push_back(Event { seq, at: self.started.elapsed(), kind });
         drop(ring);
-        // What its reason carries may ask for the events as it is dropped.
+        // Drop the oldest event after the lock: the destructor of a value in its reason may read the events.
         drop(oldest);
     }
 
-    /// Counts an event that nobody is told of.
+    /// Counts an event as dropped.
     pub(crate) fn drop_one(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// At most `most` of the events after `seq`, the newest of them, oldest first.
+    /// Returns the newest events after `seq`, at most `most`, oldest first.
     pub(crate) fn since(&self, seq: u64, most: usize) -> Vec<Event> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = ring.iter().rev().take_while(|event| event.seq > seq).count();
         ring.iter().skip(ring.len() - newer.min(most)).cloned().collect()
     }
 
-    /// Events noted, and events that nobody was told of.
+    /// Returns the number of events recorded and the number of events dropped.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.noted.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }

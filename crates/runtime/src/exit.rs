@@ -1,4 +1,4 @@
-//! Why a process ended.
+//! Exit reasons of processes, and the values that a process body may return.
 
 use std::any::Any;
 use std::fmt::{self, Display};
@@ -8,33 +8,33 @@ use rusm_text::escaped;
 
 use crate::panics;
 
-/// Bytes of the words of a reason that are displayed.
+/// Maximum number of bytes of a reason's text that are displayed.
 const WORDS_MAX_BYTES: usize = 4096;
 
-/// Why a process ended; carried to whoever watches it.
+/// Reason why a process ended, sent to the processes that are linked to it or monitor it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitReason {
-    /// It returned.
+    /// The body of the process returned.
     Normal,
-    /// It was asked to stop, and did.
+    /// The process stopped on request.
     Shutdown,
-    /// The same, with a word about why.
+    /// The process stopped on request; the detail says why.
     ShutdownWith(Detail),
-    /// It was killed.
+    /// The process was killed.
     Killed,
-    /// There is no such process (any more).
+    /// The process does not exist or has already ended.
     NoProcess,
-    /// The node it lives on cannot be reached.
+    /// The node of the process cannot be reached.
     NoConnection,
-    /// It panicked.
+    /// The process panicked.
     Panic(Arc<PanicInfo>),
-    /// It ended by a reason of its own.
+    /// The process ended for a reason that the program defines.
     Other(Detail),
 }
 
-/// A reason in words, with a value for programs if there is one; cheap to clone.
+/// Text of a reason, with an optional value for programs; cheap to clone.
 ///
-/// Two are equal when their words are.
+/// Two details are equal if their texts are equal; the values are not compared.
 ///
 /// ```
 /// use rusm_runtime::{Detail, ExitReason};
@@ -52,8 +52,8 @@ struct Inner {
     value: Option<Value>,
 }
 
-/// A value of anybody's type. Reasons end wherever the last who heard of them lets go, mostly in the runtime itself: so it
-/// is here that a drop which panics is caught.
+/// A value of any type. The last clone of a reason is dropped mostly inside the runtime, so a panic in the value's
+/// destructor is caught here.
 struct Value(Option<Box<dyn Any + Send + Sync>>);
 
 impl Drop for Value {
@@ -64,17 +64,17 @@ impl Drop for Value {
 }
 
 impl Detail {
-    /// Words and a value.
+    /// Creates a detail with a text and a value.
     pub fn with<T: Send + Sync + 'static>(text: impl Display, value: T) -> Self {
         Self(Arc::new(Inner { text: text.to_string().into(), value: Some(Value(Some(Box::new(value)))) }))
     }
 
-    /// The words.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// The value, if there is one of this type.
+    /// Returns the value, if the detail has one and its type is `T`.
     pub fn value<T: 'static>(&self) -> Option<&T> {
         self.0.value.as_ref()?.0.as_deref()?.downcast_ref()
     }
@@ -100,28 +100,28 @@ impl fmt::Debug for Detail {
     }
 }
 
-/// What a panicking process said, and where.
+/// Message and location of a panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanicInfo {
-    /// The panic's message.
+    /// Message of the panic.
     pub message: String,
-    /// `file:line:column`, if known.
+    /// Location as `file:line:column`, if known.
     pub location: Option<String>,
 }
 
 impl ExitReason {
-    /// Whether the reason is one that a restart of a transient child ignores: normal or a shutdown.
+    /// Returns true for a normal end or a shutdown: a supervisor does not restart a transient child after it.
     pub const fn is_normal(&self) -> bool {
         matches!(self, Self::Normal | Self::Shutdown | Self::ShutdownWith(_))
     }
 
-    /// A reason of the process's own.
+    /// Creates an [`Other`](Self::Other) reason from a text.
     pub fn other(reason: impl Display) -> Self {
         Self::Other(reason.to_string().into())
     }
 }
 
-/// One line: words that came from a guest or from a panic are [escaped](rusm_text::escape) and shortened to 4 KiB.
+/// Writes one line. Text from a guest or from a panic is [escaped](rusm_text::escape) and truncated to 4 KiB.
 impl Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,7 +140,7 @@ impl Display for ExitReason {
     }
 }
 
-/// What the body of a process may return.
+/// A value that the body of a process may return, and that becomes its exit reason.
 ///
 /// ```
 /// use rusm_runtime::{ExitReason, Outcome};
@@ -149,7 +149,7 @@ impl Display for ExitReason {
 /// assert_eq!(Err::<(), _>("disk full").into_exit(), Some(Box::new(ExitReason::other("disk full"))));
 /// ```
 pub trait Outcome {
-    /// The exit reason; `None` is [`ExitReason::Normal`], and boxed because it is the rare case.
+    /// Returns the exit reason; `None` means [`ExitReason::Normal`]. It is boxed because other reasons are rare.
     fn into_exit(self) -> Option<Box<ExitReason>>;
 }
 
@@ -159,11 +159,11 @@ impl Outcome for () {
     }
 }
 
-/// The type `!` by a name that stable Rust accepts: what a body that loops for ever returns.
+/// The type `!` under a name that stable Rust accepts: the return type of a body that loops forever.
 type Never = <fn() -> ! as Returns>::Output;
 
 #[doc(hidden)]
-#[expect(unnameable_types, reason = "only the way to name a type that has no name")]
+#[expect(unnameable_types, reason = "needed only to name the type `!` in stable Rust")]
 pub trait Returns {
     type Output;
 }

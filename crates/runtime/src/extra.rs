@@ -1,8 +1,8 @@
-//! What the body of a process tells observers about itself, beyond what every process has: what kind of body it is, what it
-//! was made from, figures of its own.
+//! Information that the body of a process provides to observers, in addition to the counters of every process: its
+//! kind, its source and figures of its own.
 //!
-//! The core knows nothing about it. Whoever brings such bodies hangs an [`Extra`] on the process at its start; it is
-//! read on demand for the rows that somebody looks at, and released with everything else that the process held.
+//! The core does not interpret the information. The code that starts such a body attaches an [`Extra`] to the process.
+//! Observers read it on demand, only for the rows that they show. It is released with the process's other side data.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use crate::holdings::Holdings;
 use crate::observe::Glimpse;
 use crate::pid::Pid;
 
-/// One figure or word about a process.
+/// One figure or text about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// Bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// Something counted.
+    /// Count of something other than bytes.
     Count(u64),
-    /// Words.
+    /// Text.
     Text(Arc<str>),
 }
 
-/// What a body tells about itself, read by observers while it runs; must be cheap and never wait.
+/// Information about a process body. Observers read it while the body runs, so it must be cheap and never wait.
 pub trait Extra: Any + Send + Sync {
-    /// The kind of body, in a word.
+    /// Returns the kind of the body, in one word.
     fn kind(&self) -> &'static str;
 
-    /// What it was made from.
+    /// Returns the source of the body, for example its module.
     fn source(&self) -> Option<Arc<str>>;
 
-    /// Its figures, each with its name; the unit comes last in the name.
+    /// Returns the facts about the body, each with its name. A name ends in its unit.
     fn facts(&self) -> Vec<(&'static str, Fact)>;
 
-    /// The figure of this name.
+    /// Returns the fact with this name.
     fn fact(&self, name: &str) -> Option<Fact> {
         self.facts().into_iter().find_map(|(known, fact)| (known == name).then_some(fact))
     }
 }
 
-/// What the body of a process tells about itself; `None` if it has ended, and for bodies that tell nothing.
+/// Returns the information about the body of a process; `None` if the process has ended or its body provides nothing.
 pub fn extra(runtime: &Handle, pid: Pid) -> Option<Arc<dyn Extra>> {
     runtime.shared.slab.slot(pid).and_then(|slot| Holdings::extra(slot, pid))
 }
 
-/// The same for a process that is looked at; for one that holds nothing it costs a look at a flag.
+/// Returns the information about the body of a viewed process. If the process holds nothing, this only reads a flag.
 pub fn extra_of(seen: &Glimpse<'_>) -> Option<Arc<dyn Extra>> {
     Holdings::extra(seen.cell_slot(), seen.pid())
 }

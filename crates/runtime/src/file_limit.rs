@@ -1,8 +1,8 @@
 //! The limit on file sizes of this program (`ulimit -f`), checked before a write.
 //!
-//! The system would send SIGXFSZ to the thread that writes beyond it, which ends the program unless the signal is ignored.
-//! A library must not change how a program treats signals, so it checks the limit first. The error is the one that the system
-//! returns when the signal is ignored.
+//! A write beyond the limit makes the system send SIGXFSZ, which ends the program unless the signal is ignored. A
+//! library must not change how a program handles signals, so it checks the limit first. The error is the one that the
+//! system returns when the signal is ignored.
 
 use std::io::{self, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! The one word through which the world reaches a process: its inbox and its schedule in a single atomic.
+//! The atomic word through which other threads reach a process: it combines the inbox and the scheduling state.
 //!
 //! ```text
 //!   63        48 47                          6 5        0
@@ -15,24 +15,25 @@
 //!                                                 └────── hand ───────┘
 //! ```
 //!
-//! Whoever turns the word from unscheduled to `SCHEDULED` puts the process into a run queue, so it is in at most one.
-//! While it is `RUNNING` nobody does; its owner finds what came meanwhile when it tries to leave (`end_run`). A message
-//! therefore costs its sender one compare-and-swap, which queues the message, counts it and decides about the wake-up. A
-//! sender that runs where the receiver will run next need not even queue it: if the word is 0 it becomes the owner
-//! (`hand`), puts the message where the owner would, and leaves `RUNNING` to whoever takes the process out of the run queue.
-//! Invariant: only the thread that holds `RUNNING` (or allocated a `CLOSED` slot) touches what the process owns.
+//! The thread that changes the word from unscheduled to `SCHEDULED` puts the process into a run queue, so the process
+//! is in at most one queue. While it is `RUNNING`, no other thread enqueues it; its owner finds what arrived meanwhile
+//! when it tries to leave (`end_run`). A message therefore costs its sender one compare-and-swap, which queues the
+//! message, counts it and decides about the wake-up. A sender on the scheduler that will run the receiver next does not
+//! even queue the message: if the word is 0, the sender becomes the owner (`hand`), puts the message directly into the
+//! backlog, and leaves `RUNNING` set for the thread that takes the process out of the run queue. Invariant: only the
+//! thread that holds `RUNNING` (or allocated a `CLOSED` slot) accesses the state that the process owns.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// In a run queue, or about to be put there by whoever set it.
+/// In a run queue, or about to be put there by the thread that set the flag.
 const SCHEDULED: u64 = 1;
 /// Inside a poll.
 const RUNNING: u64 = 1 << 1;
-/// Waits for something else than a message: messages do not wake it.
+/// Waits for something other than a message: messages do not wake the process.
 const DEAF: u64 = 1 << 2;
-/// No process: free, or past its last instant.
+/// No process: the slot is free, or its process has ended.
 const CLOSED: u64 = 1 << 3;
-/// Signals lie ready for the owner.
+/// Signals are pending for the owner.
 const SIGNAL: u64 = 1 << 4;
 /// Senders wait for room.
 const CROWDED: u64 = 1 << 5;
@@ -41,64 +42,64 @@ const FLAGS: u64 = 0x3f;
 const NODE: u64 = 0x0000_ffff_ffff_ffc0;
 const COUNT_SHIFT: u32 = 48;
 
-/// Messages that the word can count between two visits of the owner.
+/// Maximum number of messages that the word can count between two visits of the owner.
 pub(crate) const PENDING_MAX: u32 = u16::MAX as u32;
 
-/// See the module's picture.
+/// The atomic word of one process: its inbox and its scheduling state.
 pub(crate) struct Gate(AtomicU64);
 
-/// What became of a pushed message.
+/// Result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// Queued; the process will come to it by itself.
+    /// Queued; the process finds the message without a wake-up.
     Queued,
     /// Queued, and the caller must put the process into a run queue.
     Wake,
-    /// Not queued: no room.
+    /// Not queued: the mailbox is full.
     Full,
-    /// Not queued: no process.
+    /// Not queued: the process has ended.
     Closed,
 }
 
-/// What the owner found at the gate.
+/// Contents that the owner has taken from the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken(u64);
 
 impl Taken {
-    /// The newest message node, linked to older ones; 0 if there are none.
+    /// Returns the newest message node, linked to older ones; 0 without messages.
     pub(crate) const fn newest(self) -> u64 {
         self.0 & NODE
     }
 
-    /// Messages in that chain.
-    #[allow(dead_code, reason = "the models check by it that the word counts right")]
+    /// Returns the number of messages in that chain.
+    #[allow(dead_code, reason = "used by the models to check the count in the word")]
     pub(crate) const fn count(self) -> u32 {
         (self.0 >> COUNT_SHIFT) as u32
     }
 
-    /// Signals lie ready.
+    /// Returns true if signals are pending.
     pub(crate) const fn signal(self) -> bool {
         self.0 & SIGNAL != 0
     }
 
-    /// Senders wait for room.
+    /// Returns true if senders wait for room.
     pub(crate) const fn crowded(self) -> bool {
         self.0 & CROWDED != 0
     }
 
-    /// There is nothing to take in.
+    /// Returns true if there is nothing to process.
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
         self.0 & (NODE | SIGNAL | CROWDED | SCHEDULED) == 0
     }
 
-    /// A wake-up came while the process ran, and must not be lost.
+    /// Returns true if a wake-up arrived while the process ran; it must not be lost.
     pub(crate) const fn woken(self) -> bool {
         self.0 & SCHEDULED != 0
     }
 }
 
-/// What a look from outside sees.
+/// State of a process as other threads see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No process.
@@ -112,23 +113,24 @@ pub(crate) enum Phase {
 }
 
 impl Gate {
-    /// A gate without a process.
+    /// Creates a gate without a process.
     pub(crate) fn closed() -> Self {
         Self(AtomicU64::new(CLOSED))
     }
 
-    /// Opens the gate of a new process, scheduled; the caller puts it into a run queue.
+    /// Opens the gate of a new process as scheduled; the caller puts the process into a run queue.
     pub(crate) fn open(&self) {
         self.0.store(SCHEDULED, Ordering::Release);
     }
 
-    /// Queues the node at address `node` if `room(pending)` allows; `link(newest)` writes its link before it is seen.
+    /// Queues the node at address `node` if `room(pending)` is true. `link(newest)` writes the node's link before other
+    /// threads can see the node.
     #[inline]
     pub(crate) fn push(&self, node: u64, room: impl Fn(u32) -> bool, link: impl FnMut(u64)) -> Push {
         self.push_if(node, |pending| pending < PENDING_MAX && room(pending), link)
     }
 
-    /// Queues the node whether there is room or not; what the word cannot count stays uncounted in it.
+    /// Queues the node even without room. The word does not count messages beyond [`PENDING_MAX`].
     pub(crate) fn push_anyway(&self, node: u64, link: impl FnMut(u64)) -> Push {
         self.push_if(node, |_| true, link)
     }
@@ -158,9 +160,10 @@ impl Gate {
         }
     }
 
-    /// Says that a sender waits for room, unless there is some by now ([`Push::Queued`]) or the process is gone.
+    /// Records that a sender waits for room, unless there is room by now ([`Push::Queued`]) or the process has ended.
     ///
-    /// [`Push::Wake`] asks the caller to put the process into a run queue so that it takes what the word cannot count.
+    /// On [`Push::Wake`], the caller must put the process into a run queue, so that it empties the inbox: the word can
+    /// count no further messages.
     pub(crate) fn crowd(&self, room: impl Fn(u32) -> bool) -> Push {
         let mut old = self.0.load(Ordering::Relaxed);
         loop {
@@ -175,35 +178,36 @@ impl Gate {
             let new = old | CROWDED | if wake { SCHEDULED } else { 0 };
             match self.0.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if wake => return Push::Wake,
-                // The first look may have been at what the owner knew before it parked; this one is not.
+                // The first check may have read counters from before the owner parked; this check cannot.
                 Ok(_) => return if pending < PENDING_MAX && room(pending) { Push::Queued } else { Push::Full },
                 Err(now) => old = now,
             }
         }
     }
 
-    /// Wakes the process whatever it waits for; true asks the caller to put it into a run queue.
+    /// Wakes the process regardless of what it waits for. If true, the caller must put the process into a run queue.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
         self.0.fetch_or(SCHEDULED, Ordering::AcqRel) & (SCHEDULED | RUNNING | CLOSED) == 0
     }
 
-    /// Says that signals lie ready; true asks the caller to put the process into a run queue.
+    /// Records that signals are pending. If true, the caller must put the process into a run queue.
     pub(crate) fn signal(&self) -> bool {
         self.0.fetch_or(SCHEDULED | SIGNAL, Ordering::AcqRel) & (SCHEDULED | RUNNING | CLOSED) == 0
     }
 
-    /// Makes the caller the owner of a process that waits for messages alone; it must put it into a run queue.
+    /// Makes the caller the owner of a process that waits only for messages; false if the process does not. The new
+    /// owner must put the process into a run queue.
     #[inline]
     pub(crate) fn hand(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
             && self.0.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The owner, out of a run queue that it was handed over in, starts to run and takes what has come since.
+    /// Begins the turn of a process that was handed over, and takes what has arrived since then.
     #[inline]
     pub(crate) fn begin_handed(&self) -> Taken {
-        // A stale look only delays: whatever is missed here stops `end_run`.
+        // A stale read only delays: anything missed here keeps `end_run` from parking the process.
         if self.0.load(Ordering::Relaxed) == RUNNING {
             return Taken(0);
         }
@@ -212,7 +216,7 @@ impl Gate {
         Taken(old & !SCHEDULED)
     }
 
-    /// The owner, out of a run queue, starts to run and takes what has come.
+    /// Begins the turn of a process from a run queue, and takes what has arrived.
     #[inline]
     pub(crate) fn begin_run(&self) -> Taken {
         let old = self.0.swap(RUNNING, Ordering::AcqRel);
@@ -220,20 +224,20 @@ impl Gate {
         Taken(old & !SCHEDULED)
     }
 
-    /// The owner, while it runs, takes what has come since.
+    /// Takes what has arrived while the owner runs; `None` if nothing has.
     #[inline]
     pub(crate) fn absorb(&self) -> Option<Taken> {
         self.has_some().then(|| Taken(self.0.swap(RUNNING, Ordering::AcqRel)))
     }
 
-    /// Whether something has come since that the running owner should take.
+    /// Returns true if something has arrived that the running owner should take.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
-        // A stale look only delays: whatever is missed here stops `end_run`.
+        // A stale read only delays: anything missed here keeps `end_run` from parking the process.
         self.0.load(Ordering::Relaxed) & (NODE | SIGNAL | CROWDED) != 0
     }
 
-    /// The owner stops running; true says that something came and the caller must put the process into a run queue.
+    /// Ends the turn. If true, something has arrived and the caller must put the process into a run queue.
     #[inline]
     pub(crate) fn end_run(&self, deaf: bool, woken: bool) -> bool {
         let parked = if deaf { DEAF } else { 0 };
@@ -250,25 +254,25 @@ impl Gate {
         }
     }
 
-    /// The owner, running, ends the process; nothing enters any more.
+    /// Closes the gate when the running process ends, and takes what is left; nothing enters from then on.
     #[inline]
     pub(crate) fn close(&self) -> Taken {
         Taken(self.0.swap(CLOSED, Ordering::AcqRel))
     }
 
-    /// Messages since the owner's last visit.
+    /// Returns the number of messages that arrived since the owner's last visit.
     #[inline]
     pub(crate) fn pending(&self) -> u32 {
         (self.0.load(Ordering::Relaxed) >> COUNT_SHIFT) as u32
     }
 
-    /// Whether there is no process.
+    /// Returns true if the slot is free or its process has ended.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// What a look from outside sees.
+    /// Returns the state as other threads see it.
     pub(crate) fn phase(&self) -> Phase {
         let word = self.0.load(Ordering::Relaxed);
         if word & CLOSED != 0 {

@@ -1,13 +1,14 @@
-//! Groups: processes that are found together under one name, as those of OTP's `pg`.
+//! Process groups: several processes under one name, as in OTP's `pg`.
 //!
 //! ```text
 //!   join, leave, the end of a member ──▶ group ──▶ members, in the order of joining
-//!                                          └─────▶ Joined, Left ──▶ whoever monitors the group
+//!                                          └─────▶ Joined, Left ──▶ processes that monitor the group
 //! ```
 //!
-//! Membership changes, and is told, under the one lock of all groups: whoever monitors a group hears of every change after
-//! the list that it was given, once and in order. A mailbox needs no lock to post to, so nobody waits for anybody else. The
-//! lock of the process that joins or leaves is taken before, and its end takes it too: no dead process stays a member.
+//! One lock for all groups covers a change of membership and its notifications. A process that monitors a group
+//! therefore receives every change after the list that it was given, once and in order. Sending to a mailbox takes no
+//! lock, so a notification never waits for the receiver. The lock of the process that joins or leaves is taken first,
+//! and the end of that process takes it too: no dead process stays a member.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,49 +25,49 @@ use crate::running::Search;
 use crate::runtime::Shared;
 use crate::signal::MonitorRef;
 
-/// A process has joined a group that its receiver monitors: a message.
+/// Message to a process that monitors a group: a process has joined the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// What [`monitor_group`](Context::monitor_group) gave.
+    /// Reference returned by [`monitor_group`](Context::monitor_group).
     pub reference: MonitorRef,
-    /// The group.
+    /// Name of the group.
     pub group: Arc<str>,
-    /// Who has joined.
+    /// Pid of the process that joined.
     pub pid: Pid,
 }
 
-/// A process has left a group that its receiver monitors, or has ended: a message, one for each time that it had joined.
+/// Message to a process that monitors a group: a member has left or ended. There is one message for each membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What [`monitor_group`](Context::monitor_group) gave.
+    /// Reference returned by [`monitor_group`](Context::monitor_group).
     pub reference: MonitorRef,
-    /// The group.
+    /// Name of the group.
     pub group: Arc<str>,
-    /// Who has left.
+    /// Pid of the process that left.
     pub pid: Pid,
 }
 
-/// Why a group could not be joined or left.
+/// Error returned when a group cannot be joined, left or monitored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
-    /// It has left as often as it had joined.
+    /// The process is not a member: it has left as often as it has joined.
     #[error("{pid} is no member of group {group:?}")]
     NotMember {
-        /// The group asked for.
+        /// Name of the group.
         group: String,
-        /// Who was to leave it.
+        /// Pid of the process.
         pid: Pid,
     },
-    /// There is no such process (any more).
+    /// The process does not exist or has ended.
     #[error("no process {pid}")]
     NoProcess {
-        /// The pid asked for.
+        /// Pid of the process.
         pid: Pid,
     },
-    /// Choose a shorter name.
+    /// The name is empty or too long.
     #[error("group name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
     Length {
-        /// Bytes of the name.
+        /// Length of the name, in bytes.
         bytes: usize,
     },
 }
@@ -74,7 +75,7 @@ pub enum GroupError {
 impl Context {
     /// Makes this process a member of a group, which exists from its first member to its last.
     ///
-    /// A process may join several times; it is then as many members, and leaves as often.
+    /// A process may join several times. It then counts as several members, and must leave as often.
     ///
     /// # Errors
     /// [`GroupError::Length`] for a name that is empty or too long.
@@ -82,21 +83,21 @@ impl Context {
         self.running().local.shared.join(self.pid(), group)
     }
 
-    /// Takes back one [`join`](Self::join).
+    /// Undoes one [`join`](Self::join).
     ///
     /// # Errors
-    /// [`GroupError::NotMember`] when there is none to take back.
+    /// [`GroupError::NotMember`] if this process is not a member.
     pub fn leave(&self, group: &str) -> Result<(), GroupError> {
         self.running().local.shared.leave(self.pid(), group)
     }
 
-    /// The members of a group, in the order in which they joined; who joined twice is there twice.
+    /// Returns the members of a group, in the order in which they joined. A process that joined twice is listed twice.
     pub fn members(&self, group: &str) -> Vec<Pid> {
         self.running().local.shared.groups.members(group)
     }
 
-    /// Gives the members of a group, and tells this process of every change from then on: [`Joined`] and [`Left`] come as
-    /// messages, whether the mailbox has room or not.
+    /// Returns the members of a group, and notifies this process of every later change by [`Joined`] and [`Left`]
+    /// messages, which are delivered even if the mailbox is full.
     ///
     /// ```
     /// # use rusm_runtime::{Config, Joined, Runtime};
@@ -120,8 +121,8 @@ impl Context {
         self.running().local.shared.monitor_group(self.pid(), group)
     }
 
-    /// Ends what [`monitor_group`](Self::monitor_group) began, and takes its messages out of the mailbox; false if it had
-    /// ended.
+    /// Ends a monitor that [`monitor_group`](Self::monitor_group) began, and removes its messages from the mailbox.
+    /// Returns false if the monitor had already ended.
     pub fn demonitor_group(&self, reference: MonitorRef) -> bool {
         let running = self.running();
         if !running.local.shared.demonitor_group(self.pid(), reference) {
@@ -140,41 +141,41 @@ impl Handle {
     /// Makes a process a member of a group; see [`Context::join`].
     ///
     /// # Errors
-    /// [`GroupError::NoProcess`] when it has ended, [`GroupError::Length`] for a name that is empty or too long.
+    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Length`] for a name that is empty or too long.
     pub fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         self.shared.join(pid, group)
     }
 
-    /// Takes back one [`join`](Self::join).
+    /// Undoes one [`join`](Self::join).
     ///
     /// # Errors
-    /// [`GroupError::NotMember`] when there is none to take back, [`GroupError::NoProcess`] when the process has ended.
+    /// [`GroupError::NotMember`] if the process is not a member, [`GroupError::NoProcess`] if it has ended.
     pub fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         self.shared.leave(pid, group)
     }
 
-    /// The members of a group; see [`Context::members`].
+    /// Returns the members of a group; see [`Context::members`].
     pub fn members(&self, group: &str) -> Vec<Pid> {
         self.shared.groups.members(group)
     }
 
-    /// The groups that have members, in the order of their names.
+    /// Returns the names of the groups that have members, in sorted order.
     pub fn groups(&self) -> Vec<Arc<str>> {
         self.shared.groups.names()
     }
 }
 
-/// What a process has to do with groups.
+/// Memberships and group monitors of a process.
 #[derive(Default)]
 pub(crate) struct Memberships {
-    /// The groups that it has joined, with the place in each.
+    /// Groups that the process has joined, with its position in each.
     places: BTreeSet<(Arc<str>, u64)>,
     monitors: BTreeMap<MonitorRef, Arc<str>>,
 }
 
 #[cfg(feature = "wasm")]
 impl Memberships {
-    /// Groups joined and groups monitored.
+    /// Returns the number of memberships plus the number of group monitors.
     pub(crate) fn len(&self) -> usize {
         self.places.len() + self.monitors.len()
     }
@@ -215,14 +216,14 @@ impl Groups {
 }
 
 impl Registry {
-    /// The group of this name, made if there is none.
+    /// Returns the group with this name, and creates it if it does not exist.
     fn group(&mut self, name: &str) -> (Arc<str>, &mut Group) {
         let name = self.groups.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
         let group = self.groups.entry(Arc::clone(&name)).or_default();
         (name, group)
     }
 
-    /// Changes a group that exists, and forgets it if nobody has to do with it any more.
+    /// Changes a group if it exists, and removes it if it has neither members nor monitors left.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Group)) {
         let Some(group) = self.groups.get_mut(name) else { return };
         change(group);
@@ -285,7 +286,7 @@ impl Shared {
         true
     }
 
-    /// Takes a process that has ended out of all of its groups, and tells of it.
+    /// Removes a process that has ended from all of its groups, and notifies the processes that monitor them.
     pub(crate) fn leave_all(&self, pid: Pid, memberships: &Memberships) {
         if memberships.places.is_empty() && memberships.monitors.is_empty() {
             return;
@@ -301,7 +302,7 @@ impl Shared {
         }
     }
 
-    /// Tells everybody who monitors a group.
+    /// Sends an event to every process that monitors a group.
     fn tell<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
         for (reference, pid) in &group.monitors {
             if let Some(slot) = self.slab.slot(*pid).filter(|_| self.is_alive(*pid)) {

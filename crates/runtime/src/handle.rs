@@ -1,4 +1,4 @@
-//! A runtime as seen from outside of its processes; cheap to clone.
+//! [`Handle`]: access to a runtime from outside its processes.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,7 +19,7 @@ use crate::post::{Posted, letter, post, wait_to_post};
 use crate::runtime::Shared;
 use crate::spawn;
 
-/// A handle to a runtime; it works from any thread and outlives the runtime harmlessly.
+/// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<Shared>,
@@ -36,15 +36,15 @@ impl Handle {
         Self { shared }
     }
 
-    /// What the runtime was started with.
+    /// Returns the configuration that the runtime was started with.
     pub fn config(&self) -> &Config {
         &self.shared.config
     }
 
-    /// Starts a process.
+    /// Spawns a process.
     ///
     /// # Errors
-    /// [`SpawnError`] at the process limit and when the runtime shuts down.
+    /// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
     pub fn spawn<B, F>(&self, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Context) -> F,
@@ -54,10 +54,10 @@ impl Handle {
         Ok(spawn::from_outside(slot, 0, |_| {}, body))
     }
 
-    /// Starts a process that only the scheduler of this number runs; see [`Context::spawn_pinned`].
+    /// Spawns a process that runs only on one scheduler; see [`Context::spawn_pinned`].
     ///
     /// # Errors
-    /// [`SpawnError`] at the process limit, for a number too high, and when the runtime shuts down.
+    /// [`SpawnError`] if the process limit is reached, the number is too high, or the runtime is shutting down.
     pub fn spawn_pinned<B, F>(&self, scheduler: usize, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Context) -> F,
@@ -68,7 +68,7 @@ impl Handle {
         Ok(spawn::from_outside(slot, flags, |_| {}, body))
     }
 
-    /// The same, anywhere, of a process that traps exits from its first instant.
+    /// Spawns a process that traps exits from the start and may run on any scheduler.
     pub(crate) fn spawn_trapping<B, F>(&self, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Context) -> F,
@@ -78,7 +78,7 @@ impl Handle {
         Ok(spawn::from_outside(slot, TRAPS, |_| {}, body))
     }
 
-    /// Sends a value to a process, and waits while its mailbox is full; to a process that has ended it vanishes.
+    /// Sends a value to a process, and waits while its mailbox is full. If the process has ended, the value is dropped.
     pub async fn send<T: Send + 'static>(&self, to: Pid, value: T) {
         let mut waiting = Some(letter(&self.shared, None, to, value));
         poll_fn(|cx| {
@@ -96,35 +96,37 @@ impl Handle {
         .await;
     }
 
-    /// Sends a value to a process, now or not at all.
+    /// Sends a value to a process without waiting.
     ///
     /// # Errors
-    /// [`TrySendError`] hands the message back.
+    /// [`TrySendError`], which returns the message, if the mailbox is full or the process has ended.
     pub fn try_send<T: Send + 'static>(&self, to: Pid, value: T) -> Result<(), TrySendError> {
         TrySendError::of(post(&self.shared, None, to, letter(&self.shared, None, to, value)), &self.shared, to)
     }
 
-    /// Asks a process to end with `reason`; [`ExitReason::Killed`] cannot be refused, [`ExitReason::Normal`] is ignored.
+    /// Sends an exit signal: the process ends with `reason`, or receives an [`Exit`](crate::Exit) if it traps exits.
+    ///
+    /// [`ExitReason::Killed`] cannot be trapped. A process that does not trap exits ignores [`ExitReason::Normal`].
     pub fn exit(&self, pid: Pid, reason: ExitReason) {
         self.shared.exit(None, pid, reason);
     }
 
-    /// Whether the process lives.
+    /// Returns true if the process is alive.
     pub fn is_alive(&self, pid: Pid) -> bool {
         self.shared.is_alive(pid)
     }
 
-    /// Processes alive.
+    /// Returns the number of live processes.
     pub fn process_count(&self) -> u64 {
         self.shared.live()
     }
 
-    /// Processes ever spawned.
+    /// Returns the number of processes ever spawned.
     pub fn spawned(&self) -> u64 {
         self.shared.spawned()
     }
 
-    /// Watches for the end of a process, from this call on.
+    /// Returns a future that waits for the end of a process. It watches from this call on, even before its first poll.
     pub fn watch(&self, pid: Pid) -> Watch {
         let (tell, told) = oneshot::channel();
         let slot = self.shared.slab.slot(pid);
@@ -132,44 +134,45 @@ impl Handle {
         Watch(alive.then_some(told))
     }
 
-    /// Waits, blocking this thread, for the end of a process; [`ExitReason::NoProcess`] at once if it has ended.
+    /// Blocks this thread until a process ends, and returns the reason; [`ExitReason::NoProcess`] if it ended before.
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn wait(&self, pid: Pid) -> ExitReason {
         self.watch(pid).wait()
     }
 
-    /// Gives a process a name that others find it by.
+    /// Registers a name for a process, by which other processes find it.
     ///
     /// # Errors
-    /// [`RegisterError`] when another process has the name, the process has ended, or the name is empty or too long.
+    /// [`RegisterError`] if another process has the name, the process has ended, or the name is empty or too long.
     pub fn register(&self, pid: Pid, name: &str) -> Result<(), RegisterError> {
         let slot = self.shared.slab.slot(pid).ok_or(RegisterError::NoProcess { pid })?;
         self.shared.holdings.register(slot, pid, name)
     }
 
-    /// Takes a name away; false if nobody had it.
+    /// Removes a name from its process. Returns false if no process had the name.
     pub fn unregister(&self, name: &str) -> bool {
         self.shared.holdings.unregister(name, |pid| self.shared.slab.slot(pid))
     }
 
-    /// The process that has a name.
+    /// Returns the process that is registered under a name.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
         self.shared.holdings.whereis(name)
     }
 }
 
-/// The coming end of a process, with its reason; [`ExitReason::NoProcess`] if it had ended before the watch began.
+/// Future returned by [`Handle::watch`]: completes with the exit reason when the process ends, or at once with
+/// [`ExitReason::NoProcess`] if the process had ended before the call.
 #[derive(Debug)]
 #[must_use = "the reason comes by awaiting this, or by `wait`"]
 pub struct Watch(Option<oneshot::Receiver<ExitReason>>);
 
 impl Watch {
-    /// Waits, blocking this thread.
+    /// Blocks this thread until the process ends, and returns the exit reason.
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn wait(self) -> ExitReason {
         self.0.and_then(|told| told.blocking_recv().ok()).unwrap_or(ExitReason::NoProcess)
     }

@@ -1,13 +1,14 @@
-//! What a process holds beside its slot, and gives back when it ends: bonds, names, groups, a label, timers, watchers,
-//! senders that wait.
+//! Side tables: what processes hold beside their slots and release when they end: links, monitors, names, groups, a
+//! label, timers, watchers, waiting senders.
 //!
-//! Few processes hold any of it, so it lives in a box that the control block points to, under a lock of the process's own.
-//! The flag [`HOLDS`](crate::cell::HOLDS) in the cell tells the exit whether to look. Whoever adds something sets the flag
-//! first and checks the generation after, and the exit does it the other way round, so nothing is ever added to a process
-//! that has ended. Only the two sides of a link are locked together, the lower slot first; inside of a lock only those
-//! of the registry, of groups and of timers are taken.
+//! Few processes hold any of these, so a side table is in a box that the control block points to, guarded by a lock of
+//! the process. The flag [`HOLDS`](crate::cell::HOLDS) in the cell tells the exit whether there is something to
+//! release. A thread that adds something sets the flag first and then checks the generation. The exit advances the
+//! generation first and then reads the flag. So nothing is ever added to a process that has ended. Two processes are
+//! locked at once only for a link, the lower slot first. While a process is locked, only the locks of the registry, of
+//! groups and of timers may be taken.
 
-#![expect(unsafe_code, reason = "reaches what the lock of a process guards; each block says that it is held")]
+#![expect(unsafe_code, reason = "accesses data guarded by the lock of a process; each block states that it is held")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
@@ -28,82 +29,82 @@ use crate::small_map::SmallMap;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, RawLock as _, RwLock};
 
-/// Longest name or label, in bytes: a longer name is refused, of a longer label the beginning is kept.
+/// Maximum length of a name or a label, in bytes. A longer name is an error; a longer label is truncated.
 pub const NAME_MAX_BYTES: usize = 255;
 
-/// Why a name could not be registered.
+/// Error returned when a name cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
     /// Another live process has the name.
     #[error("name {name:?} is taken by {holder}")]
     Taken {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// The process that has it.
+        /// Pid of the process that has the name.
         holder: Pid,
     },
-    /// There is no such process (any more).
+    /// The process does not exist or has ended.
     #[error("no process {pid}")]
     NoProcess {
-        /// The pid asked for.
+        /// Pid of the process.
         pid: Pid,
     },
-    /// Choose a shorter one.
+    /// The name is empty or too long.
     #[error("name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
     Length {
-        /// Bytes of the name.
+        /// Length of the name, in bytes.
         bytes: usize,
     },
 }
 
-/// What one process holds.
+/// The side table of one process.
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) links: SmallMap<Pid, ()>,
-    /// Its own monitors, with whom they are on.
+    /// Monitors of this process, with their targets.
     pub(crate) monitors: SmallMap<MonitorRef, Pid>,
-    /// Monitors that others have on it.
+    /// Monitors that other processes have on this one, with those processes.
     pub(crate) monitored_by: SmallMap<MonitorRef, Pid>,
-    /// Exit signals that it has not obeyed yet.
+    /// Exit signals that have not taken effect yet.
     pub(crate) exit_signals: Vec<ExitSignal>,
-    /// What its body tells about itself.
+    /// Information that the body provides to observers.
     pub(crate) extra: Option<Arc<dyn Extra>>,
     rare: Option<Box<Rare>>,
 }
 
-/// What hardly any process holds.
+/// Entries that hardly any process has.
 #[derive(Default)]
 struct Rare {
     names: Vec<Arc<str>>,
     label: Option<Arc<str>>,
     watchers: Vec<oneshot::Sender<ExitReason>>,
     waiting_senders: Vec<Waker>,
-    /// Of what waits inside of the process itself.
+    /// Wakers of futures inside the process itself.
     own_wakers: Vec<Waker>,
     root: Option<u64>,
-    /// Timers that are to fire for it, with their instants.
+    /// Active timers, with the times at which they fire.
     timers: SmallMap<u64, u64>,
     memberships: Memberships,
-    /// Processes that have introduced themselves to it; see [`CONFINED`](crate::cell::CONFINED).
+    /// Processes that have introduced themselves to this one; see [`CONFINED`](crate::cell::CONFINED).
     known: SmallMap<Pid, ()>,
 }
 
-/// Processes that one process can know; those that have ended make room for others.
+/// Maximum number of processes that one process knows; ended processes are removed to make room.
 const KNOWN_MAX: usize = 1_024;
 
-/// Exit signals for which an emptied box keeps the room.
+/// Maximum capacity for exit signals that a reset side table keeps.
 const SIGNALS_KEPT: usize = 16;
 
 impl Held {
-    /// What the process calls itself, cut to the longest label; its cell must say that it is named.
+    /// Sets the label, truncated to the maximum length. The cell must have the flag [`NAMED`].
     pub(crate) fn set_label(&mut self, label: Arc<str>) {
         let end = label.floor_char_boundary(NAME_MAX_BYTES);
         self.rare().label = Some(if end < label.len() { label[..end].into() } else { label });
     }
 
-    /// Makes the box of an ended process as good as new for another, which inherits nothing; what grew large is freed.
+    /// Clears the side table of an ended process, so that another process can use the box; frees what grew large.
     pub(crate) fn reset(&mut self) {
-        // Every field by its name, so that none is forgotten.
+        // Name every field, so that the compiler reports a forgotten one.
         let Self { links, monitors, monitored_by, exit_signals, extra, rare } = self;
         links.clear();
         monitors.clear();
@@ -120,7 +121,7 @@ impl Held {
         self.rare.get_or_insert_default()
     }
 
-    /// Timers that are to fire for the process, with their instants.
+    /// Returns the active timers of the process, with the times at which they fire.
     pub(crate) fn timers(&mut self) -> &mut SmallMap<u64, u64> {
         &mut self.rare().timers
     }
@@ -129,18 +130,18 @@ impl Held {
         &mut self.rare().memberships
     }
 
-    /// The instant of a timer.
+    /// Returns the time at which a timer fires.
     pub(crate) fn timer(&self, id: u64) -> Option<u64> {
         self.rare.as_ref()?.timers.get(&id).copied()
     }
 
-    /// Takes a timer away, and gives its instant.
+    /// Removes a timer and returns the time at which it would have fired.
     pub(crate) fn take_timer(&mut self, id: u64) -> Option<u64> {
         self.rare.as_mut()?.timers.remove(&id)
     }
 }
 
-/// What a live process holds, locked.
+/// Guard of the side table of a live process.
 pub(crate) struct Locked(Slot);
 
 impl Locked {
@@ -149,28 +150,28 @@ impl Locked {
         Self(slot)
     }
 
-    /// Locks what a process holds; `None` if it has ended.
+    /// Locks the side table of a process; `None` if the process has ended.
     pub(crate) fn of_live(slot: Slot, pid: Pid) -> Option<Self> {
         let locked = Self::of(slot);
         let cell = slot.cell();
         let is_alive = || cell.generation.load(Ordering::SeqCst) == pid.generation() && !cell.gate.is_closed();
-        // Before its gate opens, a process's flags are those of the one before it, and are written over.
+        // Check the gate as well: until it opens, the flags are those of the previous process and will be overwritten.
         if !is_alive() {
             return None;
         }
-        // Acquire: who sees the flags of the next tenant sees below that the one before has ended.
+        // Acquire: if these are the flags of the next process in the slot, the check below sees its generation.
         if cell.flags.load(Ordering::Acquire) & HOLDS == 0 {
             cell.flags.fetch_or(HOLDS, Ordering::SeqCst);
         }
-        // Also where it held something already: that may be the next tenant, which may from its first instant, without a lock.
+        // Check again even if `HOLDS` was set: it may be that of the next process, set at its spawn without the lock.
         is_alive().then_some(locked)
     }
 
-    /// Locks what two processes hold, as [`of_live`](Self::of_live) does for one.
+    /// Locks the side tables of two processes, as [`of_live`](Self::of_live) does for one.
     pub(crate) fn of_both(own: (Slot, Pid), other: (Slot, Pid)) -> (Option<Self>, Option<Self>) {
         let lock = |(slot, pid)| Self::of_live(slot, pid);
         if own.1.slot() == other.1.slot() {
-            // One of them is an earlier tenant.
+            // Both pids are of one slot, so at most one of them is alive.
             let locked = lock(own);
             return if locked.is_some() { (locked, None) } else { (None, lock(other)) };
         }
@@ -183,49 +184,49 @@ impl Locked {
         }
     }
 
-    /// The process's box, made when it is first needed.
+    /// Returns the side table, and creates it on first use.
     pub(crate) fn held(&mut self) -> &mut Held {
         self.place().get_or_insert_default()
     }
 
-    /// Whose it is.
+    /// Returns the slot of the process.
     pub(crate) fn slot(&self) -> Slot {
         self.0
     }
 
-    /// The process's box, if there is one.
+    /// Returns the side table, if it exists.
     pub(crate) fn look(&mut self) -> Option<&mut Held> {
         self.place().as_deref_mut()
     }
 
     fn place(&mut self) -> &mut Option<Box<Held>> {
-        // SAFETY: the lock is held; the slot has or had a tenant, whose spawn wrote the field.
+        // SAFETY: the lock is held; the slot has or had a process, and the spawn of that process wrote the field.
         unsafe { &mut *self.0.held_ptr() }
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // SAFETY: locked when this was made.
+        // SAFETY: `of` took the lock.
         unsafe { self.0.cell().lock.unlock() }
     }
 }
 
-/// The names of a runtime's processes, and the order in which those from outside were started.
+/// Registered names of a runtime, and its root processes: those spawned from outside.
 #[derive(Default)]
 pub(crate) struct Holdings {
     names: RwLock<HashMap<Arc<str>, Pid>>,
-    /// Processes spawned from outside, in the order of their start.
+    /// Processes spawned from outside, in spawn order.
     roots: Mutex<BTreeMap<u64, Pid>>,
 }
 
 impl Holdings {
-    /// Changes what a live process holds; `None` if it has ended.
+    /// Changes the side table of a live process; `None` if the process has ended.
     fn change<R>(slot: Slot, pid: Pid, change: impl FnOnce(&mut Held) -> R) -> Option<R> {
         Locked::of_live(slot, pid).map(|mut locked| change(locked.held()))
     }
 
-    /// Takes everything that an ended process held; its names are free when this returns.
+    /// Takes the side table of an ended process. Its names are free when this returns.
     pub(crate) fn release(&self, slot: Slot, pid: Pid) -> Option<Released> {
         let mut held = Locked::of(slot).place().take()?;
         let rare = held.rare.take().map(|rare| self.release_rare(pid, *rare));
@@ -253,7 +254,7 @@ impl Holdings {
         }
     }
 
-    /// Gives a live process a name.
+    /// Registers a name for a live process.
     pub(crate) fn register(&self, slot: Slot, pid: Pid, name: &str) -> Result<(), RegisterError> {
         if name.is_empty() || name.len() > NAME_MAX_BYTES {
             return Err(RegisterError::Length { bytes: name.len() });
@@ -272,7 +273,7 @@ impl Holdings {
         registered.unwrap_or(Err(RegisterError::NoProcess { pid }))
     }
 
-    /// Takes a name from whoever has it, whose slot `slot_of` finds.
+    /// Removes a name from its process; `slot_of` finds the slot of that process.
     pub(crate) fn unregister(&self, name: &str, slot_of: impl FnOnce(Pid) -> Option<Slot>) -> bool {
         let Some(pid) = self.whereis(name) else { return false };
         let Some(mut locked) = slot_of(pid).and_then(|slot| Locked::of_live(slot, pid)) else { return false };
@@ -285,40 +286,40 @@ impl Holdings {
         self.names.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
 
-    /// What the process calls itself, cut to the longest label.
+    /// Sets the label of a process, truncated to the maximum length.
     pub(crate) fn set_label(slot: Slot, pid: Pid, label: Arc<str>) {
         slot.cell().flags.fetch_or(NAMED, Ordering::Relaxed);
         Self::change(slot, pid, |held| held.set_label(label));
     }
 
-    /// The first registered name and the label.
+    /// Returns the first registered name and the label.
     pub(crate) fn called(slot: Slot, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let look = |held: &mut Held| held.rare.as_ref().map(|rare| (rare.names.first().cloned(), rare.label.clone()));
         Locked::of_live(slot, pid).and_then(|mut locked| locked.look().and_then(look)).unwrap_or_default()
     }
 
-    /// Hangs on the process what its body tells about itself.
-    #[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "no body of the core has anything to tell"))]
+    /// Attaches to the process the information that its body provides to observers.
+    #[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "no body of the core provides information"))]
     pub(crate) fn set_extra(slot: Slot, pid: Pid, extra: Arc<dyn Extra>) {
         Self::change(slot, pid, |held| held.extra = Some(extra));
     }
 
     pub(crate) fn extra(slot: Slot, pid: Pid) -> Option<Arc<dyn Extra>> {
-        // Not to make a box for a process that holds nothing.
+        // Check the flag first: `of_live` would set it for a process that holds nothing.
         if slot.cell().flags.load(Ordering::Relaxed) & HOLDS == 0 {
             return None;
         }
         Locked::of_live(slot, pid)?.look()?.extra.clone()
     }
 
-    /// Tells `watcher` when the process ends; false if it has.
+    /// Registers `watcher` to receive the exit reason of the process; false if the process has ended.
     pub(crate) fn watch(slot: Slot, pid: Pid, watcher: oneshot::Sender<ExitReason>) -> bool {
         let push = |held: &mut Held| {
             let watchers = &mut held.rare().watchers;
             if watchers.len() == watchers.capacity() {
-                // Most of those who ask a server from outside need not hear of its end any more.
+                // Remove dropped watchers: most of a server's watchers belong to calls from outside that are over.
                 watchers.retain(|watcher| !watcher.is_closed());
-                // Room enough that the walk is paid for.
+                // Reserve enough to amortise the scan.
                 watchers.reserve(watchers.len());
             }
             watchers.push(watcher);
@@ -326,7 +327,7 @@ impl Holdings {
         Self::change(slot, pid, push).is_some()
     }
 
-    /// Has a process know another one, unless it knows too many that are alive.
+    /// Adds `other` to the processes that a process knows, unless it knows too many live ones.
     pub(crate) fn introduce(slot: Slot, pid: Pid, other: Pid) {
         Self::change(slot, pid, |held| {
             let known = &mut held.rare().known;
@@ -344,14 +345,14 @@ impl Holdings {
         });
     }
 
-    /// Reads whether another process was introduced to a process.
+    /// Returns true if `other` was introduced to the process.
     #[cfg(feature = "wasm")]
     pub(crate) fn knows(slot: Slot, pid: Pid, other: Pid) -> bool {
         let knows = |held: &mut Held| held.rare.as_ref().is_some_and(|rare| rare.known.get(&other).is_some());
         Locked::of_live(slot, pid).and_then(|mut locked| locked.look().map(knows)).unwrap_or(false)
     }
 
-    /// Wakes `sender` when there is room in the mailbox; false if the process has ended.
+    /// Registers `sender` to be woken when the mailbox has room; false if the process has ended.
     pub(crate) fn wait_for_room(slot: Slot, pid: Pid, sender: &Waker) -> bool {
         let waits = |held: &mut Held| {
             slot.cell().flags.fetch_or(CONGESTED, Ordering::SeqCst);
@@ -370,7 +371,7 @@ impl Holdings {
         locked.look().and_then(take).unwrap_or_default()
     }
 
-    /// Wakes `waker`, which something inside of the process waits with, before the process is polled next.
+    /// Registers the waker of a future inside the process, to be woken before the next poll of the process.
     pub(crate) fn keep_waker(slot: Slot, pid: Pid, waker: &Waker) {
         let keep = |held: &mut Held| {
             let own = &mut held.rare().own_wakers;
@@ -378,7 +379,7 @@ impl Holdings {
                 return;
             }
             if own.len() == own.capacity() {
-                // Each once, in the order in which they came, and room enough that the walk is paid for.
+                // Remove duplicates and keep the order, then reserve enough to amortise the scan.
                 let mut seen = HashSet::new();
                 own.retain(|one| seen.insert((one.data(), ptr::from_ref(one.vtable()))));
                 own.reserve(own.len().max(4));
@@ -390,14 +391,14 @@ impl Holdings {
         }
     }
 
-    /// Takes the wakers of what waits inside of the process.
+    /// Takes the wakers of futures inside the process.
     pub(crate) fn take_own_wakers(slot: Slot, pid: Pid) -> Vec<Waker> {
         let take = |held: &mut Held| held.rare.as_mut().map(|rare| std::mem::take(&mut rare.own_wakers));
         slot.cell().flags.fetch_and(!OWN_WAKERS, Ordering::Relaxed);
         Locked::of_live(slot, pid).and_then(|mut locked| locked.look().and_then(take)).unwrap_or_default()
     }
 
-    /// Names, memberships of groups and monitors of groups of a process.
+    /// Returns the number of names, group memberships and group monitors of a process.
     #[cfg(feature = "wasm")]
     pub(crate) fn count(slot: Slot, pid: Pid) -> usize {
         let Some(mut locked) = Locked::of_live(slot, pid) else { return 0 };
@@ -405,7 +406,7 @@ impl Holdings {
         rare.map_or(0, |rare| rare.names.len() + rare.memberships.len())
     }
 
-    /// The bonds of a process, `most` of each kind at the most.
+    /// Returns the links and monitors of a process, at most `most` of each kind.
     pub(crate) fn bonds(slot: Slot, pid: Pid, most: usize) -> Option<Bonds> {
         let mut locked = Locked::of_live(slot, pid)?;
         let Some(held) = locked.look() else { return Some(Bonds::default()) };
@@ -419,7 +420,7 @@ impl Holdings {
         })
     }
 
-    /// The exit signal that a process must obey next.
+    /// Returns the reason of the next exit signal of a process, and removes the signal unless it is a kill.
     pub(crate) fn take_exit_signal(slot: Slot, pid: Pid) -> Option<ExitReason> {
         let mut locked = Locked::of_live(slot, pid)?;
         if slot.cell().flags.load(Ordering::Relaxed) & KILLED != 0 {
@@ -429,7 +430,7 @@ impl Holdings {
         (!signals.is_empty()).then(|| signals.remove(0).reason)
     }
 
-    /// Notes a process that was spawned from outside.
+    /// Records a process that was spawned from outside.
     pub(crate) fn add_root(&self, slot: Slot, pid: Pid, order: u64) {
         Self::change(slot, pid, |held| {
             held.rare().root = Some(order);
@@ -437,48 +438,48 @@ impl Holdings {
         });
     }
 
-    /// The process that was spawned from outside last, of those that live.
+    /// Returns the newest live process that was spawned from outside.
     pub(crate) fn newest_root(&self) -> Option<Pid> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).last_key_value().map(|(_, pid)| *pid)
     }
 }
 
-/// Whom a process is bound to.
+/// Links and monitors of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bonds {
-    /// How many links there are.
+    /// Number of links.
     pub link_count: usize,
-    /// Some or all of the processes linked to it.
+    /// Linked processes, some or all.
     pub links: Vec<Pid>,
-    /// How many monitors it has on others.
+    /// Number of monitors that the process has on others.
     pub monitor_count: usize,
-    /// Some or all of those.
+    /// Monitored processes, some or all.
     pub monitors: Vec<Pid>,
-    /// How many monitors others have on it.
+    /// Number of monitors that other processes have on this one.
     pub monitored_by_count: usize,
-    /// Some or all of those.
+    /// Processes that monitor this one, some or all.
     pub monitored_by: Vec<Pid>,
 }
 
-/// Whom an exit concerns.
+/// Side table of a process that has ended: the exit notifies the processes in it.
 pub(crate) struct Released {
     pub(crate) held: Box<Held>,
     pub(crate) rare: Option<ReleasedRare>,
 }
 
 impl Released {
-    /// What the process called itself.
+    /// Returns the first registered name of the process, or its label.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         self.rare.as_ref().and_then(|rare| rare.name.clone())
     }
 }
 
-/// The same, for what hardly any process holds.
+/// Rare entries of a [`Released`] side table.
 pub(crate) struct ReleasedRare {
     pub(crate) timers: SmallMap<u64, u64>,
     pub(crate) memberships: Memberships,
     pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
     pub(crate) waiting_senders: Vec<Waker>,
-    /// What it called itself: its first name, or its label.
+    /// First registered name, or label.
     pub(crate) name: Option<Arc<str>>,
 }

@@ -1,10 +1,10 @@
-//! A setting that several want in turn and give up in any order: the newest that is still wanted holds.
+//! Overrides of a setting, which are added in turn and removed in any order: the newest remaining override applies.
 //!
 //! ```text
-//!   before ── A wants a ── B wants b ── A gives up ──▶ b holds ── B gives up ──▶ before
+//!   before ── A adds a ── B adds b ── A removes a ──▶ b applies ── B removes b ──▶ before applies
 //! ```
 
-/// What is wanted, oldest first, and what was before the first of it.
+/// The overrides, oldest first, and the value before the first one.
 #[derive(Debug)]
 pub(crate) struct Layers<T> {
     before: Option<T>,
@@ -17,7 +17,7 @@ impl<T: Copy> Layers<T> {
         Self { before: None, wanted: Vec::new(), last_id: 0 }
     }
 
-    /// Notes that a setting holds now, and if it is the first what did before.
+    /// Adds an override, which applies now, and returns its id. If it is the first one, stores `before`.
     pub(crate) fn add(&mut self, before: T, wanted: T) -> u64 {
         if self.wanted.is_empty() {
             self.before = Some(before);
@@ -27,7 +27,7 @@ impl<T: Copy> Layers<T> {
         self.last_id
     }
 
-    /// Gives one up; what is to hold now, if that changes.
+    /// Removes an override; returns the value that must apply now, if it changes.
     pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
         let place = self.wanted.iter().position(|(known, _)| *known == id)?;
         self.wanted.remove(place);

@@ -1,18 +1,18 @@
-//! An Erlang-style actor runtime that can be watched.
+//! An Erlang-style actor runtime with built-in observability.
 //!
 //! ```text
 //!   Runtime ─▶ schedulers ─▶ processes (slots of the process table)
-//!                 │               │  gate: inbox and schedule in one word
+//!                 │               │  gate: inbox and scheduling state in one word
 //!                 │               └─ Context: receive, send, spawn, sleep, register
 //!                 └─ counters that only go up ─▶ observers
 //! ```
 //!
-//! A process is a future with a [`Pid`], a bounded mailbox and an [`ExitReason`]; [`Runtime::start`] runs millions of them
-//! on a few threads of its own. Sockets and timers of tokio work inside them. Everything an observer wants to know is in
-//! relaxed counters that processes and schedulers keep as they go; see [`observe`].
+//! A process is a future with a [`Pid`], a bounded mailbox and an [`ExitReason`]. [`Runtime::start`] starts a few
+//! scheduler threads, which run millions of processes. tokio's sockets and timers work inside a process. Processes and
+//! schedulers update relaxed counters as they run, and observers read those counters; see [`observe`].
 //!
-//! Invariants: this crate's core names neither wasm, nor sockets of an observer, nor the wire protocol; it has no global
-//! mutable state but the panic hook, so two runtimes can live in one test.
+//! Invariants: the core of this crate refers neither to WebAssembly, nor to the observers' sockets, nor to the wire
+//! protocol. Its only global mutable state is the panic hook, so one test can run two runtimes.
 
 mod call;
 mod cell;

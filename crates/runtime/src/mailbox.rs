@@ -1,14 +1,14 @@
-//! Message nodes, their pools, and the part of a mailbox that only its owner sees.
+//! Message nodes, their pools, and the part of a mailbox that only its owner accesses.
 //!
 //! ```text
 //!   sender: pool ─▶ node ─▶ gate (newest first, lock-free)
 //!   owner:                  gate ─▶ Backlog (oldest first) ─▶ message, node ─▶ pool
 //! ```
 //!
-//! A node remembers the generation it was meant for, so a message that a slow sender pushes just when a slot changes
-//! its tenant is dropped by the new tenant and never read by it.
+//! A node stores the generation of its receiver. If a slow sender pushes a message just when the slot is reused, the
+//! new process in the slot drops the message and never reads it.
 
-#![expect(unsafe_code, reason = "links pooled nodes by raw pointers; each block says who owns the node")]
+#![expect(unsafe_code, reason = "links pooled nodes by raw pointers; each block states the owner of the node")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::panics;
 use crate::stock::{Depot, Linked, Stock};
 
-/// Batches that the depot keeps before nodes are freed: 16 MiB.
+/// Maximum number of batches in the shared pool (16 MiB); nodes beyond it are freed.
 const DEPOT_BATCHES: usize = 1024;
 
 /// A message in a queue; one cache line.
@@ -26,53 +26,53 @@ const DEPOT_BATCHES: usize = 1024;
 pub(crate) struct Node {
     next: *mut Self,
     generation: u32,
-    /// Heap bytes of the message, saturated.
+    /// Heap bytes of the message, saturating.
     heap: u32,
-    /// Live from `fill` to `empty`.
+    /// Initialised from `Blank::fill` until the envelope is opened or dropped.
     message: ManuallyDrop<Message>,
 }
 
-/// Bytes of memory that a waiting message takes beside what its value keeps on the heap.
+/// Bytes of memory that a waiting message takes in addition to the heap bytes of its value.
 pub(crate) const NODE_BYTES: usize = size_of::<Node>();
 
-/// An owned node that holds a message.
+/// Envelope: an owned node that holds a message.
 pub(crate) struct Letter(NonNull<Node>);
 
-// SAFETY: a letter owns its node, and messages are `Send`.
+// SAFETY: an envelope owns its node, and messages are `Send`.
 unsafe impl Send for Letter {}
 
 impl Letter {
-    /// The node's address, for [`Gate::push`](crate::gate::Gate::push).
+    /// Returns the address of the node, for [`Gate::push`](crate::gate::Gate::push).
     pub(crate) fn address(&self) -> u64 {
         self.0.as_ptr() as u64
     }
 
     pub(crate) fn heap(&self) -> u32 {
-        // SAFETY: a letter owns its node.
+        // SAFETY: an envelope owns its node.
         unsafe { (*self.0.as_ptr()).heap }
     }
 
-    /// Writes the link to the message before.
+    /// Writes the link to the next older message.
     pub(crate) fn link(&self, newest: u64) {
-        // SAFETY: a letter owns its node; nobody sees it before the push succeeds.
+        // SAFETY: an envelope owns its node; other threads cannot see the node before the push succeeds.
         unsafe { (*self.0.as_ptr()).next = newest as *mut Node }
     }
 
-    /// Gives the node away to the gate that took it.
+    /// Gives up the node, which the gate owns now.
     pub(crate) fn posted(self) {
         std::mem::forget(self);
     }
 
-    /// Takes the message out; the node is freed.
+    /// Takes the message out and frees the node.
     pub(crate) fn into_message(self) -> Message {
         self.open(&NodePool::new())
     }
 
-    /// Takes the message out; the node returns to `pool`.
+    /// Takes the message out and returns the node to `pool`.
     #[inline]
     pub(crate) fn open(self, pool: &NodePool) -> Message {
         let node = ManuallyDrop::new(self).0;
-        // SAFETY: a letter owns its node, which holds a message; the node is empty afterwards and goes to the pool.
+        // SAFETY: an envelope owns its node, which holds a message; the node is empty afterwards and goes to the pool.
         unsafe {
             let message = ManuallyDrop::take(&mut (*node.as_ptr()).message);
             pool.0.give(Blank(node));
@@ -80,14 +80,14 @@ impl Letter {
         }
     }
 
-    /// The same where the value is known to be a `T`.
+    /// Takes the value out as a `T` and returns the node to `pool`.
     ///
     /// # Safety
     /// The message carries a `T`.
     #[inline]
     pub(crate) unsafe fn open_as<T: 'static>(self, pool: &NodePool) -> T {
         let node = ManuallyDrop::new(self).0;
-        // SAFETY: as above, and the caller's promise.
+        // SAFETY: as in `open`; the caller guarantees that the message carries a `T`.
         unsafe {
             let value = Message::read_from((&raw const (*node.as_ptr()).message).cast());
             pool.0.give(Blank(node));
@@ -98,8 +98,8 @@ impl Letter {
 
 impl Drop for Letter {
     fn drop(&mut self) {
-        // SAFETY: a letter owns its node, and the message in it is live; the node is freed first because the drop of the
-        // message may panic.
+        // SAFETY: an envelope owns its node, and the message in it is initialised. Free the node first, because the
+        // drop of the message may panic.
         let message = unsafe {
             let message = ManuallyDrop::take(&mut (*self.0.as_ptr()).message);
             Blank(self.0).free();
@@ -113,19 +113,19 @@ impl Drop for Letter {
 #[derive(Clone, Copy)]
 pub(crate) struct Blank(NonNull<Node>);
 
-// SAFETY: an owned blank node has no tie to a thread.
+// SAFETY: a blank is owned and not bound to a thread.
 unsafe impl Send for Blank {}
 
 impl Linked for Blank {
     #[inline]
     fn next(self) -> Option<Self> {
-        // SAFETY: whoever holds a blank owns it; its link was written by `set_next`.
+        // SAFETY: a blank owns its node; `set_next` wrote the link.
         NonNull::new(unsafe { (*self.0.as_ptr()).next }).map(Self)
     }
 
     #[inline]
     fn set_next(self, next: Option<Self>) {
-        // SAFETY: whoever holds a blank owns it.
+        // SAFETY: a blank owns its node.
         unsafe { (*self.0.as_ptr()).next = next.map_or(ptr::null_mut(), |next| next.0.as_ptr()) }
     }
 }
@@ -156,10 +156,10 @@ impl Blank {
     }
 }
 
-/// Where threads leave and find blank nodes.
+/// Blank nodes that all threads share.
 pub(crate) type NodeDepot = Depot<Blank>;
 
-/// A thread's blank nodes.
+/// Free list of blank nodes of one thread.
 pub(crate) struct NodePool(Stock<Blank>);
 
 impl NodePool {
@@ -167,7 +167,7 @@ impl NodePool {
         Self(Stock::new())
     }
 
-    /// A letter for the tenant `generation` that carries `value`.
+    /// Creates an envelope with `value` for the process with this `generation`.
     #[inline]
     pub(crate) fn letter<T: Send + 'static>(&self, depot: &NodeDepot, generation: u32, value: T) -> Letter {
         let blank = self.0.take().unwrap_or_else(|| self.restock(depot));
@@ -184,20 +184,20 @@ impl NodePool {
         self.0.take().unwrap_or_else(Blank::fresh)
     }
 
-    /// Hands surplus nodes to the depot, and frees what the depot does not need.
+    /// Moves surplus nodes to the shared pool; [`trim`](Self::trim) frees what that does not need.
     #[inline]
     pub(crate) fn balance(&self, depot: &NodeDepot) {
         self.0.balance(depot);
     }
 
-    /// Frees the nodes that the depot holds beyond its limit.
+    /// Frees the nodes of the shared pool beyond its limit.
     pub(crate) fn trim(depot: &NodeDepot) {
         while depot.batches() > DEPOT_BATCHES {
             free_chain(depot.take_batch());
         }
     }
 
-    /// Frees all that the depot holds.
+    /// Frees all nodes of the shared pool.
     pub(crate) fn clear(depot: &NodeDepot) {
         while let Some(chain) = depot.take_batch() {
             free_chain(Some(chain));
@@ -220,23 +220,23 @@ fn free_chain(mut next: Option<Blank>) {
     }
 }
 
-/// A letter of a thread that has no pool.
+/// Creates an envelope on a thread without a pool.
 pub(crate) fn loose_letter<T: Send + 'static>(generation: u32, value: T) -> Letter {
     Blank::fresh().fill(generation, value)
 }
 
-/// The messages that a process has taken from its gate and not received, oldest first.
+/// Messages that a process has taken from its gate but not received, oldest first.
 #[derive(Clone, Copy)]
 pub(crate) struct Backlog {
     first: *mut Node,
     last: *mut Node,
 }
 
-/// A place between two messages of a backlog.
+/// A position between two messages of a backlog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor(*mut Node);
 
-// SAFETY: a cursor is only followed by the owner of its backlog, after checking that nothing was removed since.
+// SAFETY: only the owner of a backlog follows its cursors, after a check that nothing was removed since.
 unsafe impl Send for Cursor {}
 
 impl Cursor {
@@ -246,12 +246,12 @@ impl Cursor {
 impl Backlog {
     pub(crate) const EMPTY: Self = Self { first: ptr::null_mut(), last: ptr::null_mut() };
 
-    /// Appends the chain that a gate gave, newest first, and drops what was meant for another `generation`.
+    /// Appends the chain that a gate returned, newest first, and drops messages for another `generation`.
     ///
-    /// Returns how many messages came in, and the heap bytes of those that were dropped.
+    /// Returns the number of messages appended, and the heap bytes of the messages dropped.
     ///
     /// # Safety
-    /// `newest` is 0 or heads an owned chain of letters, as [`Gate`](crate::gate::Gate) gives it to the owner.
+    /// `newest` is 0 or heads an owned chain of envelopes, as [`Gate`](crate::gate::Gate) returns it to the owner.
     #[inline]
     pub(crate) unsafe fn append(&mut self, newest: u64, generation: u32) -> (u32, u32) {
         let last = newest as *mut Node;
@@ -291,7 +291,7 @@ impl Backlog {
         let all = std::mem::replace(self, Self::EMPTY);
         let (mut node, mut dropped, mut heap) = (all.first, 0, 0_u32);
         while let Some(owned) = NonNull::new(node) {
-            // SAFETY: the old backlog owned the chain; each node goes either to the new one or away.
+            // SAFETY: the old backlog owned the chain; each node is either moved to the new backlog or dropped.
             unsafe {
                 node = (*node).next;
                 if (*owned.as_ptr()).generation == generation {
@@ -312,7 +312,7 @@ impl Backlog {
         (dropped, heap)
     }
 
-    /// Appends a letter that was meant for the owner.
+    /// Appends an envelope for the owner.
     #[inline]
     pub(crate) fn push(&mut self, letter: Letter) {
         letter.link(0);
@@ -326,7 +326,7 @@ impl Backlog {
         self.last = node;
     }
 
-    /// This backlog and then `newer`.
+    /// Returns this backlog followed by `newer`.
     pub(crate) fn followed_by(self, newer: Self) -> Self {
         if self.first.is_null() {
             return newer;
@@ -339,20 +339,20 @@ impl Backlog {
         Self { first: self.first, last: newer.last }
     }
 
-    /// The place behind the newest message, which stays valid while nothing is removed.
+    /// Returns the position after the newest message. It stays valid until a message is removed.
     pub(crate) fn end(&self) -> Cursor {
-        // The last node is only the backlog's own while there is a first.
+        // `last` is valid only while `first` is not null.
         if self.first.is_null() { Cursor::START } else { Cursor(self.last) }
     }
 
-    /// A look at the oldest message.
+    /// Returns a reference to the oldest message.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Message> {
         // SAFETY: the backlog owns its nodes, all of which hold messages.
         unsafe { self.first.as_ref() }.map(|node| &*node.message)
     }
 
-    /// The oldest message.
+    /// Takes the oldest message.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Letter> {
         let node = NonNull::new(self.first)?;
@@ -361,9 +361,9 @@ impl Backlog {
         Some(Letter(node))
     }
 
-    /// The first message after `cursor` that `wanted` accepts; the cursor moves past those it refused.
+    /// Takes the first message after `cursor` that `wanted` accepts, and moves the cursor past the messages it rejects.
     ///
-    /// The cursor must be [`Cursor::START`] or come from this backlog with nothing removed since.
+    /// The cursor must be [`Cursor::START`], or come from this backlog with nothing removed since.
     pub(crate) fn take_match(
         &mut self,
         cursor: &mut Cursor,

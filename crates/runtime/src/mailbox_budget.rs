@@ -1,14 +1,14 @@
-//! How many heap bytes the messages in all mailboxes of a runtime may keep alive together.
+//! Limit on the heap bytes of the messages in all mailboxes of a runtime together.
 //!
 //! ```text
 //!   send ──▶ charge ──▶ bytes of this scheduler's slice ──▶ settle ──▶ bytes of the runtime ──▶ above max: full
-//!   receive, drop ──▶ release ──┘                            └─ at the end of a slice, at 64 KiB, and always while full
+//!   receive, drop ──▶ release ──┘                            └─ at the end of a slice, at 64 KiB, always while full
 //! ```
 //!
-//! Policy: while the budget is full, a mailbox that holds a message counts as full, and an empty one accepts one message. A
-//! process that receives can therefore always be reached, and a process that does not receive holds back only its own
-//! senders. Signals, replies and timers are delivered at any time: each is bounded where it is created. Senders that wait
-//! continue when an eighth of the budget is free.
+//! Policy: while the budget is full, a mailbox that holds a message counts as full, and an empty one accepts one
+//! message. A process that receives can therefore always be reached, and a process that does not receive holds back
+//! only its own senders. Signals, replies and timers are delivered at any time: each is bounded where it is created.
+//! Senders that wait continue when an eighth of the budget is free.
 //!
 //! Messages without heap bytes are not counted. Each takes one node of 64 bytes, and a mailbox has at most
 //! [`mailbox_capacity`](crate::Config::mailbox_capacity) of them.
@@ -24,17 +24,17 @@ use crate::runtime::Shared;
 use crate::scheduler::Local;
 use crate::sync::Mutex;
 
-/// Bytes that one scheduler may hold back before it adds them to the sum of the runtime.
+/// Maximum bytes that one scheduler holds back before it adds them to the sum of the runtime.
 const UNSETTLED_BYTES_MAX: i64 = 64 * 1024;
 
-/// The heap bytes in all mailboxes of a runtime.
+/// Heap bytes in all mailboxes of a runtime, and their limit.
 pub(crate) struct MailboxBudget {
     max_bytes: i64,
     bytes: CachePadded<AtomicI64>,
     is_full: CachePadded<AtomicBool>,
-    /// How often it became full.
+    /// Number of times the budget became full.
     filled: AtomicU64,
-    /// Receivers whose senders began to wait while the budget was full.
+    /// Receivers with senders that began to wait while the budget was full.
     congested: Mutex<Vec<Pid>>,
 }
 
@@ -49,7 +49,7 @@ impl MailboxBudget {
         }
     }
 
-    /// What observers see of it.
+    /// Returns the values for observers.
     pub(crate) fn seen(&self) -> MailboxBytes {
         MailboxBytes {
             bytes: u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0),
@@ -59,13 +59,13 @@ impl MailboxBudget {
         }
     }
 
-    /// Whether mailboxes that hold a message accept no other.
+    /// Returns true if mailboxes that hold a message accept no other.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// What is to be added to the sum now, with these bytes; `None` while the scheduler may hold it back.
+    /// Returns the bytes to add to the sum now, `bytes` included; `None` while the scheduler may hold them back.
     fn due(&self, local: Option<&Local>, bytes: i64) -> Option<i64> {
         let Some(local) = local else { return Some(bytes) };
         let unsettled = local.unsettled_mail.get() + bytes;
@@ -78,7 +78,7 @@ impl MailboxBudget {
         Some(unsettled)
     }
 
-    /// Adds bytes to the sum.
+    /// Adds bytes to the sum and returns the new sum.
     fn add(&self, bytes: i64) -> i64 {
         let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if all > self.max_bytes && !self.is_full() {
@@ -88,10 +88,10 @@ impl MailboxBudget {
         all
     }
 
-    /// Adds bytes to the sum, and says whether the budget was full and has room again: the caller then resumes the senders.
+    /// Adds bytes to the sum. Returns true if a full budget has room again: the caller then resumes the senders.
     fn settle(&self, bytes: i64) -> bool {
         let has_room = self.add(bytes) <= self.max_bytes - self.max_bytes / 8;
-        // SeqCst: a sender adds its receiver to the list and then looks at the flag; one of the two sees the other.
+        // SeqCst: a sender adds its receiver to the list and then reads the flag; one of the two sees the other.
         has_room && self.is_full() && self.is_full.swap(false, Ordering::SeqCst)
     }
 }
@@ -103,7 +103,7 @@ impl Shared {
         if heap != 0
             && let Some(bytes) = self.mailboxes.due(local, i64::from(heap))
         {
-            // What was settled with it may have made room: the end of the slice looks again.
+            // Bytes settled in the same sum may have made room; the end of the slice checks again.
             self.mailboxes.add(bytes);
         }
     }
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Adds what this scheduler has counted and not settled, at the end of its slice.
+    /// Adds the bytes that this scheduler has counted but not settled, at the end of its slice.
     #[inline]
     pub(crate) fn settle_mail(&self, local: &Local) {
         let bytes = local.unsettled_mail.replace(0);
@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// Has the senders of `to` woken when the budget has room again, if it is full.
+    /// If the budget is full, registers the senders of `to` to be woken when it has room again.
     pub(crate) fn wait_for_budget(&self, to: Pid) {
         if self.mailboxes.is_full() {
             self.mailboxes.congested.lock().unwrap_or_else(PoisonError::into_inner).push(to);

@@ -1,6 +1,6 @@
-//! A message: any `Send` value, small ones without an allocation.
+//! A message: any `Send` value; a small value needs no allocation.
 
-#![expect(unsafe_code, reason = "erases the type of a value into five words; each block says why that holds")]
+#![expect(unsafe_code, reason = "stores a value of any type in five words; each block states why that is sound")]
 
 use std::any::{TypeId, type_name};
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::tagged::TaggedBytes;
 
 const WORDS: usize = 5;
 
-/// Bytes of a value that travels without an allocation.
+/// Maximum size of a value that is sent without an allocation, in bytes.
 pub const INLINE_MESSAGE_BYTES: usize = WORDS * 8;
 
-/// A value on its way to a process.
+/// A value sent to a process.
 ///
-/// Values of up to [`INLINE_MESSAGE_BYTES`] lie in the message itself, larger ones in a box. [`Bytes`] travel by
-/// reference: sending the same bytes to many processes copies none.
+/// Values of up to [`INLINE_MESSAGE_BYTES`] are stored in the message itself, larger values in a box. [`Bytes`] are
+/// sent by reference: sending the same bytes to many processes does not copy them.
 ///
 /// ```
 /// use rusm_runtime::Message;
@@ -36,7 +36,7 @@ pub struct Message {
     words: [MaybeUninit<u64>; WORDS],
 }
 
-/// What is known about the erased type.
+/// Description of the erased type.
 struct Kind {
     id: TypeId,
     name: fn() -> &'static str,
@@ -96,7 +96,7 @@ impl<T: 'static> KindOf<T> {
     }
 }
 
-/// The bytes of a message from guest to guest.
+/// Returns the number of bytes of a message from guest to guest; `None` for other types.
 #[cfg(feature = "wasm")]
 unsafe fn charged_bytes<T: 'static>(value: *const T) -> Option<usize> {
     // SAFETY: the caller passes a live `T`, and the type was just compared.
@@ -113,22 +113,22 @@ unsafe fn charged_bytes<T: 'static>(_: *const T) -> Option<usize> {
 unsafe impl Send for Message {}
 
 impl Message {
-    /// A message that carries `value`.
+    /// Creates a message that carries `value`.
     #[inline]
     pub fn new<T: Send + 'static>(value: T) -> Self {
         let mut message = MaybeUninit::uninit();
-        // SAFETY: the place is a whole message, live once it is written.
+        // SAFETY: the memory has the size and alignment of a message, and the write initialises it.
         unsafe {
             Self::write_to(message.as_mut_ptr(), value);
             message.assume_init()
         }
     }
 
-    /// Writes a message where it is to lie. A value that is written once and not moved again does not stall the
-    /// processor, which cannot forward several narrow stores to one wide load.
+    /// Writes a message to its final place. Moving a value that was just written would stall the processor, which
+    /// cannot forward several narrow stores to one wide load.
     ///
     /// # Safety
-    /// `place` is writable and aligned for a message; what it holds is not dropped.
+    /// `place` is writable and aligned for a message; its previous content is not dropped.
     #[inline]
     pub(crate) unsafe fn write_to<T: Send + 'static>(place: *mut Self, value: T) {
         // SAFETY: an inline `T` fits into the words and needs no more than their alignment; a box is one word.
@@ -143,30 +143,30 @@ impl Message {
         }
     }
 
-    /// Whether the value is a `T`.
+    /// Returns true if the value is a `T`.
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
-        // Mostly it was made from the same static, whose address is sooner compared than what it says.
+        // Mostly both are the same static: comparing addresses is faster than comparing type ids.
         ptr::eq(self.kind, &KindOf::<T>::KIND) || self.kind.id == TypeId::of::<T>()
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
-    /// Hands the message back if the value is no `T`.
+    /// Returns the message if the value is not a `T`.
     #[inline]
     pub fn downcast<T: 'static>(self) -> Result<T, Self> {
         if !self.is::<T>() {
             return Err(self);
         }
-        // SAFETY: it is a `T`, and `message` forgets it.
+        // SAFETY: the value is a `T`, and `ManuallyDrop` prevents a second drop.
         Ok(unsafe { Self::read_from(&raw const *ManuallyDrop::new(self)) })
     }
 
-    /// Takes the value out of a message where it lies, which is none any more.
+    /// Reads the value out of the message at `place`, which must not be used afterwards.
     ///
     /// # Safety
-    /// A live message with a `T` lies at `place`; it is not dropped or read again.
+    /// `place` points to a live message with a `T`, which is not dropped or read again.
     #[inline]
     pub(crate) unsafe fn read_from<T: 'static>(place: *const Self) -> T {
         // SAFETY: the words hold a `T`, inline or in a box as its kind says.
@@ -176,23 +176,23 @@ impl Message {
         }
     }
 
-    /// A look at the value, if it is a `T`.
+    /// Returns a reference to the value, if it is a `T`.
     #[inline]
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
-        // SAFETY: as in `read_from`; the borrow of the message keeps the value where it is.
+        // SAFETY: as in `read_from`; the borrow of the message keeps the value in place.
         self.is::<T>().then(|| unsafe {
             let words = self.words.as_ptr();
             if KindOf::<T>::INLINE { &*words.cast::<T>() } else { &**words.cast::<Box<T>>() }
         })
     }
 
-    /// The name of the value's type, for people.
+    /// Returns the name of the value's type, for display.
     pub fn type_name(&self) -> &'static str {
         (self.kind.name)()
     }
 
-    /// Bytes on the heap that the value keeps alive: its box, and the contents of `Bytes`, [`TaggedBytes`], requests of
-    /// either, `Vec<u8>` and `String`.
+    /// Returns the heap bytes that the value keeps alive: its box, and the contents of `Bytes`, [`TaggedBytes`],
+    /// requests of either, `Vec<u8>` and `String`.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         // SAFETY: these are the words of a live message of this kind.
@@ -203,7 +203,7 @@ impl Message {
 impl Drop for Message {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the words are live until here, and `downcast` forgets messages whose value it took.
+        // SAFETY: the words are live until here; `downcast` does not drop a message after taking its value.
         unsafe { (self.kind.drop)(self.words.as_mut_ptr().cast()) }
     }
 }

@@ -1,27 +1,28 @@
-//! The place of the process that runs next on a scheduler: plain stores for its owner, until the owner is stuck.
+//! LIFO slot of a scheduler: the process that runs next. Its owner uses plain stores until it is stuck in a poll.
 //!
 //! ```text
-//!          watch: share, barrier, look ──▶ shared ──▶ open   (thieves may take)
-//!   private ◀── watch: close ────────────────┴──────────┘
+//!      watchdog: share, barrier, check ──▶ shared ──▶ open   (thieves may take)
+//!   private ◀── watchdog: close ─────────────┴──────────┘
 //! ```
 //!
-//! A locked instruction per hop would be a tenth of a message's round trip. So the owner takes without one while the place
-//! is *private*. The watch, which has found the owner inside one poll for long, makes it *shared* and issues a barrier on
-//! every thread; if the owner is inside a poll still, it took its last private turn before that and will take the next one
-//! as a thief does. Only then is the place *open* to others. It is closed under the lock that a thief holds while it takes.
+//! A locked instruction per hop would cost a tenth of a message's round trip, so the owner takes without one while the
+//! slot is *private*. If the watchdog finds the owner inside one poll for too long, it marks the slot *shared* and
+//! issues a barrier on every thread. If the owner is still inside a poll after that, its last private take was before
+//! the barrier, and it will do the next take as a thief does. Only then does the watchdog *open* the slot to thieves.
+//! It closes the slot under the lock that a thief holds during a take.
 
 use std::ptr;
 
 use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::sync::{Mutex, heavy_barrier, light_barrier};
 
-/// See the module's picture.
+/// The LIFO slot of one scheduler.
 pub(crate) struct NextPlace<T> {
     place: AtomicPtr<T>,
-    /// The owner must take as a thief does.
+    /// True if the owner must take as a thief does.
     shared: AtomicBool,
     open: Mutex<bool>,
-    /// The system has the barrier; without it the place is always shared.
+    /// True if the system has the barrier; without it the slot is always shared.
     barrier: bool,
 }
 
@@ -40,16 +41,16 @@ impl<T> NextPlace<T> {
         self.place.load(Ordering::Relaxed).is_null()
     }
 
-    /// Puts `next`, and returns what was there or null. The owner alone may put.
+    /// Stores `next`, and returns the previous entry or null. Only the owner may call this.
     #[inline]
     pub(crate) fn put(&self, next: *mut T) -> *mut T {
         if self.put_first(next) { ptr::null_mut() } else { self.place.swap(next, Ordering::AcqRel) }
     }
 
-    /// Puts `next` into an empty place; false if it is not empty. The owner alone may put.
+    /// Stores `next` if the slot is empty; false if it is not. Only the owner may call this.
     #[inline]
     pub(crate) fn put_first(&self, next: *mut T) -> bool {
-        // A thief can only turn the place empty, so an empty one stays so until the store.
+        // A thief can only empty the slot, so an empty slot stays empty until the store.
         let is_empty = self.is_empty();
         if is_empty {
             self.place.store(next, Ordering::Release);
@@ -57,13 +58,13 @@ impl<T> NextPlace<T> {
         is_empty
     }
 
-    /// The owner's way to take, between two polls; null if there is nothing.
+    /// Takes the entry, for the owner between two polls; null if the slot is empty.
     #[inline]
     pub(crate) fn take(&self) -> *mut T {
         if self.is_empty() {
             return ptr::null_mut();
         }
-        // The owner has published that it is inside no poll; see `share`.
+        // The owner has published that it is not inside a poll; see `share`.
         light_barrier();
         if self.shared.load(Ordering::Acquire) {
             return self.place.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -73,8 +74,8 @@ impl<T> NextPlace<T> {
         next
     }
 
-    /// Opens the place to thieves if the owner is inside a poll, as `inside_poll` reads it from what the owner publishes
-    /// before and after each.
+    /// Opens the slot to thieves if the owner is inside a poll. `inside_poll` reads what the owner publishes before and
+    /// after each poll.
     pub(crate) fn share(&self, inside_poll: impl FnOnce() -> bool) {
         self.shared.store(true, Ordering::Relaxed);
         if (!self.barrier || heavy_barrier()) && inside_poll() {
@@ -84,7 +85,7 @@ impl<T> NextPlace<T> {
         }
     }
 
-    /// Makes the place the owner's alone again.
+    /// Closes the slot to thieves and makes it private again, if the system has the barrier.
     pub(crate) fn close(&self) {
         self.set_open(false);
         self.shared.store(!self.barrier, Ordering::Release);
@@ -94,14 +95,14 @@ impl<T> NextPlace<T> {
         *self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
     }
 
-    /// Another scheduler's way to take: null unless the place is open.
+    /// Takes the entry, for another scheduler; null unless the slot is open.
     pub(crate) fn steal(&self) -> *mut T {
         if !self.shared.load(Ordering::Relaxed) {
             return ptr::null_mut();
         }
         match self.open.try_lock() {
             Ok(open) if *open => {
-                // Never writes over an empty place, so that only the owner's stores follow one.
+                // Never write to an empty slot: only the owner may store after it became empty.
                 let taken = self.place.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |next| {
                     (!next.is_null()).then_some(ptr::null_mut())
                 });

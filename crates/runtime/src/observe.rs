@@ -1,7 +1,7 @@
-//! Looking at a runtime while it runs, without stopping or slowing anything.
+//! Observation of a runtime while it runs. Only [`while_paused`] stops the runtime; nothing else slows it down.
 //!
-//! Everything here reads relaxed atomics that processes and schedulers keep anyway. A [`Glimpse`] of a process is 64 bytes
-//! of a dense table, so a million of them are looked through in milliseconds; [`process`] also looks up names.
+//! The functions read relaxed atomics that processes and schedulers update anyway. A [`Glimpse`] of a process reads 64
+//! bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
 //!
 //! ```
 //! use rusm_runtime::{Config, Runtime, observe};
@@ -40,7 +40,7 @@ use crate::ticker::{self, TickerDriver, TickerReport};
 pub use crate::timers::TimerCounters;
 pub use crate::topic::topics;
 
-/// What a process does.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProcessState {
     /// Inside a poll.
@@ -53,12 +53,12 @@ pub enum ProcessState {
     Sleeping,
     /// Waits for a socket, blocking code or another future.
     Io,
-    /// Gone, or at its last instant.
+    /// Has ended or is ending.
     Exiting,
 }
 
 impl ProcessState {
-    /// The state's word in tables and on the wire.
+    /// Returns the name of the state in tables and on the wire.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -74,15 +74,15 @@ impl ProcessState {
 /// Counters of a whole runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Processes ever spawned.
+    /// Number of processes ever spawned.
     pub spawned: u64,
-    /// Processes ever ended.
+    /// Number of processes that have ended.
     pub exited: u64,
-    /// Processes ever ended abnormally.
+    /// Number of processes that have ended abnormally.
     pub crashed: u64,
-    /// Processes alive.
+    /// Number of live processes.
     pub live: u64,
-    /// Messages ever received.
+    /// Number of messages ever received.
     pub messages: u64,
 }
 
@@ -101,38 +101,38 @@ pub fn totals(runtime: &Handle) -> Totals {
     }
 }
 
-/// The heap bytes of messages in all mailboxes of a runtime.
+/// Heap bytes of the messages in all mailboxes of a runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxBytes {
-    /// Bytes in mailboxes. What a scheduler counted in its running slice, at most 64 KiB, is missing.
+    /// Bytes in mailboxes, except up to 64 KiB that each scheduler has counted in its current slice.
     pub bytes: u64,
-    /// The most; see [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
+    /// Maximum number of bytes; see [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
     pub max_bytes: u64,
-    /// The limit is reached: mailboxes that hold a message accept no other.
+    /// True if the limit is reached: a mailbox that holds a message accepts no other.
     pub is_full: bool,
-    /// Times that the limit was reached.
+    /// Number of times that the limit was reached.
     pub filled_total: u64,
 }
 
-/// Reads how many heap bytes all mailboxes of a runtime hold, and may hold.
+/// Reads the heap bytes of the messages in all mailboxes of a runtime, and their limit.
 pub fn mailbox_bytes(runtime: &Handle) -> MailboxBytes {
     runtime.shared.mailboxes.seen()
 }
 
-/// What all supervisors of a runtime have done; all of it only goes up.
+/// Counters of all supervisors of a runtime; all of them only go up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SupervisionCounters {
-    /// Children started again because they had died.
+    /// Number of children restarted after they had died.
     pub restarts: u64,
-    /// Children that did not start again when they should have.
+    /// Number of restarts that failed.
     pub restarts_failed: u64,
-    /// Children that never started again, because their supervisor gave up.
+    /// Number of children that were never restarted because their supervisor gave up.
     pub children_lost: u64,
-    /// Supervisors that ended because their children ended too often.
+    /// Number of supervisors that ended because their children ended too often.
     pub gave_up: u64,
 }
 
-/// Reads what the supervisors of a runtime have done.
+/// Reads the counters of the supervisors of a runtime.
 pub fn supervision(runtime: &Handle) -> SupervisionCounters {
     let mut sum = SupervisionCounters::default();
     for scheduler in &runtime.shared.schedulers {
@@ -145,32 +145,32 @@ pub fn supervision(runtime: &Handle) -> SupervisionCounters {
     sum
 }
 
-/// Supervisors that had used more than half of their restarts when they last restarted a child; old ones among them.
+/// Returns supervisors that had used more than half of their restarts at their last restart, however long ago it was.
 pub fn strained(runtime: &Handle) -> Vec<Strain> {
     runtime.shared.strains.all()
 }
 
-/// The processes inside a poll, at most one for each scheduler.
+/// Returns the processes that are inside a poll, at most one for each scheduler.
 pub fn polled(runtime: &Handle) -> Vec<Pid> {
     runtime.shared.schedulers.iter().filter_map(|scheduler| scheduler.running()).collect()
 }
 
-/// Counters of one scheduler; all but the run queue only go up.
+/// Counters of one scheduler; all except `run_queue` only go up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerCounters {
-    /// Nanoseconds not asleep.
+    /// Time not asleep, in nanoseconds.
     pub busy_ns: u64,
-    /// Runnable processes in its queue.
+    /// Number of runnable processes in its queue.
     pub run_queue: u64,
-    /// Polls of processes.
+    /// Number of polls of processes.
     pub polls: u64,
-    /// Messages received by processes.
+    /// Number of messages received by processes.
     pub messages: u64,
-    /// Processes taken from other schedulers.
+    /// Number of processes stolen from other schedulers.
     pub steals: u64,
-    /// Times it went to sleep for want of work.
+    /// Number of times the scheduler went to sleep because it had no work.
     pub parks: u64,
-    /// Times it woke up.
+    /// Number of times the scheduler woke up.
     pub wakes: u64,
 }
 
@@ -195,7 +195,7 @@ pub fn schedulers(runtime: &Handle) -> Vec<SchedulerCounters> {
     shared.schedulers.iter().map(read).collect()
 }
 
-/// From when on a scheduler is busy, and how long it was before: of one moment, or what lies between would count twice.
+/// Reads when a scheduler became busy, and its busy time before. Both are of one moment, or time could count twice.
 fn busy(counters: &Counters) -> (u64, u64) {
     let look = || (counters.busy_ns.load(Acquire), counters.busy_since_ns.load(Acquire));
     let mut seen = look();
@@ -208,9 +208,9 @@ fn busy(counters: &Counters) -> (u64, u64) {
     }
 }
 
-/// Polls, spawns and exits so far; `None` while there is more of them to come from what is running or queued.
+/// Returns the sum of polls, spawns and exits so far; `None` while any process is running or queued.
 ///
-/// Two equal answers mean that no process has done anything between them.
+/// Two equal results mean that no process ran between the two calls.
 pub fn stillness(runtime: &Handle) -> Option<u64> {
     let shared = &runtime.shared;
     let still = |scheduler: &Arc<SchedulerShared>| {
@@ -222,37 +222,37 @@ pub fn stillness(runtime: &Handle) -> Option<u64> {
         .then(|| shared.schedulers.iter().map(polls).sum::<u64>().wrapping_add(spawned).wrapping_add(exited))
 }
 
-/// Time since the runtime started.
+/// Returns the time since the runtime started.
 pub fn uptime(runtime: &Handle) -> Duration {
     runtime.shared.started.elapsed()
 }
 
-/// Processes whose poll has not returned for longer than [`Config::stuck_after`](crate::Config::stuck_after).
+/// Returns the processes with a poll that has run for longer than [`Config::stuck_after`](crate::Config::stuck_after).
 pub fn stuck(runtime: &Handle) -> Vec<Pid> {
     runtime.shared.stuck.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
 }
 
-/// The rings that were built by processes of this runtime, or to be seen by it; of each as many readers, the slowest first.
+/// Returns the rings that this runtime's observers see, each with at most `readers_most` readers, the slowest first.
 ///
-/// Rates are what the totals of two looks differ by.
+/// A rate is the difference between the totals of two calls.
 pub fn streams(runtime: &Handle, readers_most: usize) -> Vec<RingView> {
     runtime.shared.streams.views(readers_most)
 }
 
-/// Processes that may live at once.
+/// Returns the maximum number of live processes.
 pub fn process_limit(runtime: &Handle) -> usize {
     runtime.shared.config.process_limit
 }
 
-/// Slots in one part of the process table.
+/// Number of slots in one part of the process table.
 pub const TABLE_PART_SLOTS: usize = CHUNK_SLOTS;
 
-/// Parts of the process table that [`glimpses`] reads one at a time; it only grows.
+/// Returns the number of parts of the process table, which only grows; [`glimpses`] reads one part.
 pub fn table_parts(runtime: &Handle) -> usize {
     runtime.shared.slab.chunk_count()
 }
 
-/// Looks at every process in one part of the table, 1,023 at most.
+/// Calls `look` for every process in one part of the table: at most 1,023 processes.
 #[inline]
 pub fn glimpses(runtime: &Handle, part: usize, mut look: impl FnMut(Glimpse<'_>)) {
     let Some((first, cells)) = runtime.shared.slab.cells(part) else {
@@ -267,12 +267,12 @@ pub fn glimpses(runtime: &Handle, part: usize, mut look: impl FnMut(Glimpse<'_>)
 }
 
 /// Runs code while no process runs, except those that do not return from their poll within `patience`.
-/// For looks at the table that must not miss a process. All schedulers stand still, so the code must be short.
+/// For scans of the table that must not miss a process. All schedulers are stopped, so the code must be short.
 pub fn while_paused<T>(runtime: &Handle, patience: Duration, code: impl FnOnce() -> T) -> T {
     runtime.shared.while_paused(patience, code)
 }
 
-/// Looks at the process in a slot, if there is one.
+/// Returns a view of the process in a slot; `None` if the slot is free.
 #[inline]
 pub fn glimpse(runtime: &Handle, slot: u32) -> Option<Glimpse<'_>> {
     let (first, cells) = runtime.shared.slab.cells(slot as usize / CHUNK_SLOTS)?;
@@ -280,12 +280,12 @@ pub fn glimpse(runtime: &Handle, slot: u32) -> Option<Glimpse<'_>> {
     (cell.gate.phase() != Phase::Closed).then_some(Glimpse { slot, cell })
 }
 
-/// Looks at a process, unless it has ended.
+/// Returns a view of a process; `None` if it has ended.
 pub fn glimpse_of(runtime: &Handle, pid: Pid) -> Option<Glimpse<'_>> {
     glimpse(runtime, pid.slot()).filter(|seen| seen.generation() == pid.generation())
 }
 
-/// A live view of a process's counters; each value is of the moment it is read.
+/// A live view of a process's counters; each method reads the current value.
 #[derive(Clone, Copy)]
 pub struct Glimpse<'a> {
     slot: u32,
@@ -299,7 +299,7 @@ impl std::fmt::Debug for Glimpse<'_> {
 }
 
 impl Glimpse<'_> {
-    /// The place in the process table.
+    /// Returns the slot number in the process table.
     #[inline]
     pub const fn slot(&self) -> u32 {
         self.slot
@@ -309,23 +309,23 @@ impl Glimpse<'_> {
         Slot::of(self.cell)
     }
 
-    /// Which tenant of that place.
+    /// Returns the generation, which distinguishes the successive processes of one slot.
     #[inline]
     pub fn generation(&self) -> u32 {
         self.cell.generation.load(Relaxed)
     }
 
-    /// The pid.
+    /// Returns the pid.
     pub fn pid(&self) -> Pid {
         Pid::local(self.slot, self.generation())
     }
 
-    /// Exit signals come to it as messages.
+    /// Returns true if exit signals arrive as messages.
     pub fn traps_exits(&self) -> bool {
         self.cell.flags.load(Relaxed) & TRAPS != 0
     }
 
-    /// What it does.
+    /// Returns the state of the process.
     pub fn state(&self) -> ProcessState {
         match self.cell.gate.phase() {
             Phase::Closed => ProcessState::Exiting,
@@ -345,100 +345,100 @@ impl Glimpse<'_> {
         }
     }
 
-    /// A poll has not returned for longer than the threshold.
+    /// Returns true if a poll has run for longer than the threshold.
     pub fn is_stuck(&self) -> bool {
         self.cell.flags.load(Relaxed) & STUCK != 0
     }
 
-    /// It may have a name or a label.
+    /// Returns true if the process may have a name or a label.
     #[inline]
     pub fn may_be_named(&self) -> bool {
         self.cell.flags.load(Relaxed) & NAMED != 0
     }
 
-    /// Polls and messages handled.
+    /// Returns the number of polls plus the number of messages received.
     #[inline]
     pub fn reductions(&self) -> u64 {
         self.cell.reductions()
     }
 
-    /// Nanoseconds inside polls, up to the last one that ended.
+    /// Returns the time inside polls that have ended, in nanoseconds.
     #[inline]
     pub fn busy_ns(&self) -> u64 {
         self.cell.busy_ns.load(Relaxed)
     }
 
-    /// Messages received.
+    /// Returns the number of messages received.
     #[inline]
     pub fn messages(&self) -> u64 {
         self.cell.messages.load(Relaxed)
     }
 
-    /// Messages waiting.
+    /// Returns the number of waiting messages.
     #[inline]
     pub fn mailbox_len(&self) -> u64 {
         self.cell.mailbox_len()
     }
 
-    /// Messages that fit.
+    /// Returns the maximum number of waiting messages.
     pub fn mailbox_capacity(&self) -> u64 {
         u64::from(self.cell.capacity.load(Relaxed))
     }
 
-    /// Bytes of waiting messages.
+    /// Returns the bytes of the waiting messages.
     #[inline]
     pub fn mailbox_bytes(&self) -> u64 {
         self.cell.mailbox_bytes()
     }
 
-    /// Bytes of a future too large for the control block.
+    /// Returns the bytes of a future that is too large for the control block.
     #[inline]
     pub fn future_bytes(&self) -> u64 {
         u64::from(self.cell.future_bytes.load(Relaxed))
     }
 
-    /// Control block, future and mailbox.
+    /// Returns the bytes of control block, future and mailbox.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.cell.memory_bytes()
     }
 
-    /// Bytes of every process's control block, with the room for a small future.
+    /// Returns the bytes of a control block, including the space for a small future.
     pub const fn control_block_bytes() -> u64 {
         CONTROL_BLOCK_BYTES as u64
     }
 
-    /// The slot of the process that spawned it; 0 if that was not a process.
+    /// Returns the slot of the parent process; 0 if the process was spawned from outside.
     #[inline]
     pub fn parent_slot(&self) -> u32 {
         Slot::of(self.cell).parent().0
     }
 
-    /// When it was spawned, in milliseconds since the runtime started.
+    /// Returns the time of the spawn, in milliseconds since the runtime started.
     #[inline]
     pub fn born_ms(&self) -> u32 {
         self.cell.born_ms.load(Relaxed)
     }
 }
 
-/// A process in full.
+/// Description of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessReport {
-    /// The pid.
+    /// Pid of the process.
     pub pid: Pid,
-    /// The first registered name.
+    /// First registered name.
     pub name: Option<Arc<str>>,
-    /// What the process calls itself.
+    /// Label that the process has set.
     pub label: Option<Arc<str>>,
-    /// What it does.
+    /// State of the process.
     pub state: ProcessState,
-    /// The process that spawned it.
+    /// Process that spawned it; `None` if it was spawned from outside.
     pub parent: Option<Pid>,
-    /// The Rust type of its future.
+    /// Rust type of its future.
     pub future_type: &'static str,
 }
 
-/// Looks up a process; `None` if it has ended.
+/// Returns the description of a process; `None` if it has ended.
 pub fn process(runtime: &Handle, pid: Pid) -> Option<ProcessReport> {
     let glimpse = glimpse_of(runtime, pid)?;
     let slot = runtime.shared.slab.slot(pid)?;
@@ -454,46 +454,46 @@ pub fn process(runtime: &Handle, pid: Pid) -> Option<ProcessReport> {
     })
 }
 
-/// At most `most` of the events after the one numbered `seq`, the newest of them, oldest first.
+/// Returns the newest events after number `seq`, at most `most`, oldest first.
 ///
-/// The runtime keeps the newest 1,024 and drops some of a storm; [`event_counts`] says how many.
+/// The runtime keeps the newest 1,024 events and drops some if too many come at once; [`event_counts`] counts those.
 pub fn events(runtime: &Handle, seq: u64, most: usize) -> Vec<Event> {
     runtime.shared.events.since(seq, most)
 }
 
-/// Events noted so far, and events that were dropped because there were too many at once.
+/// Returns the number of events recorded, and the number of events dropped because too many came at once.
 pub fn event_counts(runtime: &Handle) -> (u64, u64) {
     let (noted, dropped) = runtime.shared.events.counts();
     let dropped_by = |scheduler: &Arc<SchedulerShared>| scheduler.counters.events_dropped.load(Relaxed);
     (noted, dropped + runtime.shared.schedulers.iter().map(dropped_by).sum::<u64>())
 }
 
-/// The links and monitors of a process, `most` of each kind at the most; `None` if it has ended.
+/// Returns the links and monitors of a process, at most `most` of each kind; `None` if the process has ended.
 pub fn bonds(runtime: &Handle, pid: Pid, most: usize) -> Option<Bonds> {
     runtime.shared.slab.slot(pid).and_then(|slot| Holdings::bonds(slot, pid, most))
 }
 
-/// What the timers of the runtime have done.
+/// Reads the counters of the runtime's timers.
 pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// At most `most` tickers of processes, and of threads that want to be [seen](crate::ticker::Ticker::seen_by), the oldest first.
+/// Returns the oldest `most` tickers: of processes, and of threads with [`seen_by`](crate::ticker::Ticker::seen_by).
 pub fn tickers(runtime: &Handle, most: usize) -> Vec<TickerReport> {
     ticker::read_tickers(&runtime.shared.tickers, most)
 }
 
-/// The thread that wakes processes at their ticks.
+/// Reads the state of the thread that wakes processes at their ticks.
 pub fn ticker_driver(runtime: &Handle) -> TickerDriver {
     ticker::read_driver(&runtime.shared.tickers)
 }
 
-/// The first registered name and the label of a process.
+/// Returns the first registered name and the label of a process.
 pub fn names(glimpse: &Glimpse<'_>) -> (Option<Arc<str>>, Option<Arc<str>>) {
     if glimpse.may_be_named() { Holdings::called(Slot::of(glimpse.cell), glimpse.pid()) } else { (None, None) }
 }
 
-/// Schedulers that are inside a poll.
+/// Returns the number of schedulers that are inside a poll.
 pub fn running(runtime: &Handle) -> u64 {
     let inside = |scheduler: &&Arc<SchedulerShared>| !scheduler.counters.current.load(Relaxed).is_null();
     runtime.shared.schedulers.iter().filter(inside).count() as u64

@@ -1,8 +1,9 @@
-//! Panics of processes: caught, quiet, and kept with their message and place.
+//! Panics of processes: caught, not printed, and kept with their message and location.
 //!
-//! The standard library tells the place of a panic only to the process-wide hook, so the first runtime installs one. It
-//! keeps the place of panics on scheduler threads for the exit reason and passes every other panic on to the hook that
-//! was there before. A panic that ends the program, as one in a destructor while another unwinds, is passed on as well.
+//! The standard library reports the location of a panic only to the program-wide hook, so the first runtime installs
+//! one. The hook keeps the location of panics on scheduler threads for the exit reason, and passes every other panic to
+//! the previous hook. It also passes on a panic that aborts the program, for example one in a destructor during
+//! unwinding.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,11 +17,11 @@ use crate::scheduler;
 
 thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
-    /// Panics of this thread are caught by code that reports them in its own way.
+    /// True if panics of this thread are caught by code that reports them itself.
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code with another setting for this thread, and puts the old one back, also when the code panics.
+/// Runs code with another setting for this thread, and restores the previous one even if the code panics.
 #[cfg(feature = "store")]
 fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
     struct Restore(bool);
@@ -35,22 +36,22 @@ fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Runs code whose panics the caller catches and reports itself: the panic hook does not print them.
+/// Runs code without printing its panics: the caller catches and reports them itself.
 #[cfg(feature = "store")]
 pub(crate) fn quietly<T>(code: impl FnOnce() -> T) -> T {
     with_quiet(true, code)
 }
 
-/// Runs code of the program within [`quietly`]: its panics are printed as always.
+/// Runs code of the program within [`quietly`] and prints its panics as usual.
 #[cfg(feature = "store")]
 pub(crate) fn aloud<T>(code: impl FnOnce() -> T) -> T {
     with_quiet(false, code)
 }
 
-/// What the standard library says of panics after which it aborts.
+/// Messages of panics after which the standard library aborts.
 const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
 
-/// Installs the hook, once.
+/// Installs the panic hook once.
 pub(crate) fn install() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -61,7 +62,7 @@ pub(crate) fn install() {
             } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
                 before(info);
             } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
-                // No reason will tell of it: this is the program's last word.
+                // The program aborts, so no exit reason will report the location: print it now.
                 let place = PLACE.take().unwrap_or_default();
                 drop(writeln!(std::io::stderr(), "a process panicked last at {place}"));
                 before(info);
@@ -72,7 +73,7 @@ pub(crate) fn install() {
     });
 }
 
-/// The exit reason for a caught panic of this thread.
+/// Returns the exit reason for a caught panic of this thread.
 #[cold]
 pub(crate) fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
     let message = match payload.downcast::<String>() {
@@ -90,9 +91,9 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
     ExitReason::Panic(Arc::new(PanicInfo { message, location }))
 }
 
-/// Runs code of a process that must not take the scheduler down with it.
+/// Runs code of a process and catches its panics, so that they do not end the scheduler.
 ///
-/// A panic of it is nobody's exit reason, and leaves the place of one that this thread is about to report.
+/// Such a panic is only logged. It does not overwrite the location of a panic that this thread is about to report.
 pub(crate) fn contain(code: impl FnOnce()) {
     let place = PLACE.take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
@@ -101,8 +102,8 @@ pub(crate) fn contain(code: impl FnOnce()) {
     PLACE.set(place);
 }
 
-/// Wakes somebody whose waker may be of an executor that is not ours: a panic of it is not the caller's, and those that are to
-/// be woken after it are.
+/// Wakes a waker that may belong to another executor. A panic in it does not reach the caller, which can wake further
+/// wakers.
 #[inline]
 pub(crate) fn wake(waker: Waker) {
     if std::thread::panicking() {
@@ -112,19 +113,19 @@ pub(crate) fn wake(waker: Waker) {
     }
 }
 
-/// A panic that is nobody's exit reason.
+/// Logs a panic that is not the exit reason of a process.
 #[cold]
 fn tell(payload: Box<dyn Any + Send>) {
     let reason = reason(payload);
     tracing::debug!(%reason, "a panic outside of the body of a process");
 }
 
-/// Drops the payload of a panic, unless its drop could panic again.
+/// Drops the payload of a panic, and catches a panic of that drop.
 fn discard(payload: Box<dyn Any + Send>) {
     if payload.is::<String>() || payload.is::<&'static str>() {
         drop(payload);
     } else if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // This could go on without end; forgetting it leaks a few bytes of a broken program.
+        // Dropping `again` could panic without end; forgetting it leaks a few bytes in a broken program.
         std::mem::forget(again);
     }
 }

@@ -1,4 +1,4 @@
-//! Which schedulers sleep, and whom to wake when there is more to run.
+//! Tracks which schedulers sleep, and selects one to wake when there is more work.
 //!
 //! ```text
 //!   running ── nothing found ──▶ searching ── still nothing ──▶ asleep
@@ -6,29 +6,30 @@
 //!      └──────── found ─────────────┘ └────────── woken ───────────┘
 //! ```
 //!
-//! A scheduler marks itself asleep *before* it looks a last time at every queue; whoever queues looks at the marks
-//! *after* queueing. With a sequentially consistent fence in between on both sides, one of them sees the other. A
-//! scheduler that queues for itself skips that fence, since it will run what it queued, and makes up for it once a slice.
+//! A scheduler marks itself asleep *before* its last check of every queue. An enqueuing thread checks the marks *after*
+//! it has enqueued. With a sequentially consistent fence in between on both sides, at least one of them sees the other.
+//! A scheduler that enqueues on itself skips that fence, since it will run the process, and executes one per slice
+//! instead.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// The most schedulers of a runtime: one bit each.
+/// Largest number of schedulers of a runtime: one bit each.
 pub(crate) const SCHEDULERS_MAX: usize = 64;
 
-/// See the module's picture.
+/// State of all schedulers: a set of those asleep, and the number of those searching for work.
 pub(crate) struct Parking {
     asleep: AtomicU64,
     searching: AtomicU32,
 }
 
-/// How an attempt to sleep ended.
+/// Result of an attempt to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
-    /// Asleep: whoever queues may pick this scheduler.
+    /// Asleep: an enqueuing thread may pick this scheduler.
     Asleep,
     /// Awake: there is work.
     Work,
-    /// Awake: somebody picked this scheduler, which therefore counts as searching.
+    /// Awake: another thread has picked this scheduler, which therefore counts as searching.
     Picked,
 }
 
@@ -37,21 +38,22 @@ impl Parking {
         Self { asleep: AtomicU64::new(0), searching: AtomicU32::new(0) }
     }
 
-    /// A cheap look that may be stale.
+    /// Returns true if a scheduler sleeps. Cheap, but may be stale.
     #[inline]
     pub(crate) fn might_wake(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0
     }
 
-    /// Makes what this thread has queued visible to a scheduler that is about to sleep, or that one's mark visible here.
+    /// Fence: makes queued work visible to a scheduler that is about to sleep, or the mark of that scheduler visible
+    /// here.
     #[inline]
     pub(crate) fn announce_work() {
         fence(Ordering::SeqCst);
     }
 
-    /// Picks a sleeping scheduler to wake, unless one is already looking for work; the caller must wake it.
+    /// Picks a sleeping scheduler to wake, unless one is already searching for work. The caller must wake it.
     ///
-    /// The picked one counts as searching from here on.
+    /// The picked scheduler counts as searching from here on.
     pub(crate) fn pick(&self) -> Option<usize> {
         if self.searching.load(Ordering::SeqCst) != 0 {
             return None;
@@ -68,7 +70,7 @@ impl Parking {
         None
     }
 
-    /// Picks this very scheduler if it sleeps; the caller must wake it. It then counts as searching, too.
+    /// Picks the given scheduler if it sleeps. The caller must wake it. It then counts as searching, too.
     pub(crate) fn pick_this(&self, scheduler: usize) -> bool {
         let bit = 1 << scheduler;
         let picked =
@@ -79,17 +81,17 @@ impl Parking {
         picked
     }
 
-    /// Starts to look for work.
+    /// Starts a search for work.
     pub(crate) fn search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ends the search; true for the last one who searched, who wakes another if it found work.
+    /// Ends a search. Returns true for the last searching scheduler, which must wake another one if it found work.
     pub(crate) fn end_search(&self) -> bool {
         self.searching.fetch_sub(1, Ordering::SeqCst) == 1
     }
 
-    /// Goes to sleep unless `work` finds some after everybody can know of the sleep.
+    /// Goes to sleep, unless `work` returns true after the mark is visible to all threads.
     pub(crate) fn sleep(&self, scheduler: usize, work: impl FnOnce() -> bool) -> Sleep {
         let bit = 1 << scheduler;
         self.asleep.fetch_or(bit, Ordering::SeqCst);
@@ -100,7 +102,7 @@ impl Parking {
         if self.asleep.fetch_and(!bit, Ordering::SeqCst) & bit == 0 { Sleep::Picked } else { Sleep::Work }
     }
 
-    /// Takes back the mark of a scheduler that woke; false if it was picked, and counts as searching.
+    /// Clears the mark of a scheduler that woke. Returns false if it was picked, and so counts as searching.
     pub(crate) fn wake_up(&self, scheduler: usize) -> bool {
         let bit = 1 << scheduler;
         self.asleep.load(Ordering::Relaxed) & bit != 0 && self.asleep.fetch_and(!bit, Ordering::SeqCst) & bit != 0

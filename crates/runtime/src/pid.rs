@@ -1,19 +1,20 @@
-//! A process's address, never reused for another process.
+//! The address of a process, never reused for another process.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// The address of a process: a place in the process table and the count of its tenants.
+/// The address of a process: a slot in the process table and its generation.
 ///
-/// Prints as `<node.slot.generation>`. A pid outlives its process harmlessly: whatever is sent to it afterwards goes
-/// nowhere, because a slot's generation grows with every tenant and a slot whose generation is used up is retired.
+/// Prints as `<node.slot.generation>`. A pid may outlive its process: messages sent to it are then dropped. The
+/// generation of a slot grows with every tenant, and a slot is retired when its generations are used up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid {
-    // Two whole words: it travels in registers, and a message that begins with one is copied without a stall.
+    // Two whole words: a pid travels in registers, and a message that begins with one is copied without a
+    // store-forwarding stall.
     node: u64,
-    /// The slot above the generation.
+    /// Slot in the upper half, generation in the lower half.
     place: u64,
 }
 
@@ -22,27 +23,27 @@ impl Pid {
         Self::from_parts(0, slot, generation)
     }
 
-    /// A pid from its parts, as somebody says them who may be wrong.
+    /// Creates a pid from its parts, which may come from an untrusted source.
     pub(crate) const fn from_parts(node: u32, slot: u32, generation: u32) -> Self {
         Self { node: node as u64, place: (slot as u64) << 32 | generation as u64 }
     }
 
-    /// No process: what comes from outside of the runtime has this sender.
+    /// No process. The sender of everything that comes from outside of the runtime.
     pub const NONE: Self = Self { node: 0, place: 0 };
 
-    /// The node that the process lives on; 0 is this one.
+    /// Returns the node on which the process lives; 0 is this node.
     #[inline]
     pub const fn node(self) -> u32 {
         self.node as u32
     }
 
-    /// The place in the node's process table.
+    /// Returns the slot in the node's process table.
     #[inline]
     pub const fn slot(self) -> u32 {
         (self.place >> 32) as u32
     }
 
-    /// Which tenant of that place, counted from 1.
+    /// Returns the generation: the number of the slot's tenant, counted from 1.
     #[inline]
     pub const fn generation(self) -> u32 {
         self.place as u32
@@ -61,7 +62,7 @@ impl fmt::Debug for Pid {
     }
 }
 
-/// The text is no pid.
+/// Error returned when a text is not a valid pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a pid reads <node.slot.generation>, such as <0.17.1>")]
 pub struct ParsePidError;

@@ -1,4 +1,4 @@
-//! Sending: from a value to a letter in somebody's mailbox, or back to the sender.
+//! Sending: puts a value into an envelope, and the envelope into the mailbox of the receiver or back to the sender.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -12,14 +12,14 @@ use crate::runtime::Shared;
 use crate::scheduler::{Local, enqueue};
 use crate::slab::Slot;
 
-/// What became of a letter.
+/// Result of sending an envelope.
 pub(crate) enum Posted {
     Sent,
     Full(Letter),
     NoProcess(Letter),
 }
 
-/// A letter to `to` that carries `value`.
+/// Creates an envelope for `to` that carries `value`.
 #[inline]
 pub(crate) fn letter<T: Send + 'static>(shared: &Shared, local: Option<&Local>, to: Pid, value: T) -> Letter {
     match local {
@@ -28,7 +28,7 @@ pub(crate) fn letter<T: Send + 'static>(shared: &Shared, local: Option<&Local>, 
     }
 }
 
-/// Puts a letter into the mailbox of `to`, whom it was made for.
+/// Puts an envelope into the mailbox of `to`, the process for which it was created.
 #[inline]
 pub(crate) fn post(shared: &Shared, local: Option<&Local>, to: Pid, mut letter: Letter) -> Posted {
     if let Some(local) = local {
@@ -52,7 +52,7 @@ fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Post
     if cell.flags.load(Ordering::Relaxed) & CONFINED != 0
         && let Some(local) = local
     {
-        // Before the message: its receiver may answer as soon as it has it.
+        // Before the message is queued: its receiver may answer as soon as it has it.
         local.introduce(to);
     }
     let heap = letter.heap();
@@ -76,7 +76,7 @@ fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Post
         refused @ (Push::Full | Push::Closed) => {
             if heap != 0 {
                 cell.mail_bytes.fetch_sub(heap, Ordering::SeqCst);
-                // Whoever has just begun to wait may have seen these bytes.
+                // A sender that has just begun to wait may have counted these bytes.
                 let waits = refused == Push::Full && cell.flags.load(Ordering::SeqCst) & CONGESTED != 0;
                 if waits && shared.is_relieved(cell, cell.gate.pending()) {
                     Shared::relieve(slot, to);
@@ -88,7 +88,7 @@ fn push(shared: &Shared, local: Option<&Local>, to: Pid, letter: Letter) -> Post
     Posted::Sent
 }
 
-/// Puts a letter into a mailbox whether it has room or not, and calls `unlock` before anything else may happen.
+/// Puts an envelope into a mailbox even if that is full, and calls `unlock` before anything else can happen.
 pub(crate) fn post_anyway(slot: Slot, letter: Letter, unlock: impl FnOnce()) {
     let (cell, heap) = (slot.cell(), letter.heap());
     if heap != 0 {
@@ -115,7 +115,7 @@ pub(crate) fn post_anyway(slot: Slot, letter: Letter, unlock: impl FnOnce()) {
     }
 }
 
-/// Sends a letter or waits for room; one that is handed back waits for its next try.
+/// Sends an envelope or waits for room. A returned envelope must be sent again when `waker` is woken.
 #[cold]
 pub(crate) fn wait_to_post(
     shared: &Shared,

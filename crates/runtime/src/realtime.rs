@@ -1,6 +1,7 @@
-//! Asking for `SCHED_FIFO`, and giving it back; and who stands behind whom where the whole node has it.
+//! Requests `SCHED_FIFO` for a thread and restores the old policy. Also orders the priorities of the runtime's threads
+//! when the whole node runs with a real-time policy.
 
-#![expect(unsafe_code, reason = "the scheduling policy of a thread has no safe function")]
+#![expect(unsafe_code, reason = "sets the scheduling policy of a thread by system calls")]
 
 use std::cell::RefCell;
 use std::io;
@@ -9,34 +10,35 @@ use std::num::NonZeroU8;
 
 use crate::layers::Layers;
 
-/// The highest priority of `SCHED_FIFO`.
+/// Highest priority of `SCHED_FIFO`.
 pub const PRIORITY_MAX: u8 = 99;
 
 thread_local! {
-    /// The policies that this thread wants.
+    /// The policies requested for this thread.
     static POLICIES: RefCell<Layers<Policy>> = const { RefCell::new(Layers::new()) };
 }
 
-/// How the kernel treats a thread.
+/// Scheduling policy and priority of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Policy {
     policy: libc::c_int,
     priority: libc::c_int,
 }
 
-/// `SCHED_FIFO` for this thread; it gets back in the end what it had before. Of several the newest holds.
+/// `SCHED_FIFO` for this thread. Dropping it restores the previous policy. If there are several, the newest one
+/// applies.
 #[derive(Debug)]
 pub(crate) struct Realtime {
     id: u64,
-    /// What it changed is this thread's.
+    /// Not `Send`: the changed policy belongs to this thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl Realtime {
-    /// Has this thread run before all that are not of `SCHED_FIFO`.
+    /// Makes this thread run before all threads without `SCHED_FIFO`.
     ///
     /// # Errors
-    /// What the kernel says, which mostly is that it is not permitted: that takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`.
+    /// The error of the kernel, mostly a missing permission: `CAP_SYS_NICE` or `RLIMIT_RTPRIO` is required.
     pub(crate) fn enter(priority: NonZeroU8) -> io::Result<Self> {
         let mut before = libc::sched_param { sched_priority: 0 };
         // SAFETY: 0 is this thread, and the kernel writes one `sched_param`.
@@ -50,7 +52,7 @@ impl Realtime {
         Ok(Self { id, _thread: PhantomData })
     }
 
-    /// Keeps it for as long as the thread lives.
+    /// Keeps the policy until the thread ends.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
@@ -60,23 +62,24 @@ impl Drop for Realtime {
     fn drop(&mut self) {
         // A thread that ends takes its policy with it.
         let left = POLICIES.try_with(|policies| policies.borrow_mut().remove(self.id)).ok().flatten();
-        // To give up a privilege is always permitted.
+        // Giving up a privilege is always permitted.
         left.and_then(|left| set(left).ok());
     }
 }
 
-/// Where a thread stands that inherits a real-time policy, as with `chrt`: whoever only runs when woken, to take guests off
-/// their core or to stop all, must come before a scheduler that never sleeps.
+/// Priority of a thread relative to the thread that started it, if it inherits a real-time policy, for example from
+/// `chrt`. Threads that run only when woken, to interrupt guests or to stop the runtime, must preempt a scheduler that
+/// never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// A step before the thread that started this one.
+    /// One step above the thread that started it.
     Ahead,
-    /// A step behind it.
+    /// One step below it.
     Back,
 }
 
 impl Stand {
-    /// Has this thread stand there, if it has a real-time policy and may change it.
+    /// Applies this priority to the current thread, if it has a real-time policy and may change it.
     pub(crate) fn take(self) {
         let mut now = libc::sched_param { sched_priority: 0 };
         // SAFETY: 0 is this thread.
@@ -119,7 +122,7 @@ mod tests {
             let before = own();
             Stand::Back.take();
             assert_eq!(own(), before);
-            // Without the permission there is nobody to stand before.
+            // Without the permission, the rest cannot be tested.
             let Ok(realtime) = Realtime::enter(NonZeroU8::new(5).unwrap()) else { return };
             Stand::Back.take();
             assert_eq!(own(), (libc::SCHED_FIFO, 4));

@@ -1,9 +1,9 @@
-//! A ring that one writes and many read: a stream of items to readers that come and go, without a copy for each of them.
+//! A ring with one writer and many readers: a stream of items, shared without a copy for each reader.
 //!
 //! ```text
 //!                       ┌──────────── capacity ────────────┐
 //!   Writer ── write ──▶ │ items, one copy for all readers  │ ──▶ Reader, at its own pace     Subscriber::join adds one
-//!      ▲                └──────────────────────────────────┘ ──▶ Reader                      dropping it takes it out
+//!      ▲                └──────────────────────────────────┘ ──▶ Reader                      dropping it removes it
 //!      └── full: waits for the slowest (lossless) · waits, then evicts it · moves it forward (lossy) ──┘
 //! ```
 //!
@@ -38,17 +38,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What makes it fast is that hardly anything happens for each item: a reader tells the writer how far it is an eighth of
-//! the ring at a time, the writer wakes readers a quarter at a time, and one that waits for room is woken when half of the
-//! ring is free. Nobody is left waiting for the rest of such a batch: it is passed on at the end of the process's turn, when the
-//! other side is waited for, and when the ring is closed. Outside of processes, where there are no turns, every write and
-//! every read is passed on at once, unless [`Flush::Lazy`] says that [`Writer::flush`] will be called.
+//! The ring is fast because there is almost no work per item. A reader publishes its position every eighth of the ring.
+//! The writer wakes readers every quarter of the ring, and a writer that waits for room is woken when half of the ring
+//! is free. No side waits for the rest of such a batch: it is published at the end of the process's turn, when a side
+//! waits for the other, and when the ring is closed. Code outside of processes has no turns, so every write and every
+//! read is published at once, unless [`Flush::Lazy`] states that [`Writer::flush`] will be called.
 //!
-//! Items are [`Copy`] samples, moved by copying runs of them or by reading and writing them in place; or values that can be
-//! cloned, one at a time. A value stays in its slot, also after everybody has read it, until another is written there.
+//! Items are either [`Copy`] samples, moved in runs or read and written in place, or values that can be cloned, one at
+//! a time. A value stays in its slot, even after all readers have read it, until another value is written there.
 //!
-//! Invariants: a reader sees every item from its joining on, in order and once, or is told how many it has missed; the
-//! end of either side is seen by the other; no reader that ended, however it ended, is waited for.
+//! Invariants: a reader sees every item after it has joined, in order and once, or receives the number of missed items.
+//! Each side sees the end of the other. The writer never waits for a reader that has ended, no matter how it ended.
 
 mod cursors;
 mod grant;
@@ -81,42 +81,44 @@ use seats::Seats;
 use shared::Shared;
 use slots::Slots;
 
-/// Readers that a ring has seats for when nothing is said; a seat takes 152 bytes.
+/// Default number of reader slots of a ring. A slot takes 152 bytes.
 pub const READERS_DEFAULT: usize = 64;
-/// The most readers of one ring.
+/// Largest number of readers of one ring.
 pub const READERS_MAX: usize = 1 << 16;
 
-/// What happens when a reader is so slow that the ring is full.
+/// Policy for a ring that is full because of a slow reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The writer waits for it, however long. Observers see whom it waits for.
+    /// The writer waits for the reader without a limit. Observers see the reader that it waits for.
     #[default]
     Lossless,
-    /// The writer waits for so long, and goes on without it: the reader gets [`ReadError::Evicted`].
+    /// The writer waits for this time, and then continues without the reader, which receives [`ReadError::Evicted`].
     ///
-    /// A writer outside of processes and of threads that may block waits by a timer of tokio, and panics where there is none.
+    /// If the writer is neither in a process nor on a thread that may block, the wait uses a timer of tokio. The writer
+    /// panics outside of a tokio runtime.
     EvictAfter(Duration),
-    /// The writer goes on, and the reader with it: it gets [`ReadError::Missed`] with the exact number of items.
+    /// The writer continues and moves the reader forward, which receives [`ReadError::Missed`] with the exact number of
+    /// items.
     ///
-    /// It is moved by an eighth of the ring at least, so that the next item does not find it in the way again. What it
-    /// copies or [peeks](Reader::peek) at just then stays: for that long the writer waits.
+    /// The reader is moved by at least an eighth of the ring, so that it does not block the next item again. Items that
+    /// it is copying or [peeking](Reader::peek) at that moment stay valid: the writer waits for that long.
     Lossy,
 }
 
-/// How far apart the readers' cursors lie in memory.
+/// Distance between the readers' cursors in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// Side by side, 32 bytes each: readers slow each other down. For comparisons.
+    /// Next to each other, 32 bytes each: readers slow each other down (false sharing). For comparisons.
     Packed,
-    /// On a cache line each, 64 bytes.
+    /// One cache line for each, 64 bytes.
     Line,
-    /// On a pair of cache lines each, 128 bytes: processors load them by pairs.
+    /// A pair of cache lines for each, 128 bytes: processors load cache lines in pairs.
     #[default]
     Pair,
 }
 
 impl Padding {
-    /// Bytes of each cursor, as far as they are asked for.
+    /// Returns the requested number of bytes of each cursor; 0 if packed.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Packed => 0,
@@ -126,28 +128,28 @@ impl Padding {
     }
 }
 
-/// Why there is no ring.
+/// Error returned when a ring cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RingError {
-    /// Choose a power of two.
+    /// The capacity is not valid: choose a power of two.
     #[error("ring capacity of {capacity} items is not a power of two from 1 to 2^40")]
     Capacity {
         /// The capacity asked for.
         capacity: usize,
     },
-    /// Choose a number in the range.
+    /// The number of readers is out of range.
     #[error("{readers_max} readers are not from 1 to {READERS_MAX}")]
     Readers {
         /// The number asked for.
         readers_max: usize,
     },
-    /// Give a reader some time, or choose [`Policy::Lossy`].
+    /// The eviction time is too short: give readers more time, or choose [`Policy::Lossy`].
     #[error("eviction after {after:?} leaves a reader no time: at least 1 ms")]
     Eviction {
         /// The time asked for.
         after: Duration,
     },
-    /// Choose a smaller capacity.
+    /// Not enough memory: choose a smaller capacity.
     #[error("no memory for a ring of {capacity} items of {item_bytes} bytes")]
     Memory {
         /// The capacity asked for.
@@ -157,7 +159,7 @@ pub enum RingError {
     },
 }
 
-/// What a ring is to be like.
+/// Builder of a ring.
 #[derive(Clone, Debug)]
 pub struct Builder {
     capacity: usize,
@@ -169,7 +171,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A ring of so many items, a power of two; more of them mean fewer wake-ups and more memory.
+    /// Creates a builder for a ring of `capacity` items, a power of two. A larger ring needs fewer wake-ups and more
+    /// memory.
     pub const fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -181,40 +184,40 @@ impl Builder {
         }
     }
 
-    /// How many may read at once. Default 64; each takes 152 bytes, used or not.
+    /// Sets the largest number of concurrent readers. Default 64; each takes 152 bytes, used or not.
     pub const fn readers_max(mut self, readers_max: usize) -> Self {
         self.readers_max = readers_max;
         self
     }
 
-    /// What happens when a reader is too slow. Default: the writer waits.
+    /// Sets what happens when a reader is too slow. Default: the writer waits.
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// How far apart cursors lie. Default 128 bytes; less saves memory and costs time when there are several cores.
+    /// Sets the distance between cursors. Default 128 bytes; less saves memory, but costs time on several cores.
     pub const fn padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// What observers call it. Default: nothing.
+    /// Sets the name shown to observers. Default: none.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// The runtime whose observers see it. Default: that of the process that builds it.
+    /// Sets the runtime that shows the ring to its observers. Default: the runtime of the process that builds it.
     pub fn seen_by(mut self, runtime: &Handle) -> Self {
         self.runtime = Some(runtime.clone());
         self
     }
 
-    /// Makes the ring: the one who writes, and what readers come from.
+    /// Creates the ring. Returns its writer, and a subscriber from which readers join.
     ///
     /// # Errors
-    /// [`RingError`] names the number that is out of range.
+    /// [`RingError`] with the number that is out of range.
     pub fn build<T: Send + Sync + 'static>(self) -> Result<(Writer<T>, Subscriber<T>), RingError> {
         let capacity = self.capacity;
         if !capacity.is_power_of_two() || capacity > 1 << 40 {

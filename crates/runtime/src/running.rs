@@ -1,9 +1,9 @@
-//! The running process in the hands of its own code: what it may do with its mailbox and its turn.
+//! The running process as seen by its own code: access to its mailbox and its turn.
 //!
-//! A [`Running`] is only made on the thread that runs the process and lives no longer than the poll, which is what makes
-//! it the owner of the body.
+//! A [`Running`] is created only on the thread that runs the process and does not outlive the poll. Therefore it owns
+//! the body.
 
-#![expect(unsafe_code, reason = "touches the body of the running process; the module says why it may")]
+#![expect(unsafe_code, reason = "accesses the body of the running process; the module docs say why this is sound")]
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::runtime::Shared;
 use crate::scheduler::Local;
 use crate::slab::{Body, Slot};
 
-/// The running process, in the hands of its own code.
+/// Handle of the running process for its own code.
 #[derive(Clone, Copy)]
 pub(crate) struct Running<'a> {
     pub(crate) slot: Slot,
@@ -29,30 +29,30 @@ pub(crate) struct Running<'a> {
 impl Running<'_> {
     #[inline]
     fn body(&self) -> &Body {
-        // SAFETY: a `Running` is only made on the thread that runs the process, and is used within the poll.
+        // SAFETY: a `Running` is created only on the thread that runs the process, and is used within the poll.
         unsafe { self.slot.body() }
     }
 
-    /// Notes that the poll waits for what `wait` says.
+    /// Records that the poll waits for the reasons in `wait`.
     #[inline]
     pub(crate) fn waits_for(&self, wait: u8) {
         self.local.wait.set(self.local.wait.get() | wait);
     }
 
-    /// Notes that the poll waits for a message.
+    /// Records that the poll waits for a message.
     #[inline]
     pub(crate) fn waits_for_mail(&self, cx: &TaskContext<'_>) {
         self.waits_for(WAIT_RECEIVE);
         self.is_awaited_by(cx);
     }
 
-    /// Lets others run first.
+    /// Yields: other processes run first.
     pub(crate) fn yield_now(&self) {
         self.local.woken.set(true);
     }
 
-    /// Has `cx` woken when the process runs next. What wakes a process is its own waker, which something that holds several
-    /// futures, and polls those whose wakers were woken, does not hear of.
+    /// Wakes `cx` when the process runs next. Runtime events wake only the process's own waker. A combinator that polls
+    /// only woken futures would not notice them.
     #[inline]
     pub(crate) fn is_awaited_by(&self, cx: &TaskContext<'_>) {
         if !ptr::eq(cx.waker().data(), self.slot.as_ptr().cast::<()>()) {
@@ -65,7 +65,7 @@ impl Running<'_> {
         Holdings::keep_waker(self.slot, self.pid(), cx.waker());
     }
 
-    /// Has the next receive look into the mailbox even if the process has had its share: it does not wait for its turn.
+    /// Makes the next receive check the mailbox even if the budget of the process is used up, without yielding.
     pub(crate) fn must_look(&self) {
         self.local.budget.set(self.local.budget.get().max(1));
         if let Some(chance) = &self.local.chance {
@@ -73,7 +73,7 @@ impl Running<'_> {
         }
     }
 
-    /// Whether a seeded schedule lets others run before the process goes on; it must return to its scheduler then.
+    /// Returns true if a seeded schedule preempts the process here. It must then return to its scheduler.
     #[inline]
     pub(crate) fn strays(&self, cx: &TaskContext<'_>) -> bool {
         let strays = self.local.chance.as_ref().is_some_and(Chance::strays);
@@ -84,8 +84,8 @@ impl Running<'_> {
         strays
     }
 
-    /// Whether the process has any of its share for this turn left, of which this takes one; else it must return to its
-    /// scheduler.
+    /// Takes one unit of the process's budget for this turn. Returns false if none is left: the process must then
+    /// return to its scheduler.
     pub(crate) fn has_share(&self, cx: &TaskContext<'_>) -> bool {
         let budget = self.local.budget.get();
         if budget == 0 {
@@ -97,7 +97,7 @@ impl Running<'_> {
         true
     }
 
-    /// The oldest message, unless the process has had its share for this turn.
+    /// Returns the oldest message, unless the budget for this turn is used up.
     #[inline]
     pub(crate) fn receive(&self) -> Option<Message> {
         self.next_letter().map(|letter| self.counted(letter).open(&self.local.nodes))
@@ -120,20 +120,21 @@ impl Running<'_> {
         Some(letter)
     }
 
-    /// The same where all that was taken in before has been received.
+    /// Like `next_letter`, when all messages taken in before have been received.
     #[inline(never)]
     fn new_letter(&self) -> Option<Letter> {
         self.absorb()?;
         self.next_letter()
     }
 
-    /// Takes what has come to the gate since the poll began; `None` if nothing has.
+    /// Takes the messages that have reached the gate since the poll began. Returns `None` if no message has arrived.
     fn absorb(&self) -> Option<()> {
         let taken = self.slot.cell().gate.absorb()?;
         self.local.take_in(self.slot, taken);
         let others = || self.slot.cell().flags.load(Ordering::Relaxed) & OWN_WAKERS != 0;
         if self.local.wait.get() & WAIT_RECEIVE != 0 || others() {
-            // Something else has looked and waits, perhaps for what was just taken in: it must look again.
+            // Another future has checked the mailbox and waits, perhaps for a message just taken in: it must check
+            // again.
             self.yield_now();
         }
         (taken.newest() != 0).then_some(())
@@ -164,7 +165,7 @@ impl Running<'_> {
         }
     }
 
-    /// Wakes the senders that wait for room, once half of the mailbox is free.
+    /// Wakes the senders that wait for room, when half of the mailbox is free.
     #[cold]
     pub(crate) fn room(&self) {
         let cell = self.slot.cell();
@@ -174,9 +175,9 @@ impl Running<'_> {
         }
     }
 
-    /// The first message that `wanted` accepts, from where `search` left off.
+    /// Returns the first message that `wanted` accepts, and continues where `search` ended before.
     ///
-    /// A miss costs nothing of the process's share, a hit as much as a plain receive.
+    /// A search without a match costs nothing of the budget, a match as much as a plain receive.
     #[inline]
     pub(crate) fn receive_match(
         &self,
@@ -194,17 +195,17 @@ impl Running<'_> {
         self.search_on(search, wanted)
     }
 
-    /// The same for a `wanted` that says the same of a message whenever it is asked: mostly it wants the oldest one.
+    /// Like `receive_match`, for a `wanted` that is deterministic. Optimised for a match of the oldest message.
     #[inline]
     pub(crate) fn receive_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
         self.find_certain(search, wanted).map(|letter| self.counted(letter).open(&self.local.nodes))
     }
 
-    /// The value of the first message that carries a `T`.
+    /// Returns the value of the first message that carries a `T`.
     #[inline]
     pub(crate) fn receive_of<T: 'static>(&self, search: &mut Search) -> Option<T> {
         let letter = self.find_certain(search, Message::is::<T>)?;
-        // SAFETY: it is the message that was looked at.
+        // SAFETY: this is the message that was checked for the type.
         Some(unsafe { self.counted(letter).open_as(&self.local.nodes) })
     }
 
@@ -236,7 +237,7 @@ impl Running<'_> {
                 search.cursor = Cursor::START;
                 search.removals = Some(body.removals.get());
             }
-            // While `wanted` looks, the backlog is not in its place: what `wanted` does cannot disturb the walk.
+            // Take the backlog out of the body while `wanted` runs: what `wanted` does cannot then disturb the walk.
             let mut away = Away { body, backlog: body.backlog.replace(Backlog::EMPTY) };
             let found = away.backlog.take_match(&mut search.cursor, wanted);
             drop(away);
@@ -248,13 +249,13 @@ impl Running<'_> {
         }
     }
 
-    /// A search that passes over what the process has in its backlog now.
+    /// Returns a search that skips all messages now in the backlog.
     pub(crate) fn search_from_here(&self) -> Search {
         let body = self.body();
         Search { cursor: body.backlog.get().end(), removals: Some(body.removals.get()) }
     }
 
-    /// Takes the first message that `wanted` accepts out of the mailbox, whatever is left of the process's share.
+    /// Takes the first message that `wanted` accepts out of the mailbox, regardless of the remaining budget.
     pub(crate) fn take_match(&self, mut search: Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
         let budget = self.local.budget.replace(1);
         let found = self.receive_match(&mut search, wanted);
@@ -268,7 +269,7 @@ impl Running<'_> {
     }
 }
 
-/// How far a selective receive has looked.
+/// Progress of a selective receive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     cursor: Cursor,
@@ -279,7 +280,7 @@ impl Search {
     pub(crate) const START: Self = Self { cursor: Cursor::START, removals: None };
 }
 
-/// Puts a backlog back where it was, also when the predicate panics.
+/// Restores a backlog, also when the predicate panics.
 struct Away<'a> {
     body: &'a Body,
     backlog: Backlog,

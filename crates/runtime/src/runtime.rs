@@ -1,6 +1,6 @@
-//! A running runtime: its schedulers, what they share, and how it starts and ends.
+//! A running runtime: its schedulers, the state they share, and its start and shutdown.
 
-#![expect(unsafe_code, reason = "takes the process table apart after the last scheduler has ended")]
+#![expect(unsafe_code, reason = "frees the process table after the last scheduler has ended")]
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ use crate::timers::Timers;
 use crate::topic::Topics;
 use crate::{panics, sync, watch};
 
-/// What all threads of a runtime share.
+/// State shared by all threads of a runtime.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) started: Instant,
@@ -60,18 +60,18 @@ pub(crate) struct Shared {
     pub(crate) engines: Engines,
     pub(crate) stores: Stores,
     pub(crate) mailboxes: MailboxBudget,
-    /// Slots for threads that are no schedulers.
+    /// Free slots for threads that are not schedulers.
     outside_slots: Mutex<Stock<Slot>>,
     pub(crate) outside_spawned: AtomicU64,
     root_order: AtomicU64,
-    /// No processes from outside any more.
+    /// Set by a shutdown: outside threads can create no more processes.
     closing: AtomicBool,
-    /// Processes that threads outside are making just now.
+    /// Number of processes that outside threads are creating right now.
     pub(crate) unsettled: AtomicUsize,
-    /// Schedulers end.
+    /// Set when the schedulers must end.
     stopped: AtomicBool,
     pub(crate) pause: Pause,
-    /// Pids of processes whose poll does not return.
+    /// Pids of processes in a poll that does not return.
     pub(crate) stuck: Mutex<Vec<Pid>>,
     alarm: (Mutex<()>, Condvar),
 }
@@ -80,14 +80,14 @@ pub(crate) struct Shared {
 const _: () = assert!(pinned_to(SCHEDULERS_MAX - 1) < pinned_to(SCHEDULERS_MAX));
 
 impl Shared {
-    /// What the threads of a runtime share, and a queue for each scheduler to be.
+    /// Creates the shared state and one run queue for each scheduler.
     pub(crate) fn new(config: Config) -> Result<(Arc<Self>, Vec<Worker<Slot>>), StartError> {
         config.check()?;
         panics::install();
         let barrier = sync::prepare_heavy_barrier();
         let queues: Vec<Worker<Slot>> = (0..config.schedulers).map(|_| Worker::new_fifo()).collect();
         let started = Instant::now();
-        // Each scheduler keeps free slots, and so do all other threads together.
+        // One free list for each scheduler, and one for all other threads together.
         let stocks = config.schedulers + 1;
         let shared = Arc::new(Self {
             started,
@@ -128,14 +128,14 @@ impl Shared {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether any queue has something to run that an idle scheduler should look at.
+    /// Returns true if any queue has work that an idle scheduler should search for.
     pub(crate) fn has_work(&self) -> bool {
         self.is_stopped()
             || !self.injector.is_empty()
             || self.schedulers.iter().any(|scheduler| !scheduler.stealer.is_empty() && !scheduler.is_guarded())
     }
 
-    /// Queues a process from a thread that is no scheduler of this runtime.
+    /// Queues a process from a thread that is not a scheduler of this runtime.
     pub(crate) fn inject(&self, slot: Slot) {
         if let Some(home) = slot.cell().home() {
             self.schedulers[home].is_served_from_outside();
@@ -149,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Queues a process on the only scheduler that may run it, which is not this thread.
+    /// Queues a process on the only scheduler that may run it, which does not run on this thread.
     #[cold]
     pub(crate) fn send_home(&self, slot: Slot, home: usize) {
         self.schedulers[home].pinned.push(slot);
@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Wakes a scheduler, unless one is awake and looks for work, for what this thread will queue in a moment.
+    /// Wakes a scheduler for work that this thread will queue in a moment, unless a scheduler is already searching.
     #[cfg(feature = "store")]
     pub(crate) fn promise_work(&self) {
         if let Some(scheduler) = self.parking.pick() {
@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// The flags of a process that runs on one scheduler only.
+    /// Returns the flags that pin a process to one scheduler.
     pub(crate) fn pin(&self, scheduler: usize) -> Result<u16, SpawnError> {
         let schedulers = self.schedulers.len();
         if scheduler < schedulers {
@@ -187,7 +187,7 @@ impl Shared {
         SpawnError::Limit { limit: self.config.process_limit }
     }
 
-    /// A free slot for a thread that is no scheduler. The end of the runtime waits until it is settled.
+    /// Takes a free slot for a thread that is not a scheduler. A shutdown waits until `Unsettled` is dropped.
     pub(crate) fn take_slot(self: &Arc<Self>) -> Result<(Slot, Unsettled<'_>), SpawnError> {
         let unsettled = Unsettled::begin(self);
         if self.closing.load(Ordering::SeqCst) {
@@ -209,8 +209,8 @@ impl Shared {
         self.root_order.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a mailbox accepts one more message: it has room, and no sender waits. `own` of its bytes are those of the
-    /// message itself, which may be the one that exceeds the limit: a sender that has waited for room is then accepted.
+    /// Returns true if a mailbox accepts one more message: it has room, and no sender waits. The message itself, `own`
+    /// bytes, may exceed the limit: a sender that has waited for room is then accepted.
     #[inline]
     pub(crate) fn has_room(&self, cell: &Cell, pending: u32, own: u32) -> bool {
         let waiting = pending.saturating_add(cell.backlog.load(Ordering::Relaxed));
@@ -220,7 +220,7 @@ impl Shared {
             && cell.flags.load(Ordering::Relaxed) & CONGESTED == 0
     }
 
-    /// Whether a mailbox is empty enough for those who wait for room: half of it, so that they come in all together.
+    /// Returns true if a mailbox is at most half full: waiting senders are woken then, all at once.
     pub(crate) fn is_relieved(&self, cell: &Cell, pending: u32) -> bool {
         let waiting = pending.saturating_add(cell.backlog.load(Ordering::Relaxed));
         waiting <= cell.capacity.load(Ordering::Relaxed) / 2
@@ -228,17 +228,17 @@ impl Shared {
             && (!self.mailboxes.is_full() || waiting == 0)
     }
 
-    /// Wakes everybody who waits for room in a mailbox, in the order in which they came.
+    /// Wakes all senders that wait for room in a mailbox, in the order of their arrival.
     pub(crate) fn relieve(slot: Slot, pid: Pid) {
         for sender in Holdings::take_waiting_senders(slot, pid) {
-            // It may be the waker of an executor that is not ours.
+            // The waker may belong to a foreign executor.
             panics::contain(|| sender.wake());
         }
     }
 
-    /// Frees what an ended process held, of which its names are free already, and tells everybody whom its end concerns.
+    /// Frees what an ended process held, and notifies its links, monitors, watchers and waiting senders.
     ///
-    /// Gives back the box, which is empty then.
+    /// Its names are free already. Returns the emptied box for reuse.
     pub(crate) fn part_with(&self, pid: Pid, mut released: Released, exit: Option<&ExitReason>) -> Box<Held> {
         let rare = released.rare.map(|mut rare| {
             self.forget_timers(std::mem::take(&mut rare.timers));
@@ -248,7 +248,7 @@ impl Shared {
         self.part(pid, &mut released.held, exit.unwrap_or(&ExitReason::Normal));
         let Some(rare) = rare else { return released.held };
         for watcher in rare.watchers {
-            // A watcher that has gone away needs no answer.
+            // A watcher that was dropped needs no answer.
             panics::contain(|| drop(watcher.send(exit.cloned().unwrap_or(ExitReason::Normal))));
         }
         for sender in rare.waiting_senders {
@@ -257,7 +257,7 @@ impl Shared {
         released.held
     }
 
-    /// Whether `pid` is alive.
+    /// Returns true if `pid` is alive.
     pub(crate) fn is_alive(&self, pid: Pid) -> bool {
         self.slab.slot(pid).is_some_and(|slot| {
             slot.cell().generation.load(Ordering::Acquire) == pid.generation() && !slot.cell().gate.is_closed()
@@ -273,13 +273,13 @@ impl Shared {
         self.schedulers.iter().map(|scheduler| scheduler.counters.exited.load(Ordering::Relaxed)).sum()
     }
 
-    /// Spawns and ends, of about one moment and never with more ends than spawns.
+    /// Returns the numbers of spawns and exits at nearly the same moment, with never more exits than spawns.
     pub(crate) fn spawned_and_exited(&self) -> (u64, u64) {
         let mut exited = self.exited();
         for _ in 0..4 {
             let spawned = self.spawned();
             let after = self.exited();
-            // A reader that was interrupted in between looks again: the difference would be off by what it slept through.
+            // The reader was preempted between the two reads. Read again: otherwise the difference includes that pause.
             if after - exited <= TORN_READ {
                 return (spawned.max(exited), exited);
             }
@@ -288,13 +288,13 @@ impl Shared {
         (self.spawned().max(exited), exited)
     }
 
-    /// Processes alive.
+    /// Returns the number of live processes.
     pub(crate) fn live(&self) -> u64 {
         let (spawned, exited) = self.spawned_and_exited();
         spawned - exited
     }
 
-    /// Waits until `until` or until the runtime stops; true if it stopped.
+    /// Waits until `until` or until the runtime stops. Returns true if it stopped.
     pub(crate) fn wait_for_stop(&self, until: Instant) -> bool {
         let mut guard = self.alarm.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -317,7 +317,7 @@ impl Shared {
     }
 }
 
-/// A runtime; dropping it kills what still lives and ends its threads.
+/// An actor runtime. Dropping it kills the remaining processes and ends its threads.
 ///
 /// ```
 /// use rusm_runtime::{Config, Runtime};
@@ -341,30 +341,30 @@ pub struct Runtime {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How a shutdown went.
+/// Result of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Processes that ended only because they were killed.
+    /// Number of processes that did not end before the deadline and were killed.
     pub killed: u64,
-    /// Processes inside a poll that did not return; their schedulers' threads could not be ended.
+    /// Processes in a poll that did not return. The threads of their schedulers could not be ended.
     pub stuck: Vec<Pid>,
 }
 
-/// Ends between two reads of the counters that no uninterrupted reader sees: some microseconds of the fastest storm.
+/// More exits between two counter reads mean a preempted reader: the fastest spawn storm takes microseconds for them.
 const TORN_READ: u64 = 200;
 
-/// How long killed processes may take to notice, before their schedulers count as stuck.
+/// Time that killed processes have to end before their schedulers count as stuck.
 const KILL_GRACE: Duration = Duration::from_secs(1);
-/// A deadline that never comes.
+/// Longest wait for a deadline, in effect unlimited.
 const FAR: Duration = Duration::from_hours(30 * 365 * 24);
-/// Looks for the end of processes before it is waited for asleep.
+/// Number of checks with a yield in between before a waiting thread starts to sleep.
 const QUICK_LOOKS: u32 = 200;
 
 impl Runtime {
     /// Starts the schedulers.
     ///
     /// # Errors
-    /// [`StartError`] for a value out of its range, or when the system refuses a thread.
+    /// [`StartError`] for a config value out of its range, or when the system cannot create a thread.
     pub fn start(config: Config) -> Result<Self, StartError> {
         let (shared, queues) = Shared::new(config)?;
         let mut runtime = Self { handle: Handle::new(Arc::clone(&shared)), threads: Vec::new() };
@@ -381,7 +381,7 @@ impl Runtime {
 
     /// Ends all processes, those started from outside one by one in reverse order of their start, and the schedulers.
     ///
-    /// Processes are asked first; whoever still lives after `deadline` is killed.
+    /// Processes first receive the exit signal `shutdown`. Those still alive after `deadline` are killed.
     pub fn shutdown(mut self, deadline: Duration) -> Shutdown {
         self.end(deadline)
     }
@@ -393,7 +393,7 @@ impl Runtime {
         }
         shared.closing.store(true, Ordering::SeqCst);
         let until = Instant::now() + deadline.min(FAR);
-        // Whoever is making a process may take its time, and may be the one who ends the runtime.
+        // Wait only for a limited time: creating a process may take long, and its closure may itself end this runtime.
         wait_until(Instant::now() + KILL_GRACE, || shared.unsettled.load(Ordering::SeqCst) == 0);
         while let Some(root) = shared.holdings.newest_root() {
             shared.exit(None, root, ExitReason::Shutdown);
@@ -412,14 +412,14 @@ impl Runtime {
         threads.extend(shared.tickers.stop());
         let ended = wait_until(Instant::now() + KILL_GRACE, || threads.iter().all(JoinHandle::is_finished));
         if !ended {
-            // A thread inside an endless poll cannot be ended. It keeps what it shares; nothing is freed under it.
+            // A thread inside an endless poll cannot be ended. It keeps the shared state, so nothing may be freed.
             return Shutdown {
                 killed,
                 stuck: shared.schedulers.iter().filter_map(|scheduler| scheduler.running()).collect(),
             };
         }
         for thread in threads {
-            // Schedulers catch the panics of processes; one of their own was reported by the panic hook.
+            // Schedulers catch the panics of processes. The panic hook has reported a panic of the scheduler itself.
             drop(thread.join());
         }
         bury(&shared);
@@ -427,7 +427,7 @@ impl Runtime {
     }
 }
 
-/// Frees what the threads of a stopped runtime left.
+/// Frees what the threads of a stopped runtime have left behind.
 pub(crate) fn bury(shared: &Arc<Shared>) {
     for slot in shared.slab.slots() {
         if slot.cell().gate.is_closed() {
@@ -435,7 +435,7 @@ pub(crate) fn bury(shared: &Arc<Shared>) {
         }
         let pid = slot.pid();
         let taken = slot.cell().gate.close();
-        // SAFETY: the threads have ended, so nobody else owns the body of this process, whose future is still there.
+        // SAFETY: the threads have ended, so this thread alone owns the body of the process, including its future.
         unsafe {
             let body = slot.body();
             panics::contain(|| drop(body.drop_future()));
@@ -449,7 +449,7 @@ pub(crate) fn bury(shared: &Arc<Shared>) {
             shared.part_with(pid, released, Some(&ExitReason::Killed));
         }
     }
-    // Handles may outlive this, and so would what the topics are to tell in their drop.
+    // Close the topics here, not in their `drop`: a handle may delay that forever, while threads wait at the topics.
     shared.topics.end();
     shared.call_the_rest();
     NodePool::clear(&shared.nodes);
@@ -465,8 +465,8 @@ pub(crate) fn for_each_live(shared: &Shared, act: impl Fn(Pid)) {
     }
 }
 
-/// Waits for `done`, which mostly takes microseconds and then is looked for every millisecond; false if it was not done in
-/// time.
+/// Waits for `done`, first by yielding (it mostly takes microseconds), then by checking every millisecond. Returns
+/// false after a timeout.
 fn wait_until(until: Instant, done: impl Fn() -> bool) -> bool {
     let mut looks = 0;
     loop {

@@ -1,18 +1,20 @@
-//! A scheduler: one thread that runs processes from its queue, steals when it has none, and drives its own reactor.
+//! A scheduler: a thread that runs processes from its queue, steals when the queue is empty, and drives its own
+//! reactor.
 //!
 //! ```text
-//!              spawn, requeue ──▶ queue ──▶ run        (others steal from the far end)
+//!              spawn, requeue ──▶ queue ──▶ run        (other schedulers steal from the far end)
 //!   message wakes a receiver ──▶ next ───▶ run next    (at most HOT_STREAK in a row)
 //!      other threads ──▶ injector ──┘
-//!      nothing? steal what lasts ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or another scheduler wakes it
+//!      no work? steal from lasting queues ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or a wake-up
 //! ```
 //!
-//! A process that is pinned to a scheduler waits in a queue of its own there, which nobody steals from.
+//! A process that is pinned to a scheduler waits in a separate queue of that scheduler, from which no other one steals.
 //!
-//! The loop is one task of a tokio current-thread runtime, which polls sockets and timers between slices. A process that
-//! they wake is queued on this thread; the loop's own task must then be woken too, or it would sleep over its queue.
+//! The loop is one task of a tokio current-thread runtime, which polls sockets and timers between slices. When the
+//! reactor wakes a process, that process is queued on this thread, and the task of the loop must be woken too:
+//! otherwise the thread would sleep while its queue has work.
 
-#![expect(unsafe_code, reason = "owns the slots that it runs; each block says how it came to own them")]
+#![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
 mod guard;
 mod idle;
@@ -56,69 +58,69 @@ pub(crate) use pause::Pause;
 pub(crate) use queue::insist;
 pub(crate) use shared::{Counters, SchedulerShared};
 
-/// Processes run between two looks at the clock.
+/// Number of polls between two reads of the clock.
 const SLICE_POLLS: u32 = 64;
 /// Time between two turns of the reactor while there is work: a bound on the latency of I/O under load.
 const SLICE_NS: u64 = 250_000;
-/// Rounds of looking for work before a scheduler sleeps; waking it would cost its friends more.
+/// Rounds of searching for work before a scheduler sleeps: waking it would cost other schedulers more.
 const SPIN_ROUNDS: u32 = 100;
-/// Polls in one stretch that promise more of the kind soon.
+/// Number of polls in a slice that makes more work of the same kind likely soon.
 const WORTH_A_SPIN: u32 = 16;
-/// A scheduler that another woke after less than this would have done better not to sleep.
+/// After a shorter sleep that another scheduler ended, staying awake would have been cheaper.
 const SHORT_SLEEP_NS: u64 = 100_000;
-/// Messages that a process may receive before it lets others run.
+/// Number of messages that a process may receive before it must yield.
 pub(crate) const RECEIVE_BUDGET: u32 = 256;
 
-/// A scheduler thread's own part.
+/// Thread-local state of a scheduler.
 pub(crate) struct Local {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: usize,
     pub(crate) me: Arc<SchedulerShared>,
     queue: Worker<Slot>,
-    /// Decides what runs next, instead of the queue, where schedules follow a seed.
+    /// Selects the next process instead of the queue, in runs with a seed.
     pub(crate) chance: Option<Chance>,
     slots: Stock<Slot>,
     pub(crate) nodes: NodePool,
-    /// Empty ones, for processes that will hold something from their first instant.
+    /// Empty side tables for processes that need one from their start.
     #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
     held: Plain<Vec<Box<Held>>>,
     stopwatch: Stopwatch,
     current: Plain<Option<Slot>>,
-    /// What the running poll waits for, in the flags of [`Cell::wait`](crate::cell::Cell::wait).
+    /// Waits of the running poll, as flags of [`Cell::wait`](crate::cell::Cell::wait).
     pub(crate) wait: Plain<u8>,
     /// The running process must be queued again.
     pub(crate) woken: Plain<bool>,
-    /// The running process has signals to look at.
+    /// The running process has pending signals.
     pub(crate) signalled: Plain<bool>,
     pub(crate) budget: Plain<u32>,
-    /// What the running process owes to rings.
+    /// Wake-ups that the running process owes to rings.
     pub(crate) turn: Turn,
-    /// Processes that may still run next before the queue has its turn.
+    /// Number of processes that may still run from the LIFO slot before the queue gets its turn.
     hot_left: Plain<u32>,
-    /// The loop's task, while the reactor has its turn.
+    /// True while the reactor runs instead of the task of the loop.
     reacting: Plain<bool>,
     loop_waker: Plain<Option<Waker>>,
     /// See [`References`](crate::signal::References).
     pub(crate) last_reference: Plain<u64>,
-    /// Processes that began a wait which is to end after a time; see `timeout.rs`.
+    /// Processes that began a wait with a timeout and have set no timer yet; see `timeout.rs`.
     listed: Plain<Vec<Slot>>,
-    /// Nobody was woken for the process in the queue, because this scheduler will run it next.
+    /// No other scheduler was woken for the process in the queue, because this one will run it next.
     owed: Plain<bool>,
-    /// The poll that runs ends as soon as one process was queued.
+    /// The running poll ends as soon as it has queued one process.
     pub(crate) brief: Plain<bool>,
     first: Plain<bool>,
     events_left: Plain<u32>,
     now_ms: Plain<u32>,
-    /// Polls until the next look at what others gave it to run.
+    /// Number of polls until the next check for work from other threads.
     until_look: Plain<u32>,
-    /// Heap bytes that entered mailboxes less those that left, not yet added to the sum of the runtime.
+    /// Heap bytes that entered mailboxes minus those that left them, not yet added to the sum of the runtime.
     pub(crate) unsettled_mail: Plain<i64>,
     introduced: Introductions,
     looks: Plain<u32>,
-    /// Slices that ended after few polls, each of them long.
+    /// Number of slices that ended after a few long polls.
     long_slices: Plain<u32>,
     spins: Plain<u32>,
-    /// Work came from other schedulers lately, soon after there was none.
+    /// Other schedulers recently sent work soon after this one had run out of it.
     fed: Plain<bool>,
     slept_at_ns: Plain<u64>,
     searching: Plain<bool>,
@@ -130,7 +132,7 @@ thread_local! {
     static LOCAL: Plain<*const Local> = const { Plain::new(ptr::null()) };
 }
 
-/// The scheduler that this thread is, if it is one.
+/// Returns the scheduler of this thread, if it is one.
 #[inline]
 pub(crate) fn local<'a>() -> Option<&'a Local> {
     // SAFETY: the pointer is set for as long as the scheduler's thread runs its loop, and only this thread reads it. No
@@ -138,7 +140,7 @@ pub(crate) fn local<'a>() -> Option<&'a Local> {
     unsafe { LOCAL.with(Plain::get).as_ref() }
 }
 
-/// Wakes the process in `slot` from wherever this thread is.
+/// Wakes the process in `slot`, from any thread.
 #[inline]
 pub(crate) fn wake(slot: Slot) {
     if slot.cell().gate.wake() {
@@ -146,7 +148,7 @@ pub(crate) fn wake(slot: Slot) {
     }
 }
 
-/// Puts a process whose gate was just turned to scheduled into a run queue.
+/// Puts a process into a run queue. The caller has just set its gate to scheduled.
 #[inline]
 pub(crate) fn enqueue(slot: Slot, hot: bool) {
     match local() {
@@ -156,7 +158,7 @@ pub(crate) fn enqueue(slot: Slot, hot: bool) {
 }
 
 impl Local {
-    /// Runs processes until it is the reactor's turn or there are none.
+    /// Runs processes until the reactor gets its turn or no work is left.
     fn slice(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let now_ns = self.stopwatch.now_ns();
         let counters = &self.me.counters;
@@ -167,7 +169,7 @@ impl Local {
             bump(&counters.wakes, 1);
             self.first.set(true);
         }
-        // With wards a rise is a search, so it comes before those of them are let go who need somebody.
+        // Mark the scheduler awake before releasing monitored peers: otherwise two schedulers could search at once.
         if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
             self.fed.set(true);
         }
@@ -186,14 +188,14 @@ impl Local {
         self.now_ms.set((now_ns / 1_000_000) as u32);
         self.stopwatch.resume(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
-        // A seeded schedule must not depend on the clock: each of its slices ends with the polls.
+        // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.chance.is_some();
         let slice_end_ns = if seeded { 0 } else { now_ns + SLICE_NS };
         let mut until_clock = SLICE_POLLS;
         let mut ran = 0_u32;
         loop {
             let Some(slot) = self.next_slot() else {
-                // The stop counts as work, so that nobody sleeps over it; it must not be waited for as work is.
+                // A stop counts as work, so that no scheduler sleeps through it. Do not wait for it as for work.
                 if self.shared.is_stopped() {
                     self.rest(cx);
                     return Poll::Ready(());
@@ -251,7 +253,7 @@ impl Local {
         }
     }
 
-    /// Publishes busy time and lets the reactor have its turn.
+    /// Publishes the busy time and gives the reactor its turn.
     fn rest(&self, cx: &mut TaskContext<'_>) {
         self.rouse_listed();
         self.nodes.balance(&self.shared.nodes);
@@ -260,7 +262,7 @@ impl Local {
         bump(&counters.busy_ns, now_ns - counters.busy_since_ns.load(Ordering::Relaxed).min(now_ns));
         counters.busy_since_ns.store(now_ns, Ordering::Relaxed);
         self.react(cx);
-        // After the loop can be woken: senders that go on are queued here.
+        // Only after the loop can be woken again: this may queue senders that continue.
         self.shared.settle_mail(self);
     }
 
@@ -270,12 +272,12 @@ impl Local {
         self.reacting.set(true);
     }
 
-    /// Runs one process until it waits, yields or ends; the end's instant, if it was timed.
+    /// Runs one process until it waits, yields or ends. Returns the end of the poll, if it was timed.
     fn run_slot(&self, slot: Slot) -> Option<u64> {
         let cell = slot.cell();
         let taken = Self::begin_run(slot);
         self.current.set(Some(slot));
-        // Released: whoever sees it sees that this one was taken from the place of the next.
+        // Release: a reader that sees this process also sees that it was taken from the LIFO slot.
         self.me.counters.current.store(slot.as_ptr(), Ordering::Release);
         self.wait.set(0);
         self.woken.set(false);
@@ -309,7 +311,7 @@ impl Local {
         if self.signalled.get()
             && let Some(reason) = self.exit_signal(slot)
         {
-            // SAFETY: this thread runs the process, whose future has neither finished nor been dropped.
+            // SAFETY: this thread runs the process; its future has neither finished nor been dropped.
             let dropped = unsafe { slot.body().drop_future() };
             return match dropped {
                 Ok(()) => Polled::Finished(Some(Box::new(reason))),
@@ -330,7 +332,7 @@ impl Local {
         }
     }
 
-    /// The exit signal that the process must obey, if one came.
+    /// Returns the exit signal that the process must obey, if it received one.
     #[inline]
     fn exit_signal(&self, slot: Slot) -> Option<ExitReason> {
         if !self.signalled.get() {
@@ -350,7 +352,7 @@ impl Local {
         }
     }
 
-    /// Moves what the gate gave to where the process finds it.
+    /// Moves the messages, signals and wake-ups found at the gate to the process.
     pub(crate) fn take_in(&self, slot: Slot, taken: Taken) {
         let mut is_relieved = false;
         if taken.newest() != 0 {
@@ -382,19 +384,19 @@ impl Local {
         }
     }
 
-    /// The process that runs on this thread, for what it may do to itself.
+    /// Returns the process that runs on this thread.
     #[inline]
     pub(crate) fn running(&self) -> Option<Running<'_>> {
         self.current.get().map(|slot| Running { slot, local: self })
     }
 
-    /// Whether the tenant `generation` of a slot runs on this thread.
+    /// Returns true if the tenant `generation` of a slot runs on this thread.
     #[inline]
     pub(crate) fn is_running(&self, slot: Slot, generation: u32) -> bool {
         self.current.get() == Some(slot) && slot.cell().generation.load(Ordering::Relaxed) == generation
     }
 
-    /// Which of the runtime's schedulers this is, counted from 0.
+    /// Returns the number of this scheduler in the runtime, counted from 0.
     #[cfg(feature = "wasm")]
     pub(crate) const fn number(&self) -> usize {
         self.id

@@ -1,4 +1,4 @@
-//! Servers: processes that keep a state and answer requests about it, as OTP's `gen_server` does.
+//! Servers: processes that keep a state and answer requests about it, like OTP's `gen_server`.
 //!
 //! ```text
 //!   ServerRef::call ─▶ Request ─▶ handle_call ─▶ ReplyTo::send, now or later
@@ -7,8 +7,9 @@
 //!   ServerRef::stop, Flow::Stop, the parent's exit ─▶ terminate
 //! ```
 //!
-//! A server traps exits only if its `init` says so; then its parent's exit ends it by `terminate`, and other exit signals
-//! come to `handle_info`. A panic ends it without `terminate`: what must happen then belongs into a `Drop`.
+//! A server traps exits only if its `init` asks for it. Then an exit signal of its parent ends it through `terminate`,
+//! and other exit signals arrive in `handle_info`. A panic ends a server without `terminate`: cleanup that must happen
+//! even then belongs in a `Drop` implementation.
 
 use std::fmt;
 use std::future::Future;
@@ -27,12 +28,12 @@ use crate::signal::Exit;
 use crate::starting::{InitError, Starting};
 use crate::supervisor::ChildSpec;
 
-/// What a server does after it has handled a message.
+/// The next step of a server after it has handled a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It waits for the next one.
+    /// Waits for the next message.
     Continue,
-    /// It terminates and ends with this reason.
+    /// Calls `terminate` and ends with this reason.
     Stop(ExitReason),
 }
 
@@ -77,19 +78,19 @@ pub enum Flow {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Server: Sized + Send + 'static {
-    /// What `init` gets.
+    /// Argument of `init`.
     type Args: Send + 'static;
-    /// What is asked.
+    /// Type of requests that are answered.
     type Call: Send + 'static;
-    /// What is answered.
+    /// Type of answers.
     type Reply: Send + 'static;
-    /// What is told without an answer.
+    /// Type of requests without an answer.
     type Cast: Send + 'static;
 
-    /// Makes the state; whoever starts the server waits for it.
+    /// Creates the state. The process that starts the server waits until this returns.
     ///
     /// # Errors
-    /// The reason why the server does not start.
+    /// Returns the reason why the server does not start.
     fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<Self, ExitReason>> + Send;
 
     /// Answers a request, or keeps `reply` and answers later.
@@ -100,10 +101,10 @@ pub trait Server: Sized + Send + 'static {
         reply: ReplyTo<Self::Reply>,
     ) -> impl Future<Output = Flow> + Send;
 
-    /// Takes note of what it is told.
+    /// Handles a request without an answer.
     fn handle_cast(&mut self, ctx: &Context, request: Self::Cast) -> impl Future<Output = Flow> + Send;
 
-    /// Handles any other message, such as a [`Down`](crate::Down); by default it is dropped.
+    /// Handles any other message, for example a [`Down`](crate::Down). The default implementation drops it.
     fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Flow> + Send {
         async move {
             tracing::debug!(server = %ctx.pid(), ?message, "not for this server");
@@ -111,32 +112,32 @@ pub trait Server: Sized + Send + 'static {
         }
     }
 
-    /// Cleans up before an end that is no panic and no exit signal that was not trapped.
+    /// Cleans up before the server ends. Not called after a panic or an untrapped exit signal.
     fn terminate(self, ctx: &Context, reason: &ExitReason) -> impl Future<Output = ()> + Send {
         let _ = (self, ctx, reason);
         async {}
     }
 }
 
-/// A message of [`ServerRef::cast`].
+/// Message sent by [`ServerRef::cast`].
 struct Cast<T>(T);
 
-/// A message of [`ServerRef::stop`].
+/// Message sent by [`ServerRef::stop`].
 struct Stop(ExitReason);
 
-/// A server, for those who ask it something; as small as a pid.
+/// A typed reference to a server, as small as a pid.
 pub struct ServerRef<S> {
     pid: Pid,
     kind: PhantomData<fn() -> S>,
 }
 
 impl<S: Server> ServerRef<S> {
-    /// The server of this pid; one that is no `S` never answers.
+    /// Creates a reference to the server with this pid. If the process is not an `S`, it never answers.
     pub const fn of(pid: Pid) -> Self {
         Self { pid, kind: PhantomData }
     }
 
-    /// Its pid.
+    /// Returns the pid of the server.
     pub const fn pid(self) -> Pid {
         self.pid
     }
@@ -144,7 +145,7 @@ impl<S: Server> ServerRef<S> {
     /// Starts a server that is linked to this process, and waits for its `init`.
     ///
     /// # Errors
-    /// [`InitError`] with the reason of `init`.
+    /// [`InitError`] with the reason returned by `init`.
     pub async fn start_link(ctx: &Context, args: S::Args) -> Result<Self, InitError> {
         ctx.start_link(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
     }
@@ -152,44 +153,46 @@ impl<S: Server> ServerRef<S> {
     /// Starts a server from outside, and waits for its `init`.
     ///
     /// # Errors
-    /// [`InitError`] with the reason of `init`.
+    /// [`InitError`] with the reason returned by `init`.
     pub async fn start(runtime: &Handle, args: S::Args) -> Result<Self, InitError> {
         runtime.start(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
     }
 
-    /// Asks, and waits for the reply, but not longer than `timeout`; see [`Context::call`].
+    /// Sends a request and waits for the reply, at most for `timeout`; see [`Context::call`].
     ///
     /// # Errors
-    /// [`CallError`] for a server that is dead or ends meanwhile, the caller itself, and after the timeout.
+    /// [`CallError`] if the server is dead or ends before it replies, if it is the calling process, or after the
+    /// timeout.
     pub async fn call(self, ctx: &Context, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
         ctx.call(self.pid, request, timeout).await
     }
 
-    /// Asks, also from outside, and waits for the reply however long that takes.
+    /// Sends a request, also from outside, and waits for the reply without a timeout.
     ///
     /// # Errors
-    /// [`CallError`] for a server that is dead or ends meanwhile, and the caller itself.
+    /// [`CallError`] if the server is dead or ends before it replies, or if it is the calling process.
     pub async fn request(self, by: &impl Caller, request: S::Call) -> Result<S::Reply, CallError> {
         by.request(self.pid, request).await
     }
 
-    /// Tells, and waits while the server's mailbox is full; to a server that has ended it vanishes.
+    /// Sends a request without an answer, and waits while the server's mailbox is full. If the server has ended, the
+    /// request is dropped.
     pub async fn cast(self, ctx: &Context, request: S::Cast) {
         ctx.send(self.pid, Cast(request)).await;
     }
 
-    /// Tells, now or not at all.
+    /// Sends a request without an answer, and never waits.
     ///
     /// # Errors
-    /// [`TrySendError`] says why not.
+    /// [`TrySendError`] with the reason why the request was not sent.
     pub fn try_cast(self, ctx: &Context, request: S::Cast) -> Result<(), TrySendError> {
         ctx.try_send(self.pid, Cast(request))
     }
 
-    /// Asks the server to end when it has handled what it was sent before, and waits for that.
+    /// Asks the server to end after it has handled all earlier messages, and waits for its end.
     ///
     /// # Errors
-    /// [`CallError`] when it does not end in time, has ended already, or ends with another reason.
+    /// [`CallError`] when the server does not end in time, has already ended, or ends with another reason.
     pub async fn stop(self, ctx: &Context, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
         let to = self.pid;
         if to == ctx.pid() {
@@ -237,13 +240,13 @@ impl<S> fmt::Debug for ServerRef<S> {
 }
 
 impl ChildSpec {
-    /// A permanent worker that is a server, which has started when its `init` is over.
+    /// Creates a permanent worker that runs a server. It counts as started when its `init` has returned.
     pub fn server<S: Server<Args: Clone + Sync>>(id: impl Into<std::sync::Arc<str>>, args: S::Args) -> Self {
         Self::acknowledged(id, move |ctx, starting| serve::<S>(ctx, starting, args.clone()))
     }
 }
 
-/// The body of a server.
+/// Body of a server.
 async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> ExitReason {
     let mut server = match S::init(&ctx, args).await {
         Ok(server) => server,
@@ -259,7 +262,7 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
     }
 }
 
-/// Receives a message and hands it to whom it belongs.
+/// Receives a message and passes it to its handler.
 async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
     let message = match ctx.receive().await.downcast::<Request<S::Call, S::Reply>>() {
         Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,

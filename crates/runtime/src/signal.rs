@@ -1,14 +1,15 @@
-//! What processes tell each other about their ends: links, monitors, and the messages that come of them.
+//! Links and monitors: how processes learn about the ends of other processes, and the messages for that.
 //!
 //! ```text
 //!   link      a ◀──────▶ b    one ends abnormally: the other gets an exit signal, and ends, or traps it as an [`Exit`]
-//!   monitor   a ───────▶ b    b ends, however: a gets one [`Down`]
+//!   monitor   a ───────▶ b    b ends, for any reason: a gets one [`Down`]
 //! ```
 //!
-//! Each side of a bond stands in what its process holds. Who ends takes its own side first and then asks the other: only a
-//! bond that stands on the other side too has an effect. So whoever takes its own side away, by `unlink` or `demonitor`, is
-//! told nothing about it from then on. Both sides of a link come and go at once, under both locks: either process may make
-//! or end it, and one side alone would stay for ever.
+//! Both processes store their side of a link or monitor in their side tables. A process that ends removes its own side
+//! first, and then asks the other process: its end has an effect only if the other side is still there. So a process
+//! that has removed its own side, by `unlink` or `demonitor`, receives nothing more from it. Both sides of a link are
+//! added and removed together, under both locks: either process may create or remove the link, and a single side would
+//! stay forever.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -24,38 +25,38 @@ use crate::runtime::Shared;
 use crate::scheduler::{self, Local, enqueue};
 use crate::slab::Slot;
 
-/// An exit signal as a process that traps exits receives it: a message.
+/// An exit signal, as a message to a process that traps exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Who ended, or sent the signal.
+    /// The process that ended or sent the signal.
     pub from: Pid,
-    /// Why.
+    /// The exit reason.
     pub reason: ExitReason,
 }
 
-/// The end of a monitored process, as the one who monitors it receives it: a message.
+/// The end of a monitored process, as a message to the process that monitors it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Down {
-    /// What [`monitor`](crate::Context::monitor) gave.
+    /// The reference returned by [`monitor`](crate::Context::monitor).
     pub reference: MonitorRef,
-    /// Who ended.
+    /// The process that ended.
     pub pid: Pid,
-    /// Why; [`ExitReason::NoProcess`] if it had ended before it was monitored.
+    /// The exit reason; [`ExitReason::NoProcess`] if the process had ended before it was monitored.
     pub reason: ExitReason,
 }
 
-/// One monitor, unlike every other of its runtime.
+/// Reference to a monitor, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorRef(NonZeroU64);
 
 impl MonitorRef {
-    /// The reference of a number that [`number`](Self::number) gave, or somebody made up; none has 0.
+    /// Returns the reference with this number, which may come from an untrusted source. No reference has the number 0.
     #[cfg(any(feature = "wasm", test))]
     pub(crate) fn numbered(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Its number, for those who keep numbers.
+    /// Returns the number of the reference.
     #[cfg(feature = "wasm")]
     pub(crate) const fn number(self) -> u64 {
         self.0.get()
@@ -68,11 +69,11 @@ impl fmt::Debug for MonitorRef {
     }
 }
 
-/// References that a scheduler takes at once, less the first.
+/// Size of the block of references that a scheduler takes at once. It does not use the first of them.
 const REFERENCES: u64 = 1 << 16;
 
-/// Gives out references that never come twice: to schedulers those between two multiples of [`REFERENCES`], to other threads
-/// the multiples.
+/// Allocates references that are never reused: schedulers use the numbers between two multiples of [`REFERENCES`],
+/// other threads use the multiples.
 #[derive(Default)]
 pub(crate) struct References {
     taken: AtomicU64,
@@ -80,7 +81,7 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// The last reference of a scheduler that must take some first.
+    /// Initial `last_reference` of a scheduler: the end of a block, so that the next reference begins a new one.
     pub(crate) const USED_UP: u64 = REFERENCES - 1;
 
     pub(crate) fn next(&self) -> MonitorRef {
@@ -100,7 +101,7 @@ impl References {
     }
 }
 
-/// What binds a process to the one that spawns it, from its first instant.
+/// Relations of a process to its parent that exist from its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Bond {
     pub(crate) link: bool,
@@ -108,7 +109,7 @@ pub(crate) struct Bond {
 }
 
 impl Bond {
-    /// The side of the new process, in what it is to hold.
+    /// Adds the side of the new process to its side table.
     pub(crate) fn bind_child(self, held: &mut Held, parent: Pid) {
         if self.link {
             held.links.insert(parent, ());
@@ -118,7 +119,7 @@ impl Bond {
         }
     }
 
-    /// The side of the process that spawned it, which runs on this thread.
+    /// Adds the side of the parent, which runs on this thread.
     pub(crate) fn bind_parent(self, own: Slot, pid: Pid, child: Pid) {
         if !self.link && self.monitor.is_none() {
             return;
@@ -134,10 +135,10 @@ impl Bond {
     }
 }
 
-/// An exit signal on its way, which its process cannot trap.
+/// An untrapped exit signal that its process has not obeyed yet.
 #[derive(Debug)]
 pub(crate) struct ExitSignal {
-    /// The link that it came through.
+    /// The link through which it came.
     pub(crate) link: Option<Pid>,
     pub(crate) reason: ExitReason,
 }
@@ -155,7 +156,7 @@ impl Shared {
         // A process that runs on this thread is alive.
         let (Some(mut locked), peer) = self.locked_both(own, pid, other) else { return };
         if locked.held().links.insert(other, ()).is_some() {
-            // Whoever has just ended will find the link and tell why.
+            // If the other process has just ended, it will find the link and send its reason.
             return;
         }
         if let Some(mut peer) = peer {
@@ -166,7 +167,7 @@ impl Shared {
         self.exit_by_link(pid, other, &ExitReason::NoProcess);
     }
 
-    /// Locks the process that runs on this thread and another.
+    /// Locks the process that runs on this thread and another one.
     fn locked_both(&self, own: Slot, pid: Pid, other: Pid) -> (Option<Locked>, Option<Locked>) {
         match self.slab.slot(other) {
             Some(slot) => Locked::of_both((own, pid), (slot, other)),
@@ -174,9 +175,9 @@ impl Shared {
         }
     }
 
-    /// Ends a link; an exit signal that came through it and was not obeyed yet goes with it.
+    /// Removes a link, and exit signals that came through it and were not obeyed yet.
     pub(crate) fn unlink(&self, own: Slot, pid: Pid, other: Pid) {
-        // Dropped after the locks: what a reason carries may need them as it goes.
+        // Drop the signals after the locks are released: dropping a reason may take the same locks.
         let mut forgotten = Vec::new();
         let (own, peer) = self.locked_both(own, pid, other);
         if let Some(mut own) = own {
@@ -189,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Monitors `target` for the process that runs on this thread; nobody is told of an end of its own.
+    /// Monitors `target` for the process that runs on this thread. A process that monitors itself receives nothing.
     pub(crate) fn monitor(&self, own: Slot, pid: Pid, target: Pid) -> MonitorRef {
         let reference = self.references.next();
         if pid == target {
@@ -205,8 +206,8 @@ impl Shared {
         reference
     }
 
-    /// Ends the monitor `reference` of `pid` with a message in place of its [`Down`]; hands `value` back if the monitor has
-    /// ended.
+    /// Ends the monitor `reference` of `pid` with a message instead of its [`Down`]. Returns `value` if the monitor has
+    /// already ended.
     pub(crate) fn answer<T, M: Send + 'static>(
         &self,
         pid: Pid,
@@ -222,14 +223,14 @@ impl Shared {
         None
     }
 
-    /// Takes the target's side of a monitor away that was answered.
+    /// Removes the target's side of a monitor that was answered.
     pub(crate) fn forget_monitor(&self, target: Pid, reference: MonitorRef) {
         if let Some(mut locked) = self.locked(target) {
             locked.held().monitored_by.remove(&reference);
         }
     }
 
-    /// Ends a monitor; false if it has ended, because the target has.
+    /// Removes a monitor. Returns false if it has ended, because the target has.
     pub(crate) fn demonitor(&self, own: Slot, pid: Pid, reference: MonitorRef) -> bool {
         let target = Locked::of_live(own, pid).and_then(|mut locked| locked.held().monitors.remove(&reference));
         if let Some(target) = target {
@@ -238,9 +239,10 @@ impl Shared {
         target.is_some()
     }
 
-    /// Decides whether the process that runs on this thread gets exit signals as messages, and gives what was before.
+    /// Sets whether the process that runs on this thread receives exit signals as messages. Returns the previous
+    /// setting.
     ///
-    /// Signals that have come before are obeyed all the same.
+    /// Earlier signals are obeyed regardless.
     pub(crate) fn trap_exits(own: Slot, pid: Pid, trap: bool) -> bool {
         let Some(_locked) = Locked::of_live(own, pid) else { return false };
         let flags = &own.cell().flags;
@@ -249,7 +251,7 @@ impl Shared {
         before & TRAPS != 0
     }
 
-    /// Sends an exit signal; `from` is who sends it, if a process does.
+    /// Sends an exit signal; `from` is the sending process, if there is one.
     pub(crate) fn exit(&self, from: Option<Pid>, pid: Pid, reason: ExitReason) {
         if let Some(locked) = self.locked(pid) {
             self.exit_locked(from, pid, reason, locked);
@@ -267,7 +269,7 @@ impl Shared {
         }
     }
 
-    /// Tells `pid` that `other`, which it was linked to, has ended.
+    /// Notifies `pid` that `other`, to which it was linked, has ended.
     fn exit_by_link(&self, pid: Pid, other: Pid, reason: &ExitReason) {
         let Some(slot) = self.slab.slot(pid) else { return };
         let Some(mut locked) = Locked::of_live(slot, pid) else { return };
@@ -281,7 +283,7 @@ impl Shared {
         }
     }
 
-    /// Tells `pid` that `target`, which it monitors by `reference`, has ended.
+    /// Notifies `pid` that `target`, which it monitors by `reference`, has ended.
     fn down(&self, pid: Pid, reference: MonitorRef, target: Pid, reason: &ExitReason) {
         let Some(slot) = self.slab.slot(pid) else { return };
         let Some(mut locked) = Locked::of_live(slot, pid) else { return };
@@ -294,12 +296,12 @@ impl Shared {
         deliver_letter(locked, post::letter(self, self.local(), pid, message));
     }
 
-    /// This thread's scheduler, if it is one of this runtime.
+    /// Returns the scheduler of this thread, if it belongs to this runtime.
     pub(crate) fn local<'a>(&self) -> Option<&'a Local> {
         scheduler::local().filter(|local| std::ptr::eq(&raw const *local.shared, self))
     }
 
-    /// Tells everybody whom the end of `pid` concerns.
+    /// Notifies all processes that are linked to `pid` or monitor it of its end, and removes its own monitors.
     pub(crate) fn part(&self, pid: Pid, held: &mut Held, reason: &ExitReason) {
         held.links.drain(|other, ()| self.exit_by_link(other, pid, reason));
         held.monitored_by.drain(|reference, watcher| self.down(watcher, reference, pid, reason));
@@ -307,7 +309,7 @@ impl Shared {
     }
 }
 
-/// Puts a letter into a mailbox whether it has room or not, and only then lets go of the lock: whoever takes the lock next
+/// Puts an envelope into a mailbox even if that is full, and releases the lock only then: the next holder of the lock
 /// finds it delivered.
 pub(crate) fn deliver_letter(locked: Locked, letter: Letter) {
     post::post_anyway(locked.slot(), letter, || drop(locked));
@@ -320,7 +322,7 @@ fn traps(slot: Slot) -> bool {
 /// Leaves an exit signal for a process, which obeys it when it runs next.
 fn deliver_signal(slot: Slot, mut locked: Locked, signal: ExitSignal) {
     if signal.reason == ExitReason::Killed && signal.link.is_none() {
-        // No box for it: a million processes may be killed at once.
+        // No side table for this: a million processes may be killed at once.
         slot.cell().flags.fetch_or(KILLED, Ordering::Relaxed);
     } else {
         locked.held().exit_signals.push(signal);

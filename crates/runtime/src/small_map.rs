@@ -6,7 +6,7 @@ use std::hash::Hash;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-/// Entries up to which a list is looked through.
+/// Largest number of entries of a list that is searched linearly.
 const FEW: usize = 8;
 
 /// A map that allocates nothing for its first two entries, and hashes beyond the eighth.
@@ -23,7 +23,7 @@ impl<K, V> Default for SmallMap<K, V> {
 }
 
 impl<K: Eq + Hash + Copy, V> SmallMap<K, V> {
-    /// Puts a value in, and gives what it takes the place of.
+    /// Inserts a value, and returns the previous value of the key.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self {
             Self::Few(few) => {
@@ -77,7 +77,7 @@ impl<K: Eq + Hash + Copy, V> SmallMap<K, V> {
         }
     }
 
-    /// Is empty then, and keeps no room for many.
+    /// Removes all entries, and frees the memory of a large map.
     pub(crate) fn clear(&mut self) {
         match self {
             Self::Few(few) if few.is_empty() && !few.spilled() => {}
@@ -85,7 +85,7 @@ impl<K: Eq + Hash + Copy, V> SmallMap<K, V> {
         }
     }
 
-    /// Gives everything to `each`, and is empty then.
+    /// Removes all entries, and passes each of them to `each`.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(K, V)) {
         match std::mem::take(self) {
             Self::Few(few) => few.into_iter().for_each(|(key, value)| each(key, value)),

@@ -1,4 +1,4 @@
-//! From a closure to a scheduled process.
+//! Spawning: turns a closure into a scheduled process.
 
 #![expect(unsafe_code, reason = "initialises a slot that the spawner owns until its gate opens")]
 
@@ -17,8 +17,8 @@ use crate::signal::Bond;
 
 use crate::slab::Slot;
 
-/// Gives the slot back when the body's closure panics. Whoever was told the pid must not come to know another process by
-/// it, so that pid is used up.
+/// Returns the slot if the body's closure panics. The closure may have passed on the pid, which must never refer to
+/// another process: so the generation is used up.
 struct Unborn<G: FnMut(Slot)>(Slot, G);
 
 impl<G: FnMut(Slot)> Drop for Unborn<G> {
@@ -31,12 +31,13 @@ impl<G: FnMut(Slot)> Drop for Unborn<G> {
     }
 }
 
-/// A process that a thread outside is making; the end of the runtime waits for it.
+/// A process that an outside thread is creating. A shutdown waits for it.
 pub(crate) struct Unsettled<'a>(&'a Shared);
 
 impl<'a> Unsettled<'a> {
     pub(crate) fn begin(shared: &'a Shared) -> Self {
-        // Before the look whether the runtime ends, which stores that and then looks at this: one sees the other.
+        // Increment before checking `closing`. A shutdown sets `closing` before it reads this counter: one side sees
+        // the other.
         shared.unsettled.fetch_add(1, Ordering::SeqCst);
         Self(shared)
     }
@@ -48,7 +49,7 @@ impl Drop for Unsettled<'_> {
     }
 }
 
-/// Where a process comes from, and how it is to run.
+/// Origin and flags of a new process.
 #[derive(Clone, Copy)]
 struct Origin {
     parent: Option<Pid>,
@@ -56,7 +57,7 @@ struct Origin {
     flags: u16,
 }
 
-/// Fills a free slot with a process that is ready to run; the caller puts it into a run queue.
+/// Fills a free slot with a process that is ready to run. The caller puts it into a run queue.
 #[inline]
 fn settle<B, F>(
     shared: &Shared,
@@ -75,14 +76,14 @@ where
     let unborn = Unborn(slot, give);
     let future = body(Context::new(pid, slot));
     std::mem::forget(unborn);
-    // SAFETY: the slot comes from a stock, and nobody else touches its body until the gate opens.
+    // SAFETY: the slot comes from a free list, and no other thread accesses its body until the gate opens.
     let kind = unsafe { slot.clear_body(parent, held) }.install(future);
     slot.cell().admit(flags, kind.heap_bytes, shared.config.mailbox_capacity, born_ms);
     pid
 }
 
 impl Running<'_> {
-    /// Starts a process on this scheduler, unless the flags pin it to another.
+    /// Starts a process on this scheduler, unless the flags pin it to another one.
     #[inline]
     pub(crate) fn spawn<B, F>(&self, flags: u16, body: B) -> Result<Pid, SpawnError>
     where
@@ -94,13 +95,13 @@ impl Running<'_> {
         Ok(pid)
     }
 
-    /// Starts a process that is bound to this one.
+    /// Starts a process that is linked to this one or monitored by it.
     pub(crate) fn spawn_bound<B, F>(&self, bond: Bond, body: B) -> Result<Pid, SpawnError>
     where
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        // What the closure of the body queues is another matter.
+        // `brief` applies only to the new process, not to what the closure of its body queues.
         let brief = self.local.brief.replace(false);
         let mut held = self.local.take_held();
         bond.bind_child(&mut held, self.pid());
@@ -112,7 +113,7 @@ impl Running<'_> {
         Ok(pid)
     }
 
-    /// Starts a process that holds something, after `begin` has done with it what comes before its first instruction.
+    /// Starts a process with a side table. `begin` is called with it before its first poll.
     #[cfg(feature = "wasm")]
     pub(crate) fn spawn_begun<B, F>(
         &self,
@@ -134,7 +135,7 @@ impl Running<'_> {
         Ok(pid)
     }
 
-    /// A process that is in no run queue yet, though its gate says so.
+    /// Creates a process that is not in a run queue yet, although its gate says so.
     #[inline]
     fn unborn<B, F>(&self, flags: u16, held: Option<Box<Held>>, body: B) -> Result<(Slot, Pid), SpawnError>
     where
@@ -151,7 +152,8 @@ impl Running<'_> {
     }
 }
 
-/// Starts a process from a thread that is no scheduler of this runtime, after `bind` has seen it.
+/// Starts a process from a thread that is not a scheduler of this runtime. `bind` is called with its pid before it
+/// runs.
 pub(crate) fn from_outside<B, F>(
     (slot, unsettled): (Slot, Unsettled<'_>),
     flags: u16,

@@ -1,12 +1,12 @@
-//! A start that is over only when the process says so, as `proc_lib:start_link` has it.
+//! Synchronous starts: the parent waits until the new process acknowledges its start, as with `proc_lib:start_link`.
 //!
 //! ```text
-//!   parent: spawn, link, monitor ──▶ child: init .. Starting::acknowledge ──▶ parent goes on
+//!   parent: spawn, link, monitor ──▶ child: init .. Starting::acknowledge ──▶ parent continues
 //!                                              └─ ends or refuses: Down ──▶ InitError
 //! ```
 //!
-//! The acknowledgement is the reply to a call whose request is the spawn, so it needs no room in the parent's mailbox, and
-//! exactly one of it and the child's end arrives.
+//! The acknowledgement is the reply to a call, with the spawn as its request. Therefore it needs no room in the
+//! parent's mailbox, and the parent receives exactly one of the two: the acknowledgement or the child's end.
 
 use std::fmt;
 use std::future::Future;
@@ -26,12 +26,12 @@ use crate::slab::Slot;
 use crate::spawn;
 
 impl Context {
-    /// Starts a process that is linked to this one from its first instant, and waits until it has acknowledged that it has
-    /// started, as `proc_lib:start_link` does.
+    /// Starts a process that is linked to this one from its start, and waits until it has acknowledged that it has
+    /// started, like `proc_lib:start_link`.
     ///
     /// # Errors
-    /// [`InitError`] when it ended before, or was never started. Its end reaches this process through the link too, unless
-    /// it [refused](Starting::refuse) to start.
+    /// [`InitError`] when it ended before that, or could not be spawned. This process also receives the end through the
+    /// link, unless the new process [refused](Starting::refuse) to start.
     pub async fn start_link<B, F>(&self, body: B) -> Result<Pid, InitError>
     where
         B: FnOnce(Self, Starting) -> F,
@@ -41,7 +41,7 @@ impl Context {
         started.await.map(|()| pid).map_err(InitError::Ended)
     }
 
-    /// The same in two steps: what is to be awaited until the process has started.
+    /// Like `start_link`, in two steps: returns the pid and a future that completes when the process has started.
     pub(crate) fn begin_link<B, F>(&self, body: B) -> Result<(Pid, Answer<'_, ()>), InitError>
     where
         B: FnOnce(Self, Starting) -> F,
@@ -70,7 +70,7 @@ impl Handle {
     /// Starts a process and waits until it has acknowledged that it has started.
     ///
     /// # Errors
-    /// [`InitError`] when it ended before, or was never started.
+    /// [`InitError`] when it ended before that, or could not be spawned.
     pub async fn start<B, F>(&self, body: B) -> Result<Pid, InitError>
     where
         B: FnOnce(Context, Starting) -> F,
@@ -108,27 +108,27 @@ impl Handle {
     }
 }
 
-/// Why a process did not start.
+/// Error returned when a process did not start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InitError {
-    /// There was no room for it.
+    /// The process could not be spawned.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// It ended before it had started.
+    /// The process ended before it had started.
     #[error("ended while it started: {0}")]
     Ended(ExitReason),
 }
 
 impl InitError {
-    /// A start that failed before there was a process.
+    /// Creates the error of a start that failed before a process existed.
     pub fn failed(error: &impl fmt::Display) -> Self {
         Self::Ended(ExitReason::other(error))
     }
 }
 
-/// What a process acknowledges its start with; whoever started it waits for that.
+/// Token with which a process acknowledges its start to the process that waits for it.
 ///
-/// One that drops it without acknowledging is killed, so that nobody waits for ever.
+/// A process that drops it without acknowledging is killed, so that its parent never waits forever.
 #[must_use = "whoever started this process waits for its acknowledgement"]
 pub struct Starting(Option<Token>);
 
@@ -140,7 +140,7 @@ struct Token {
     stillborn: Stillborn,
 }
 
-/// Whether the token was dropped, perhaps by the closure that makes the process: then no signal reaches it yet.
+/// Set when the token is dropped, perhaps by the closure that creates the process: no signal reaches the process then.
 #[derive(Clone, Default)]
 struct Stillborn(Arc<AtomicBool>);
 
@@ -154,8 +154,8 @@ impl Stillborn {
     }
 }
 
-/// Ends a process that will never acknowledge its start, once it has run for the first time: what it ends with by then says
-/// more.
+/// Kills a process that will never acknowledge its start, after its first poll: if it ends by itself until then, its
+/// reason is more precise.
 fn end_soon(runtime: &Handle, child: Pid) {
     let end = move |ctx: Context| async move {
         while ctx.runtime().is_yet_to_run(child) {
@@ -175,7 +175,7 @@ impl fmt::Debug for Starting {
 }
 
 impl Starting {
-    /// Tells that the process has started.
+    /// Acknowledges that the process has started.
     pub fn acknowledge(mut self) {
         if let Some(token) = self.0.take() {
             // A parent that has ended needs no answer.
@@ -183,8 +183,8 @@ impl Starting {
         }
     }
 
-    /// Gives up the start: the link to the parent is ended, so that `reason`, which the process should end with, reaches it
-    /// as the failed start alone.
+    /// Refuses to start: removes the link to the parent, so that `reason` reaches the parent only as the failed start.
+    /// The process should then end with the returned reason.
     pub fn refuse(mut self, ctx: &Context, reason: ExitReason) -> ExitReason {
         if let Some(token) = self.0.take() {
             ctx.unlink(token.parent);
@@ -197,7 +197,7 @@ impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(token) = self.0.take() {
             token.stillborn.note();
-            // A process that is ending already ends by its own reason.
+            // If the process is already ending, its own exit reason is kept.
             token.runtime.exit(token.child, ExitReason::Killed);
         }
     }

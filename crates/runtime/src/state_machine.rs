@@ -1,14 +1,15 @@
-//! State machines: servers whose answer to an event depends on a state, as OTP's `gen_statem` with `handle_event` has it.
+//! State machines: servers that handle an event according to their state, like OTP's `gen_statem` with `handle_event`.
 //!
 //! ```text
-//!   message ─▶ event ─▶ handle(state, event) ─▶ Step::Keep       the state and its timeout stay
-//!                            ▲                  Step::Next(s)    another state: postponed events come again, in order
+//!   message ─▶ event ─▶ handle(state, event) ─▶ Step::Keep       keep the state and its running timeout
+//!                            ▲                  Step::Next(s)    enter a state: postponed events come again, in order
 //!                            └── postponed ◀─── Step::Postpone   not now: again after the next change of state
 //!                                               Step::Stop(why)
 //! ```
 //!
-//! A state may have a timeout: if the machine is in it for so long, [`Event::Timeout`] comes, once. Postponed events are kept
-//! by the machine itself; who postpones what outsiders send should have a state that answers it.
+//! A state may have a timeout: when the machine has been in the state for that time, it receives [`Event::Timeout`]
+//! once. The machine itself stores postponed events, outside of the mailbox limit. If a state postpones events sent by
+//! untrusted processes, some state must answer them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,7 +28,7 @@ use crate::signal::Exit;
 use crate::starting::{InitError, Starting};
 use crate::supervisor::ChildSpec;
 
-/// What a state machine is told.
+/// An event of a state machine.
 pub enum Event<M: StateMachine> {
     /// A [`call`](Context::call) with an `M::Call`.
     Call(M::Call, ReplyTo<M::Reply>),
@@ -35,19 +36,19 @@ pub enum Event<M: StateMachine> {
     Cast(M::Cast),
     /// Any other message.
     Info(Message),
-    /// The state's timeout.
+    /// The timeout of the state has passed.
     Timeout,
 }
 
-/// What follows from an event.
+/// The next step of a state machine after an event.
 pub enum Step<M: StateMachine> {
-    /// The state stays, and so does the time that its timeout has left.
+    /// Keeps the state, and the time that is left of its timeout.
     Keep,
-    /// Another state, or the same one entered anew.
+    /// Enters another state, or the same state again.
     Next(M::State),
-    /// The event comes again after the next change of state.
+    /// Keeps the event until after the next change of state.
     Postpone(Event<M>),
-    /// The machine ends with this reason.
+    /// Ends the machine with this reason.
     Stop(ExitReason),
 }
 
@@ -126,24 +127,24 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait StateMachine: Sized + Send + 'static {
-    /// What `init` gets.
+    /// Argument of `init`.
     type Args: Send + 'static;
-    /// What the machine is in; what all states share is in `self`.
+    /// Type of the states. Data shared by all states belongs in `self`.
     type State: Send + Sync + 'static;
-    /// What is asked.
+    /// Type of requests that are answered.
     type Call: Send + 'static;
-    /// What is answered.
+    /// Type of answers.
     type Reply: Send + 'static;
-    /// What is told without an answer.
+    /// Type of requests without an answer.
     type Cast: Send + 'static;
 
-    /// Makes the machine and its first state; whoever starts it waits for that.
+    /// Creates the machine and its first state. The process that starts it waits until this returns.
     ///
     /// # Errors
-    /// The reason why the machine does not start.
+    /// Returns the reason why the machine does not start.
     fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<(Self, Self::State), ExitReason>> + Send;
 
-    /// Decides what follows from an event in a state.
+    /// Handles an event in a state, and decides the next step.
     fn handle(
         &mut self,
         ctx: &Context,
@@ -151,13 +152,14 @@ pub trait StateMachine: Sized + Send + 'static {
         event: Event<Self>,
     ) -> impl Future<Output = Step<Self>> + Send;
 
-    /// How long the machine may stay in a state before [`Event::Timeout`] comes. Default: for ever.
+    /// Returns the longest time in a state before [`Event::Timeout`]. The default implementation returns none: no
+    /// timeout.
     fn timeout(&self, state: &Self::State) -> Option<Duration> {
         let _ = state;
         None
     }
 
-    /// Cleans up before an end that is no panic and no exit signal that was not trapped.
+    /// Cleans up before the machine ends. Not called after a panic or an untrapped exit signal.
     fn terminate(self, ctx: &Context, state: Self::State, reason: &ExitReason) -> impl Future<Output = ()> + Send {
         let _ = (self, ctx, state, reason);
         async {}
@@ -167,7 +169,7 @@ pub trait StateMachine: Sized + Send + 'static {
 /// Starts a machine that is linked to this process, and waits for its `init`.
 ///
 /// # Errors
-/// [`InitError`] with the reason of `init`.
+/// [`InitError`] with the reason returned by `init`.
 pub async fn start_link<M: StateMachine>(ctx: &Context, args: M::Args) -> Result<Pid, InitError> {
     ctx.start_link(|ctx, starting| run::<M>(ctx, starting, args)).await
 }
@@ -175,13 +177,13 @@ pub async fn start_link<M: StateMachine>(ctx: &Context, args: M::Args) -> Result
 /// Starts a machine from outside, and waits for its `init`.
 ///
 /// # Errors
-/// [`InitError`] with the reason of `init`.
+/// [`InitError`] with the reason returned by `init`.
 pub async fn start<M: StateMachine>(runtime: &Handle, args: M::Args) -> Result<Pid, InitError> {
     runtime.start(|ctx, starting| run::<M>(ctx, starting, args)).await
 }
 
 impl ChildSpec {
-    /// A permanent worker that is a state machine, which has started when its `init` is over.
+    /// Creates a permanent worker that runs a state machine. It counts as started when its `init` has returned.
     pub fn state_machine<M: StateMachine<Args: Clone + Sync>>(
         id: impl Into<std::sync::Arc<str>>,
         args: M::Args,
@@ -194,15 +196,15 @@ impl ChildSpec {
 struct Automaton<M: StateMachine> {
     handler: M,
     state: M::State,
-    /// When the state's timeout comes, unless it came.
+    /// Deadline of the state's timeout; none after it has passed.
     until: Option<Instant>,
     /// Events for the next state, the oldest first.
     postponed: VecDeque<Event<M>>,
-    /// Those that come again in this state.
+    /// Events that were postponed in an earlier state and come again in this one.
     again: VecDeque<Event<M>>,
 }
 
-/// The body of a state machine.
+/// Body of a state machine.
 async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -> ExitReason {
     let (handler, state) = match M::init(&ctx, args).await {
         Ok(made) => made,
@@ -233,7 +235,7 @@ fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {
 }
 
 impl<M: StateMachine> Automaton<M> {
-    /// The next event: one that was postponed, or the timeout, or what comes.
+    /// Returns the next event: a postponed one, the timeout, or the next message.
     async fn next(&mut self, ctx: &Context) -> Event<M> {
         if let Some(event) = self.again.pop_front() {
             return event;
@@ -254,7 +256,7 @@ impl<M: StateMachine> Automaton<M> {
             Step::Next(state) => {
                 self.until = deadline(&self.handler, &state);
                 self.state = state;
-                // What was postponed first comes first, before what still waits to come again.
+                // Events postponed in this state are older than those still waiting in `again`, so they come first.
                 self.postponed.append(&mut self.again);
                 self.again = std::mem::take(&mut self.postponed);
             }

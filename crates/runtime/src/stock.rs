@@ -1,35 +1,35 @@
-//! Stocks of empty things (process slots, message nodes), one per thread, balanced through a shared depot.
+//! Free lists of empty objects (process slots, message nodes), one per thread, balanced through a shared pool.
 //!
 //! ```text
 //!   take ◀── Stock ──▶ give            plain loads and stores
 //!              │ ▲
-//!        spill ▼ │ refill              one lock for BATCH things
+//!        spill ▼ │ refill              one lock for BATCH objects
 //!             Depot
 //! ```
 //!
-//! Without the depot a thread that only makes things and one that only ends them would drain one stock and flood the
-//! other. Things are linked through themselves, so a stock allocates nothing.
+//! Without the pool, a thread that only creates objects would drain its free list, and one that only frees them would
+//! flood its own. Free objects are linked through themselves, so a free list allocates nothing.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-/// Things that move between a stock and the depot at a time, unless the depot has smaller batches.
+/// Number of objects that move between a free list and the pool at a time, unless the pool has smaller batches.
 pub(crate) const BATCH: u32 = 256;
 
-/// Batches that a stock has at the most: four that [`Stock::keep`] leaves, or one that was taken when it was empty.
+/// Largest number of batches in a free list: four that [`Stock::keep`] leaves, or one taken when it was empty.
 pub(crate) const BATCHES_KEPT_MAX: usize = 5;
 
-/// A thing that can name the next one while nobody uses it.
+/// An object that can store a link to the next one while it is free.
 pub(crate) trait Linked: Copy {
     fn next(self) -> Option<Self>;
     fn set_next(self, next: Option<Self>);
 }
 
-/// One thread's stock.
+/// Free list of one thread.
 pub(crate) struct Stock<T: Linked> {
     first: Cell<Option<T>>,
     len: Cell<u32>,
-    /// The most that [`keep`](Self::keep) leaves here.
+    /// Largest number of objects that [`keep`](Self::keep) leaves here.
     most: u32,
 }
 
@@ -38,7 +38,7 @@ impl<T: Linked> Stock<T> {
         Self::of(BATCH)
     }
 
-    /// A stock that gives batches of this size to its depot.
+    /// Creates a free list that moves batches of this size to its pool.
     pub(crate) const fn of(batch: u32) -> Self {
         Self { first: Cell::new(None), len: Cell::new(0), most: 4 * batch }
     }
@@ -58,7 +58,7 @@ impl<T: Linked> Stock<T> {
         self.len.set(self.len.get() + 1);
     }
 
-    /// The same, and hands surplus things to the depot at once, so that no other thread lacks them.
+    /// Adds an object, and moves a surplus to the pool at once, so that other threads can use it.
     #[inline]
     pub(crate) fn keep(&self, thing: T, depot: &Depot<T>) {
         self.give(thing);
@@ -67,7 +67,7 @@ impl<T: Linked> Stock<T> {
         }
     }
 
-    /// Takes a batch from the depot, if it has one.
+    /// Takes a batch from the pool, if it has one.
     pub(crate) fn refill(&self, depot: &Depot<T>) -> bool {
         let batch = depot.take_batch();
         let mut next = batch;
@@ -78,7 +78,7 @@ impl<T: Linked> Stock<T> {
         batch.is_some()
     }
 
-    /// Hands surplus things to the depot, which drops none.
+    /// Moves a surplus to the pool.
     #[inline]
     pub(crate) fn balance(&self, depot: &Depot<T>) {
         if self.len.get() > self.most {
@@ -90,7 +90,7 @@ impl<T: Linked> Stock<T> {
         self.len.get()
     }
 
-    /// Hands things to the depot until `keep` are left.
+    /// Moves objects to the pool until `keep` are left.
     #[cold]
     pub(crate) fn spill(&self, depot: &Depot<T>, keep: u32) {
         while self.len.get() > keep {
@@ -105,29 +105,29 @@ impl<T: Linked> Stock<T> {
     }
 }
 
-/// Chains of at most a batch of things that no thread holds.
+/// Pool of batches that no thread holds: chains of at most `batch` objects.
 pub(crate) struct Depot<T> {
     batches: Mutex<Vec<T>>,
     batch: u32,
 }
 
 impl<T: Linked> Depot<T> {
-    /// A depot whose chains have at most [`BATCH`] things.
+    /// Creates a pool with chains of at most [`BATCH`] objects.
     pub(crate) const fn new() -> Self {
         Self::of(BATCH)
     }
 
-    /// A depot whose chains have at most `batch` things.
+    /// Creates a pool with chains of at most `batch` objects.
     pub(crate) const fn of(batch: u32) -> Self {
         Self { batches: Mutex::new(Vec::new()), batch }
     }
 
-    /// The length of a full chain.
+    /// Returns the length of a full chain.
     pub(crate) const fn batch(&self) -> u32 {
         self.batch
     }
 
-    /// Chains in the depot.
+    /// Returns the number of chains in the pool.
     pub(crate) fn batches(&self) -> usize {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

@@ -1,14 +1,15 @@
-//! How long processes are busy, without reading the clock for each poll.
+//! Measures the busy time of processes without reading the clock at every poll.
 //!
-//! A clock read costs about as much as a whole short poll. So polls are timed in two ways, and which one is decided
-//! before the poll, which keeps both unbiased:
+//! A clock read costs about as much as a whole short poll. So polls are timed in two ways. The way is selected before
+//! the poll, which keeps both unbiased:
 //!
-//! - **every poll** of a process that was seen to be long lately, and the first poll after a scheduler was idle;
+//! - **every poll** of a process that recently had long polls, and the first poll after a scheduler was idle;
 //! - **one poll in 64 on average**, at random distances, of all others, counted 64 times.
 //!
 //! When the unsampled polls between two samples took far longer than short polls do, all processes among them become
-//! suspects and are timed exactly until they turn out to be short. A process with long polls is thus counted exactly
-//! from its second long poll on, and one whose poll was cut short because it took too long from the next on.
+//! suspects and are timed exactly until they prove to be short. A process with long polls is thus counted exactly from
+//! its second long poll on. If a poll was cut short for taking too long, its process is counted exactly from the next
+//! poll on.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -17,38 +18,38 @@ use std::time::Instant;
 use crate::cell::bump;
 use crate::slab::Slot;
 
-/// Mean distance of sampled polls, and so the weight of each.
+/// Mean distance between sampled polls, and therefore the weight of each.
 const DISTANCE: u32 = 64;
-/// A poll this long makes its process worth timing exactly.
+/// Duration of a poll from which on its process is timed exactly.
 const LONG_NS: u64 = 5_000;
-/// Exactly timed polls that must be short before a process is sampled again.
+/// Number of exactly timed polls that must be short before a process is sampled again.
 const PATIENCE: u8 = 16;
-/// Time of unsampled polls that raises suspicion.
+/// Time of unsampled polls from which on their processes are suspects.
 const SUSPICIOUS_NS: u64 = 100_000;
-/// A sampled poll this long is not multiplied.
+/// A sampled poll of this duration or more is not multiplied.
 const RARE_NS: u64 = 50_000;
 const SUSPECTS: usize = 128;
 
-/// One scheduler's stopwatch.
+/// Stopwatch of one scheduler.
 pub(crate) struct Stopwatch {
     started: Instant,
-    /// Unsampled polls until the next sample.
+    /// Number of unsampled polls until the next sample.
     countdown: Cell<u32>,
-    /// Where the countdown stood when nobody was suspected.
+    /// Countdown at the last check for suspects.
     counted_from: Cell<u32>,
-    /// The end of the last timed stretch, in nanoseconds since the start of the runtime.
+    /// End of the last timed stretch, in nanoseconds since the start of the runtime.
     last_ns: Cell<u64>,
-    /// Whose unsampled poll it was, by what the countdown stood at afterwards.
+    /// Processes of the unsampled polls, indexed by the countdown after the poll.
     suspects: [Cell<Option<Slot>>; SUSPECTS],
     random: Cell<u32>,
 }
 
-/// How the coming poll is timed.
+/// Timing of the next poll.
 #[derive(Clone, Copy)]
 pub(crate) enum Timing {
-    /// Not at all.
+    /// Not timed.
     Skipped,
-    /// From this instant, to count this many times.
+    /// Timed from this instant, counted this number of times.
     From(u64, u32),
 }
 
@@ -64,26 +65,26 @@ impl Stopwatch {
         }
     }
 
-    /// Nanoseconds since the start of the runtime.
+    /// Returns the nanoseconds since the start of the runtime.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Starts anew after an idle stretch or a turn of the reactor.
+    /// Restarts the measurement after an idle stretch or a turn of the reactor.
     pub(crate) fn resume(&self, now_ns: u64) {
         self.last_ns.set(now_ns);
         self.counted_from.set(self.countdown.get());
     }
 
-    /// Ends a stretch of work; returns the instant.
+    /// Ends a stretch of work. Returns the current time.
     pub(crate) fn pause(&self) -> u64 {
         let now_ns = self.now_ns();
         self.suspect(now_ns);
         now_ns
     }
 
-    /// Decides about the coming poll of the process in `slot`; `first` after an idle stretch.
+    /// Decides how the next poll of the process in `slot` is timed; `first` after an idle stretch.
     #[inline]
     pub(crate) fn before(&self, slot: Slot, first: bool) -> Timing {
         if first || slot.cell().timed.load(Ordering::Relaxed) != 0 {
@@ -115,7 +116,7 @@ impl Stopwatch {
         Timing::From(now_ns, DISTANCE)
     }
 
-    /// Has all processes since the last sample timed exactly if together they took too long for short polls.
+    /// Times all processes since the last sample exactly, if together they took too long for short polls.
     fn suspect(&self, now_ns: u64) {
         let countdown = self.countdown.get();
         let counted_from = self.counted_from.replace(countdown);
@@ -124,14 +125,14 @@ impl Stopwatch {
         }
         for suspect in self.suspects.get(countdown as usize..counted_from as usize).unwrap_or_default() {
             if let Some(slot) = suspect.get() {
-                // Some may have ended or moved on; then another process is timed exactly for a while, which is harmless.
+                // Some may have ended since. Then another process is timed exactly for a while, which is harmless.
                 slot.cell().timed.store(PATIENCE, Ordering::Relaxed);
             }
         }
     }
 
-    /// The poll of the process in `slot`, which still runs, is known to be a long one: so are its next ones, and the clock
-    /// is read soon.
+    /// Marks the running poll of the process in `slot` as long. Its next polls are timed exactly, and the clock is read
+    /// soon.
     #[cfg(feature = "wasm")]
     pub(crate) fn is_long(&self, slot: Slot) {
         if slot.cell().timed.swap(PATIENCE, Ordering::Relaxed) == 0 {
@@ -140,7 +141,7 @@ impl Stopwatch {
         }
     }
 
-    /// Accounts for a timed poll of the process in `slot`, which still runs; returns the instant of its end.
+    /// Accounts for a timed poll of the process in `slot`, which is still running. Returns the end of the poll.
     #[inline]
     pub(crate) fn after(&self, slot: Slot, timing: Timing) -> Option<u64> {
         let Timing::From(start_ns, weight) = timing else {
@@ -150,7 +151,7 @@ impl Stopwatch {
         let took_ns = now_ns - start_ns;
         self.last_ns.set(now_ns);
         let cell = slot.cell();
-        // A long poll is not multiplied: it is rare until it is seen, and timed exactly from then on.
+        // A long poll is not multiplied: it is rare until it is noticed, and timed exactly from then on.
         let weight = if took_ns >= RARE_NS { 1 } else { weight };
         bump(&cell.busy_ns, took_ns * u64::from(weight));
         let patience = cell.timed.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! A durable key-value store that processes, threads and guests share.
+//! A durable key-value store, shared by processes, threads and guests.
 //!
 //! ```text
-//!   put, transaction … ──▶ queue ──▶ writer: one thread, one commit and one sync for all that wait ──▶ redb ──▶ file
-//!   get, scan ─────────────────────────────────────────────────────────────────────────────────────▶ redb
+//!   put, transaction … ──▶ queue ──▶ writer thread: one commit and one sync for all queued writes ──▶ redb ──▶ file
+//!   get, scan ──────────────────────────────────────────────────────────────────────────────────────▶ redb
 //! ```
 //!
 //! ```
@@ -23,15 +23,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Processes `.await` what threads [`wait`](Write::wait) for. A write is acknowledged when its [`Durability`] holds, and all
-//! that wait share one sync of the disk. Keys that [expire](Bucket::put_for) are invisible at once and removed later, a few
-//! at a time. After a failure of the disk, a full one among them, the store opens its file again by itself: nothing that was
-//! acknowledged as durable is lost by that.
+//! Processes `.await` operations, threads [`wait`](Write::wait) for them. A write is acknowledged when its
+//! [`Durability`] is reached; all waiting writes share one sync of the disk. Keys that [expire](Bucket::put_for) become
+//! invisible at once and are removed later, a few at a time. After a disk failure, for example a full disk, the store
+//! reopens its file by itself, without losing any write that was acknowledged as durable.
 //!
-//! A file that reaches the limit on file sizes of the program (`ulimit -f`) means the same as a full disk. The store checks
-//! that limit before it writes, so the program does not get SIGXFSZ and need not ignore it.
+//! If the file reaches the program's limit on file sizes (`ulimit -f`), this counts as a full disk. The store checks
+//! that limit before it writes, so the program does not receive SIGXFSZ and need not ignore it.
 //!
-//! Invariant: a reader sees what a commit has left, whole, and never a part of one.
+//! Invariant: a reader sees every commit as a whole or not at all.
 
 mod birth;
 mod buckets;
@@ -97,10 +97,10 @@ use crate::handle::Handle;
 use crate::scheduler;
 use crate::stores::{KeyReport, KeysPage, KeysWish, Storage};
 
-/// Bytes of rows that an observer's page is made from.
+/// Largest number of bytes of rows read for one page of an observer.
 const BROWSE_BYTES_MAX: usize = 1024 * 1024;
 
-/// A store that is open; cheap to clone. It is closed with its last handle.
+/// An open store; cheap to clone. It closes when its last handle is dropped.
 #[derive(Clone)]
 pub struct Store(Arc<Owner>);
 
@@ -117,24 +117,25 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store in this file, or makes one.
+    /// Opens the store in this file, or creates one.
     ///
-    /// Reads and verifies all of the file, unless [`StoreConfig::verify`] is false; call it from a thread, not from a process.
+    /// Reads and verifies the whole file, unless [`StoreConfig::verify`] is false. Not for processes: it blocks.
     ///
-    /// A damaged store is opened for reading: see [`damage`](Self::damage).
+    /// A damaged store is opened read-only: see [`damage`](Self::damage).
     ///
     /// # Errors
-    /// [`OpenError`] names the file and what is wrong with it.
+    /// [`OpenError`] with the file and the problem.
     pub fn open(path: impl AsRef<Path>, config: StoreConfig) -> Result<Self, OpenError> {
         config.check()?;
         let disk = Disk::open_file(path.as_ref(), config.cache_bytes, config.verify)?;
         Self::start(disk, config)
     }
 
-    /// Opens a store that lies somewhere else than in a file; `name` stands for its path.
+    /// Opens a store on storage other than a file. `name` is used instead of its path.
     ///
-    /// Without a journal, a commit that was acknowledged is told from one that was not by redb's checksums alone: damage of the
-    /// last one after a crash is taken for the latter. A sync that fails must not forget what it was to write.
+    /// Without a journal, only redb's checksums show after a crash which commit was complete: a damaged last commit is
+    /// taken for one that was not acknowledged. If a sync fails, the storage must keep the data that it should have
+    /// written.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -148,7 +149,8 @@ impl Store {
         Self::start(Disk::open(name.into(), opener, config.cache_bytes, config.verify)?, config)
     }
 
-    /// The same with a journal, as [`open`](Self::open) has one: a sync writes what has changed in one piece to it.
+    /// Like [`open_on`](Self::open_on), with a journal as for [`open`](Self::open): a sync writes all its changes there
+    /// in one piece.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -190,17 +192,17 @@ impl Store {
         Ok(Self(Arc::new(Owner { core, writer: Mutex::new(Some(thread)), writer_id })))
     }
 
-    /// A bucket, which needs not be made before it is written to.
+    /// Returns a bucket. It need not exist before the first write to it.
     ///
     /// # Errors
-    /// [`StoreError`] when the name is none, or there are too many buckets.
+    /// [`StoreError`] when the name is not valid, or there are too many buckets.
     pub fn bucket(&self, name: &str) -> Result<Bucket, StoreError> {
         Ok(Bucket { state: self.0.core.buckets.named(name)?, store: self.clone() })
     }
 
-    /// Runs code that reads and writes several keys, all of it at one instant; if it returns an error, nothing of it happens.
+    /// Runs a transaction: reads and writes several keys atomically. If `code` returns an error, nothing changes.
     ///
-    /// The code runs on the thread that writes for everybody: it must neither block nor compute for long.
+    /// The code runs on the shared writer thread: it must neither block nor compute for long.
     pub fn transaction<T, E>(
         &self,
         code: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
@@ -212,7 +214,7 @@ impl Store {
         self.transaction_of(0, code)
     }
 
-    /// The same for code that holds so many bytes, which count in the queue.
+    /// Like `transaction`, for code that holds `bytes` bytes, which count toward the limit of the queue.
     pub(crate) fn transaction_of<T, E>(
         &self,
         bytes: usize,
@@ -225,13 +227,13 @@ impl Store {
         self.write(bytes, move |group| Transaction::run(group, code))
     }
 
-    /// Makes everything durable that was acknowledged before.
+    /// Makes all earlier acknowledged writes durable.
     pub fn sync(&self) -> Write<()> {
         let (request, reply) = Request::sync();
         Write::new(Arc::clone(&self.0.core), request, reply)
     }
 
-    /// Removes some of the keys whose time is over, as the store does by itself from time to time; how many.
+    /// Removes some expired keys, as the store also does periodically. Returns the number of removed keys.
     pub fn sweep(&self) -> Write<u64> {
         let core = Arc::clone(&self.0.core);
         self.write(0, move |group| {
@@ -241,15 +243,15 @@ impl Store {
         })
     }
 
-    /// How the store does.
+    /// Returns the figures and counters of the store.
     pub fn report(&self) -> StorageReport {
         self.0.core.report()
     }
 
-    /// Returns the parts of the store that cannot be read, none if it is sound. Reads all of a damaged one.
+    /// Returns the parts of the store that cannot be read, or none if it is intact. Reads a damaged store completely.
     ///
-    /// A damaged store takes no writes ([`StoreError::ReadOnly`]). Keys outside of the damaged ranges are read as always, and
-    /// those within get [`StoreError::Damaged`].
+    /// A damaged store accepts no writes ([`StoreError::ReadOnly`]). Keys outside of the damaged ranges can be read as
+    /// usual; reads within them fail with [`StoreError::Damaged`].
     ///
     /// # Errors
     /// [`StoreError`] when the disk fails.
@@ -260,33 +262,33 @@ impl Store {
         }
     }
 
-    /// What was set about it.
+    /// Returns the settings of the store.
     pub fn config(&self) -> &StoreConfig {
         &self.0.core.config
     }
 
-    /// Shows the store to the observers of a runtime, and gives it to its guests. The first of a runtime is its
-    /// [own](Self::of).
+    /// Attaches the store to a runtime: its observers see it, and its guests can use it. The first store attached to a
+    /// runtime is its [own](Self::of).
     pub fn attach(&self, runtime: &Handle) {
         runtime.shared.stores.show(Arc::clone(&self.0) as Arc<dyn Storage>, true);
     }
 
-    /// Shows the store to the observers of a runtime, and gives it to nobody.
+    /// Shows the store to the observers of a runtime, but not to its guests.
     pub fn show(&self, runtime: &Handle) {
         runtime.shared.stores.show(Arc::clone(&self.0) as Arc<dyn Storage>, false);
     }
 
-    /// Takes the store from the observers and the guests of a runtime; those that have it keep it.
+    /// Removes the store from the observers and guests of a runtime. Existing handles stay valid.
     pub fn hide(&self, runtime: &Handle) {
         runtime.shared.stores.hide(&(Arc::clone(&self.0) as Arc<dyn Storage>));
     }
 
-    /// The store of a runtime, if one is [attached](Self::attach).
+    /// Returns the store of a runtime, if one is [attached](Self::attach).
     pub fn of(runtime: &Handle) -> Option<Self> {
         runtime.shared.stores.own()?.as_any().downcast().ok().map(Self)
     }
 
-    /// Closes the store for everybody, after what waits is written and durable. Blocks; not for processes.
+    /// Closes the store for all handles, after all queued writes are durable. Blocks: must not be called by processes.
     pub fn close(&self) {
         self.0.close();
     }
@@ -309,12 +311,12 @@ impl Store {
 impl Owner {
     fn close(&self) {
         self.core.queue.close();
-        // The last handle may go with a process, whose scheduler must not wait for the disk, or with a transaction: on the
-        // writer's own thread.
+        // Do not wait for the disk on a scheduler, where a process dropped the last handle, or on the writer thread
+        // itself, where a transaction dropped it.
         if scheduler::local().is_some() || self.writer_id == std::thread::current().id() {
             return;
         }
-        // The lock is held meanwhile, so that those who close it again wait as well.
+        // Hold the lock meanwhile, so that other threads that close the store wait as well.
         let mut writer = self.writer.lock();
         if let Some(writer) = writer.take() {
             drop(writer.join());
@@ -373,23 +375,23 @@ impl std::fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// The bucket's name.
+    /// Returns the name of the bucket.
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// The value of a key.
+    /// Reads the value of a key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Read<Option<Bytes>> {
         read::get(&self.store.0.core, &self.state, key.as_ref())
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>) -> Write<()> {
         let value = value.into();
         self.write(key.as_ref(), &[value.len()], move |group, bucket, key| group.put(bucket, key, &value, 0))
     }
 
-    /// Gives a key a value that it has for so long, counted from the commit.
+    /// Sets the value of a key until `time` has passed, counted from the commit.
     pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl Into<Bytes>, time: Duration) -> Write<()> {
         let value = value.into();
         self.write(key.as_ref(), &[value.len()], move |group, bucket, key| {
@@ -398,7 +400,7 @@ impl Bucket {
         })
     }
 
-    /// Takes a key away; whether it was there.
+    /// Removes a key. Returns true if it existed.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Write<bool> {
         self.write(key.as_ref(), &[], |group, bucket, key| {
             let was_there = group.delete(bucket, key)?;
@@ -406,7 +408,8 @@ impl Bucket {
         })
     }
 
-    /// Gives a key a value, or takes it away, if it has the value `expected`, or none; whether it had.
+    /// Sets a key to `value`, or removes it, if its current value is `expected`; `None` means no value. Returns true if
+    /// so.
     pub fn compare_and_set(&self, key: impl AsRef<[u8]>, expected: Option<Bytes>, value: Option<Bytes>) -> Write<bool> {
         let values = [&expected, &value].map(|value| value.as_ref().map_or(0, Bytes::len));
         self.write(key.as_ref(), &values, move |group, bucket, key| {
@@ -421,9 +424,9 @@ impl Bucket {
         })
     }
 
-    /// Makes a key's new value of its old one, at one instant; the new one. `None` is for no value.
+    /// Replaces the value of a key by the result of `code`, atomically. Returns the new value. `None` means no value.
     ///
-    /// The code runs on the thread that writes for everybody: it must neither block nor compute for long.
+    /// The code runs on the shared writer thread: it must neither block nor compute for long.
     pub fn update(
         &self,
         key: impl AsRef<[u8]>,
@@ -446,16 +449,15 @@ impl Bucket {
         })
     }
 
-    /// The rows whose keys begin with `prefix`, in their order, at most `limit`, those after the key `after` (empty: all).
-    ///
-    /// A page may end before the limit; [`Page::next`] says whether there is more.
+    /// Reads the rows with keys that begin with `prefix`, in key order: at most `limit`, starting after the key `after`
+    /// (empty: from the first). A page may end before the limit; [`Page::next`] is set if there are more rows.
     pub fn scan(&self, prefix: impl AsRef<[u8]>, after: impl AsRef<[u8]>, limit: usize) -> Read<Page> {
         let (prefix, after) = (prefix.as_ref().into(), after.as_ref().into());
         let wish = read::Wish { prefix, after, limit, bytes_max: SCAN_BYTES_MAX };
         read::scan(&self.store.0.core, &self.state, wish)
     }
 
-    /// The same with a limit for the bytes of the page.
+    /// Like `scan`, with a limit on the bytes of the page.
     #[cfg(feature = "wasm")]
     pub(crate) fn scan_within(&self, prefix: Vec<u8>, after: Vec<u8>, limit: usize, bytes_max: usize) -> Read<Page> {
         let bytes_max = bytes_max.min(SCAN_BYTES_MAX);

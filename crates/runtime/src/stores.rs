@@ -1,10 +1,10 @@
-//! Durable stores that a runtime's processes share, as observers see them: figures, and a look at what is inside.
+//! Durable stores of a runtime, as observers see them: figures and pages of keys.
 //!
 //! ```text
-//!   store ── attached to a runtime ──▶ Stores ──▶ observers, who ask for reports and pages of keys
+//!   store ── attached to a runtime ──▶ Stores ──▶ observers, which request reports and pages of keys
 //! ```
 //!
-//! The core knows nothing about them beyond this. A report is made when somebody asks, and costs nothing otherwise.
+//! The core knows nothing else about stores. A report is created on request, and costs nothing otherwise.
 
 use std::any::Any;
 use std::fmt;
@@ -13,127 +13,127 @@ use std::time::Duration;
 
 use crate::handle::Handle;
 
-/// Something that keeps keys and values.
+/// A key-value store that observers can inspect.
 pub trait Storage: Any + Send + Sync {
-    /// How it does; must never wait for what is under way.
+    /// Returns the figures of the store. Must never wait for operations in flight.
     fn report(&self) -> StorageReport;
 
-    /// A page of the keys of a bucket; may read from the disk.
+    /// Returns a page of the keys of a bucket. May read from the disk.
     ///
     /// # Errors
-    /// A line that says why there is none.
+    /// A line of text with the reason.
     fn keys(&self, bucket: &str, wish: &KeysWish) -> Result<KeysPage, String>;
 
-    /// The store itself, for those who know its type.
+    /// Returns the store itself, for callers that know its type.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// Which keys to show.
+/// Query for a page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeysWish {
-    /// Those that come after this one.
+    /// Only keys after this one.
     pub after: Vec<u8>,
-    /// Those that begin with this.
+    /// Only keys with this prefix.
     pub prefix: Vec<u8>,
-    /// At most so many.
+    /// Largest number of keys.
     pub limit: usize,
-    /// At most so many bytes of each key.
+    /// Largest number of bytes of each key to return.
     pub key_bytes: usize,
-    /// At most so many bytes of each value; 0 shows none.
+    /// Largest number of bytes of each value to return; 0 returns none.
     pub value_bytes: usize,
 }
 
-/// Some keys of a bucket, in their order.
+/// A page of the keys of a bucket, in key order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeysPage {
     /// The keys.
     pub keys: Vec<KeyReport>,
-    /// The key to go on after, if there is more.
+    /// The key after which the next page starts, if there is one.
     pub next: Option<Vec<u8>>,
 }
 
-/// One key.
+/// A key and the beginning of its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyReport {
-    /// Its first bytes.
+    /// First bytes of the key.
     pub key: Vec<u8>,
-    /// How many bytes it has.
+    /// Length of the whole key, in bytes.
     pub key_bytes: u64,
-    /// The first bytes of its value.
+    /// First bytes of the value.
     pub value: Vec<u8>,
-    /// How many bytes the value has.
+    /// Length of the whole value, in bytes.
     pub value_bytes: u64,
-    /// How long until it expires, if it does.
+    /// Time until the key expires, if it does.
     pub expires_in: Option<Duration>,
 }
 
-/// How a store does; counters that end in `_total` only go up.
+/// Figures of a store. Counters that end in `_total` never decrease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageReport {
-    /// Where it is.
+    /// Path of the store.
     pub path: Arc<str>,
-    /// What an acknowledgement means unless an operation says otherwise, in a word.
+    /// Default durability of an acknowledged write, in a word.
     pub durability: &'static str,
-    /// Bytes of its file.
+    /// Size of the file, in bytes.
     pub file_bytes: u64,
-    /// Operations that wait for the writer.
+    /// Number of operations that wait for the writer.
     pub queued: u64,
-    /// Operations that may wait before others are held back.
+    /// Number of operations that may wait before further ones are held back (back-pressure).
     pub queue_capacity: u64,
-    /// Operations sent and not yet acknowledged, the held-back ones among them.
+    /// Number of operations sent and not yet acknowledged, including those held back.
     pub waiting: u64,
-    /// Writes acknowledged; a transaction counts once.
+    /// Number of acknowledged writes; a transaction counts once.
     pub operations_total: u64,
-    /// Commits.
+    /// Number of commits.
     pub commits_total: u64,
-    /// Commits that were durable before they were acknowledged.
+    /// Number of commits that were durable before they were acknowledged.
     pub durable_commits_total: u64,
-    /// Times that the disk was asked to make everything durable, and somebody waited for it. Behind a journal a thread syncs the
-    /// file besides, each time that a side of it is full.
+    /// Number of syncs of the disk for which an operation waited. With a journal, a thread also syncs the file each
+    /// time that one side of the journal is full; this is not counted.
     pub syncs_total: u64,
-    /// Time spent on that.
+    /// Time spent in these syncs.
     pub sync_time: Duration,
-    /// Keys looked up and pages scanned.
+    /// Number of keys looked up and pages scanned.
     pub reads_total: u64,
-    /// Reads of the disk that took longer than a scheduler should wait.
+    /// Number of disk reads that took longer than a scheduler should wait.
     pub slow_reads_total: u64,
-    /// Keys removed because their time was over.
+    /// Number of keys removed because they had expired.
     pub expired_total: u64,
-    /// Commits that failed.
+    /// Number of failed commits.
     pub failures_total: u64,
-    /// Acknowledged operations of weaker durability that a failure undid.
+    /// Number of acknowledged operations of weaker durability that a failure has undone.
     pub undone_total: u64,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<Arc<str>>,
-    /// Whether it can be used now.
+    /// True if the store can be used now.
     pub is_open: bool,
-    /// Its buckets, by name.
+    /// Buckets of the store, by name.
     pub buckets: Vec<BucketReport>,
 }
 
-/// How one bucket does.
+/// Figures of one bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketReport {
-    /// Its name.
+    /// Name of the bucket.
     pub name: Arc<str>,
-    /// Keys, those among them that have expired and are not swept yet.
+    /// Number of keys, including expired ones that are not removed yet.
     pub keys: u64,
-    /// Bytes of keys and values.
+    /// Number of bytes of keys and values.
     pub bytes: u64,
-    /// Keys looked up and pages scanned.
+    /// Number of keys looked up and pages scanned.
     pub reads_total: u64,
-    /// Keys written or deleted.
+    /// Number of keys written or deleted.
     pub writes_total: u64,
 }
 
-/// The stores of a runtime.
+/// Stores of a runtime.
 #[derive(Default)]
 pub(crate) struct Stores(Mutex<Vec<Shown>>);
 
 /// A store that observers see.
 struct Shown {
     store: Arc<dyn Storage>,
-    /// Whether it is for the processes of the runtime.
+    /// True if the processes of the runtime may use it.
     is_own: bool,
 }
 
@@ -144,7 +144,7 @@ impl fmt::Debug for Stores {
 }
 
 impl Stores {
-    /// Shows a store to observers, once, and gives it to the processes of the runtime if it is its own.
+    /// Shows a store to observers, at most once. With `is_own`, processes of the runtime may use it.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn show(&self, store: Arc<dyn Storage>, is_own: bool) {
         let mut stores = self.lock();
@@ -154,19 +154,19 @@ impl Stores {
         }
     }
 
-    /// Shows a store no more.
+    /// Hides a store from observers and processes.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn hide(&self, store: &Arc<dyn Storage>) {
         self.lock().retain(|known| !Arc::ptr_eq(&known.store, store));
     }
 
-    /// The first store of the runtime's own.
+    /// Returns the first store of the runtime that its processes may use.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn own(&self) -> Option<Arc<dyn Storage>> {
         self.lock().iter().find(|known| known.is_own).map(|known| Arc::clone(&known.store))
     }
 
-    /// The store at a place, in the order in which they were shown.
+    /// Returns the store at an index, in the order in which they were shown.
     fn at(&self, place: usize) -> Option<Arc<dyn Storage>> {
         self.lock().get(place).map(|known| Arc::clone(&known.store))
     }
@@ -180,13 +180,13 @@ impl Stores {
     }
 }
 
-/// How the stores do that this runtime shows, in the order in which they were attached or shown.
+/// Returns the figures of all stores of this runtime, in the order in which they were attached or shown.
 pub fn stores(runtime: &Handle) -> Vec<StorageReport> {
-    // Not under the lock: a store may take its time.
+    // Not under the lock: a report may take long.
     runtime.shared.stores.all().iter().map(|store| store.report()).collect()
 }
 
-/// The store at a place among [`stores`].
+/// Returns the store at an index of [`stores`].
 pub fn storage(runtime: &Handle, place: usize) -> Option<Arc<dyn Storage>> {
     runtime.shared.stores.at(place)
 }

@@ -1,7 +1,7 @@
-//! Byte streams between processes: a pipe with room for so many bytes, and two ends that notice each other's death.
+//! Byte streams between processes: a bounded pipe with two ends, each of which detects the death of the other.
 //!
 //! ```text
-//!   StreamWriter ── write: waits while there is no room ──▶ bytes ──▶ StreamReader ── read: waits while there are none
+//!   StreamWriter ── write: waits while the pipe is full ──▶ bytes ──▶ StreamReader ── read: waits while it is empty
 //!        │ close ─────────────────────────────────────────────────▶ end of the stream, after the last byte
 //!        │ dies  ─────────────────────────────────────────────────▶ StreamError::Cut, after the last byte
 //!        └ StreamError::ReaderGone ◀──────────────────────────────── dies, or drops its end
@@ -31,12 +31,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Both ends are tokio's [`AsyncRead`], [`AsyncBufRead`] and [`AsyncWrite`] too, so a stream can be copied to a socket; and
-//! they can be sent to other processes in messages. A stream is a [ring](crate::ring) of bytes with one reader: bytes are
-//! copied in and out once, and wake-ups come in batches, at the latest at the end of a process's turn.
+//! Both ends also implement tokio's [`AsyncRead`], [`AsyncBufRead`] and [`AsyncWrite`], so a stream can be copied to a
+//! socket. They can be sent to other processes in messages. A stream is a [ring](crate::ring) of bytes with one reader:
+//! bytes are copied in and out once. Wake-ups are batched and sent at the latest at the end of a process's turn.
 //!
-//! Invariant: the reader gets exactly the bytes that were written, in order, and then either the end or the news that it
-//! was cut off; never a silent end of a stream whose writer has died.
+//! Invariant: the reader receives exactly the bytes that were written, in order, and then either the end of the stream
+//! or [`StreamError::Cut`]. A stream never looks complete if its writer has died.
 
 use std::io;
 use std::pin::Pin;
@@ -47,16 +47,16 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::ring::{Builder, ReadError, Reader, RingError, Writer};
 
-/// Why a stream goes no further.
+/// Error of a stream operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// Nobody will read any more.
+    /// The reader was dropped or has died.
     #[error("the reader of the stream is gone")]
     ReaderGone,
-    /// The writer ended before it had closed the stream: what was read may be a part.
+    /// The writer ended before it closed the stream: the bytes read may be incomplete.
     #[error("the writer of the stream ended without closing it")]
     Cut,
-    /// The stream was shut down before.
+    /// The stream was already shut down by its writer.
     #[error("the stream is closed")]
     Closed,
 }
@@ -71,28 +71,28 @@ impl From<StreamError> for io::Error {
     }
 }
 
-/// A stream that holds at most `capacity` bytes, a power of two.
+/// Creates a stream that buffers at most `capacity` bytes, a power of two.
 ///
 /// # Errors
-/// [`RingError`] names the capacity that is none, or for which there is no memory.
+/// [`RingError`] if the capacity is not valid, or if there is not enough memory for it.
 pub fn pipe(capacity: usize) -> Result<(StreamWriter, StreamReader), RingError> {
     labelled_pipe(capacity, "stream")
 }
 
-/// The same with a name that observers see.
+/// Creates a stream as [`pipe`] does, with a name for observers.
 ///
 /// # Errors
-/// As [`pipe`].
+/// [`RingError`], as for [`pipe`].
 ///
 /// # Panics
-/// Never: a ring has a seat for its first reader.
+/// Never: a new ring has a free slot for its first reader.
 pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, StreamReader), RingError> {
     let (writer, subscriber) = Builder::new(capacity).readers_max(1).label(label).build()?;
     let reader = subscriber.join().expect("the ring has a seat for one, and nobody else has seen it");
     Ok((StreamWriter { ring: writer, closed: false }, StreamReader { ring: reader }))
 }
 
-/// The end that writes; dropping it without [`close`](Self::close) cuts the stream off.
+/// The writing end of a stream. Dropping it without [`close`](Self::close) cuts the stream off.
 #[derive(Debug)]
 pub struct StreamWriter {
     ring: Writer<u8>,
@@ -100,18 +100,19 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Writes some of the bytes, as many as there is room for, and waits if there is none; how many.
+    /// Writes as many of the bytes as fit, and waits if none fits. Returns the number of bytes written.
     ///
     /// # Errors
-    /// [`StreamError::ReaderGone`] when nobody will read them.
+    /// [`StreamError::ReaderGone`] when the reader is gone, and [`StreamError::Closed`] after a shutdown.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
         std::future::poll_fn(|cx| self.poll_some(cx, bytes)).await
     }
 
-    /// Writes all of the bytes, and waits as often as it must. Dropping the future leaves those that were written.
+    /// Writes all of the bytes, and waits while the pipe is full. If the future is dropped, the bytes already written
+    /// remain.
     ///
     /// # Errors
-    /// [`StreamError::ReaderGone`] when nobody will read them.
+    /// As for [`write`](Self::write).
     pub async fn write_all(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -121,10 +122,10 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Writes as many of the bytes as there is room for, without waiting; how many.
+    /// Writes as many of the bytes as fit, without waiting. Returns the number of bytes written.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// As for [`write`](Self::write).
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
         if self.closed {
             return Err(StreamError::Closed);
@@ -132,22 +133,22 @@ impl StreamWriter {
         if self.has_reader() { Ok(self.ring.try_write(bytes)) } else { Err(StreamError::ReaderGone) }
     }
 
-    /// Wakes a reader that sleeps now, not at the end of this process's turn.
+    /// Wakes a sleeping reader now instead of at the end of this process's turn.
     pub fn flush(&mut self) {
         self.ring.flush();
     }
 
-    /// Ends the stream: the reader gets what is there, and then the end.
+    /// Ends the stream. The reader still receives the buffered bytes, and then the end.
     pub fn close(self) {
         self.ring.close();
     }
 
-    /// Bytes written so far.
+    /// Returns the total number of bytes written.
     pub const fn written(&self) -> u64 {
         self.ring.written()
     }
 
-    /// Whether somebody may read yet what is written.
+    /// Returns true if the stream still has a reader.
     pub fn has_reader(&self) -> bool {
         self.ring.readers() > 0
     }
@@ -160,7 +161,7 @@ impl StreamWriter {
             return Poll::Ready(Err(StreamError::ReaderGone));
         }
         let written = ready!(self.ring.poll_write(cx, bytes));
-        // A reader that leaves makes room, which nobody will use.
+        // A reader that leaves also frees space, but its bytes will never be read.
         if self.has_reader() { Poll::Ready(Ok(written)) } else { Poll::Ready(Err(StreamError::ReaderGone)) }
     }
 }
@@ -182,54 +183,56 @@ impl AsyncWrite for StreamWriter {
     }
 }
 
-/// The end that reads; dropping it tells the writer.
+/// The reading end of a stream. Dropping it notifies the writer.
 #[derive(Debug)]
 pub struct StreamReader {
     ring: Reader<u8>,
 }
 
 impl StreamReader {
-    /// Reads what is there, as far as it fits, and waits if there is nothing; 0 at the end of the stream.
+    /// Reads the available bytes, as many as fit, and waits while the stream is empty. Returns 0 at the end of the
+    /// stream.
     ///
     /// # Errors
-    /// [`StreamError::Cut`] when the writer ended without closing the stream, after everything that it had written.
+    /// [`StreamError::Cut`] when the writer ended without closing the stream, after all bytes that it had written.
     pub async fn read(&mut self, bytes: &mut [u8]) -> Result<usize, StreamError> {
         std::future::poll_fn(|cx| self.ring.poll_read(cx, bytes).map(ended)).await
     }
 
-    /// Shows the next bytes where they lie, and waits if there are none; empty at the end of the stream.
+    /// Returns the next bytes in place, without a copy, and waits while the stream is empty. Returns no bytes at the
+    /// end of the stream.
     ///
-    /// They stay until they are [consumed](Self::consume).
+    /// They stay buffered until they are [consumed](Self::consume).
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As for [`read`](Self::read).
     pub async fn fill(&mut self) -> Result<&[u8], StreamError> {
         let count = std::future::poll_fn(|cx| self.ring.poll_open(cx).map(ended)).await?;
         Ok(self.ring.opened(count).0)
     }
 
-    /// Reads so many of the bytes that [`fill`](Self::fill) has shown.
+    /// Marks `count` of the bytes returned by [`fill`](Self::fill) as read.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If `count` is larger than the number of available bytes.
     pub fn consume(&mut self, count: usize) {
         let there = self.ring.available();
         assert!(count <= there, "{count} bytes to consume of {there}");
         self.ring.release(count);
     }
 
-    /// The ring below, whose end tells a cut from a close by [`ReadError`] alone.
+    /// Returns the underlying ring, which reports a cut or a close only as a [`ReadError`].
     pub fn into_ring(self) -> Reader<u8> {
         self.ring
     }
 
-    /// Bytes read so far.
+    /// Returns the total number of bytes read.
     pub const fn read_total(&self) -> u64 {
         self.ring.position()
     }
 }
 
-/// What a read of the ring means for a stream.
+/// Converts the result of a read from the ring.
 fn ended(read: Result<usize, ReadError>) -> Result<usize, StreamError> {
     match read {
         Ok(count) => Ok(count),

@@ -1,15 +1,15 @@
 //! Supervisors: processes that start others in order, restart them when they die, and stop them in reverse order.
 //!
 //! ```text
-//!   Exit of a child ─▶ Family::exited ─▶ nothing │ restart ─▶ stop and start those concerned ─▶ (failed: try again)
+//!   Exit of a child ─▶ Family::exited ─▶ nothing │ restart ─▶ stop and start affected children ─▶ (failed: try again)
 //!                       (decides, pure)          │ give up ─▶ stop all, end with `shutdown`
 //!   SupervisorRef ─── Request ──▶ start, terminate, restart, delete, which, count
 //! ```
 //!
-//! One struct, `Family` in `family.rs`, holds all that a supervisor knows and decides what is to be done; the process
-//! around it, `keeper.rs`, does it; `tree.rs` shows it to observers. While that starts or stops a child, everything else waits in its mailbox, so no death is
-//! lost. The rules are those of OTP's `supervisor`, with two exceptions: children are listed in the order of their start,
-//! and restarts may be delayed.
+//! `Family` in `family.rs` holds the whole state of a supervisor and decides what to do. The process in `keeper.rs`
+//! carries the decisions out, and `tree.rs` shows the state to observers. While the process starts or stops a child,
+//! everything else waits in its mailbox, so no death is lost. The rules are those of OTP's `supervisor`, with two
+//! exceptions: children are listed in the order of their start, and restarts may be delayed.
 
 mod backoff;
 mod child;
@@ -41,32 +41,32 @@ pub use history::ENDS_KEPT;
 pub use order::{ChildInfo, ChildRef, ChildState, Counts, OrderError, StartChildError, SupervisorRef};
 pub use restart_window::{Intensity, RestartWindow};
 
-/// Who is restarted with a child that died.
+/// Selects the children that are restarted together with a child that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Nobody.
+    /// No other child.
     OneForOne,
-    /// All others.
+    /// All other children.
     OneForAll,
-    /// Those started after it.
+    /// The children that were started after it.
     RestForOne,
-    /// Nobody; all children are of one kind and started on request.
+    /// No other child. All children share one template and are started on request.
     SimpleOneForOne,
 }
 
-/// When a supervisor ends because children did that are significant.
+/// Selects whether a supervisor ends when its significant children have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoShutdown {
     /// Never.
     #[default]
     Never,
-    /// With the first that ends by itself.
+    /// When the first significant child ends by itself.
     AnySignificant,
-    /// With the last that ends by itself.
+    /// When the last significant child ends by itself.
     AllSignificant,
 }
 
-/// What a supervisor is to be: its strategy, how much it forgives, and its first children.
+/// Specification of a supervisor: its strategy, its restart intensity and its first children.
 ///
 /// ```
 /// use std::future::pending;
@@ -92,41 +92,42 @@ pub struct Supervisor {
     template: Option<Arc<ChildSpec>>,
 }
 
-/// Why children cannot be supervised as specified.
+/// Error in the specification of a supervisor's children.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
-    /// Ids must differ.
+    /// Two children have the same id.
     #[error("two children are called {id:?}")]
     Duplicate {
         /// The id.
         id: Arc<str>,
     },
-    /// A permanent child never ends for good, and without `auto_shutdown` its end would mean nothing.
+    /// A permanent child never ends for good, and without `auto_shutdown` the end of a significant child has no effect.
     #[error("child {id:?} cannot be significant: it is permanent, or auto_shutdown is never")]
     Significant {
         /// The child.
         id: Arc<str>,
     },
-    /// `simple_one_for_one` is made by [`Supervisor::simple_one_for_one`] and has no first children.
+    /// A `simple_one_for_one` supervisor must be created by [`Supervisor::simple_one_for_one`], without children.
     #[error("simple_one_for_one needs a template and no children")]
     NoTemplate,
 }
 
-/// A child that did not start, and so neither did its supervisor; found in the [`Detail`] of the supervisor's exit reason.
+/// A child that failed to start, and made the start of its supervisor fail. Found in the [`Detail`] of the supervisor's
+/// exit reason.
 ///
-/// In nested supervisors the error contains the failure of the level below. At most 16 levels are kept, the outermost and
-/// the 15 innermost: the reason of a deep tree would otherwise grow with the square of its depth.
+/// In nested supervisors the error contains the failure of the level below. At most 16 levels are kept, the outermost
+/// and the 15 innermost: otherwise the reason of a deep tree would grow with the square of its depth.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("failed to start child {id:?}: {error}")]
 pub struct FailedChild {
-    /// The child.
+    /// Id of the child.
     pub id: Arc<str>,
-    /// Why it did not start.
+    /// Error of its start.
     pub error: InitError,
 }
 
 impl Supervisor {
-    /// A supervisor without children, that forgives one restart in five seconds.
+    /// Creates a supervisor without children that allows one restart in five seconds.
     pub fn new(strategy: Strategy) -> Self {
         Self {
             strategy,
@@ -138,27 +139,27 @@ impl Supervisor {
         }
     }
 
-    /// A supervisor whose children are all of one kind and started by [`SupervisorRef::start_one`].
+    /// Creates a supervisor of children that share one template and are started by [`SupervisorRef::start_one`].
     pub fn simple_one_for_one(template: ChildSpec) -> Self {
         Self { template: Some(Arc::new(template)), ..Self::new(Strategy::SimpleOneForOne) }
     }
 
-    /// Forgives up to `restarts` restarts within `period`.
+    /// Allows up to `restarts` restarts within `period`. With more, the supervisor gives up.
     pub fn intensity(self, restarts: u32, period: Duration) -> Self {
         Self { intensity: Intensity { restarts, period }, ..self }
     }
 
-    /// Ends when significant children do.
+    /// Ends the supervisor when significant children end.
     pub fn auto_shutdown(self, auto_shutdown: AutoShutdown) -> Self {
         Self { auto_shutdown, ..self }
     }
 
-    /// Waits before restarts.
+    /// Delays restarts.
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff: Some(backoff), ..self }
     }
 
-    /// Adds a child, which starts when those added before have started.
+    /// Adds a child. It starts after the children added before it have started.
     pub fn child(mut self, spec: ChildSpec) -> Self {
         self.children.push(spec);
         self
@@ -167,13 +168,13 @@ impl Supervisor {
     /// Starts the supervisor, linked to the calling process, and waits until all of its children have started.
     ///
     /// # Errors
-    /// [`InitError`] when a child did not start, or children cannot be supervised as specified. The exit reason in it is
-    /// a [`ShutdownWith`](ExitReason::ShutdownWith) that carries a [`FailedChild`] or a [`SpecError`].
+    /// [`InitError`] when a child did not start, or when the specification is not valid. The exit reason in it is a
+    /// [`ShutdownWith`](ExitReason::ShutdownWith) that carries a [`FailedChild`] or a [`SpecError`].
     pub async fn start_link(self, ctx: &Context) -> Result<SupervisorRef, InitError> {
         ctx.start_link(move |ctx, starting| self.run(ctx, starting)).await.map(SupervisorRef::of)
     }
 
-    /// The same from outside; the supervisor ends when the runtime shuts down.
+    /// Starts the supervisor from outside. It ends when the runtime shuts down.
     ///
     /// # Errors
     /// As for [`start_link`](Self::start_link).
@@ -192,11 +193,11 @@ impl SpecError {
     }
 }
 
-/// The number of nested failures that a [`FailedChild`] keeps.
+/// Number of nested failures that a [`FailedChild`] keeps.
 const FAILURES_KEPT: usize = 16;
 
 impl FailedChild {
-    /// The failure of the level below.
+    /// Returns the failure of the level below.
     fn below(&self) -> Option<&Self> {
         match &self.error {
             InitError::Ended(ExitReason::ShutdownWith(detail)) => detail.value(),

@@ -1,60 +1,63 @@
-//! The atomics that the protocols of this crate stand on.
+//! The atomics and locks used by the lock-free protocols of this crate.
 //!
-//! `tests/models*.rs` compile the same protocol files over loom's atomics instead; that is why they say `crate::sync`.
+//! `tests/models*.rs` compile the same protocol files with loom's atomics instead, so those files import from
+//! `crate::sync`.
 
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, atomic};
 
-/// A place that is written once; the models watch who reads it when.
+/// A cell that is written once. The models replace it to check its readers.
 pub(crate) use std::sync::OnceLock as Place;
 
-/// A lock that knows nothing of panics.
+/// A lock without poisoning.
 pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
 
 pub(crate) use parking_lot::RawMutex;
 pub(crate) use parking_lot::lock_api::RawMutex as RawLock;
 
-/// A lock of one byte that guards what lies elsewhere.
+/// Creates a one-byte lock that guards data stored elsewhere.
 pub(crate) const fn raw_mutex() -> RawMutex {
     RawMutex::INIT
 }
 
-/// Which of two that must not miss each other stands before a [`store_load`] barrier; see `ring/cursors.rs`.
+/// Position of a [`store_load`] fence in a protocol with two sides that must not miss each other; see
+/// `ring/cursors.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dekker {
-    /// A writer has published and looks for sleepers.
+    /// The writer has published items and looks for sleeping readers.
     Wake,
-    /// A reader has said that it sleeps and looks for items.
+    /// A reader has announced that it sleeps and looks for items.
     Sleep,
-    /// A reader has moved and looks whether the writer waits for it.
+    /// A reader has moved and checks whether the writer waits for it.
     Move,
-    /// A writer has said whom it waits for and looks where that one is.
+    /// The writer has announced which reader it waits for and checks that reader's position.
     Park,
-    /// A reader has taken a seat and looks where the writer is.
+    /// A reader has taken a slot and reads the position of the writer.
     Join,
-    /// A writer has published and looks who reads.
+    /// The writer has published items and looks for readers.
     Look,
-    /// Somebody has added a ticker and looks until when its driver sleeps; see `ticker/alarm.rs`.
+    /// A thread has added a ticker and checks until when the driver sleeps; see `ticker/alarm.rs`.
     Arm,
-    /// The driver has said until when it sleeps and looks whether something was added.
+    /// The driver has announced until when it sleeps and checks for added tickers.
     Doze,
 }
 
-/// Neither of a pair does its look before what it did last is seen by the other's look.
+/// Full fence: prevents store–load reordering between the two sides.
 #[inline]
 pub(crate) fn store_load(_side: Dekker) {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
-/// Stores what is above anything that others raise the word to meanwhile.
+/// Stores a value that is larger than every value to which other threads may raise the word meanwhile.
 ///
-/// A plain store. Loom may let such a raise of an older value come after it, which no processor does; the models exchange.
+/// This is a plain store. Loom may order such a raise from an older value after it, which no processor does. The models
+/// therefore use an exchange.
 #[inline]
 pub(crate) fn overwrite(word: &atomic::AtomicU64, value: u64, order: atomic::Ordering) {
     word.store(value, order);
 }
 
-/// Whether who has said that it sleeps looks once more before it does, under the lock of whoever would wake it. Always; the
-/// models take it out to see what becomes of it.
+/// Returns true if a thread that has announced its sleep checks again before it sleeps, under the lock of the waking
+/// side. Always true. Models set it to false to prove that the second check is required.
 #[inline]
 pub(crate) const fn looks_again(_side: Dekker) -> bool {
     true
@@ -63,15 +66,16 @@ pub(crate) const fn looks_again(_side: Dekker) -> bool {
 #[cfg(target_os = "linux")]
 use rustix::thread::{MembarrierCommand, membarrier};
 
-/// The frequent half of a pair of barriers: free, because the other half pays for both.
+/// Frequent side of an asymmetric fence: free, because [`heavy_barrier`] pays for both sides.
 ///
-/// Between this and [`heavy_barrier`] holds what holds between two sequentially consistent fences.
+/// Together with [`heavy_barrier`] it has the guarantees of two sequentially consistent fences.
 #[inline]
 pub(crate) fn light_barrier() {
     atomic::compiler_fence(atomic::Ordering::SeqCst);
 }
 
-/// The rare half: interrupts every running thread of this process; false where the system cannot.
+/// Rare side of the fence: interrupts every running thread of this process. Returns false if the system does not
+/// support it.
 pub(crate) fn heavy_barrier() -> bool {
     #[cfg(target_os = "linux")]
     return membarrier(MembarrierCommand::PrivateExpedited).is_ok();
@@ -79,7 +83,7 @@ pub(crate) fn heavy_barrier() -> bool {
     return false;
 }
 
-/// Announces that this process will use [`heavy_barrier`]; false where the system cannot.
+/// Registers this process for [`heavy_barrier`]. Returns false if the system does not support it.
 pub(crate) fn prepare_heavy_barrier() -> bool {
     #[cfg(target_os = "linux")]
     return membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();

@@ -1,13 +1,13 @@
-//! Bytes with a number that their receiver selects them by.
+//! Bytes with a number by which their receiver selects them.
 
 #[cfg(feature = "wasm")]
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Bytes with a tag: a message that its receiver can select without looking into it.
+/// Bytes with a tag: a message that its receiver can select without reading its content.
 ///
-/// A tag of 0 says nothing; such bytes travel as plain [`Bytes`] where it makes no difference.
+/// A tag of 0 means no tag. Such bytes are sent as plain [`Bytes`] where it makes no difference.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -18,16 +18,16 @@ use bytes::Bytes;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaggedBytes {
-    /// What the message is about, in words that sender and receiver agree on.
+    /// Kind of the message, as agreed by sender and receiver.
     pub tag: u64,
-    /// The message.
+    /// Content of the message.
     pub body: Bytes,
 }
 
 /// Counts the bytes of messages until they are received or dropped.
 #[cfg(feature = "wasm")]
 pub(crate) trait Charge: Send + Sync {
-    /// A message of `bytes` was received or dropped.
+    /// Releases the bytes of a message that was received or dropped.
     fn release(&self, bytes: u64);
 }
 
@@ -44,12 +44,12 @@ const _: () = assert!(size_of::<ChargedBytes>() <= crate::message::INLINE_MESSAG
 
 #[cfg(feature = "wasm")]
 impl ChargedBytes {
-    /// Bytes that `quota` has counted already.
+    /// Creates a message from bytes that `quota` has already counted.
     pub(crate) fn new(tag: u64, body: Box<[u8]>, quota: Arc<dyn Charge>) -> Self {
         Self { tag, body, quota }
     }
 
-    /// The bytes, which count no longer.
+    /// Returns the bytes, and releases them from the quota.
     pub(crate) fn into_body(mut self) -> Vec<u8> {
         let body = std::mem::take(&mut self.body);
         self.quota.release(body.len() as u64);

@@ -1,6 +1,6 @@
-//! The future of a process: inside the control block when it is small, boxed when it is not.
+//! The future of a process: inside the control block if it is small, boxed otherwise.
 
-#![expect(unsafe_code, reason = "erases the future's type; each block says what the storage holds")]
+#![expect(unsafe_code, reason = "erases the future's type; each block says what the storage contains")]
 
 use std::any::type_name;
 use std::future::Future;
@@ -14,20 +14,20 @@ use std::task::{Context as TaskContext, Poll};
 use crate::exit::{ExitReason, Outcome};
 use crate::slab::{Body, INLINE_FUTURE_WORDS};
 
-/// What a finished process leaves: `None` is a normal exit.
+/// Result of a finished process: `None` is a normal exit.
 pub(crate) type Exit = Option<Box<ExitReason>>;
 
-/// What is known about an erased future.
+/// Functions and properties of a type-erased future.
 pub(crate) struct TaskKind {
     poll: unsafe fn(*mut u64, &mut TaskContext<'_>) -> Poll<Exit>,
     drop: unsafe fn(*mut u64),
     pub(crate) name: fn() -> &'static str,
-    /// Bytes of the future's box, with the allocator's own; 0 when it is inline.
+    /// Bytes of the future's box, including the allocator's overhead; 0 if the future is inline.
     pub(crate) heap_bytes: u32,
 }
 
 impl TaskKind {
-    /// No future: finished when polled, nothing to drop.
+    /// No future: finished when polled, with nothing to drop.
     pub(crate) const NONE: &'static Self =
         &Self { poll: |_, _| Poll::Ready(None), drop: |_| {}, name: || "", heap_bytes: 0 };
 }
@@ -45,7 +45,8 @@ impl<F: Future<Output: Outcome> + Send + 'static> KindOf<F> {
     };
 
     unsafe fn future<'a>(storage: *mut u64) -> Pin<&'a mut F> {
-        // SAFETY: the caller passes storage that holds this future, inline or boxed, and it stays there until dropped.
+        // SAFETY: the caller passes storage that contains this future, inline or boxed, and it stays there until
+        // dropped.
         unsafe {
             let future = if Self::INLINE { storage.cast::<F>() } else { storage.cast::<*mut F>().read() };
             Pin::new_unchecked(&mut *future)
@@ -53,12 +54,12 @@ impl<F: Future<Output: Outcome> + Send + 'static> KindOf<F> {
     }
 
     unsafe fn poll(storage: *mut u64, cx: &mut TaskContext<'_>) -> Poll<Exit> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::future(storage) }.poll(cx).map(Outcome::into_exit)
     }
 
     unsafe fn drop(storage: *mut u64) {
-        // SAFETY: the caller's promise; the storage is dead afterwards.
+        // SAFETY: guaranteed by the caller; the storage is not used afterwards.
         unsafe {
             if Self::INLINE {
                 storage.cast::<F>().drop_in_place();
@@ -69,7 +70,7 @@ impl<F: Future<Output: Outcome> + Send + 'static> KindOf<F> {
     }
 }
 
-/// What a poll ended in.
+/// Result of a poll.
 pub(crate) enum Polled {
     Pending,
     Finished(Exit),
@@ -77,7 +78,7 @@ pub(crate) enum Polled {
 }
 
 impl Body {
-    /// Puts the future into an empty body and returns what is known about it.
+    /// Puts the future into an empty body. Returns its properties.
     #[inline]
     pub(crate) fn install<F: Future<Output: Outcome> + Send + 'static>(&self, future: F) -> &'static TaskKind {
         let storage = self.future.get().cast::<u64>();
@@ -95,11 +96,11 @@ impl Body {
 
     #[inline]
     fn known(&self) -> &'static TaskKind {
-        // SAFETY: the pointer is always one to a static.
+        // SAFETY: the pointer always refers to a static.
         unsafe { &*self.kind.load(Ordering::Relaxed) }
     }
 
-    /// Polls the future; a panic is caught.
+    /// Polls the future and catches a panic.
     ///
     /// # Safety
     /// The caller runs the process, and the future has neither finished nor been dropped.
@@ -107,7 +108,7 @@ impl Body {
     pub(crate) unsafe fn poll(&self, cx: &mut TaskContext<'_>) -> Polled {
         let storage = self.future.get().cast::<u64>();
         let kind = self.known();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         match catch_unwind(AssertUnwindSafe(|| unsafe { (kind.poll)(storage, cx) })) {
             Ok(Poll::Pending) => Polled::Pending,
             Ok(Poll::Ready(exit)) => Polled::Finished(exit),
@@ -115,7 +116,7 @@ impl Body {
         }
     }
 
-    /// Drops the future; false if that panicked, in which case the rest of it is forgotten.
+    /// Drops the future. Returns the payload if that panics; the rest of the future is then leaked.
     ///
     /// # Safety
     /// The caller runs the process, and the future has not been dropped.
@@ -123,7 +124,7 @@ impl Body {
     pub(crate) unsafe fn drop_future(&self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let storage = self.future.get().cast::<u64>();
         let kind = self.known();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         catch_unwind(AssertUnwindSafe(|| unsafe { (kind.drop)(storage) }))
     }
 }

@@ -1,8 +1,8 @@
-//! Whole applications in a test: one thread, virtual time, and a schedule that a seed decides.
+//! Tests of whole applications: one thread, virtual time, and a schedule determined by a seed.
 //!
 //! ```text
-//!   seed ──▶ which runnable process runs next, who lets others go first ──▶ one course of events, the same every time
-//!   nothing left to run ──▶ the clock jumps to the next timer
+//!   seed ──▶ which runnable process runs next, which one is preempted ──▶ one sequence of events, always the same
+//!   no runnable process ──▶ the clock jumps to the next timer
 //! ```
 //!
 //! ```
@@ -27,12 +27,12 @@
 //! });
 //! ```
 //!
-//! The same seed gives the same course of events as long as the code under test asks nobody else: no other threads, no
-//! [`spawn_blocking`](crate::Context::spawn_blocking), no sockets (`tokio::io::duplex` stands in for them), no
-//! `std::time::Instant`, no order of a `HashMap`'s keys, and `biased` in every `tokio::select!`. Code between two awaits runs
-//! in one piece, so what two threads do to shared memory at the same instant is found by loom, not here.
+//! A seed reproduces a run only if the code under test is deterministic. It must not use other threads,
+//! [`spawn_blocking`](crate::Context::spawn_blocking), sockets (use `tokio::io::duplex` instead), `std::time::Instant`
+//! or the order of a `HashMap`'s keys, and every `tokio::select!` must be `biased`. Code between two awaits runs
+//! without interruption: use loom to test concurrent access of threads to shared memory.
 //!
-//! A test of this kind is a plain `#[test]`: inside of a tokio runtime there is no thread to drive.
+//! Write such a test as a plain `#[test]`: it cannot run inside of a tokio runtime.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -51,13 +51,15 @@ use crate::handle::{Handle, Watch};
 use crate::runtime::{Shared, bury, for_each_live};
 use crate::{scheduler, spawn, ticker, timers};
 
-/// The environment variable with the seed to run again.
+/// Environment variable with the seed that [`explore`] and [`find`] run alone.
 pub const SEED_VARIABLE: &str = "RUSM_SEED";
 
-/// Runs an application from its first process on, and gives what that returns; all other processes are killed then.
+/// Runs an application with `body` as its first process, and returns the result of that process. All other processes
+/// are then killed.
 ///
 /// # Panics
-/// With a [`Failure`] when the first process ends by a panic or an exit signal, or never; and inside of a tokio runtime.
+/// With a [`Failure`] when the first process panics, is ended by an exit signal or never ends. Also inside of a tokio
+/// runtime.
 pub fn run<T, B, F>(seed: u64, body: B) -> T
 where
     T: Send + 'static,
@@ -67,11 +69,12 @@ where
     World::default().run(seed, body).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Runs an application by the schedule of each seed, or only by that of `RUSM_SEED` if it is set.
+/// Runs an application once for each seed, or only for the seed in `RUSM_SEED` if that is set.
 ///
 /// # Panics
-/// With the [`Failure`] of the first seed that fails, which names the seed: the first process ended abnormally, as by an
-/// error that it returned, or never. Also when `RUSM_SEED` is no number.
+/// With the [`Failure`] of the first seed that fails, which names the seed. A run fails if its first process ends
+/// abnormally, for example by returning an error, or never ends. Also panics if `RUSM_SEED` is not a number, and inside
+/// of a tokio runtime.
 pub fn explore<B, F>(seeds: impl IntoIterator<Item = u64>, body: B)
 where
     B: Fn(Context) -> F,
@@ -82,10 +85,10 @@ where
     }
 }
 
-/// Gives the first failure that [`explore`] would panic with.
+/// Returns the first failure, with which [`explore`] would panic.
 ///
 /// # Panics
-/// When `RUSM_SEED` is no number, and inside of a tokio runtime.
+/// If `RUSM_SEED` is not a number, and inside of a tokio runtime.
 pub fn find<B, F>(seeds: impl IntoIterator<Item = u64>, body: B) -> Option<Failure>
 where
     B: Fn(Context) -> F,
@@ -104,24 +107,24 @@ fn seed_asked_for() -> Option<u64> {
     Some(text.trim().parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} of {text:?} is no whole number")))
 }
 
-/// A run that did not go well.
+/// Error returned by a run that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("seed {seed}: {cause}; {SEED_VARIABLE}={seed} explores it again")]
 pub struct Failure {
-    /// The seed that brings it about every time.
+    /// Seed that reproduces the failure.
     pub seed: u64,
-    /// What happened.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
-/// Why a run did not go well.
+/// Cause of a [`Failure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The first process ended abnormally.
     Ended(ExitReason),
-    /// Virtual time ran out: processes wait for each other, or for something outside.
+    /// Virtual time ran out: processes wait for each other, or for an event from outside.
     OutOfTime(Duration),
-    /// Processes go on without end.
+    /// The polls ran out: processes keep running without end.
     OutOfPolls(u64),
 }
 
@@ -135,16 +138,17 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What a run happens in.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The runtime's settings. Default: those of a runtime, with up to a million processes. There is one scheduler,
-    /// whatever it says.
+    /// Settings of the runtime. Default: those of a runtime, with a limit of a million processes. `schedulers` is
+    /// ignored: a run always has one.
     pub config: Config,
-    /// Polls until a run counts as endless. Default 5 million; less finds it sooner, more allows for larger applications.
+    /// Number of polls after which a run counts as endless. Default 5 million. A lower limit finds endless runs sooner,
+    /// a higher one allows for larger applications.
     pub polls_max: u64,
-    /// Virtual time until a run counts as dead. Default 30 days; a run in which nothing but ticks happens takes as many
-    /// polls as there are.
+    /// Virtual time after which a run counts as dead. Default 30 days. A run with only a ticker left needs one poll for
+    /// each tick until then.
     pub time_max: Duration,
 }
 
@@ -162,10 +166,10 @@ impl World {
     /// Runs an application as [`run`] does.
     ///
     /// # Errors
-    /// [`Failure`] when the first process ends by a panic or an exit signal, or never.
+    /// [`Failure`] when the first process panics, is ended by an exit signal or never ends.
     ///
     /// # Panics
-    /// Inside of a tokio runtime, and for a config whose values are out of their ranges.
+    /// Inside of a tokio runtime, and if a value of the config is out of its range.
     pub fn run<T, B, F>(&self, seed: u64, body: B) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -182,11 +186,11 @@ impl World {
             }
         })?;
         let value = returned.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // An exit signal of `normal` ends a process without what it would have returned.
+        // An exit signal with the reason `normal` ended the process before it returned a value.
         value.ok_or(Failure { seed, cause: Cause::Ended(ExitReason::Normal) })
     }
 
-    /// Runs an application until its first process ends, and ends the others.
+    /// Runs an application until its first process ends, then ends the other processes.
     fn drive<B, F>(&self, seed: u64, body: B) -> Result<(), Failure>
     where
         B: FnOnce(Context) -> F,
@@ -211,7 +215,7 @@ impl World {
         cause.map_or(Ok(()), |cause| Err(Failure { seed, cause }))
     }
 
-    /// Waits for the end of the first process, then ends the others and the scheduler.
+    /// Waits for the end of the first process, then ends the other processes and the scheduler.
     async fn lead(&self, shared: &Arc<Shared>, ended: Watch) -> Option<Cause> {
         let timers = tokio::spawn(timers::attend(Arc::clone(shared)));
         let tickers = tokio::spawn(ticker::attend(Arc::clone(shared)));
@@ -228,7 +232,7 @@ impl World {
     }
 }
 
-/// Frees what a run has left, also when it could not begin.
+/// Frees everything that a run has left behind, also if the run could not begin.
 struct Grave(Arc<Shared>);
 
 impl Drop for Grave {
@@ -237,7 +241,7 @@ impl Drop for Grave {
     }
 }
 
-/// The reason of the first process's end; `None` if the polls are used up before.
+/// Returns the exit reason of the first process, or `None` if the polls are used up before it ends.
 async fn first_of(mut ended: Watch) -> Option<ExitReason> {
     poll_fn(|cx| {
         if let Poll::Ready(reason) = Pin::new(&mut ended).poll(cx) {
@@ -249,9 +253,9 @@ async fn first_of(mut ended: Watch) -> Option<ExitReason> {
     .await
 }
 
-/// Times that the rest is killed: what a value does in its drop may start processes again.
+/// Number of times that the remaining processes are killed: a value's `drop` may spawn new ones.
 const KILLS: u32 = 100;
-/// Polls that a scheduler makes at least between two turns of its reactor, if it has them.
+/// Least number of polls that a scheduler makes between two turns of its reactor while it has work.
 const POLLS_A_TURN: u64 = 64;
 
 async fn end_all(shared: &Shared) {

@@ -1,17 +1,17 @@
-//! Tickers: work that is due many times a second, on a grid that never drifts, with an account of every firing.
+//! Tickers: periodic work on a grid that never drifts, up to many times a second, with an account of every firing.
 //!
 //! ```text
 //!   Frequency f, tick rate ──▶ K firings a tick ──▶ Grid: tick n at epoch + n·K/f, exactly
 //!                                                     │
-//!   process:  `rusm-ticker`, one for a runtime, sleeps until the first of all ticks ──▶ wakes the process ──▶ Firings
-//!   thread:   Ticker::wait sleeps until the tick                                                          ──▶ Firings
+//!   process:  `rusm-ticker`, one per runtime, sleeps until the first of all ticks ──▶ wakes the process ──▶ Firings
+//!   thread:   Ticker::wait sleeps until the tick                                                        ──▶ Firings
 //!                                                     │
 //!                                                  Ledger: fired + dropped + coalesced = ⌊elapsed · f⌋
 //! ```
 //!
-//! A tick that is woken late still fires; one whose time had passed before anybody waited for it is an *overrun*, and
-//! [`Overrun`] says what becomes of it. Deadlines are instants of the monotonic clock, so setting the time of day changes
-//! nothing, and a machine that stands still makes one large overrun. In virtual time
+//! A tick with a late wake-up still fires. If the time of a tick had passed before its process or thread waited for it,
+//! the tick is an *overrun*, which is handled as [`Overrun`] selects. Deadlines use the monotonic clock: changing the
+//! time of day does not matter, and a suspended machine causes one large overrun. In virtual time
 //! (`rusm_runtime::test`, feature `test`) the ticks of processes come at their exact instants.
 
 mod alarm;
@@ -50,10 +50,10 @@ pub(crate) use process::sleep_by;
 #[cfg(feature = "test")]
 pub(crate) use virtual_time::attend;
 
-/// The most ticks a second that a process may ask for.
+/// Largest number of ticks a second for a process.
 pub const PROCESS_TICK_RATE_MAX_HZ: u64 = 1_000_000;
 
-/// How a ticker ticks.
+/// Options of a ticker.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,26 +69,27 @@ pub const PROCESS_TICK_RATE_MAX_HZ: u64 = 1_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickerOptions {
-    /// The most ticks a second; what is due more often comes in batches of K = ⌈frequency / tick rate⌉. Default none, which
-    /// is a batch of one. Fewer ticks cost less and make the firings of a batch late by up to a tick.
+    /// Largest number of ticks a second. More frequent firings come in batches of K = ⌈frequency / tick rate⌉. Default
+    /// none: a batch of one. Fewer ticks cost less, but the firings of a batch are late by up to a tick.
     pub tick_rate: Option<Frequency>,
     /// Spinning before a tick. Default off.
     pub spin: Spin,
-    /// Without spinning: whether to ask the kernel for a wake-up earlier than the tick, by about as much as wake-ups take.
-    /// Default yes; most come a little too early then, and wait out what is left: 0.5 µs in the mean, or a two-hundredth of the period if
-    /// that is less, which the report counts as spun. The driver of processes always does, and waits out 0.2 µs.
+    /// Without spinning: asks the kernel to wake the thread before the tick, by about the usual wake-up latency.
+    /// Default true. Most wake-ups are then a little early, and the thread spins for the rest: 0.5 µs on average, or
+    /// 1/200 of the period if that is less. The report counts this as spun. The driver for processes always wakes
+    /// early, and spins for 0.2 µs.
     pub lead: bool,
-    /// What becomes of ticks whose time had passed before anybody waited for them. Default dropped.
+    /// Handling of ticks that had passed before their process or thread waited for them. Default: drop them.
     pub overrun: Overrun,
-    /// Whether lateness is measured. Default not; costs a clock read a tick, and 5 KiB.
+    /// Measurement of lateness. Default off. It costs a clock read per tick, and 5 KiB.
     pub measure: Measure,
-    /// When the first period begins. Default now.
+    /// Start of the first period. Default now.
     pub start: Start,
-    /// The priority of `SCHED_FIFO` to ask for, 1 to 99. Default none. For processes it is the driver that gets it, and
-    /// keeps it. Where it is not permitted the ticker goes on without, and its report says so.
+    /// The `SCHED_FIFO` priority to request, 1 to 99. Default none. For processes, the driver gets the priority and
+    /// keeps it. If it is not permitted, the ticker runs without it, and its report says so.
     pub realtime: Option<NonZeroU8>,
-    /// How much later than asked the kernel may wake a thread, to wake several at once. Default 1 ns, the least; a thread's
-    /// own default is 50 µs, and a second the most. The driver of processes always has the least.
+    /// Timer slack: how late the kernel may wake a thread, to wake several at once. Default 1 ns, the smallest value;
+    /// at most one second. A thread's default is 50 µs. The driver for processes always has the smallest value.
     pub slack: Duration,
 }
 
@@ -113,47 +114,47 @@ pub enum Spin {
     /// Sleep until the tick.
     #[default]
     Off,
-    /// Sleep until so long before the tick, and spin from there; at most one period. On busy cores it makes ticks later.
+    /// Sleep until this time before the tick, then spin. At most one period. On busy cores this makes ticks later.
     Fixed(Duration),
-    /// Spin for as long as the kernel's wake-ups are late, 40 µs at most, and not at all after a preemption.
+    /// Spin for the measured lateness of wake-ups, 40 µs at most. Do not spin after a preemption.
     Governed,
 }
 
-/// What becomes of ticks whose time had passed before anybody waited for them; each is counted.
+/// Handling of ticks that had passed before their process or thread waited for them. Each of them is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overrun {
-    /// They are lost; the next batch comes with the next tick.
+    /// Drops them. The next batch comes with the next tick.
     #[default]
     Drop,
-    /// They are made up for at once in one batch, the newest `max` ticks of them; what is older is dropped.
+    /// Fires the newest `max` of them at once in one batch, and drops older ones.
     Burst {
-        /// Ticks that one batch makes up for at most.
+        /// Largest number of ticks in such a batch.
         max: u32,
     },
-    /// One tick fires at once and stands for all of them, which are counted as coalesced.
+    /// Fires one tick at once for all of them. The others are counted as coalesced.
     Skip,
-    /// One tick fires at once, and all that follow move by as much as it was late.
+    /// Fires one tick at once, and delays all following ticks by its lateness.
     Slip,
 }
 
-/// Whether a ticker measures how late its batches begin.
+/// Selects whether a ticker measures how late its batches begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// No.
+    /// No measurement.
     #[default]
     Off,
-    /// Each batch knows it, and the report has percentiles.
+    /// Each batch has its lateness, and the report has percentiles.
     Lateness,
 }
 
-/// When a ticker's first period begins.
+/// Start of a ticker's first period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// When it is made.
+    /// When the ticker is created.
     #[default]
     Now,
-    /// At an instant that several share, so that they are in phase whenever each of them comes. For one that comes later,
-    /// what lies before its first tick is not due.
+    /// At a shared instant, so that several tickers are in phase regardless of when each was created. Ticks before the
+    /// creation of a ticker are not due.
     At(Epoch),
 }
 
@@ -162,65 +163,65 @@ pub enum Start {
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// The instant that comes after `delay`, for [`Ticker`]s; processes take that of their runtime's clock,
+    /// Returns the instant after `delay`, for [`Ticker`]s. Processes use an instant of their runtime's clock instead:
     /// [`Handle::epoch_after`](crate::Handle::epoch_after).
     pub fn after(delay: Duration) -> Self {
         Self(clock::now_ns().saturating_add(nanos(delay)))
     }
 
-    /// How long after an earlier one it is; none if it is not.
+    /// Returns the time from an earlier epoch to this one, or zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Why there is no such ticker.
+/// Error returned when a ticker cannot be created.
 #[derive(Debug, Error)]
 pub enum TickerError {
-    /// One tick would stand for more than a billion firings.
+    /// One tick would contain more than a billion firings.
     #[error("{frequency} at a tick rate of {tick_rate} is a batch of {batch} firings, over {BATCH_MAX}")]
     Batch {
         /// The frequency.
         frequency: Frequency,
         /// The tick rate.
         tick_rate: Frequency,
-        /// The firings of one tick.
+        /// The number of firings in one tick.
         batch: u64,
     },
-    /// More ticks a second than processes can have; set [`TickerOptions::tick_rate`].
+    /// More ticks a second than a process may have; set [`TickerOptions::tick_rate`].
     #[error(
         "{frequency} in batches of {batch} is over {PROCESS_TICK_RATE_MAX_HZ} ticks a second: set a lower tick rate"
     )]
     TickRate {
         /// The frequency.
         frequency: Frequency,
-        /// The firings of one tick.
+        /// The number of firings in one tick.
         batch: u64,
     },
-    /// Spinning for longer than a period is waiting without sleep.
+    /// The spin is longer than a period: the ticker would never sleep.
     #[error("a spin of {spin:?} is longer than the period of {period:?}")]
     Spin {
-        /// The spin asked for.
+        /// The requested spin.
         spin: Duration,
         /// The time between two ticks.
         period: Duration,
     },
-    /// A burst makes up for one tick at least.
+    /// A burst must contain at least one tick.
     #[error("a burst of 0 ticks never fires: drop them, or make up for at least 1")]
     Burst,
-    /// Later than a thread may be woken to save energy.
+    /// The timer slack is too large.
     #[error("a timer slack of {slack:?} is over {SLACK_MAX:?}")]
     Slack {
-        /// The slack asked for.
+        /// The requested slack.
         slack: Duration,
     },
-    /// The priorities of `SCHED_FIFO` end at 99.
+    /// The priority is above 99, the highest of `SCHED_FIFO`.
     #[error("realtime priority {priority} is not in 1–{PRIORITY_MAX}")]
     Priority {
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
     },
-    /// The system refuses the driver's thread.
+    /// The system cannot create the thread of the driver.
     #[error("no thread for tickers: {0}")]
     Thread(#[from] std::io::Error),
     /// The runtime has ended.
@@ -228,13 +229,13 @@ pub enum TickerError {
     ShuttingDown,
 }
 
-/// The most firings that one tick stands for.
+/// Largest number of firings in one tick.
 const BATCH_MAX: u64 = 1_000_000_000;
 
-/// The most by which the kernel may be asked to wake a thread late.
+/// Largest timer slack.
 const SLACK_MAX: Duration = Duration::from_secs(1);
 
-/// What a ticker was made with, checked.
+/// Validated options of a ticker.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     frequency: Frequency,
@@ -270,7 +271,7 @@ impl Plan {
         Ok(Self { frequency, options, grid })
     }
 
-    /// The same for a process.
+    /// Like `of`, for a process.
     fn of_process(frequency: Frequency, options: TickerOptions) -> Result<Self, TickerError> {
         let plan = Self::of(frequency, options)?;
         let batch = plan.grid.batch();
@@ -291,7 +292,7 @@ impl Plan {
         }
     }
 
-    /// The account of one that begins now, and its epoch.
+    /// Creates the ledger of a ticker that begins now. Also returns its epoch.
     fn ledger(&self, now_ns: u64) -> (ledger::Ledger, u64) {
         let epoch_ns = self.epoch_ns(now_ns);
         let joined = self.grid.due(now_ns.saturating_sub(epoch_ns));

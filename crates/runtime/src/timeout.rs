@@ -1,13 +1,13 @@
-//! Waits that end after a time, and whose timer is set late, because most of them are over before.
+//! Waits with a timeout. Their timers are set late, because most of these waits end early.
 //!
 //! ```text
-//!   nothing yet ──▶ listed with the scheduler ── it has nothing else to run, or its slice ends ──▶ a timer, if it waits still
+//!   no message yet ──▶ listed ── the scheduler runs out of work, or its slice ends ──▶ set a timer, if still waiting
 //!                         └── a message comes ──▶ no timer was ever set
 //! ```
 //!
-//! A timer that is set and taken away again costs more than all the rest of a call. So a process that begins such a wait
-//! is only listed, and is woken to set its timer before its scheduler sleeps or turns to its reactor: within a slice, which
-//! ends after 0.25 ms and the poll that runs then. The time counts from there, so it is never too short.
+//! Setting and removing a timer costs more than all the rest of a call. So a process that begins such a wait is only
+//! listed. It is woken to set its timer before its scheduler sleeps or turns to its reactor: within a slice, which ends
+//! after 0.25 ms and the poll that runs then. The timeout counts from there, so it is never too short.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,7 +22,7 @@ impl Context {
     pub(crate) async fn within<T>(&self, timeout: Duration, receive: impl Future<Output = T>) -> Option<T> {
         let mut receive = pin!(receive);
         if timeout.is_zero() {
-            // Who has had its share for this turn would be told that nothing is there.
+            // A process without budget would find the mailbox empty: yield first.
             if self.running().local.budget.get() == 0 {
                 self.yield_now().await;
             }
@@ -54,8 +54,8 @@ impl Context {
 }
 
 impl Running<'_> {
-    /// Has the process polled again within the slice, unless something between it and the process keeps wakers of its own:
-    /// that would not pass on a poll that nobody asked for.
+    /// Lets the process be polled again within the slice, unless a combinator in between keeps wakers of its own: it
+    /// polls only woken futures.
     fn sets_timer_later(&self, cx: &TaskContext<'_>) -> bool {
         let direct = cx.waker().will_wake(&waker::lent(self.slot));
         if direct {

@@ -1,13 +1,13 @@
-//! Timers: messages and exit signals that come later.
+//! Timers: messages and exit signals that are sent later.
 //!
 //! ```text
 //!   send_after ──▶ queue, ordered by instant ──▶ `rusm-timers` sleeps until the first ──▶ mailbox of the target
-//!       └──▶ what the target holds: id ─▶ instant ◀── cancel, read; the target's end takes all of them
+//!       └──▶ side table of the target: id ─▶ instant ◀── cancel, read; the target's end removes all of them
 //! ```
 //!
-//! A timer belongs to its *target*, as that of `erlang:send_after` to a pid does: it is gone when the target ends, and the
-//! end of whoever set it changes nothing. What the target holds decides: a timer fires, is cancelled and is read under the
-//! target's lock, so whoever is told that it had fired finds its message delivered.
+//! A timer belongs to its *target*, like that of `erlang:send_after` to a pid. It is removed when the target ends; the
+//! end of the process that set it changes nothing. The side table of the target decides: a timer fires, is cancelled
+//! and is read under the target's lock. If `cancel` reports that the timer had fired, its message has been delivered.
 
 mod queue;
 mod service;
@@ -33,27 +33,27 @@ pub(crate) use service::Timers;
 #[cfg(feature = "test")]
 pub(crate) use virtual_time::{VirtualClock, attend};
 
-/// The shortest period of an interval.
+/// Shortest period of an interval.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 
-/// A call to come.
+/// Reference to a scheduled call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallRef(Due);
 
-/// The target of what is called and not sent: no process has the generation 0.
+/// Target of calls, which have no target process: generation 0 is never used.
 const NOBODY: Pid = Pid::local(0, 0);
 
-/// One timer, unlike every other of its runtime.
+/// Reference to a timer, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerRef {
     target: Pid,
-    /// 0 for one that was set for a process that had ended.
+    /// 0 for a timer that was set for a process that had ended.
     id: u64,
 }
 
 #[cfg(feature = "wasm")]
 impl TimerRef {
-    /// Its number; 0 for one that was set for a process that had ended.
+    /// Returns the number of the timer; 0 if it was set for a process that had ended.
     pub(crate) const fn id(self) -> u64 {
         self.id
     }
@@ -65,22 +65,22 @@ impl fmt::Debug for TimerRef {
     }
 }
 
-/// What the timers of a runtime have done.
+/// Counters of the timers of a runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimerCounters {
-    /// Timers that have not fired yet; intervals count until they are cancelled.
+    /// Number of timers that have not fired yet. Intervals count until they are cancelled.
     pub pending: u64,
-    /// How often a timer has fired.
+    /// Number of times that timers have fired.
     pub fired_total: u64,
-    /// Ticks of intervals that found a full mailbox and were left out.
+    /// Number of interval ticks that were skipped because of a full mailbox.
     pub skipped_total: u64,
 }
 
 impl Context {
-    /// Sends a value to a process after `delay`, which may be this one.
+    /// Sends a value to a process after `delay`. The process may be this one.
     ///
-    /// The message comes not before its time, once, and whether the mailbox has room or not: nobody could be told. The
-    /// timer is gone when `to` ends; the end of this process changes nothing about it.
+    /// The message arrives once, never before its time, and even if the mailbox is full: the timer cannot report a
+    /// failure. The timer is removed when `to` ends. The end of this process does not affect it.
     ///
     /// ```
     /// # use rusm_runtime::{Config, Runtime};
@@ -102,32 +102,33 @@ impl Context {
 
     /// Sends copies of a value to a process, the first after one `period`, until the timer is cancelled or `to` ends.
     ///
-    /// Ticks keep to the grid of their first one. A tick that is late by whole periods stands for those too, and one that
-    /// finds the mailbox full is left out and counted ([`observe::timers`](crate::observe::timers)). A period of less than
-    /// a millisecond is one. When a copy panics, the interval ends.
+    /// Ticks keep to the grid of the first one. A tick that is late by whole periods also stands for those. A tick that
+    /// finds the mailbox full is skipped and counted ([`observe::timers`](crate::observe::timers)). A period below one
+    /// millisecond is raised to one. The interval ends if cloning the value panics.
     pub fn send_interval<T: Clone + Send + 'static>(&self, to: Pid, period: Duration, value: T) -> TimerRef {
         self.running().local.shared.send_interval(to, period, value)
     }
 
-    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would then.
+    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would at that time.
     pub fn exit_after(&self, pid: Pid, delay: Duration, reason: ExitReason) -> TimerRef {
         self.running().local.shared.exit_after(Some(self.pid()), pid, delay, reason)
     }
 
-    /// Kills a process after `delay`; this cannot be trapped.
+    /// Kills a process after `delay`. This cannot be trapped.
     pub fn kill_after(&self, pid: Pid, delay: Duration) -> TimerRef {
         self.exit_after(pid, delay, ExitReason::Killed)
     }
 
-    /// Cancels a timer, and gives the time that was left.
+    /// Cancels a timer. Returns the time that was left, for an interval the time to its next tick.
     ///
-    /// `None` says that there is nothing to cancel: it had fired, and its message has been delivered by now, or it was
-    /// cancelled, or its target has ended. The time left of an interval is that to its next tick.
+    /// Returns `None` if there is nothing to cancel: the timer has fired and its message has been delivered, it was
+    /// already cancelled, or its target has ended.
     pub fn cancel(&self, timer: TimerRef) -> Option<Duration> {
         self.running().local.shared.cancel_timer(timer)
     }
 
-    /// The time that a timer has left; `None` if there is nothing that [`cancel`](Self::cancel) could cancel.
+    /// Returns the time that a timer has left, or `None` if there is nothing that [`cancel`](Self::cancel) could
+    /// cancel.
     pub fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
         self.running().local.shared.read_timer(timer)
     }
@@ -139,27 +140,28 @@ impl Handle {
         self.shared.send_after(to, delay, value)
     }
 
-    /// Sends copies of a value to a process time and again; see [`Context::send_interval`].
+    /// Sends copies of a value to a process periodically; see [`Context::send_interval`].
     pub fn send_interval<T: Clone + Send + 'static>(&self, to: Pid, period: Duration, value: T) -> TimerRef {
         self.shared.send_interval(to, period, value)
     }
 
-    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would then.
+    /// Sends an exit signal after `delay`, as [`exit`](Self::exit) would at that time.
     pub fn exit_after(&self, pid: Pid, delay: Duration, reason: ExitReason) -> TimerRef {
         self.shared.exit_after(None, pid, delay, reason)
     }
 
-    /// Kills a process after `delay`; this cannot be trapped.
+    /// Kills a process after `delay`. This cannot be trapped.
     pub fn kill_after(&self, pid: Pid, delay: Duration) -> TimerRef {
         self.exit_after(pid, delay, ExitReason::Killed)
     }
 
-    /// Cancels a timer, and gives the time that was left; see [`Context::cancel`].
+    /// Cancels a timer, and returns the time that was left; see [`Context::cancel`].
     pub fn cancel(&self, timer: TimerRef) -> Option<Duration> {
         self.shared.cancel_timer(timer)
     }
 
-    /// The time that a timer has left; `None` if there is nothing that [`cancel`](Self::cancel) could cancel.
+    /// Returns the time that a timer has left, or `None` if there is nothing that [`cancel`](Self::cancel) could
+    /// cancel.
     pub fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
         self.shared.read_timer(timer)
     }
@@ -171,12 +173,12 @@ struct Timer {
     action: Action,
 }
 
-/// What a timer does when it fires.
+/// Action of a timer when it fires.
 enum Action {
     Send(Letter),
     Repeat(Box<Repeat>),
     Exit(Box<(Option<Pid>, ExitReason)>),
-    /// Something of the runtime itself, whose target is nobody.
+    /// A call of the runtime itself, without a target process.
     Call(Box<dyn FnOnce() + Send>),
 }
 
@@ -187,7 +189,7 @@ struct Repeat {
 }
 
 impl Shared {
-    /// Nanoseconds since the start, by the clock that timers follow.
+    /// Returns the nanoseconds since the start, by the clock of the timers.
     pub(crate) fn now_ns(&self) -> u64 {
         #[cfg(feature = "test")]
         if let Some(now_ns) = self.timers.virtual_ns() {
@@ -219,14 +221,14 @@ impl Shared {
         TimerRef { target, id }
     }
 
-    /// Has the timer service call `call` at an instant; for what belongs to no process, and is quick.
+    /// Schedules `call` on the timer service at an instant. For quick calls that belong to no process.
     pub(crate) fn call_at(self: &Arc<Self>, at_ns: u64, call: impl FnOnce() + Send + 'static) -> CallRef {
         let timer = Timer { target: NOBODY, action: Action::Call(Box::new(call)) };
         let id = self.timers.insert(self, at_ns, timer, &SmallMap::default());
         CallRef(Due { at_ns, id })
     }
 
-    /// Forgets a call that has not begun.
+    /// Cancels a call that has not begun.
     pub(crate) fn forget_call(&self, CallRef(due): CallRef) {
         drop(self.timers.remove(due));
     }
@@ -236,7 +238,7 @@ impl Shared {
         let at_ns = locked.look()?.take_timer(timer.id)?;
         let cancelled = self.timers.remove(Due { at_ns, id: timer.id });
         drop(locked);
-        // Its message may do anything in its drop.
+        // Dropped after the lock is released: dropping the message may run any code.
         drop(cancelled);
         Some(self.left(at_ns))
     }
@@ -258,18 +260,18 @@ impl Shared {
         });
     }
 
-    /// Fires what is due if the timers have no thread; see [`Timers::unattended`].
+    /// Fires due timers if the thread of the timer service could not be created; see [`Timers::unattended`].
     pub(crate) fn fire_unattended(&self) {
         self.fire(self.timers.unattended(self.now_ns()));
     }
 
-    /// Fires what is due, on this thread.
+    /// Fires due timers on this thread.
     pub(crate) fn fire_due(&self) {
         self.fire(self.timers.take_due(self.now_ns()));
     }
 
-    /// Calls what was to be called later, once nothing else fires any more: who waits for that hears of the end by it. What is
-    /// to be called again because of that never is.
+    /// Runs all scheduled calls at once, after the timer service has stopped: threads may wait for their effects. Calls
+    /// that these calls schedule never run.
     pub(crate) fn call_the_rest(&self) {
         let mut rest = Vec::new();
         loop {
@@ -299,7 +301,8 @@ impl Shared {
         }
     }
 
-    /// Locks the target of a timer that fires and takes the timer from it; `None` if it was cancelled meanwhile.
+    /// Locks the target of a timer that fires, and removes the timer from it. Returns `None` if the timer was
+    /// cancelled.
     fn claim(&self, due: Due, target: Pid) -> Option<Locked> {
         let mut locked = self.locked(target)?;
         locked.look()?.take_timer(due.id)?;
@@ -321,7 +324,7 @@ impl Shared {
     }
 
     fn tick(&self, due: Due, target: Pid, repeat: Box<Repeat>) {
-        // Copied before the target is locked: a copy may do anything, too.
+        // Copy before locking the target: cloning may run any code.
         let mut letter = None;
         panics::contain(|| letter = Some((repeat.copy)()));
         let Some(mut locked) = self.claim(due, target) else { return };
@@ -341,7 +344,7 @@ impl Shared {
     }
 }
 
-/// The first instant after `now_ns` on the grid of an interval.
+/// Returns the first instant after `now_ns` on the grid of an interval.
 fn next_tick_ns(at_ns: u64, period_ns: u64, now_ns: u64) -> u64 {
     let missed = now_ns.saturating_sub(at_ns) / period_ns;
     at_ns.saturating_add(period_ns.saturating_mul(missed + 1))

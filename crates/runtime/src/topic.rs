@@ -1,8 +1,8 @@
-//! Topics: what one publishes, many receive, at most once or at least once.
+//! Topics: publish messages to many subscribers, with at-most-once or at-least-once delivery.
 //!
 //! ```text
 //!                      ┌──────────── bounds: messages, bytes ───────────┐
-//!   publish ─────────▶ │ one log, no copy for anybody                   │ ──▶ Subscriber     at most once, at its own pace
+//!   publish ─────────▶ │ one log, shared by all readers                 │ ──▶ Subscriber     at most once, own pace
 //!      ▲               └────────────────────────────────────────────────┘ ──▶ Subscription ──▶ Consumer, Consumer
 //!      └── full: waits, or gets the message back                                    ▲  at least once: lease ─▶ ack
 //!                                                                                   └─ nack, deadline, its end ─┘
@@ -36,12 +36,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A subscriber that keeps up costs a publisher nothing; one that has nothing to read is woken by the next message, at the end
-//! of the turn of whoever published it. What a subscriber does not read in time is kept, within the bounds of the topic; when
-//! that is full, publishers wait, or lose it for the subscribers that have said so, who are told how much.
+//! A subscriber that keeps up costs a publisher nothing. A subscriber that has nothing to read is woken by the next
+//! message, at the end of the publishing process's turn. Unread messages are kept within the bounds of the topic. When
+//! it is full, publishers wait, or messages are dropped for the subscribers that allow it; these receive the number of
+//! lost messages.
 //!
-//! Invariants: published = acknowledged + outstanding + backlog + dead letters + reported drops, for each subscription and at
-//! any moment; a lease is with one consumer, until it is acknowledged, given back, its deadline passes or its consumer ends.
+//! Invariants: published = acknowledged + outstanding + backlog + dead letters + reported drops, at any moment and for
+//! each subscription. A lease belongs to one consumer until it is acknowledged or given back, its deadline passes, or
+//! its consumer has ended.
 
 mod broadcast;
 mod consumer;
@@ -92,7 +94,7 @@ pub(crate) use registry::Topics;
 pub(crate) use shared::Shared;
 use subscription::Inner;
 
-// The guide's example is a test.
+// The example of the guide is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/topics.md")]
 struct Guide;
@@ -102,7 +104,7 @@ pub const NAME_MAX_BYTES: usize = 255;
 
 /// A topic; cheap to clone.
 ///
-/// It lasts until it is [closed](Self::close), as it is by the end of the runtime, whether or not anybody holds it.
+/// It exists until it is [closed](Self::close) or its runtime ends, even if no handle is left.
 #[derive(Clone)]
 pub struct Topic {
     shared: Arc<Shared>,
@@ -120,32 +122,32 @@ impl Topic {
         Self { shared, runtime }
     }
 
-    /// Its name.
+    /// Returns the name of the topic.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Messages published so far.
+    /// Returns the total number of published messages.
     pub fn published(&self) -> u64 {
         self.shared.log.head()
     }
 
-    /// Adds a subscriber to what is published from now on, at most once.
+    /// Adds a subscriber with at-most-once delivery. It starts with the next published message.
     pub fn subscribe(&self, overflow: Overflow) -> Subscriber {
         Subscriber::join(&self.shared, overflow, false)
     }
 
-    /// The same from the oldest message on that the topic still has.
+    /// Adds a subscriber that starts with the oldest message that the topic still has.
     ///
-    /// [`Overflow::DropNewest`] begins with the next one all the same.
+    /// With [`Overflow::DropNewest`] it starts with the next published message regardless.
     pub fn subscribe_oldest(&self, overflow: Overflow) -> Subscriber {
         Subscriber::join(&self.shared, overflow, true)
     }
 
-    /// Creates a subscription, which holds what is published from now on until it is acknowledged.
+    /// Creates a subscription. It keeps all messages published from now on until they are acknowledged.
     ///
     /// # Errors
-    /// [`SubscribeError`] for a name that is taken and a value out of its range.
+    /// [`SubscribeError`] if the name is not valid or is taken, or if a value is out of its range.
     pub fn create_subscription(&self, name: &str, config: SubscriptionConfig) -> Result<Subscription, SubscribeError> {
         if name.is_empty() || name.len() > NAME_MAX_BYTES {
             return Err(SubscribeError::Name { bytes: name.len() });
@@ -158,23 +160,23 @@ impl Topic {
         }
         let name: Arc<str> = name.into();
         let inner = Inner::new(&self.shared, Arc::clone(&name), config, dead_letters);
-        // A topic that is closed has let go of its subscriptions, which hold it in turn.
+        // A closed topic must not keep subscriptions: they keep the topic alive in turn.
         if !self.shared.log.is_closed() {
             subscriptions.insert(name, Arc::clone(&inner));
         }
         Ok(Subscription(inner))
     }
 
-    /// A subscription by its name.
+    /// Returns a subscription by its name.
     ///
     /// # Errors
-    /// [`UnknownSubscription`] if there is none.
+    /// [`UnknownSubscription`] if it does not exist.
     pub fn subscription(&self, name: &str) -> Result<Subscription, UnknownSubscription> {
         let found = self.shared.subscriptions.lock().get(name).map(|inner| Subscription(Arc::clone(inner)));
         found.ok_or_else(|| UnknownSubscription { topic: self.name().to_owned(), name: name.to_owned() })
     }
 
-    /// Subscriptions that it has.
+    /// Returns the number of subscriptions.
     #[cfg(feature = "wasm")]
     pub(crate) fn subscriptions_count(&self) -> usize {
         self.shared.subscriptions.lock().len()
@@ -193,16 +195,17 @@ impl Topic {
         Ok(Arc::downgrade(&topic))
     }
 
-    /// Lets messages of an ordering key in again, after one of them was refused for good.
+    /// Accepts messages of an ordering key again, after one of them was rejected for good.
     ///
-    /// False if the key took messages anyway.
+    /// Returns false if the key was not paused.
     pub fn resume(&self, key: &str) -> bool {
         self.shared.log.lock().paused.remove(key)
     }
 
-    /// Takes no more messages; what was published is still read, and then everybody is told.
+    /// Closes the topic: it accepts no more messages. Subscribers still receive those already published, and then
+    /// [`Ended`].
     ///
-    /// Its name is free from now on, and its subscriptions live for as long as somebody has a handle of them.
+    /// The name of the topic is free from now on. Its subscriptions exist as long as there are handles to them.
     pub fn close(&self) {
         if let Some(runtime) = self.runtime.upgrade() {
             runtime.topics.remove(&self.shared);
@@ -216,7 +219,7 @@ impl Topic {
         self.shared.let_go_of_subscriptions();
     }
 
-    /// The topic as observers see it, with the slowest of its subscribers.
+    /// Returns the state of the topic for observers, including its slowest subscribers.
     pub fn view(&self, subscribers_most: usize) -> TopicView {
         view::topic(&self.shared, subscribers_most)
     }

@@ -9,21 +9,22 @@ use crate::cell::Cell;
 use crate::scheduler;
 use crate::slab::Slot;
 
-/// One for both kinds, so that a clone is known as the same waker: those that timers, sockets and other futures keep hold the
-/// chunk; one that is lent to a poll holds nothing, because the running process does, and is never woken by value nor dropped.
+/// One vtable for both kinds, so that a clone is recognised as the same waker. A waker kept by timers, sockets or other
+/// futures keeps the chunk alive. A waker lent to a poll does not, because the running process does; it is never woken
+/// by value and never dropped.
 static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
 
-/// The waker that a poll of the process in `slot` gets.
+/// Returns the waker for a poll of the process in `slot`.
 #[inline]
 pub(crate) fn lent(slot: Slot) -> ManuallyDrop<Waker> {
     let raw = RawWaker::new(slot.as_ptr() as *const (), &WAKER);
-    // SAFETY: the vtable's functions keep the contract of `RawWaker`; a lent waker is not dropped and does not outlive
-    // the poll, during which the scheduler holds the chunk.
+    // SAFETY: the vtable's functions fulfil the contract of `RawWaker`. A lent waker is not dropped and does not
+    // outlive the poll, during which the scheduler keeps the chunk alive.
     ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
 }
 
 unsafe fn slot(data: *const ()) -> Slot {
-    // SAFETY: the data of the vtable is the address of a cell whose chunk is held.
+    // SAFETY: the data of the vtable is the address of a cell in a chunk that is alive.
     unsafe { Slot::from_ptr(data as *mut Cell) }.expect("wakers are made from slots")
 }
 
@@ -39,7 +40,7 @@ unsafe fn wake_by_ref(data: *const ()) {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: as for every function of the vtable; the hold ends with the wake-up.
+    // SAFETY: as for every function of the vtable; the reference ends with the wake-up.
     unsafe {
         wake_by_ref(data);
         release(data);

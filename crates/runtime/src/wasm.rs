@@ -1,14 +1,14 @@
-//! WebAssembly processes: a guest is one more kind of body.
+//! WebAssembly processes: a guest is another kind of process body.
 //!
 //! ```text
 //!   bytes ─▶ Module (compiled, linked) ─▶ spawn ─▶ process: Context + Store + instance
 //!                                                    │  calls of the guest are calls on its Context
-//!             Ticker ── epochs ──────────────────────┘  a guest that runs too long lets others run
+//!             Ticker ── epochs ──────────────────────┘  a guest that runs too long yields to other processes
 //! ```
 //!
-//! A guest has a pid, a mailbox, links, monitors, a supervisor and a row in the table like every process; what it may do
-//! beyond that is in its [profile](Profiles). The core of the runtime knows nothing of it: a guest is an `async` body whose
-//! call into WebAssembly is polled like any other future.
+//! A guest has a pid, a mailbox, links, monitors, a supervisor and a row in the table like every process. Its
+//! [profile](Profiles) lists what else it may do. The core of the runtime does not know about guests: a guest is an
+//! `async` body, and its call into WebAssembly is polled like any other future.
 //!
 //! ```
 //! use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Invariant: nothing that a guest does or passes panics the node, blocks a scheduler for longer than two ticks, or reads
-//! or writes anything that is not its own.
+//! Invariant: nothing that a guest does or passes can panic the node, block a scheduler for longer than two ticks, or
+//! read or write data that does not belong to the guest.
 
 mod bindings;
 mod body;
@@ -83,32 +83,32 @@ pub use spawn::{Guest, GuestError};
 pub use stats::{Slots, WasmStats};
 pub use traps::{MemoryLimit, Trap};
 
-/// Why there can be no WebAssembly processes.
+/// Error returned when WebAssembly processes cannot be started.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// Choose a value in the range.
+    /// A setting is out of its range.
     #[error("{name} of {value} is not between {min} and {max}")]
     OutOfRange {
-        /// The field of [`WasmConfig`].
+        /// Name of the field of [`WasmConfig`].
         name: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: u64,
-        /// The least allowed.
+        /// Smallest valid value.
         min: u64,
-        /// The most allowed.
+        /// Largest valid value.
         max: u64,
     },
-    /// The address space or another limit of the system does not suffice for the capacity.
+    /// The address space or another system limit is too small for the capacity.
     #[error("no room for {capacity} instances of {memory_max_bytes} bytes: {why}; lower capacity or memory_max_bytes")]
     NoRoom {
-        /// Instances asked for.
+        /// Number of requested instances.
         capacity: u32,
-        /// Bytes of each.
+        /// Size of each instance, in bytes.
         memory_max_bytes: u64,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
-    /// The system refused a thread.
+    /// The system cannot create a thread.
     #[error("cannot start the epoch thread: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -123,40 +123,40 @@ impl fmt::Debug for Wasm {
     }
 }
 
-/// What all guests of an engine share.
+/// State shared by all guests of an engine.
 pub(crate) struct Inner {
     config: WasmConfig,
     engine: Engine,
     slabs: Option<Slabs>,
-    /// Where instances live, for observers.
+    /// Name of the instance allocator, for observers.
     room: &'static str,
     components: component::Linker<State>,
     modules: Linker<State>,
     compiled: Compiled,
     registry: RwLock<BTreeMap<Arc<str>, Module>>,
     ticker: Ticker,
-    /// Instances asked for, and those of them that have ended or were refused: what lives is the difference.
+    /// Number of instances requested. Minus `returned` (ended or refused) it is the number of live instances.
     taken: AtomicU64,
     returned: AtomicU64,
     refused: AtomicU64,
     failed: AtomicU64,
     traps: [AtomicU64; traps::CODES.len()],
-    /// Refusals, by what was not granted.
+    /// Number of denied calls, by the missing capability.
     denied: [AtomicU64; Capability::ALL.len()],
     faults: stats::Faults,
     home: stats::Home,
-    /// Counts the bytes of messages that all guests have sent.
+    /// Counts the bytes of messages sent by all guests.
     quota: Arc<Quota>,
-    /// Budget of the log lines of all guests, and the number of those that were cut.
+    /// Budget for the log lines of all guests, and the number of cut lines.
     log: parking_lot::Mutex<LineBudget>,
     log_cut: AtomicU64,
 }
 
 impl Wasm {
-    /// Makes room for guests, and starts the thread that counts epochs.
+    /// Allocates memory for instances, and starts the thread that counts epochs.
     ///
     /// # Errors
-    /// [`EngineError`] for a setting out of its range, and when the system has no such room.
+    /// [`EngineError`] for a setting out of its range, and when the system cannot provide the memory.
     pub fn start(config: WasmConfig) -> Result<Self, EngineError> {
         config.check()?;
         let no_room = |error: wasmtime::Error| EngineError::NoRoom {
@@ -212,34 +212,34 @@ impl Wasm {
         })))
     }
 
-    /// Compiles and links a module or component, and keeps it under a name that guests can start it by.
+    /// Compiles and links a module or component, and registers it under a name by which guests can start it.
     ///
-    /// Compiling takes its time: from a process, call this in [`spawn_blocking`](crate::Context::spawn_blocking).
+    /// Compiling takes long: from a process, call this in [`spawn_blocking`](crate::Context::spawn_blocking).
     ///
     /// # Errors
-    /// [`ModuleError`] says what is wrong with it.
+    /// [`ModuleError`] with the problem.
     pub fn load(&self, name: impl Into<Arc<str>>, bytes: &[u8]) -> Result<Module, ModuleError> {
         let module = module::load(&self.0, name.into(), bytes)?;
         self.0.add(&module);
         Ok(module)
     }
 
-    /// The same from a file.
+    /// Loads a module or component from a file, as [`load`](Self::load) does.
     ///
     /// # Errors
-    /// [`ModuleError`] says what is wrong with it.
+    /// [`ModuleError`] with the problem.
     pub fn load_file(&self, name: impl Into<Arc<str>>, path: &Path) -> Result<Module, ModuleError> {
         let module = module::load_file(&self.0, name.into(), path)?;
         self.0.add(&module);
         Ok(module)
     }
 
-    /// The engine that guests run on, for whoever wants to compile or run something by the same settings.
+    /// Returns the engine of the guests, to compile or run something with the same settings.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    /// The module of this name.
+    /// Returns the module with this name.
     pub fn module(&self, name: &str) -> Option<Module> {
         self.0.module(name)
     }
@@ -268,16 +268,17 @@ impl Inner {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Keeps a module under its name; one that was there before goes on in the processes that have it.
+    /// Registers a module under its name. Processes of an earlier module with that name keep it; later spawns use the
+    /// new code.
     fn add(&self, module: &Module) {
         let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         registry.insert(Arc::clone(&module.0.name), module.clone());
     }
 
-    /// Counts one more instance; false if there is no room for it.
+    /// Counts one more instance. Returns false if the capacity is used up.
     fn take(&self) -> bool {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        // An end that is not seen yet only makes this too careful.
+        // An end that is not visible yet only makes this check too strict.
         if taken.saturating_sub(self.returned.load(Ordering::Relaxed)) < self.config.capacity.into() {
             return true;
         }
@@ -290,19 +291,19 @@ impl Inner {
         self.returned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Instances that live.
+    /// Returns the number of live instances.
     fn live(&self) -> u32 {
         let returned = self.returned.load(Ordering::Relaxed);
         self.taken.load(Ordering::Relaxed).saturating_sub(returned) as u32
     }
 
-    /// Instances ever started.
+    /// Returns the number of instances ever started.
     fn started(&self) -> u64 {
         let refused = self.refused.load(Ordering::Relaxed);
         self.taken.load(Ordering::Relaxed).saturating_sub(refused)
     }
 
-    /// The exit reason for the end of a guest.
+    /// Returns the exit reason of a guest that has ended.
     fn ended(&self, ended: wasmtime::Result<ExitReason>, guest: &mut State) -> ExitReason {
         let error = match ended {
             Ok(reason) => return reason,

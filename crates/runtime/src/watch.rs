@@ -1,9 +1,10 @@
-//! The watch: a thread that looks at the schedulers a few times a second, for what they cannot see themselves.
+//! The watchdog: a thread that checks the schedulers several times a second for problems that they cannot detect
+//! themselves.
 //!
-//! A poll that does not return makes its process *stuck*: observers name it, and what waits behind it goes to where all
-//! schedulers look, even the process that was to run next. Those that have no work would take it by themselves; those that
-//! always have some take from no other's queue. The watch also gives back what a burst has left behind: message nodes, and the
-//! memory of free slots.
+//! A poll that does not return makes its process *stuck*. Observers see its pid, and the processes queued behind it
+//! move to the injector, from which all schedulers take, including the process in the LIFO slot. Idle schedulers would
+//! steal them anyway, but busy ones never steal. The watchdog also frees what a burst has left behind: message nodes
+//! and the memory of free slots.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -19,7 +20,7 @@ use crate::scheduler::{SchedulerShared, insist};
 
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What the watch saw of a scheduler.
+/// The last observation of a scheduler.
 struct Sight {
     polls: u64,
     current: Option<Pid>,
@@ -27,7 +28,7 @@ struct Sight {
     stuck: Option<Pid>,
 }
 
-/// The body of the watch's thread.
+/// Body of the watchdog's thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let now = Instant::now();
     let mut sights: Vec<Sight> =
@@ -49,16 +50,16 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Free slots, in batches, that are worth giving back: 4 MiB.
+/// Number of batches of free slots that is worth freeing: 4 MiB.
 const COOL_BATCHES: usize = 64;
-/// Looks in a row that must find them unused: a second.
+/// Number of checks in a row that must find them unused: a second.
 const COOL_LOOKS: u32 = 20;
 
-/// Decides when the memory of free slots goes back to the system.
+/// Decides when the memory of free slots is returned to the system.
 #[derive(Default)]
 struct Cooling {
     looks: u32,
-    /// Batches that stayed after the last time, because others of their chunks are in use.
+    /// Batches that stayed after the last time, because other slots of their chunks are in use.
     left: usize,
 }
 
@@ -74,11 +75,11 @@ impl Cooling {
     }
 }
 
-/// Looks at one scheduler; true if its being stuck began or ended.
+/// Checks one scheduler. Returns true if it became stuck or is no longer stuck.
 fn look(shared: &Shared, scheduler: &SchedulerShared, sight: &mut Sight, now: Instant) -> bool {
     let polls = scheduler.counters.polls.load(Ordering::Relaxed);
     let current = scheduler.running();
-    // A process may have ended between the two looks, and another have begun.
+    // A process may have ended between the two checks, and another one started.
     if polls != sight.polls || current != sight.current || current.is_none() {
         sight.polls = polls;
         sight.current = current;
@@ -111,7 +112,7 @@ fn look(shared: &Shared, scheduler: &SchedulerShared, sight: &mut Sight, now: In
     true
 }
 
-/// Gives what waits on a stuck scheduler to the others, if there are any.
+/// Moves the processes queued on a stuck scheduler to the injector, if there are other schedulers.
 fn hand_over(shared: &Shared, stuck: &SchedulerShared) {
     if shared.schedulers.len() == 1 {
         return;

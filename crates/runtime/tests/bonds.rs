@@ -1,4 +1,5 @@
-//! Links, monitors and exit signals: sentences 1, 3 and 6 to 13 of `docs/semantics.md`, by their numbers.
+//! Links, monitors and exit signals: sentences 1, 3 and 5 to 13 of `docs/semantics.md`; the test names have their
+//! numbers.
 
 #[path = "common/ask.rs"]
 mod ask;
@@ -14,22 +15,22 @@ use eventually::eventually;
 use rusm_runtime::observe;
 use rusm_runtime::{Config, Context, Detail, Down, Exit, ExitReason, Pid, Runtime};
 
-/// A process that ends by whatever reason it is sent.
+/// Spawns a process that ends with the reason that it receives as a message.
 fn obedient(ctx: &Context) -> Pid {
     ctx.spawn(|ctx| async move { ctx.receive_of::<ExitReason>().await })
 }
 
-/// What a process that traps exits hears of a linked one's end.
+/// Receives the next exit signal; the process must trap exits.
 async fn exit_of(ctx: &Context) -> Exit {
     ctx.receive_of::<Exit>().await
 }
 
-/// Whether no message comes for a while.
+/// Returns true if no message arrives within `time`.
 async fn is_quiet(ctx: &Context, time: Duration) -> bool {
     ctx.receive_timeout(time).await.is_none()
 }
 
-/// A line of linked processes, the last of which ends abnormally.
+/// Spawns a chain of linked processes; the last one ends abnormally.
 fn line(ctx: &Context, left: u32) {
     let body = move |ctx: Context| async move {
         if left == 0 {
@@ -149,7 +150,8 @@ fn s07_after_unlink_returns_no_exit_signal_of_that_link_takes_effect() {
     for _ in 0..300 {
         let survived = ask(&runtime, |ctx| async move {
             let other = ctx.spawn_link(|_| async { ExitReason::other("race") }).unwrap();
-            // The other may run on the other scheduler by now; whatever it did, this process has not awaited since.
+            // The linked process may already run on the other scheduler. Its exit signal takes effect at the next
+            // await of this process, not before.
             ctx.unlink(other);
             ctx.yield_now().await;
             true
@@ -207,7 +209,7 @@ fn s09_kill_cannot_be_trapped_and_its_links_see_killed() {
             .unwrap();
         ctx.exit(trapping, ExitReason::other("trapped"));
         ctx.exit(trapping, ExitReason::Killed);
-        // Through the link it is a reason like any other, which this process traps.
+        // Through a link, `Killed` is an ordinary reason, which this process traps.
         assert_eq!(exit_of(&ctx).await, Exit { from: trapping, reason: ExitReason::Killed });
     });
 }
@@ -273,8 +275,8 @@ fn s12_a_monitor_yields_exactly_one_down() {
         assert!(is_quiet(&ctx, Duration::from_millis(20)).await);
 
         let late = ctx.monitor(target);
-        assert!(!ctx.demonitor_flush(late), "its message was there");
-        assert!(is_quiet(&ctx, Duration::ZERO).await, "and was taken out");
+        assert!(!ctx.demonitor_flush(late), "its message was in the mailbox");
+        assert!(is_quiet(&ctx, Duration::ZERO).await, "and was removed from it");
         assert!(!ctx.demonitor_flush(late), "a monitor ends once");
     });
 }

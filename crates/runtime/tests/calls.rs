@@ -1,4 +1,4 @@
-//! Calls and acknowledged starts: sentence 24 of `docs/semantics.md`, by its number.
+//! Calls and acknowledged starts: sentence 24 of `docs/semantics.md`; the test names have its number.
 
 #[path = "common/ask.rs"]
 mod ask;
@@ -14,7 +14,7 @@ use rusm_runtime::{
 
 const LONG: Duration = Duration::from_mins(2);
 
-/// A process that answers each number with its double.
+/// Spawns a process that answers each number with its double.
 fn doubler(ctx: &Context) -> Pid {
     ctx.spawn(|ctx| async move {
         loop {
@@ -24,7 +24,7 @@ fn doubler(ctx: &Context) -> Pid {
     })
 }
 
-/// A process that keeps requests until it is told to answer the oldest.
+/// Spawns a process that keeps requests until an [`Answer`] request makes it answer the oldest.
 fn keeper(ctx: &Context) -> Pid {
     ctx.spawn(|ctx| async move {
         let mut kept: Vec<(u32, ReplyTo<u32>)> = Vec::new();
@@ -44,11 +44,11 @@ fn keeper(ctx: &Context) -> Pid {
     })
 }
 
-/// Tells a [`keeper`] to answer.
+/// Request to a [`keeper`] to answer the oldest request.
 struct Answer;
 
 fn bonds(ctx: &Context, pid: Pid) -> (usize, usize) {
-    let bonds = observe::bonds(&ctx.runtime(), pid, 10).expect("it lives");
+    let bonds = observe::bonds(&ctx.runtime(), pid, 10).expect("it is alive");
     (bonds.monitor_count, bonds.monitored_by_count)
 }
 
@@ -60,7 +60,7 @@ fn s24_a_call_pairs_each_reply_with_its_request() {
         for number in 0..2_000_u32 {
             assert_eq!(ctx.call(doubler, number, LONG).await, Ok(number * 2));
         }
-        assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, doubler)), ((0, 0), (0, 0)), "no call leaves anything");
+        assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, doubler)), ((0, 0), (0, 0)), "no call leaves a monitor");
     });
 }
 
@@ -75,7 +75,7 @@ fn s24_a_late_reply_is_discarded_and_never_taken_for_the_next_one() {
         let unwanted: Option<u32> = ctx.call(keeper, Answer, LONG).await.unwrap();
 
         assert_eq!(unwanted, Some(1), "the late reply came back to the callee");
-        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "and nothing lies in the mailbox");
+        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "and the mailbox is empty");
         assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, keeper)), ((0, 0), (0, 0)));
     });
 }
@@ -92,7 +92,7 @@ fn s24_the_end_of_the_callee_ends_the_call_at_once_with_its_reason() {
         let ended = ctx.call::<_, ()>(callee, (), Duration::MAX).await;
 
         assert_eq!(ended, Err(CallError::Ended { to: callee, reason: ExitReason::other("disk full") }));
-        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "the down message was the call's");
+        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "the call took the down message");
     });
 }
 
@@ -125,7 +125,7 @@ fn a_call_to_a_dead_process_to_oneself_or_with_no_time_says_so_at_once() {
         let none: Result<u32, _> = ctx.call(keeper, 7_u32, Duration::ZERO).await;
         assert_eq!(none, Err(CallError::Timeout { to: keeper, timeout: Duration::ZERO }));
         let unwanted: Option<u32> = ctx.call(keeper, Answer, LONG).await.unwrap();
-        assert_eq!(unwanted, Some(7), "it was sent all the same");
+        assert_eq!(unwanted, Some(7), "the request was sent anyway");
         assert!(ctx.receive_timeout(Duration::ZERO).await.is_none());
     });
 }
@@ -141,7 +141,7 @@ fn a_call_is_as_quick_behind_a_long_mailbox_and_leaves_it_in_order() {
         for number in 0..WAITING {
             ctx.send(ctx.pid(), number).await;
         }
-        // A search from the start of the mailbox would look at 300 million messages.
+        // Searching from the start of the mailbox would visit 300 million messages.
         for number in 0..CALLS {
             assert_eq!(ctx.call(doubler, number, LONG).await, Ok(number * 2));
         }
@@ -212,7 +212,7 @@ fn a_start_is_over_when_the_process_acknowledges_it() {
 fn a_start_that_fails_gives_the_reason() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {
-        // Refused: this process does not trap exits and lives on.
+        // This process does not trap exits, and a refused start does not end it.
         let refused =
             ctx.start_link(|ctx, starting| async move { starting.refuse(&ctx, ExitReason::other("no disk")) }).await;
         assert_eq!(refused, Err(InitError::Ended(ExitReason::other("no disk"))));
@@ -231,12 +231,12 @@ fn a_start_that_fails_gives_the_reason() {
                 pending::<()>().await;
             })
             .await;
-        assert_eq!(forgetful, Err(InitError::Ended(ExitReason::Killed)), "nobody waits for ever");
-        // The token goes with the closure: there is no process yet that could be killed.
+        assert_eq!(forgetful, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
+        // The closure drops the token before the process exists, so the process cannot be killed yet.
         let careless = ctx.start_link(|_, _starting| pending::<()>()).await;
-        assert_eq!(careless, Err(InitError::Ended(ExitReason::Killed)), "nobody waits for ever");
+        assert_eq!(careless, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
         let outside = ctx.runtime().start(|_, _starting| pending::<()>()).await;
-        assert_eq!(outside, Err(InitError::Ended(ExitReason::Killed)), "nobody waits for ever");
+        assert_eq!(outside, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
     });
 }
 

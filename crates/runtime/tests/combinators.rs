@@ -1,4 +1,4 @@
-//! Several waits inside of one process, held by something that polls only those whose own wakers were woken.
+//! Concurrent waits inside one process, under combinators that poll a future only if its own waker was woken.
 
 #[path = "common/ask.rs"]
 mod ask;
@@ -12,14 +12,14 @@ use futures_util::{FutureExt, StreamExt};
 use rusm_runtime::ring::Builder;
 use rusm_runtime::{Caller, Context, Pid, Request, TaggedBytes, observe};
 
-/// Far more than any test takes.
+/// Timeout that is far longer than any test takes.
 const NEVER: Duration = Duration::from_mins(1);
 
 fn doubler(ctx: &Context) -> Pid {
     ctx.spawn(|ctx| async move {
         loop {
             let Request { request, reply } = ctx.receive_of::<Request<u32, u32>>().await;
-            // Later than everybody has asked.
+            // Reply only after all callers have sent their requests.
             ctx.yield_now().await;
             reply.send(&ctx, request * 2);
         }
@@ -33,7 +33,7 @@ fn calls_side_by_side_are_answered_when_the_replies_come() {
         let (server, began) = (doubler(&ctx), Instant::now());
         let requests = join_all((0..40_u32).map(|number| ctx.request::<_, u32>(server, number))).await;
         let calls = join_all((0..40_u32).map(|number| ctx.call::<_, u32>(server, number, NEVER))).await;
-        assert!(began.elapsed() < NEVER, "not when their time is up");
+        assert!(began.elapsed() < NEVER, "not at their timeouts");
         (requests, calls)
     });
 
@@ -47,7 +47,7 @@ fn what_one_wait_takes_in_for_another_is_seen_by_it() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {
         let me = ctx.pid();
-        // Their messages come while the one that waits looks for them in turn.
+        // Their messages arrive while the waiting process checks for the one type and then the other.
         let [small, large] = [false, true].map(|is_large| {
             ctx.spawn(move |ctx| async move {
                 loop {
@@ -100,14 +100,14 @@ fn turns_given_up_and_shares_used_up_come_again() {
         });
         yields.collect::<FuturesUnordered<_>>().collect::<Vec<()>>().await;
 
-        // More messages, and more items of a ring, than a process may take in one turn.
+        // More messages, and more ring items, than a process may take in one turn.
         for number in 0..600_u32 {
             ctx.send(ctx.pid(), number).await;
         }
         let mail = (0..600).map(|_| ctx.receive_of::<u32>()).collect::<FuturesUnordered<_>>();
         assert_eq!(mail.collect::<Vec<_>>().await.len(), 600);
 
-        let (mut writer, subscriber) = Builder::new(16).build::<u32>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(16).build::<u32>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         let write = async {
             for number in 0..2_000 {
@@ -137,7 +137,7 @@ fn waits_side_by_side_do_nothing_while_nothing_comes() {
         })
     });
     let polls = || observe::glimpse(&runtime, waiter.slot()).map_or(0, |seen| seen.reductions());
-    // Once they wait, a message that nobody wants moves each of them once or twice.
+    // Once they wait, a message that matches none of them causes one or two polls of each.
     for number in 0..50_u64 {
         runtime.try_send(waiter, number).expect("it has room");
         std::thread::park_timeout(Duration::from_millis(1));

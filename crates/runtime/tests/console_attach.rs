@@ -1,7 +1,7 @@
-//! Attaching: who gets in by which door, with which role, and what the others are told.
+//! Attaching to a node: accepted clients of each listener and their roles, and the answers to refused ones.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -14,7 +14,7 @@ use serde_json::json;
 use support::{Client, Closed, Node, node, node_with};
 use tokio::net::TcpStream;
 
-/// What the first client of this protocol ever said and read, and nothing that came later.
+/// Sends and reads every message of the first version of this protocol, and nothing that was added later.
 async fn speaks_the_seeds_messages(node: &Node, client: &mut Client) {
     let hello = client.next().await.unwrap();
     assert_eq!(hello["type"], "hello");
@@ -246,7 +246,7 @@ async fn a_console_that_cannot_open_says_what_to_do() {
     for (error, text) in texts {
         assert_eq!(error.to_string(), text);
     }
-    // The nodes that failed have left nothing behind: there are the socket, its lock, and two tokens of the first one.
+    // The consoles that failed to open left no files: only the first one's socket, lock and two tokens exist.
     assert_eq!(std::fs::read_dir(node.console.socket().parent().unwrap()).unwrap().count(), 4);
     assert_eq!(node.attach().await.next().await.unwrap()["node"]["name"], "test");
 }
@@ -285,7 +285,7 @@ async fn every_client_of_a_node_hears_when_it_started() {
     }
 
     assert_eq!(heard[0], heard[1]);
-    // Later than what it was written in, as milliseconds and not as seconds.
+    // Later than November 2023 if the unit is milliseconds; a time in seconds would be far below.
     assert!(heard[0] > 1_700_000_000_000, "{}", heard[0]);
 }
 

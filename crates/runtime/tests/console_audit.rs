@@ -1,7 +1,7 @@
-//! The audit: who told the node to do what, and whether it was allowed to.
+//! The audit log: each command that changes the node, the client that sent it, and whether it was allowed.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -14,7 +14,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// The lines of the audit.
+/// Subscriber that collects the lines of the audit log.
 #[derive(Clone, Debug, Default)]
 struct Audit(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +47,7 @@ impl Visit for Line {
     }
 }
 
-/// One test in this file: the log is the process's own.
+/// The only test in this file: the subscriber is global to the operating system process.
 #[tokio::test]
 async fn a_command_that_changes_the_node_is_logged_with_the_client_and_its_role() {
     let audit = Audit::default();

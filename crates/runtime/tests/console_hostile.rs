@@ -1,7 +1,7 @@
-//! Bad input and bad clients: each gets one clear line and the right close code, and nobody else is disturbed.
+//! Bad input and bad clients: each gets one clear line and the right close code, and other clients are not disturbed.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -151,7 +151,7 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
     }
     assert!(node.runtime.is_alive(pid));
     client.send(&json!({"type": "detail", "pid": "<0.999999999.1>"}).to_string()).await;
-    assert_eq!(client.next_of("process").await["process"], json!(null), "a process that is gone is shown as gone");
+    assert_eq!(client.next_of("process").await["process"], json!(null), "a process that has ended is shown as null");
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
     for half in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
         let mut tcp = TcpStream::connect(node.console.address().unwrap()).await.unwrap();
         let mut unix = UnixStream::connect(node.console.socket()).await.unwrap();
-        // Who writes late finds the door shut already.
+        // A late write may find the connection already closed.
         drop(tcp.write_all(half.as_bytes()).await);
         drop(unix.write_all(half.as_bytes()).await);
         assert!(matches!(timeout(DEADLINE, tcp.read(&mut [0; 10])).await.unwrap(), Ok(0) | Err(_)), "{half:?}");
@@ -318,7 +318,7 @@ async fn a_client_that_gives_no_sign_of_life_is_given_up() {
     let mut dead = UnixStream::connect(node.console.socket()).await.unwrap();
     dead.write_all(Node::upgrade("").as_bytes()).await.unwrap();
 
-    // Reads everything, pings too, and answers nothing.
+    // Reads everything, including pings, and answers nothing.
     let mut heard = Vec::new();
     let given_up = timeout(DEADLINE, dead.read_to_end(&mut heard));
     let goes_on = async {
@@ -328,9 +328,9 @@ async fn a_client_that_gives_no_sign_of_life_is_given_up() {
         }
     };
     let (given_up, ()) = tokio::join!(given_up, goes_on);
-    given_up.expect("it is given up").unwrap();
+    given_up.expect("the node hangs up").unwrap();
 
-    assert!(heard.windows(2).any(|pair| pair == [PING, 0]), "it was asked first");
+    assert!(heard.windows(2).any(|pair| pair == [PING, 0]), "it was pinged first");
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn escape_sequences_in_names_travel_as_data() {
     assert!(!heard.iter().any(|byte| *byte == 0x1b || *byte == 0x07), "control characters are escaped on the wire");
 }
 
-/// A process that starts another one at once and every 20 ms, as all of those do.
+/// Starts another such process at once and every 20 ms.
 fn bomb(ctx: Context) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         ctx.set_label("bomb");

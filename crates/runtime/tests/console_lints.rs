@@ -1,7 +1,7 @@
-//! Lints, seen from an observer: each on the process that deserves it and on no other, until it behaves again.
+//! Lints as an observer sees them: each is raised for the process at fault and no other, until the process recovers.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -16,10 +16,10 @@ use rusm_runtime::{Config, Context, ExitReason, Pid};
 use serde_json::Value;
 use support::{Node, node, node_of, node_with};
 
-/// Processes that misbehave, each in its own way, and neighbours that do nearly the same.
+/// Processes that each trigger one lint. Other processes almost trigger the same lints.
 struct Planted {
     bad: BTreeMap<&'static str, Pid>,
-    /// Ends the poll that does not return.
+    /// Lets the stuck poll return.
     release: mpsc::Sender<()>,
 }
 
@@ -65,7 +65,7 @@ async fn plant(node: &Node) -> Planted {
     Planted { bad: bad.into(), release }
 }
 
-/// Works all the time, and lets others run after so much of it.
+/// Works without pause, and yields each time `step` has passed.
 async fn busy(ctx: Context, step: Duration) {
     loop {
         let until = Instant::now() + step;
@@ -76,7 +76,7 @@ async fn busy(ctx: Context, step: Duration) {
     }
 }
 
-/// A child of this name that crashes when it is told.
+/// Child with this name that crashes when it receives `()`.
 fn mortal(name: &'static str) -> ChildSpec {
     let body = move |ctx: Context| async move {
         assert!(ctx.register(name).is_ok());
@@ -86,14 +86,14 @@ fn mortal(name: &'static str) -> ChildSpec {
     ChildSpec::new(name, body).shutdown(Shutdown::BrutalKill)
 }
 
-/// The process of a name, once it is another than `before`.
+/// Waits until `name` belongs to a process other than `before`, and returns that process.
 async fn waiting_for(node: &Node, name: &str, before: Option<Pid>) -> Pid {
     let now = || node.runtime.whereis(name).filter(|pid| Some(*pid) != before);
     node.settles("a restart", |_| now().is_some()).await;
     now().unwrap()
 }
 
-/// The lints of a frame by id, each with its pid.
+/// Returns the lints of a frame: pids by lint id.
 fn lints(message: &Value) -> Option<BTreeMap<String, String>> {
     let lints = message["frame"]["observer"]["lints"].as_array()?;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -110,7 +110,7 @@ async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_i
     let frame = client
         .pick(|message| {
             let seen = lints(message)?;
-            assert!(seen.iter().all(|(id, pid)| wanted.get(id) == Some(pid)), "an innocent process: {message}");
+            assert!(seen.iter().all(|(id, pid)| wanted.get(id) == Some(pid)), "a process without fault: {message}");
             (seen == wanted).then(|| message["frame"].clone())
         })
         .await;
@@ -125,7 +125,7 @@ async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_i
         node.runtime.exit(bad[id], ExitReason::Killed);
     }
     client.pick(|message| (message["frame"]["observer"]["lints_total"] == 0).then_some(())).await;
-    assert!(node.runtime.is_alive(bad["stuck"]), "it got better and lives");
+    assert!(node.runtime.is_alive(bad["stuck"]), "it recovered and is alive");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn many_full_mailboxes_make_no_frame_larger_than_its_limit() {
     const MANY: usize = 80;
     let node = node_of(&Config { mailbox_capacity: 64, ..Config::default() }, |_| {});
     for pid in (0..MANY).map(|_| node.parked()) {
-        // Nobody has to feed them for as long as the test takes: they stay full.
+        // These mailboxes stay full without further sends, however long the test takes.
         while node.runtime.try_send(pid, 1_u8).is_ok() {}
     }
     let mut client = node.attach().await;

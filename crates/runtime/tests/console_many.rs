@@ -1,7 +1,8 @@
-//! Many observers: each gets its own truth, and none that is slow, deaf or one too many takes it from another.
+//! Many observers: each gets its own views, and an observer that is slow, does not read or exceeds the limit does not
+//! affect the others.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -58,7 +59,7 @@ async fn each_observer_gets_frames_at_its_own_rate() {
     let mut last = half.frame().await;
     for _ in 0..20 {
         let next = half.frame().await;
-        assert_eq!(next["skipped"], last["skipped"], "what was not wanted is not skipped");
+        assert_eq!(next["skipped"], last["skipped"], "frames not asked for are not skipped");
         gaps.push(next["seq"].as_u64().unwrap() - last["seq"].as_u64().unwrap());
         last = next;
     }
@@ -92,7 +93,7 @@ async fn a_late_observer_is_right_at_the_next_frame() {
 
     assert_eq!(late_frame, early_frame);
     assert_eq!(late_frame["scenario"], "spawn-storm");
-    assert!(late_frame["throughput"]["points"].as_array().unwrap().len() > 3, "the past comes along");
+    assert!(late_frame["throughput"]["points"].as_array().unwrap().len() > 3, "the history is included");
 }
 
 #[tokio::test]
@@ -136,11 +137,11 @@ async fn the_thirty_third_observer_is_told_that_there_is_no_room() {
 
     assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{refused}");
     assert!(refused.ends_with("\r\n\r\n32 observers are attached already\n"), "{refused}");
-    assert!(probe.starts_with("HTTP/1.1 200 OK"), "probes need no seat: {probe}");
+    assert!(probe.starts_with("HTTP/1.1 200 OK"), "probes need no client slot: {probe}");
     assert_eq!(late.next().await.unwrap()["type"], "hello");
 }
 
-/// Attaches and asks for as much as can be had.
+/// Attaches a client that asks for the highest rates and the largest view.
 async fn glutton(node: &Node) -> Client {
     let mut client = node.attach().await;
     client.send(r#"{"type":"watch","frame_hz":60}"#).await;
@@ -174,7 +175,7 @@ async fn clients_that_never_read_are_given_up_and_disturb_nobody() {
         }
     };
 
-    assert!(skipped <= frames / 4, "{skipped} frames of {frames} skipped for one who reads");
+    assert!(skipped <= frames / 4, "{skipped} of {frames} frames skipped for a client that reads");
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         let grown = after.saturating_sub(before);
         assert!(grown < 16 * 1024 * 1024, "{grown} bytes for 20 clients that do not read");
@@ -196,7 +197,7 @@ async fn a_client_that_stops_reading_for_a_while_skips_frames_and_is_right_again
     let mut client = glutton(&node).await;
     let first = client.frame().await;
 
-    // Not reading for three seconds, as the other client counts them.
+    // Do not read for three seconds, measured in frames of the other client.
     for _ in 0..180 {
         other.frame().await;
     }
@@ -208,7 +209,7 @@ async fn a_client_that_stops_reading_for_a_while_skips_frames_and_is_right_again
         let seq = frame["seq"].as_u64().unwrap();
         skipped += seq - expected;
         expected = seq + 1;
-        assert_eq!(frame["skipped"], skipped, "what was skipped is said in the frame after it");
+        assert_eq!(frame["skipped"], skipped, "the frame after skipped ones says how many");
         if frame["observer"]["process_count"] == 201 {
             break;
         }

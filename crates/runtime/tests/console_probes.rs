@@ -1,7 +1,7 @@
-//! `/healthz` and `/metrics`: for whoever watches nodes by the thousand, on the TCP port alone.
+//! `/healthz` and `/metrics`: probes for monitoring systems, on the TCP port only.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -20,7 +20,7 @@ async fn get(node: &Node, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Reads a text by the rules of the format, and gives the value of each series.
+/// Parses a text by the rules of OpenMetrics, and returns the value of each series.
 fn open_metrics(text: &str) -> BTreeMap<String, f64> {
     let mut series = BTreeMap::new();
     let mut family = (String::new(), String::new());
@@ -45,7 +45,7 @@ fn open_metrics(text: &str) -> BTreeMap<String, f64> {
                 assert_eq!(name, format!("{}{suffix}", family.0), "{line}");
                 assert!(series.insert(sample.to_owned(), value.parse().unwrap()).is_none(), "{line} comes twice");
             }
-            _ => panic!("no line of OpenMetrics: {line:?}"),
+            _ => panic!("not an OpenMetrics line: {line:?}"),
         }
     }
     series
@@ -108,7 +108,7 @@ async fn metrics_are_valid_and_say_what_is_true() {
 
 #[tokio::test]
 async fn the_number_of_observers_is_that_of_now_and_not_of_the_last_sample() {
-    // A sample takes 100 ms to come: what attaches in between is in none yet.
+    // Samples are 100 ms apart: a client that attaches in between is not in a sample yet.
     let node = node_with(|config| config.tick = TickRate::from_hz(10).unwrap());
     let mut clients = Vec::new();
 

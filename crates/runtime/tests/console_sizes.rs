@@ -1,7 +1,7 @@
-//! The size of what a node sends: it depends on what was asked for, never on the load.
+//! The size of messages from a node: it depends on the request, never on the load.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -13,7 +13,7 @@ use rusm_runtime::topic::{Overflow, SubscriptionConfig};
 use serde_json::{Value, json};
 use support::{Client, Node, node, node_with};
 
-/// Where the values of a message are: the same places, the same number of bytes but for their digits.
+/// Returns the paths of all values of a message. Messages with equal paths differ in size only by their digits.
 fn places(value: &Value) -> Vec<String> {
     let below = |name: &str, value: &Value| -> Vec<String> {
         places(value).into_iter().map(|place| format!("{name}/{place}")).collect()
@@ -25,7 +25,7 @@ fn places(value: &Value) -> Vec<String> {
     }
 }
 
-/// A frame whose throughput window is full.
+/// Waits for a frame with a full throughput window, and returns it.
 async fn full_frame(client: &mut Client) -> Value {
     client
         .pick(|message| {
@@ -35,7 +35,7 @@ async fn full_frame(client: &mut Client) -> Value {
         .await
 }
 
-/// Processes that wait, and one that spawns others as fast as it may.
+/// Starts `parked` processes that wait, and one that keeps spawning 100 short-lived processes each millisecond.
 async fn load(node: &Node, parked: u64) {
     let spawner = node.runtime.spawn(move |ctx| async move {
         for _ in 0..parked {
@@ -68,7 +68,7 @@ async fn a_frame_has_as_many_values_under_load_as_without() {
         })
         .await;
 
-    // What the node warns of has bounds of its own; a machine that is busy elsewhere may give it reason to.
+    // Warnings have limits of their own, and other load on the machine may cause some: leave them out.
     let of_load = |frame: &Value| -> Vec<String> {
         let is_warning = |place: &String| ["observer/lints/", "observer/stuck/"].iter().any(|at| place.starts_with(at));
         places(frame).into_iter().filter(|place| !is_warning(place)).collect()
@@ -103,7 +103,7 @@ async fn a_page_of_many_topics_with_many_receivers_and_long_names_is_not_too_lar
     let node = node();
     let mut subscribers = Vec::new();
     for at in 0..TOPICS {
-        // The name of names: each of its bytes takes six on the wire.
+        // The worst name: each of its control characters takes six bytes on the wire.
         let topic = node.runtime.topics().create(&format!("{at:03}{}", "\u{1}".repeat(200))).unwrap();
         for at in 0..30 {
             let name = format!("{at:02}{}", "\u{1}".repeat(200));

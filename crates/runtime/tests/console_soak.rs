@@ -1,11 +1,11 @@
-//! A crowd of hostile clients for a while: a few seconds here, as many as `SOAK_SECS` says for the whole acceptance.
+//! Many hostile clients for some time: 4 s by default, `SOAK_SECS` seconds for the acceptance test.
 //!
 //! ```text
 //!   SOAK_SECS=60 cargo test -p rusm-runtime --features console --test console_soak
 //! ```
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 
 const HOSTILE_CLIENTS: u64 = 32;
 
-/// What a hostile client may be up to.
+/// Behaviours of a hostile client; [`play`] takes their indices.
 const TRICKS: [&str; 9] = [
     "asks for everything and never reads",
     "floods with pings",
@@ -40,7 +40,7 @@ const TRICKS: [&str; 9] = [
     "comes and goes",
 ];
 
-/// Where a node can be attacked.
+/// Addresses and token of the node under attack.
 #[derive(Clone)]
 struct Target {
     socket: PathBuf,
@@ -49,7 +49,7 @@ struct Target {
 }
 
 impl Target {
-    /// A connection right after its handshake, if there was a seat.
+    /// Connects and completes the handshake; fails if the node has no free client slot.
     async fn attach(&self) -> io::Result<UnixStream> {
         let mut stream = UnixStream::connect(&self.socket).await?;
         stream.write_all(Node::upgrade("Host: localhost\r\n").as_bytes()).await?;
@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-/// A generator of numbers that only its seed decides.
+/// Deterministic random number generator (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -166,7 +166,7 @@ async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<
     Ok(())
 }
 
-/// Hostile clients on a thread of their own, each at one trick after another until the end.
+/// Runs hostile clients on a thread of their own; each plays one trick after another for `span`.
 fn crowd(target: Target, seed: u64, span: Duration, played: Arc<[AtomicU64; TRICKS.len()]>) -> JoinHandle<()> {
     let attack = async move {
         let end = Instant::now() + span;
@@ -177,7 +177,7 @@ fn crowd(target: Target, seed: u64, span: Duration, played: Arc<[AtomicU64; TRIC
                 let mut trick = number as usize;
                 while Instant::now() < end {
                     trick = (trick + 1) % TRICKS.len();
-                    // Whoever is refused or thrown out comes again.
+                    // A client that is refused or disconnected tries again.
                     if let Ok(Ok(())) = timeout(Duration::from_secs(2), play(trick, &target, &mut chance)).await {
                         played[trick].fetch_add(1, Ordering::Relaxed);
                     }
@@ -235,7 +235,7 @@ async fn a_crowd_of_hostile_clients_disturbs_nobody() {
         if frames % 20 == 0 {
             commands += 1;
             reader.send(&json!({"type": "stop", "id": commands}).to_string()).await;
-            assert_eq!(reader.next_of("ack").await["id"], commands, "a command is carried out all the same");
+            assert_eq!(reader.next_of("ack").await["id"], commands, "commands are still carried out");
         }
     }
     crowd.join().unwrap();
@@ -249,10 +249,10 @@ async fn a_crowd_of_hostile_clients_disturbs_nobody() {
 
     assert!(healthy.await.ends_with("ok\n"), "the TCP port answers again");
     node.settles("the end of every connection", |_| open_files() <= files).await;
-    assert!(commands > 0 && skipped <= frames / 4, "{skipped} frames skipped, {frames} seen by one who reads");
-    assert_eq!(node.runtime.process_count(), 3_000, "nobody without the right to ended a process");
+    assert!(commands > 0 && skipped <= frames / 4, "{skipped} frames skipped, {frames} seen by a client that reads");
+    assert_eq!(node.runtime.process_count(), 3_000, "no observer ended a process");
     for (trick, played) in TRICKS.iter().zip(played.iter()) {
-        assert!(played.load(Ordering::Relaxed) > 0, "nobody {trick}");
+        assert!(played.load(Ordering::Relaxed) > 0, "no client {trick}");
     }
     if let (Some(before), Some(after)) = (before, after) {
         let grown = after.saturating_sub(before);

@@ -1,7 +1,7 @@
-//! Observers of a store: figures for everybody, keys and values for those who may control the node.
+//! Observers of a store: every client sees the figures; keys and values need the control role.
 
 #![cfg(all(feature = "console", feature = "store"))]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -20,7 +20,7 @@ async fn stores(client: &mut Client, keys: Option<Value>) -> Value {
     client.send(&json!({"type": "stores", "view": view}).to_string()).await;
     loop {
         let seen = client.next_of("stores").await;
-        // Not one that was under way to the view before.
+        // Ignore an answer to the previous view that was still in flight.
         if seen["keys"].is_null() == view["keys"].is_null() {
             return seen;
         }

@@ -1,7 +1,7 @@
-//! Tickers and streams as an observer sees them: their account, and who waits for whom.
+//! Tickers and streams as an observer sees them: their figures, and the reader that each blocked writer waits for.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -18,7 +18,7 @@ async fn watch(client: &mut Client, id: u64) {
     client.send(&json!({"type": "time", "view": {"id": id, "hz": 10.0}}).to_string()).await;
 }
 
-/// The first look of a view that shows what is wanted.
+/// Returns the first answer to view `id` that satisfies `wanted`.
 async fn seen(client: &mut Client, id: u64, wanted: impl Fn(&Value) -> bool) -> Value {
     client
         .pick(|message| (message["type"] == "time" && message["id"] == id && wanted(message)).then(|| message.clone()))
@@ -77,7 +77,7 @@ async fn a_writer_that_is_held_up_is_shown_with_the_reader_that_does_it() {
     let (mut swift, mut slow) = (subscriber.join().unwrap(), subscriber.join().unwrap());
     let laggard = |ctx: Context| async move {
         ctx.set_label("archive");
-        // Reads one item, and the next when it is told to.
+        // Reads one item, and then one more for each message.
         while slow.next().await.is_ok() {
             ctx.receive_of::<()>().await;
         }
@@ -106,7 +106,7 @@ async fn a_writer_that_is_held_up_is_shown_with_the_reader_that_does_it() {
     assert_eq!((&blocker["pid"], &blocker["name"]), (&json!(laggard.to_string()), &json!("archive")));
     assert!(blocker["lag"].as_u64() >= Some(63) && stream["waits_total"].as_u64() >= Some(1), "{stream}");
 
-    // Once it reads on, the ring ends; when all are gone that have to do with it, so is the ring.
+    // Once the laggard reads on, the writer finishes. When all handles of the ring are dropped, so is the ring.
     drop(subscriber);
     for _ in 0..200 {
         node.runtime.try_send(laggard, ()).unwrap();

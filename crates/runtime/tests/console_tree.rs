@@ -1,7 +1,7 @@
-//! The tree of supervisors through a window: the same rows as walking all of it would give, wherever the window stands.
+//! The supervision tree through a window: the rows are those of a walk over the whole tree, wherever the window is.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/support.rs"]
 mod support;
@@ -14,7 +14,7 @@ use rusm_runtime::{Context, ExitReason, Handle, Pid, observe};
 use serde_json::{Value, json};
 use support::{Client, Node, generous, node, node_with};
 
-/// Children that end by what they are sent.
+/// Supervisor of `count` children; each ends with the reason that it receives as a message.
 fn workers(strategy: Strategy, count: usize) -> Supervisor {
     let supervisor = Supervisor::new(strategy).intensity(1000, Duration::from_hours(1));
     (0..count).fold(supervisor, |supervisor, n| {
@@ -23,7 +23,7 @@ fn workers(strategy: Strategy, count: usize) -> Supervisor {
     })
 }
 
-/// `left`, `w0`.., `right` under one supervisor, of which the first and the last are supervisors of three.
+/// Starts a supervisor of `left`, `w0`.. and `right`; `left` and `right` are supervisors of three children each.
 async fn family(runtime: &Handle, workers: usize) -> SupervisorRef {
     let inner = || self::workers(Strategy::OneForAll, 3);
     let mut tree = Supervisor::new(Strategy::RestForOne).intensity(5, Duration::from_secs(10));
@@ -149,7 +149,7 @@ async fn a_path_names_a_child_through_the_restarts_of_its_supervisor_and_its_end
     };
     let again = client.pick(restarted).await;
     assert_eq!(again["selected"]["row"]["name"], "w1");
-    assert_eq!(again["rows"][1]["branch"]["restarts_total"], 0, "a new supervisor has restarted nobody");
+    assert_eq!(again["rows"][1]["branch"]["restarts_total"], 0, "a new supervisor has restarted no child");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! The process table through a view: the same rows as sorting everything would give, for every key, filter and window.
+//! The process table through a view: the rows are those of a full sort, for every key, filter and window.
 
 #![cfg(feature = "console")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "console/population.rs"]
 mod population;
@@ -18,7 +18,7 @@ use rusm_runtime::{ExitReason, Pid, Runtime};
 use serde_json::{Value, json};
 use support::{Client, Node, generous, node, node_with};
 
-/// A node whose clients may ask as fast as they like, with processes that keep still.
+/// Starts a node that accepts any rate of client requests, with processes that keep their figures constant.
 fn crowded(processes: usize) -> (Node, Population) {
     let node = node_with(|config| config.limits = generous());
     let population = Population::settle(&node.runtime, processes);
@@ -34,7 +34,7 @@ fn pids(rows: &Value) -> Vec<&str> {
     rows["rows"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect()
 }
 
-/// Asks for a window and compares it with the oracle's.
+/// Asks for a window and compares it with the sorted population.
 async fn agrees(client: &mut Client, population: &Population, id: usize, asked: (&str, bool, usize, u64, u32)) {
     let (key, desc, filter, offset, len) = asked;
     let expected = population.sorted(key, desc, FILTERS[filter].1);
@@ -158,7 +158,7 @@ async fn an_order_by_rate_puts_those_on_top_that_work_now() {
         let mut view = view(id, key, true, "", 0, 5);
         view["columns"] = json!(["pid", "reds_per_sec"]);
         client.rows(&view).await;
-        // Until the node has looked at each process twice, the order is that of what they did in all.
+        // Until the node has sampled each process twice, the order is by the totals.
         client
             .pick(|message| {
                 let what_was_done_counts =
@@ -201,12 +201,13 @@ async fn scrolling_within_an_order_shows_the_same_order_further_down() {
 
     assert_eq!(first["epoch"], second["epoch"]);
     assert_eq!(pids(&first)[30..], pids(&second)[..20]);
-    assert_ne!(second["epoch"], far["epoch"], "too far away for what was kept");
-    assert_ne!(far["epoch"], reordered["epoch"], "asked for");
+    assert_ne!(second["epoch"], far["epoch"], "too far from the rows that were kept");
+    assert_ne!(far["epoch"], reordered["epoch"], "a new order was asked for");
     assert_eq!(pids(&far), pids(&reordered));
 }
 
-/// Pages, orders and the age of the oldest order within three seconds of a view, less what the machine stood still.
+/// Watches a view for three seconds; returns the number of pages, the number of orders, and the age of the oldest order
+/// in milliseconds, less the longest stall of the machine.
 async fn watched(node: &Node) -> (u32, usize, u64) {
     let mut client = node.attach().await;
     let mut fast = view(1, "reds", true, "", 0, 20);
@@ -225,7 +226,7 @@ async fn watched(node: &Node) -> (u32, usize, u64) {
         oldest = oldest.max(age_ms);
         assert!(rows["degraded"].is_null() || age_ms > 975, "{rows}");
     }
-    // Four pages a second are the rule.
+    // Pages normally come every 250 ms; anything longer counts as a stall.
     let still = longest.saturating_sub(Duration::from_millis(250));
     (pages, orders.len(), oldest.saturating_sub(still.as_millis() as u64))
 }
@@ -312,7 +313,7 @@ async fn rates_are_unknown_until_a_process_was_looked_at_twice() {
 
     assert_eq!(first["rows"], json!([[null, null, null]]));
     assert!(second["rows"][0].as_array().unwrap().iter().all(Value::is_number), "{second}");
-    // An interval may be one in which the machine stood still.
+    // The rates may be 0 in an interval during which the machine stalled.
     client.pick(|message| (message["rows"][0][0].as_f64()? > 0.0).then_some(())).await;
     for rate in RATES {
         assert!(first_detail.get(rate).is_none(), "{rate} is in {first_detail}");
@@ -374,7 +375,7 @@ async fn a_process_in_detail_is_followed_until_it_ends() {
 }
 
 impl Client {
-    /// The rows of a view, once they are as wanted.
+    /// Requests a view, and returns its first rows that satisfy `wanted`.
     async fn pick_rows(&mut self, view: &Value, wanted: impl Fn(&Value) -> bool) -> Value {
         self.send(&view.to_string()).await;
         self.pick(|message| {

@@ -1,4 +1,4 @@
-//! Counters and limiters through their public face: nothing is lost, nothing is counted twice, nothing is oversold.
+//! Counters and limiters through their public API: nothing is lost, nothing is counted twice, nothing is oversold.
 
 #[path = "common/crew.rs"]
 mod crew;
@@ -21,11 +21,11 @@ fn runtime(schedulers: usize) -> Runtime {
 
 fn stop<C: Counter<S>, S: CounterStore>(runtime: &Runtime, counters: Counters<C, S>) -> Result<(), StoreError> {
     let (tell, told) = std::sync::mpsc::channel();
-    run(runtime, move |_| async move { tell.send(counters.stop().await).expect("it is waited for") });
-    told.recv().expect("it was said")
+    run(runtime, move |_| async move { tell.send(counters.stop().await).expect("the test waits") });
+    told.recv().expect("it was sent")
 }
 
-/// A small generator, so that workers do unlike things.
+/// Small random number generator, so that the workers do different things.
 struct Chance(u64);
 
 impl Chance {
@@ -37,14 +37,15 @@ impl Chance {
     }
 }
 
-/// Workers change two keys at random, while the keeper stores what is due; in the end the store has the truth.
+/// Lets workers update two keys at random while the keeper commits what is due, and checks the values in the store at
+/// the end.
 fn conserves<C: Counter<S>, S: CounterStore>(store: S, options: C::Options) -> Account {
     let runtime = runtime(2);
-    let counters = Counters::<C, S>::start(&runtime, store, options).expect("the options are right");
+    let counters = Counters::<C, S>::start(&runtime, store, options).expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let keys = ["a", "b"].map(|key| counters.counter(key, 1_000).expect("the key is right"));
+    let keys = ["a", "b"].map(|key| counters.counter(key, 1_000).expect("the key is valid"));
     let truth = Arc::new([1_000, 1_000].map(AtomicI64::new));
-    // What is no scheduler's thread counts too.
+    // Updates from threads other than schedulers count too.
     keys[0].update_by_now(7);
     truth[0].fetch_sub(7, Ordering::Relaxed);
     let (of_all, truly) = (keys.clone(), Arc::clone(&truth));
@@ -68,11 +69,11 @@ fn conserves<C: Counter<S>, S: CounterStore>(store: S, options: C::Options) -> A
 
     let truth = truth.each_ref().map(|value| value.load(Ordering::Relaxed));
     assert_eq!(seen, truth);
-    assert_eq!(["a", "b"].map(|key| store.slot(key, 0).expect("the key is right").value()), truth);
+    assert_eq!(["a", "b"].map(|key| store.slot(key, 0).expect("the key is valid").value()), truth);
     store.account()
 }
 
-/// An update from a thread that may block.
+/// Blocking update, for threads that may block.
 trait UpdateNow<S: CounterStore>: Counter<S> {
     fn update_by_now(&self, units: i64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a reactor starts");
@@ -113,9 +114,9 @@ fn the_same_holds_over_a_store_that_takes_its_time() {
 #[test]
 fn refunds_are_conserved_where_the_seed_lost_them() {
     let runtime = runtime(1);
-    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are right");
+    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let counter = counters.counter("key", 100).expect("the key is right");
+    let counter = counters.counter("key", 100).expect("the key is valid");
 
     run(&runtime, move |_| async move {
         counter.add(-10);
@@ -127,20 +128,20 @@ fn refunds_are_conserved_where_the_seed_lost_them() {
         assert_eq!((counter.state().value(), counter.available()), (100, 100));
     });
 
-    assert_eq!(store.slot("key", 0).expect("the key is right").value(), 100);
+    assert_eq!(store.slot("key", 0).expect("the key is valid").value(), 100);
 }
 
 #[test]
 fn the_seeds_stall_does_not_come_back() {
     let runtime = runtime(2);
     let options = CommitOptions { max_age: Duration::ZERO, ..often() };
-    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), options).expect("the options are right");
+    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), options).expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let counter = counters.counter("key", 0).expect("the key is right");
-    let slot = store.slot("key", 0).expect("the key is right");
+    let counter = counters.counter("key", 0).expect("the key is valid");
+    let slot = store.slot("key", 0).expect("the key is valid");
     let start = Instant::now();
 
-    // Without negative operations, and far more than the threshold between two looks.
+    // No negative updates, and far more updates than the threshold between two checks.
     run(&runtime, move |ctx| async move {
         for commits in 1..=20 {
             let before = slot.value();
@@ -159,8 +160,8 @@ fn the_seeds_stall_does_not_come_back() {
 #[test]
 fn nothing_is_oversold_and_all_that_is_there_is_sold() {
     let runtime = runtime(2);
-    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are right");
-    let counter = counters.counter("seats", 10_000).expect("the key is right");
+    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are valid");
+    let counter = counters.counter("seats", 10_000).expect("the key is valid");
     let (granted, returned) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (sells, sold, back) = (Arc::clone(&counter), Arc::clone(&granted), Arc::clone(&returned));
     crew(&runtime, 16, move |worker, ctx| {
@@ -180,7 +181,7 @@ fn nothing_is_oversold_and_all_that_is_there_is_sold() {
                     ctx.yield_now().await;
                 }
             }
-            // Single ones, until there are none.
+            // Take single units until none are left.
             while counter.try_consume(1) {
                 granted.fetch_add(1, Ordering::Relaxed);
             }
@@ -188,7 +189,7 @@ fn nothing_is_oversold_and_all_that_is_there_is_sold() {
     });
 
     let sold = granted.load(Ordering::Relaxed) - returned.load(Ordering::Relaxed);
-    // Who gives back after the others have looked leaves something.
+    // Units refunded after the other workers' last attempt are left over.
     assert_eq!(counter.available(), 10_000 - sold.cast_signed());
     assert!(counter.available() >= 0 && counter.available() < 100, "{}", counter.available());
     assert_eq!(counter.refund(u64::MAX), sold);
@@ -200,14 +201,14 @@ fn nothing_is_oversold_and_all_that_is_there_is_sold() {
 fn a_keeper_that_is_asked_to_end_stores_everything_first() {
     let runtime = runtime(1);
     let options = CommitOptions { threshold: 1_000, low_threshold: 1, max_age: Duration::ZERO, ..often() };
-    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), options).expect("the options are right");
-    let counter = counters.counter("key", 0).expect("the key is right");
+    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), options).expect("the options are valid");
+    let counter = counters.counter("key", 0).expect("the key is valid");
     counter.add(-9);
 
     runtime.exit(counters.keeper(), ExitReason::Shutdown);
     runtime.wait(counters.keeper());
 
-    assert_eq!(counters.store().slot("key", 0).expect("the key is right").value(), 9);
+    assert_eq!(counters.store().slot("key", 0).expect("the key is valid").value(), 9);
     assert_eq!(stop(&runtime, counters), Err(StoreError::Closed));
 }
 
@@ -215,21 +216,21 @@ fn a_keeper_that_is_asked_to_end_stores_everything_first() {
 fn a_key_has_one_set_of_counters_at_a_time() {
     let runtime = runtime(1);
     let store = Arc::new(MemoryStore::new());
-    let start = || Counters::<Vsa, _>::over(&runtime, Arc::clone(&store), often()).expect("the options are right");
+    let start = || Counters::<Vsa, _>::over(&runtime, Arc::clone(&store), often()).expect("the options are valid");
     let (one, other) = (start(), start());
-    let stock = one.counter("stock", 10).expect("nobody else has it");
+    let stock = one.counter("stock", 10).expect("the key is free");
 
-    // Each would sell all ten.
+    // Two sets of counters would each sell all ten.
     let refused = other.counter("stock", 10).expect_err("the first has it");
     assert_eq!(refused.to_string(), "another set of counters has the key \"stock\"");
     assert!(stock.try_consume(7));
 
-    // A set that is dropped stores what was done, and its keys are free when nobody has their counters any more.
+    // A dropped set stores its updates. Its keys are free once all handles to their counters are dropped.
     let keeper = runtime.watch(one.keeper());
     drop(one);
     assert_eq!(keeper.wait(), ExitReason::Shutdown);
     assert_eq!(store.slot("stock", 0).map(|slot| slot.value()), Ok(3));
-    assert!(other.counter("stock", 10).is_err(), "somebody may consume by it still");
+    assert!(other.counter("stock", 10).is_err(), "its counter may still be used");
     drop(stock);
     assert_eq!(other.counter("stock", 10).map(|stock| Vsa::available(&stock)), Ok(3));
 }
@@ -242,17 +243,17 @@ fn one_key_is_one_counter_and_wrong_options_are_refused() {
     assert_eq!(error.to_string(), "low threshold of 10 is not below the threshold of 10");
     let error =
         Counters::<Batch<_>, _>::start(&runtime, MemoryStore::new(), BatchOptions { size: 0, ..Default::default() });
-    assert_eq!(error.expect_err("0 is none").to_string(), "batch size of 0 is not between 1 and 65536");
+    assert_eq!(error.expect_err("0 is invalid").to_string(), "batch size of 0 is not between 1 and 65536");
     let options = CrdtOptions { replicas: 0, ..CrdtOptions::default() };
-    let error = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options).expect_err("0 are none");
+    let error = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options).expect_err("0 is invalid");
     assert_eq!(error.to_string(), "0 replicas are not between 1 and 1024");
 
-    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are right");
-    let first = counters.counter("key", 5).expect("the key is right");
+    let counters = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), often()).expect("the options are valid");
+    let first = counters.counter("key", 5).expect("the key is valid");
 
-    assert!(Arc::ptr_eq(&first, &counters.counter("key", 99).expect("the key is right")));
+    assert!(Arc::ptr_eq(&first, &counters.counter("key", 99).expect("the key is valid")));
     assert_eq!(
-        counters.counter("", 0).expect_err("no key").to_string(),
+        counters.counter("", 0).expect_err("the key is empty").to_string(),
         "a key of 0 bytes is not between 1 and 1024 bytes long"
     );
     assert_eq!(stop(&runtime, counters), Ok(()));
@@ -262,8 +263,8 @@ fn one_key_is_one_counter_and_wrong_options_are_refused() {
 fn replicas_know_of_each_other_when_they_have_merged() {
     let runtime = runtime(1);
     let options = CrdtOptions { replicas: 3, merge_interval: Duration::from_mins(1) };
-    let counters = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options).expect("the options are right");
-    let counter = counters.counter("key", 10).expect("the key is right");
+    let counters = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options).expect("the options are valid");
+    let counter = counters.counter("key", 10).expect("the key is valid");
 
     run(&runtime, move |_| async move {
         for (worker, units) in [(0, -5), (1, 2), (4, 1)] {
@@ -283,8 +284,8 @@ fn buckets_admit_their_burst_and_what_they_hold_lies_in_the_store() {
     for (kind, start, end) in [(BucketKind::Token, 3, 0), (BucketKind::Leaky, 0, 3)] {
         let quota = Quota::per_sec(1e-4, 3).expect("one in some hours");
         let counters = Counters::<Bucket<_>, _>::start(&runtime, MemoryStore::new(), BucketOptions { kind, quota })
-            .expect("the options are right");
-        let bucket = counters.counter("key", 0).expect("the key is right");
+            .expect("the options are valid");
+        let bucket = counters.counter("key", 0).expect("the key is valid");
         assert_eq!(bucket.value(), start);
 
         run(&runtime, move |_| async move {
@@ -295,7 +296,7 @@ fn buckets_admit_their_burst_and_what_they_hold_lies_in_the_store() {
             assert_eq!((granted, bucket.value()), (3, end));
             let account = counters.store().account();
             assert_eq!((account.reads, account.write_calls), (10, 10));
-            assert_eq!(counters.store().slot("key", 0).expect("the key is right").value(), end);
+            assert_eq!(counters.store().slot("key", 0).expect("the key is valid").value(), end);
             counters.stop().await.expect("memory does not fail");
         });
     }
@@ -304,7 +305,7 @@ fn buckets_admit_their_burst_and_what_they_hold_lies_in_the_store() {
 #[test]
 fn who_acquires_waits_for_its_turn_and_no_shorter() {
     let runtime = runtime(2);
-    let limiter = Limiter::new(Quota::per_sec(500.0, 2).expect("the quota is right"));
+    let limiter = Limiter::new(Quota::per_sec(500.0, 2).expect("the quota is valid"));
     let start = Instant::now();
     let waits = limiter.clone();
 
@@ -313,7 +314,7 @@ fn who_acquires_waits_for_its_turn_and_no_shorter() {
         async move { limiter.acquire(1).await.expect("one is not more than two") }
     });
 
-    // Two at once and then one each 2 ms.
+    // Two at once, then one every 2 ms.
     assert!(start.elapsed() >= Duration::from_millis(40), "{:?}", start.elapsed());
     let error = limiter.try_acquire(3).expect_err("3 are more than 2");
     assert_eq!(error.to_string(), "3 at once are more than the burst of 2");
@@ -326,7 +327,7 @@ fn who_gives_up_waiting_leaves_its_turn_to_others() {
     let waits = limiter.clone();
     let pid = runtime.spawn(move |_| async move {
         waits.acquire(1).await.expect("it is there");
-        // 100 s from now; nobody waits that long here.
+        // Due in 100 s; the process is killed before.
         waits.acquire(1).await.ok();
     });
     let pid = pid.expect("there is room");
@@ -357,8 +358,8 @@ fn keys_are_limited_apart_and_idle_ones_make_room() {
     assert!((500..=1_024).contains(&kept), "{kept}");
     assert!(matches!(limiter.try_acquire("another", 1), Err(AcquireError::Keys { .. }) | Ok(())));
 
-    // At a rate at which every burst is back at once, there is always room.
-    let limiter = KeyedLimiter::new(Quota::per_sec(1e8, 1).expect("the quota is right"), 32);
+    // At this rate each key regains its burst at once and becomes idle, so there is always room.
+    let limiter = KeyedLimiter::new(Quota::per_sec(1e8, 1).expect("the quota is valid"), 32);
     for key in 0..10_000_u64 {
         while limiter.try_acquire(&format!("key {key}"), 1).is_err() {
             std::thread::yield_now();

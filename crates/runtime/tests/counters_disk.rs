@@ -1,4 +1,4 @@
-//! Counters on disk: what a reopened file has, what two may not do, and what a kill -9 costs.
+//! Counters on disk: contents of a reopened file, files that cannot be opened, and the loss caused by `kill -9`.
 
 #![cfg(feature = "store")]
 
@@ -22,7 +22,8 @@ fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
 }
 
-/// Opens a file whose last handle may have gone with a process, which does not wait until the file is closed.
+/// Opens a file, and retries while it is still open: the process with its last handle may have ended before the file
+/// was closed.
 fn reopened(path: &Path, durability: CommitDurability) -> RedbStore {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
@@ -44,8 +45,8 @@ fn a_reopened_file_has_what_was_stored_with_every_durability() {
         for round in 1..=3 {
             let store = reopened(&path, durability);
             let counters =
-                Counters::<Vsa, _>::start(&runtime, store, CommitOptions::default()).expect("the options are right");
-            let counter = counters.counter("key", 1_000).expect("the key is right");
+                Counters::<Vsa, _>::start(&runtime, store, CommitOptions::default()).expect("the options are valid");
+            let counter = counters.counter("key", 1_000).expect("the key is valid");
             run(&runtime, move |_| async move {
                 (0..100).for_each(|_| counter.add(2));
                 counters.stop().await.expect("the disk has room");
@@ -53,7 +54,7 @@ fn a_reopened_file_has_what_was_stored_with_every_durability() {
             });
         }
         let store = reopened(&path, durability);
-        assert_eq!(store.slot("key", 0).expect("the key is right").value(), 400);
+        assert_eq!(store.slot("key", 0).expect("the key is valid").value(), 400);
     }
 }
 
@@ -64,7 +65,7 @@ fn writers_that_wait_together_share_a_transaction() {
     let store =
         RedbStore::open(directory.path().join("counters"), CommitDurability::Immediate).expect("the file opens");
     let counters = Counters::<Atomic<_>, _>::start(&runtime, store, NoOptions).expect("there is room");
-    let counter = counters.counter("key", 0).expect("the key is right");
+    let counter = counters.counter("key", 0).expect("the key is valid");
     crew(&runtime, 64, move |_, _| {
         let counter = Arc::clone(&counter);
         async move {
@@ -75,7 +76,7 @@ fn writers_that_wait_together_share_a_transaction() {
     });
 
     let store = counters.store();
-    assert_eq!(store.slot("key", 0).expect("the key is right").value(), 256);
+    assert_eq!(store.slot("key", 0).expect("the key is valid").value(), 256);
     assert_eq!(store.transactions(), store.durable_transactions());
     assert!(store.transactions() < 256, "{}", store.transactions());
 }
@@ -89,7 +90,7 @@ fn a_second_opener_and_a_file_of_another_kind_are_refused_in_a_line() {
     std::fs::write(&other, "Dear reader, this is no database.".repeat(100)).expect("there is room");
 
     for path in [&path, &other, &directory.path().join("nowhere/counters")] {
-        let error = RedbStore::open(path, CommitDurability::Immediate).expect_err("it is no use");
+        let error = RedbStore::open(path, CommitDurability::Immediate).expect_err("it cannot be opened");
 
         let StoreError::Storage(text) = &error else { panic!("{error:?}") };
         assert!(text.contains(&*path.to_string_lossy()) && !text.contains('\n'), "{text}");
@@ -98,22 +99,22 @@ fn a_second_opener_and_a_file_of_another_kind_are_refused_in_a_line() {
 
 const CHILD: &str = "RUSM_COUNTERS_CHILD";
 
-/// The part of the child: counts for ever and says what was acknowledged, until it is killed.
+/// Code of the child: counts and reports acknowledged values until it is killed.
 #[test]
 fn counts_until_it_is_killed() {
     let Ok(path) = std::env::var(CHILD) else { return };
     let runtime = runtime();
     let store = RedbStore::open(path, CommitDurability::Immediate).expect("the file opens");
     let options = CommitOptions { interval: Duration::from_millis(1), ..CommitOptions::default() };
-    let counters = Counters::<Vsa, _>::start(&runtime, store, options).expect("the options are right");
-    let counter = counters.counter("key", 0).expect("the key is right");
+    let counters = Counters::<Vsa, _>::start(&runtime, store, options).expect("the options are valid");
+    let counter = counters.counter("key", 0).expect("the key is valid");
     run(&runtime, move |_| async move {
         loop {
             (0..1_000).for_each(|_| counter.add(-1));
-            // What was counted before a flush that succeeded is stored.
+            // A successful flush has stored everything that was counted before it.
             let value = counter.available();
             counters.flush().await.expect("the disk has room");
-            writeln!(std::io::stdout(), "stored {value}").expect("somebody reads it");
+            writeln!(std::io::stdout(), "stored {value}").expect("the test reads it");
         }
     });
 }
@@ -128,7 +129,7 @@ fn a_kill_loses_nothing_that_was_acknowledged_and_not_more_than_was_counted_sinc
             .env(CHILD, &path)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("what runs now can be run again");
+            .expect("this program can be started");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
         let stored = |line: String| line.split_once("stored ").and_then(|(_, number)| number.parse::<i64>().ok());
         let deadline = Instant::now() + Duration::from_mins(2);
@@ -139,13 +140,13 @@ fn a_kill_loses_nothing_that_was_acknowledged_and_not_more_than_was_counted_sinc
         }
 
         child.kill().expect("it runs");
-        // Whatever it had said until then counts.
+        // Everything that the child reported before it was killed counts.
         acknowledged = lines.filter_map(stored).last().unwrap_or(acknowledged);
         child.wait().expect("it was killed");
 
         let store = RedbStore::open(&path, CommitDurability::Immediate).expect("the file opens");
-        let has = store.slot("key", 0).expect("the key is right").value();
-        // Between two flushes 1,000 are counted.
+        let has = store.slot("key", 0).expect("the key is valid").value();
+        // The child counts 1,000 between two flushes.
         assert!((acknowledged..=acknowledged + 2_000).contains(&has), "{acknowledged} acknowledged, {has} stored");
     }
 }

@@ -1,4 +1,4 @@
-//! Counters over stores that fail, and processes that are killed while they store: every operation counts once.
+//! Counters over failing stores, and processes that are killed during a store operation: each update counts once.
 
 #[path = "common/crew.rs"]
 mod crew;
@@ -18,7 +18,8 @@ fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("schedulers start")
 }
 
-/// Fails while it is told to, before or after it has done what was asked, or never answers.
+/// Store that fails while `fails` is set, after it has done the operation if `after` is set; with `is_silent`, an add
+/// never completes.
 #[derive(Debug, Default)]
 struct Moody {
     memory: MemoryStore,
@@ -76,10 +77,10 @@ impl CounterStore for Moody {
 fn a_commit_that_failed_is_made_up_for_whether_it_was_made_or_not() {
     let runtime = runtime();
     let counters = Counters::<Vsa, _>::start(&runtime, Moody::default(), CommitOptions::balanced())
-        .expect("the options are right");
+        .expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let counter = counters.counter("key", 50).expect("the key is right");
-    let slot = store.slot("key", 0).expect("the key is right");
+    let counter = counters.counter("key", 50).expect("the key is valid");
+    let slot = store.slot("key", 0).expect("the key is valid");
 
     run(&runtime, move |_| async move {
         for after in [false, true] {
@@ -91,11 +92,11 @@ fn a_commit_that_failed_is_made_up_for_whether_it_was_made_or_not() {
             assert!(counters.failures() > 0);
 
             store.fails.store(false, Ordering::Relaxed);
-            counters.flush().await.expect("the store does what it is asked");
+            counters.flush().await.expect("the store no longer fails");
             assert_eq!(slot.value(), counter.available());
         }
         assert_eq!(slot.value(), 40);
-        counters.stop().await.expect("the store does what it is asked");
+        counters.stop().await.expect("the store no longer fails");
     });
 }
 
@@ -104,17 +105,17 @@ fn batches_that_the_store_refused_are_made_up_for_however_many_and_whether_they_
     const UNITS: i64 = 1 << 20;
     let runtime = runtime();
     let options = BatchOptions { size: 64, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are right");
+    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let counter = counters.counter("key", 0).expect("the key is right");
-    let slot = store.slot("key", 0).expect("the key is right");
+    let counter = counters.counter("key", 0).expect("the key is valid");
+    let slot = store.slot("key", 0).expect("the key is valid");
 
     run(&runtime, move |_| async move {
         let mut taken = 0;
         for after in [false, true] {
             store.after.store(after, Ordering::Relaxed);
             store.fails.store(true, Ordering::Relaxed);
-            // More than there is room for in the word of a lane.
+            // More updates than fit in the word of a stripe.
             for _ in 0..=(1 << 19) + 64 {
                 counter.update(UNITS).await.expect("it is in a batch, or the keeper has it");
                 taken += UNITS;
@@ -126,10 +127,10 @@ fn batches_that_the_store_refused_are_made_up_for_however_many_and_whether_they_
             }
 
             store.fails.store(false, Ordering::Relaxed);
-            counters.flush().await.expect("the store does what it is asked");
+            counters.flush().await.expect("the store no longer fails");
             assert_eq!((slot.value(), counter.value()), (-taken, -taken), "after: {after}");
         }
-        counters.stop().await.expect("the store does what it is asked");
+        counters.stop().await.expect("the store no longer fails");
     });
 }
 
@@ -137,10 +138,10 @@ fn batches_that_the_store_refused_are_made_up_for_however_many_and_whether_they_
 fn an_operation_that_is_too_large_for_a_batch_and_was_refused_is_not_counted_whether_it_was_stored_or_not() {
     let runtime = runtime();
     let options = BatchOptions { size: 64, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are right");
+    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
     let store = Arc::clone(counters.store());
-    let counter = counters.counter("key", 7).expect("the key is right");
-    let slot = store.slot("key", 0).expect("the key is right");
+    let counter = counters.counter("key", 7).expect("the key is valid");
+    let slot = store.slot("key", 0).expect("the key is valid");
 
     run(&runtime, move |_| async move {
         for after in [false, true] {
@@ -148,7 +149,7 @@ fn an_operation_that_is_too_large_for_a_batch_and_was_refused_is_not_counted_whe
             store.fails.store(true, Ordering::Relaxed);
             counter.update(1 << 30).await.expect_err("the store was told to fail");
             store.fails.store(false, Ordering::Relaxed);
-            counters.flush().await.expect("the store does what it is asked");
+            counters.flush().await.expect("the store no longer fails");
             assert_eq!((slot.value(), counter.value()), (7, 7), "after: {after}");
         }
     });
@@ -159,9 +160,9 @@ fn a_process_that_is_killed_while_it_stores_a_batch_takes_nothing_of_others_alon
     let runtime = runtime();
     let store = DelayedStore::start(Duration::from_millis(300)).expect("a thread starts");
     let options = BatchOptions { size: 4, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<DelayedStore>, _>::start(&runtime, store, options).expect("the options are right");
-    let counter = counters.counter("key", 100).expect("the key is right");
-    let slot = counters.store().slot("key", 100).expect("the key is right");
+    let counters = Counters::<Batch<DelayedStore>, _>::start(&runtime, store, options).expect("the options are valid");
+    let counter = counters.counter("key", 100).expect("the key is valid");
+    let slot = counters.store().slot("key", 100).expect("the key is valid");
     let others = Arc::clone(&counter);
     run(&runtime, move |_| async move {
         for _ in 0..3 {
@@ -174,7 +175,7 @@ fn a_process_that_is_killed_while_it_stores_a_batch_takes_nothing_of_others_alon
     let fourth = runtime.spawn(move |_| async move {
         let mut stores = Box::pin(fills.update(1));
         let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(stores.as_mut().poll(cx).is_pending())).await;
-        tell.send(polled).expect("it is waited for");
+        tell.send(polled).expect("the test waits");
         std::future::pending::<()>().await;
     });
     let fourth = fourth.expect("there is room");
@@ -186,11 +187,12 @@ fn a_process_that_is_killed_while_it_stores_a_batch_takes_nothing_of_others_alon
     assert_eq!((slot.value(), counter.value()), (69, 69));
 }
 
-/// What a counter of 100 says while 30 are taken from it, and once that was killed and the keeper has looked.
+/// Returns two values of a counter of 100: during an update that takes 30, and after that update was killed and the
+/// keeper has flushed.
 fn killed_while_it_is_stored<C: Counter<Moody>>(options: C::Options) -> [i64; 2] {
     let runtime = runtime();
-    let counters = Counters::<C, _>::start(&runtime, Moody::default(), options).expect("the options are right");
-    let counter = counters.counter("key", 100).expect("the key is right");
+    let counters = Counters::<C, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
+    let counter = counters.counter("key", 100).expect("the key is valid");
     counters.store().is_silent.store(true, Ordering::Relaxed);
 
     let takes = Arc::clone(&counter);
@@ -199,11 +201,11 @@ fn killed_while_it_is_stored<C: Counter<Moody>>(options: C::Options) -> [i64; 2]
         let mut stores = Box::pin(takes.update(30));
         let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(stores.as_mut().poll(cx).is_pending())).await;
         assert!(polled, "it waits for the store");
-        tell.send(takes.value()).expect("it is waited for");
+        tell.send(takes.value()).expect("the test waits");
         stores.await.expect("it never answers");
     });
     let killed = killed.expect("there is room");
-    let meanwhile = told.recv().expect("it is said");
+    let meanwhile = told.recv().expect("it was sent");
     runtime.exit(killed, ExitReason::Killed);
     runtime.wait(killed);
     run(&runtime, move |_| async move { counters.flush().await.expect("commits do not fail") });

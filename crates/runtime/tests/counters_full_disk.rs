@@ -1,16 +1,17 @@
-//! Counters on a disk that is full for a while. By itself, because the limit that stands for the disk is the program's.
+//! Counters on a disk that is full for a while. In a file of its own: the file size limit that simulates a full disk
+//! applies to the whole program.
 
 #![cfg(feature = "store")]
-#![expect(unsafe_code, reason = "a limit of the system")]
+#![expect(unsafe_code, reason = "sets a limit of the operating system")]
 
 use std::time::{Duration, Instant};
 
 use rusm_runtime::counter::{CommitDurability, CounterStore, RedbStore, StoreError};
 
-/// How large a file may be; beyond that a write fails.
+/// Limits the size of files, or removes the limit: writes beyond it fail.
 fn limit_files(bytes: Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limits are written and read, and not kept.
+    // SAFETY: both calls use the pointer only during the call, and it points to a live `rlimit`.
     let outcome = unsafe {
         libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
         limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
@@ -27,7 +28,7 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
         let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let key = |number: u32| format!("{number:0>900}");
         let add = |store: &RedbStore, number: u32| {
-            let slot = store.slot(&key(number), 0).expect("the key is right");
+            let slot = store.slot(&key(number), 0).expect("the key is valid");
             tokio.block_on(store.add(&slot, 1, 1))
         };
         let store = RedbStore::open(&path, durability).expect("the file opens");
@@ -51,9 +52,9 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
         }
         drop(store);
         let store = RedbStore::open(&path, durability).expect("the file opens");
-        let value = |number: u32| store.slot(&key(number), -1).expect("the key is right").value();
+        let value = |number: u32| store.slot(&key(number), -1).expect("the key is valid").value();
         assert_eq!(value(0), 2, "{durability:?}");
-        assert!(value(added) <= 0, "{durability:?}: what failed was not added");
+        assert!(value(added) <= 0, "{durability:?}: a failed update was not added");
         assert!((1..added).all(|number| value(number) == 1), "{durability:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! A panic while another unwinds ends the program, as it does in every Rust program, and it says why.
+//! A panic during unwinding aborts the program, as in every Rust program, and the output says why.
 
 use std::process::Command;
 
 use rusm_runtime::{Config, Runtime};
 
-/// Set for the program that panics twice.
+/// Environment variable that is set in the child program, which panics twice.
 const CHILD: &str = "RUSM_TEST_DOUBLE_PANIC";
 
 struct Bomb;
@@ -39,5 +39,5 @@ fn a_panic_while_another_unwinds_is_told_before_the_program_ends() {
     assert!(!output.status.success(), "it is aborted: {:?}", output.status);
     assert!(told.contains("a process panicked last at") && told.contains("double_panic.rs:14:"), "{told}");
     assert!(told.contains("panic in a destructor during cleanup"), "{told}");
-    assert!(!told.contains("the first of two panics"), "a lone panic is the exit reason's to tell: {told}");
+    assert!(!told.contains("the first of two panics"), "a single panic is only an exit reason: {told}");
 }

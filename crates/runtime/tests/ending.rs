@@ -1,4 +1,4 @@
-//! The end of a runtime while others still use it, and the order in which it has processes end.
+//! The shutdown of a runtime while threads still use its handles, and the order in which its processes end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -57,7 +57,7 @@ fn a_process_that_is_being_made_outside_is_there_before_the_runtime_ends_or_neve
                     drop(held);
                 }
             });
-            // Its end is heard of, and what it held is dropped.
+            // The wait returns when the process has ended, and what it held is dropped.
             if let Ok(pid) = made {
                 handle.wait(pid);
             }
@@ -111,8 +111,8 @@ fn a_pid_that_was_told_before_its_process_began_becomes_nobody_elses() {
         let told = Arc::clone(&told);
         let unborn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             runtime.spawn(move |ctx| {
-                told.lock().expect("nobody panics here").push(ctx.pid());
-                assert_eq!(ctx.pid(), Pid::NONE, "before there is a future");
+                told.lock().expect("it is not poisoned").push(ctx.pid());
+                assert_eq!(ctx.pid(), Pid::NONE, "before the future exists");
                 std::future::pending::<()>()
             })
         }));
@@ -120,7 +120,7 @@ fn a_pid_that_was_told_before_its_process_began_becomes_nobody_elses() {
     }
     let born = runtime.spawn(|_| std::future::pending::<()>()).expect("there is room");
 
-    let told = told.lock().expect("nobody panicked there");
+    let told = told.lock().expect("it is not poisoned");
     assert_eq!(told.len(), 3);
     assert!(!told.contains(&born) && told[0] != told[1], "{told:?} {born}");
 }

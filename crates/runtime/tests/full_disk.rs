@@ -1,12 +1,12 @@
-//! A store and a durable topic on a disk that is full for a while: each writer gets a named error, reads go on, and so do
-//! writes when there is room.
+//! A store and a durable topic on a disk that is full for a while: each writer gets a named error, reads continue, and
+//! writes continue once there is room.
 //!
-//! The limit on file sizes stands for the disk. Nothing here ignores SIGXFSZ: that the store does not get it is part of the
-//! test. With `RUSM_TEST_SMALL_DISK` set to a directory on a small file system, that is filled instead; see
-//! `tests/hostile/full_disk.sh`.
+//! A limit on file sizes simulates the full disk. The test does not ignore SIGXFSZ: the store must not receive that
+//! signal. If `RUSM_TEST_SMALL_DISK` names a directory on a small file system, the test fills that file system instead;
+//! see `tests/hostile/full_disk.sh`.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::fs;
 use std::io::Write;
@@ -21,11 +21,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const LONG: Duration = Duration::from_mins(1);
 const WRITERS: u64 = 8;
 
-/// A disk that can be full.
+/// A disk that can be filled and freed.
 enum Disk {
-    /// Files may not exceed a limit.
+    /// Files in this directory may not exceed a size limit.
     Limit(tempfile::TempDir),
-    /// The file system of this directory is filled by a file.
+    /// A large file fills the file system of this directory.
     Mount(PathBuf),
 }
 
@@ -71,7 +71,8 @@ fn is_named(error: &StoreError) -> bool {
     matches!(error, StoreError::Full | StoreError::Unavailable(_))
 }
 
-/// Writes different keys from several threads until each has failed; the number that each has written, and its error.
+/// Writes different keys from several threads until each has failed; returns for each the number of keys written and
+/// its error.
 fn write_until_full(store: &Store) -> Vec<(u64, StoreError)> {
     let writer = |writer: u64| {
         let bucket = store.bucket("a").unwrap();
@@ -116,7 +117,7 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
     assert!(ends.iter().any(|(_, error)| *error == StoreError::Full), "{ends:?}");
     let Some(PublishError::NotKept { error, .. }) = refused else { panic!("{refused:?}") };
     assert!(error.contains("is full") || error.contains("not available"), "{error}");
-    assert_eq!(read.unwrap().as_deref(), Some(&b"kept"[..]), "it can be read while the disk is full");
+    assert_eq!(read.unwrap().as_deref(), Some(&b"kept"[..]), "reads work while the disk is full");
     let started = Instant::now();
     while let Err(error) = bucket.put("after", "kept").wait() {
         assert!(is_named(&error) && started.elapsed() < LONG, "still {error}");
@@ -128,7 +129,7 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
     }
     for (writer, (written, _)) in (0..).zip(&ends) {
         assert!((0..*written).all(|number| bucket.get(key(writer, number)).wait().unwrap().is_some()));
-        assert_eq!(bucket.get(key(writer, *written)).wait().unwrap(), None, "what was refused did not happen");
+        assert_eq!(bucket.get(key(writer, *written)).wait().unwrap(), None, "a refused write did not happen");
     }
     let mut consumer = subscription.consumer();
     let first = consumer.try_next().unwrap().unwrap();

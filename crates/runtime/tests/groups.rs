@@ -1,4 +1,4 @@
-//! Names and groups: sentence 15 of `docs/semantics.md`, and what OTP's `pg` promises.
+//! Names and groups: sentences 13 and 15 of `docs/semantics.md`, and the guarantees of OTP's `pg`.
 
 #[path = "common/ask.rs"]
 mod ask;
@@ -13,12 +13,12 @@ use ask::{ask, runtime};
 use eventually::eventually;
 use rusm_runtime::{Context, Down, Exit, ExitReason, GroupError, Joined, Left, MonitorRef, Pid, RegisterError};
 
-/// A process that waits to be killed.
+/// Spawns a process that does nothing until it is killed.
 fn idle(ctx: &Context) -> Pid {
     ctx.spawn(|_| pending::<()>())
 }
 
-/// Kills a process, and returns when it has ended.
+/// Kills a process, and waits for its down message.
 async fn bury(ctx: &Context, pid: Pid) {
     let reference = ctx.monitor(pid);
     ctx.exit(pid, ExitReason::Killed);
@@ -76,9 +76,9 @@ fn s15_a_name_and_a_group_are_free_before_anyone_is_told_of_the_death() {
         ctx.trap_exits(true);
         for round in 0..500 {
             let body = |ctx: Context| async move {
-                ctx.register("shared").expect("the one before has ended");
+                ctx.register("shared").expect("the last one has ended");
                 ctx.join("g").expect("the name is short");
-                // Runs on the other scheduler most of the time, and ends while this one looks.
+                // Runs mostly on the other scheduler, and ends while the test process looks up the name.
                 panic!("dies with a name")
             };
             if round % 2 == 0 {
@@ -173,7 +173,7 @@ fn who_monitors_a_group_gets_its_members_and_then_every_change() {
         ctx.exit(new, ExitReason::Killed);
         assert_eq!(ctx.receive().await.downcast::<Left>().unwrap(), left(reference, new));
         assert_eq!(ctx.receive().await.downcast::<Left>().unwrap(), left(reference, new));
-        assert_eq!(ctx.receive().await.downcast::<Down>().unwrap().reference, down, "told after the group");
+        assert_eq!(ctx.receive().await.downcast::<Down>().unwrap().reference, down, "comes after `Left`");
     });
 }
 
@@ -214,7 +214,7 @@ fn what_is_heard_of_a_group_under_a_storm_adds_up_to_its_members() {
             };
             let (pid, _) = ctx.spawn_monitor(body).unwrap();
             if number % 4 == 2 {
-                // Joins and dies on two threads at once; that it has ended already is one of the outcomes.
+                // The join and the kill race on two threads; the process may already have ended.
                 drop(handle.join(pid, "g"));
                 ctx.exit(pid, ExitReason::Killed);
             }
@@ -239,7 +239,7 @@ fn what_is_heard_of_a_group_under_a_storm_adds_up_to_its_members() {
                 }
                 Err(message) => {
                     let pid = message.downcast::<Down>().unwrap().pid;
-                    assert!(!memberships.contains_key(&pid), "heard of the death before its groups");
+                    assert!(!memberships.contains_key(&pid), "down message before those of its groups");
                     ended += 1;
                 }
             }

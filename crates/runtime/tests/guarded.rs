@@ -1,4 +1,4 @@
-//! A scheduler whose short-lived processes are left to it, and whatever comes to lie behind a poll that is not short.
+//! A scheduler from which short-lived processes are not stolen, and processes that queue there behind a long poll.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::{Config, Context, Down, ExitReason, Runtime};
 
-/// Times that short processes are followed by a long poll.
+/// Number of times that a long poll follows short-lived processes.
 const ROUNDS: usize = 20;
-/// Enough for several looks of whoever might take from the scheduler.
+/// Duration of each run of short-lived processes: long enough for several checks by the scheduler that might steal.
 const SHORT: Duration = Duration::from_millis(5);
 
-/// Starts processes that end at once, a few at a time, until the time is over.
+/// Spawns processes that end at once, a few at a time, for [`SHORT`].
 async fn short_lives(ctx: &Context) {
     const EACH: usize = 20;
     let until = Instant::now() + SHORT;
@@ -25,7 +25,7 @@ async fn short_lives(ctx: &Context) {
     }
 }
 
-/// Starts a process and does not return before that one has run, which takes another scheduler.
+/// Spawns a process and blocks this poll until it has run, which requires another scheduler; false after a minute.
 fn wait_within_a_poll(ctx: &Context) -> bool {
     let ran = Arc::new(AtomicBool::new(false));
     let runs = Arc::clone(&ran);
@@ -39,13 +39,13 @@ fn wait_within_a_poll(ctx: &Context) -> bool {
 
 #[test]
 fn what_waits_behind_a_long_poll_runs_elsewhere_after_any_number_of_short_ones() {
-    // Nobody is told of stuck processes meanwhile, which would help as well.
+    // Prevent the detection of stuck processes, which would let the waiting process run as well.
     let config = Config { schedulers: 2, stuck_after: Duration::from_mins(10), ..Config::default() };
     let runtime = Runtime::start(config).unwrap();
     let body = |ctx: Context| async move {
         for _ in 0..ROUNDS {
             short_lives(&ctx).await;
-            assert!(wait_within_a_poll(&ctx), "another scheduler takes it");
+            assert!(wait_within_a_poll(&ctx), "another scheduler runs it");
             ctx.yield_now().await;
         }
     };

@@ -1,7 +1,8 @@
-//! The prebuilt guests of `examples/guests`, run as a node runs them: what a newcomer reads first has to work.
+//! The prebuilt guests of `examples/guests`, run as a node runs them: a newcomer reads these programs first, so
+//! they must work.
 
 #![cfg(feature = "wasm")]
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -31,15 +32,15 @@ impl Node {
         self.wasm.module(guest).unwrap_or_else(|| self.wasm.load_file(guest, &path).unwrap())
     }
 
-    /// Starts a prebuilt guest that may do everything.
+    /// Starts a prebuilt guest with the profile `trusted`.
     fn spawn(&self, guest: &str, args: &[&str]) -> Pid {
         let how = Guest::default().args(args.iter().copied()).profile("trusted");
         self.wasm.spawn(&self.runtime, &self.module(guest), &how).unwrap()
     }
 
-    /// Starts one under a watch and waits for its end.
+    /// Starts a monitored guest, and returns the reason of its exit.
     fn end_of(&self, guest: &str, args: &[&str]) -> ExitReason {
-        // A guest may be gone before a watch could look, so a native process starts it and monitors it.
+        // A guest may end before a watch can be set up, so a native process starts it with a monitor.
         let how = Guest::default().args(args.iter().copied()).profile("trusted").monitored();
         let module = self.module(guest);
         let wasm = self.wasm.clone();
@@ -49,7 +50,7 @@ impl Node {
         })
     }
 
-    /// What a native process answers.
+    /// Runs `body` in a native process, and returns its result.
     fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         body: impl FnOnce(Context) -> F + Send + 'static,
@@ -115,7 +116,7 @@ fn a_digest_of_any_language_is_that_of_the_standard() {
         let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect::<String>()
     };
-    // The examples of FIPS 180-4; the chain's by `sha256sum`.
+    // Examples of FIPS 180-4; the digest of the chain was computed with `sha256sum`.
     let abc_256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let zeros_256_twice = "2b32db6c2c0a6235fb1397e8225ea85e0f0e6e8c7b126d0016ccbde0e667151e";
     for (guest, args) in [("rust/digest.wasm", &[][..]), ("c/digest.wasm", &[]), ("ts/guests.wasm", &["digest"])] {

@@ -1,7 +1,7 @@
-//! The prebuilt guests that use topics of the node, of each language: what the SDKs say of topics has to hold.
+//! The prebuilt guests of each language that use topics of the node: what the SDKs document about topics must hold.
 
 #![cfg(feature = "wasm")]
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const COURIERS: [&str; 3] = ["rust/courier.wasm", "c/courier.wasm", "ts/courier.wasm"];
 const TOPICS: [&str; 2] = ["letters", "delivered"];
 
-/// A node with the topics of a courier, and what it needs to start some.
+/// A node with the topics of a courier, and with all that is needed to start couriers.
 struct Ground {
     runtime: Runtime,
     wasm: Wasm,
@@ -28,7 +28,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// `delivered` has room for so many messages.
+    /// Starts a node with room for `messages` messages in the topic `delivered`.
     fn with_room(guest: &str, messages: usize) -> Self {
         let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
         let mut profiles = Profiles::default();
@@ -36,12 +36,12 @@ impl Ground {
         profiles.set_topics("courier", TOPICS);
         let wasm = Wasm::start(WasmConfig { capacity: 4, profiles, topics: true, ..WasmConfig::default() }).unwrap();
         let courier = wasm.load_file("courier", &path(guest)).unwrap();
-        // Kept until somebody has read them, also while nobody reads.
+        // Messages are kept until they are read, even while there is no subscriber.
         let bounds = TopicConfig { messages: 1024, bytes: 1 << 20, unread: Unread::KeepAll };
         let letters = runtime.topics().create_with("letters", bounds).unwrap();
         let bounds = TopicConfig { messages, bytes: 1 << 20, unread: Unread::KeepAll };
         let delivered = runtime.topics().create_with("delivered", bounds).unwrap().subscribe(Overflow::Block);
-        // Nobody is slower than that, on whatever machine.
+        // The longest deadline: a courier meets it even on a slow machine.
         let patient = SubscriptionConfig { ack_deadline: ACK_DEADLINE_MAX, ..SubscriptionConfig::default() };
         let work = letters.create_subscription("courier", patient).unwrap();
         Self { runtime, wasm, courier, letters, work, delivered }
@@ -55,7 +55,7 @@ impl Ground {
         self.wasm.spawn(&self.runtime, &self.courier, &Guest::default().profile("courier")).unwrap()
     }
 
-    /// How a courier ends, who is watched from before its first instruction.
+    /// Starts a courier, monitored from before its first instruction; the returned channel gets its exit reason.
     fn end_of(&self, args: &[&'static str]) -> mpsc::Receiver<ExitReason> {
         let (give, take) = mpsc::channel();
         let guest = Guest::default().profile("courier").args(args.iter().copied()).monitored();
@@ -167,7 +167,7 @@ fn what_a_courier_had_when_it_was_killed_is_carried_by_the_next() {
         let mut ground = Ground::with_room(guest, 2);
         let first = ground.courier();
         ground.post(&["a", "b", "c"]);
-        // Two fill the topic, and the courier waits for room with the third in its hands.
+        // Two messages fill `delivered`; the courier has the third in flight and waits for room.
         eventually("two are acknowledged and one is out", || {
             let account = ground.work.account();
             (account.acked, account.outstanding) == (2, 1)

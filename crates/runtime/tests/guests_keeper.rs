@@ -1,7 +1,8 @@
-//! The prebuilt guests that use the node's store and streams, of each language: what the SDKs say of both has to hold.
+//! The prebuilt guests of each language that use the node's store and streams: what the SDKs document about both must
+//! hold.
 
 #![cfg(all(feature = "wasm", feature = "store"))]
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -20,7 +21,8 @@ fn path(guest: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests/prebuilt").join(guest)
 }
 
-/// What a native process gets of a keeper with a store of its own, or of one whose profile grants no bucket.
+/// Runs `body` in a native process with a keeper of a new node, and returns its result. The node has a store of its
+/// own, and the keeper's profile grants `buckets`.
 fn of_keeper<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     guest: &'static str,
     buckets: &[&str],
@@ -45,7 +47,7 @@ fn of_keeper<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
             };
             ctx.spawn_monitor(asks).unwrap();
             let down = ctx.receive_of::<Down>().await;
-            // If it has given what it should, nobody takes this.
+            // Fails if the result was received: the test then drops the receiver.
             drop(fails.send(Err(down.reason)));
         })
         .unwrap();
@@ -101,7 +103,7 @@ fn values_are_kept_and_given_back() {
 
 #[test]
 fn values_come_and_go_through_streams() {
-    // Several times what a stream holds.
+    // Several times the capacity of the streams.
     let text: Vec<u8> = (0..15_000_u32).map(|place| (place / 7) as u8).collect();
     for guest in KEEPERS {
         let given = text.clone();

@@ -1,4 +1,4 @@
-//! The values that reasons carry, when the last who heard of them lets go: they may panic, and use the runtime.
+//! Values in exit reasons, when their last reference is dropped: the drop may panic or use the runtime.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -12,7 +12,7 @@ use eventually::eventually;
 use rusm_runtime::observe::{self, EventKind};
 use rusm_runtime::{Config, Context, Detail, Exit, ExitReason, Handle, Pid, Runtime};
 
-/// Panics when it is dropped, and counts that.
+/// Counts its drops, and panics in each.
 struct Bomb(Arc<AtomicU64>);
 
 impl Drop for Bomb {
@@ -22,7 +22,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Asks the runtime for this and that when it is dropped.
+/// Calls several functions of the runtime when it is dropped.
 struct Asker {
     runtime: Handle,
     of: Pid,
@@ -40,7 +40,7 @@ impl Drop for Asker {
 }
 
 fn runtime(schedulers: usize) -> Runtime {
-    // A machine that stands still for a moment makes nobody stuck.
+    // A short stall of the machine must not make a process count as stuck.
     let stuck_after = Duration::from_mins(10);
     Runtime::start(Config { schedulers, stuck_after, ..Config::default() }).expect("schedulers start")
 }
@@ -52,7 +52,7 @@ fn a_value_that_panics_in_its_drop_ends_no_scheduler() {
     let bomb = || ExitReason::ShutdownWith(Detail::with("with a bomb", Bomb(Arc::clone(&dropped))));
     let (returned, signalled, trapping) = (bomb(), bomb(), bomb());
 
-    // A reason of its own; one that comes as a signal, of which a second is never obeyed; one in a message.
+    // One reason is returned; one arrives as a signal, and another signal after it has no effect; one is in a message.
     runtime.spawn(move |_| async { returned }).unwrap();
     let waits = runtime.spawn(|_| std::future::pending::<()>()).unwrap();
     runtime.exit(waits, signalled);
@@ -112,7 +112,7 @@ fn what_a_forgotten_signal_carries_is_dropped_outside_of_the_locks() {
             let curious = Asker { runtime: handle.clone(), of: ctx.pid(), asked: seen };
             let reason = ExitReason::ShutdownWith(Detail::with("with a question", curious));
             let child = ctx.spawn_link(move |_| async { reason }).unwrap();
-            // The other scheduler runs the child, while this poll goes on: its signal has come and is not obeyed yet.
+            // The other scheduler runs the child during this poll: its exit signal has come and not yet taken effect.
             while handle.process_count() > 1 {
                 std::hint::spin_loop();
             }
@@ -133,7 +133,7 @@ fn what_an_old_event_carries_is_dropped_outside_of_the_lock_of_the_events() {
     runtime.spawn(move |_| async { first }).unwrap();
     eventually("it is an event", || observe::event_counts(&runtime).0 == 1);
 
-    // Each has a slice of its own, in which events are noted.
+    // A scheduler records only a few events per slice; waiting for each process gives each a slice of its own.
     while asked.load(Ordering::SeqCst) == 0 && observe::event_counts(&runtime).0 < 2_000 {
         runtime.wait(runtime.spawn(|_| async { ExitReason::other("another") }).unwrap());
     }

@@ -1,8 +1,9 @@
-//! Nothing is left of the dead: heap, table, names and timers are after many crashes as they were before (sentence 13).
+//! Processes that end leave nothing: heap, table, names and timers are the same before and after many crashes (sentence
+//! 13).
 //!
-//! `RUSM_CYCLES=1000000` makes the runs long; by default they are as long as a debug build bears.
+//! `RUSM_CYCLES=1000000` makes the runs long; the default suits a debug build.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(unsafe_code, reason = "a counting allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::pending;
@@ -17,20 +18,20 @@ use rusm_runtime::{Caller, Config, Context, Down, Exit, ExitReason, Request, Run
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time: the count is of the whole program.
+/// Serialises the tests: the count covers the whole program.
 static ALONE: Mutex<()> = Mutex::new(());
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -38,11 +39,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What may come and go: pools that fill, buffers of the test harness.
+/// Allowed growth of the heap: pools that fill, buffers of the test harness.
 const SLACK_BYTES: usize = 512 * 1024;
 
-/// Parts of the process table, of which the stocks of free slots of two schedulers may differ from time to time; a slot that
-/// is lost in each cycle takes more than that even of the shortest run.
+/// Allowed growth of the process table, in parts: the free lists of two schedulers vary over time. A slot lost in each
+/// cycle would take more parts than that, even in the shortest run.
 const SLACK_PARTS: usize = 2;
 
 fn cycles() -> u64 {
@@ -51,12 +52,12 @@ fn cycles() -> u64 {
 
 type Cycle = for<'a> fn(&'a Context, u64) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The name of a process in a cycle.
+/// Returns the name of the process in cycle `number`.
 fn name_of(number: u64) -> String {
     format!("name {number}")
 }
 
-/// Runs `cycle` often, and holds what is left after it to what was left after the first tenth.
+/// Runs `cycle` many times, and checks that they leave no more than a first run of a tenth as many.
 fn is_flat(cycle: Cycle) {
     leaves_nothing(|times| {
         Box::new(move |ctx| {
@@ -72,7 +73,7 @@ fn is_flat(cycle: Cycle) {
 
 type Body = Box<dyn FnOnce(Context) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// The same for a process that runs a number of cycles.
+/// Does what [`is_flat`] does, for a process body that runs a number of cycles itself.
 fn leaves_nothing(cycles_of: impl Fn(u64) -> Body) {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start");
@@ -96,7 +97,7 @@ fn leaves_nothing(cycles_of: impl Fn(u64) -> Body) {
     assert!(grown < SLACK_BYTES, "{grown} bytes more after {} cycles", cycles());
 }
 
-/// The reasons by which processes end in turn.
+/// Ends the process of cycle `number` by a panic, an error or normally, in turn.
 fn end(number: u64) -> ExitReason {
     match number % 3 {
         0 => panic!("a panic in turn"),
@@ -177,7 +178,7 @@ fn crashes_and_restarts_under_a_supervisor_leave_nothing() {
                         end(number)
                     }
                 };
-                // So many in so short a time that it never gives up.
+                // A restart intensity that is never exceeded.
                 let supervisor = Supervisor::new(Strategy::OneForOne).intensity(100_000, Duration::from_millis(1));
                 supervisor.child(ChildSpec::new("child", body)).start_link(&ctx).await.unwrap();
                 ctx.receive_of::<()>().await;
@@ -210,7 +211,7 @@ fn requests_from_outside_leave_nothing_with_whom_they_ask() {
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     ask(cycles());
     let grown = LIVE_BYTES.load(Ordering::Relaxed).saturating_sub(before);
-    // The nodes of their messages are kept for others, up to 16 MiB; what told of an end would take twice as much more.
+    // Message nodes are kept for reuse, up to 16 MiB. Leaked watchers of the server's end would add twice as much.
     let nodes = 64 * cycles() as usize;
     assert!(grown < nodes + SLACK_BYTES, "{grown} bytes more after {} requests", cycles());
 }
@@ -244,7 +245,8 @@ fn guests_that_trap_return_or_are_killed_leave_nothing() {
         let (wasm, modules) = (wasm.clone(), modules.clone());
         Box::new(move |ctx| {
             Box::pin(async move {
-                // Those that spin take two ticks each. Fewer would not fill what keeps the last events and traps.
+                // A tenth of the cycles, because each spinning guest takes two ticks. Fewer than 2,000 guests would not
+                // fill the buffers of recent events and traps.
                 for number in 0..(times / 10).max(2_000) {
                     let guest = Guest::default().profile("trusted").monitored();
                     let spins = number % 50 == 0;

@@ -12,7 +12,7 @@ use rusm_runtime::observe::{self, EventKind, ProcessState};
 use rusm_runtime::{Config, ExitReason, Handle, Pid, RegisterError, Runtime, SpawnError, StartError};
 
 fn runtime() -> Runtime {
-    // A machine that stands still for a moment makes nobody stuck.
+    // A short stall of the machine must not make a process count as stuck.
     let stuck_after = Duration::from_mins(10);
     Runtime::start(Config { schedulers: 2, stuck_after, ..Config::default() }).expect("two schedulers start")
 }
@@ -150,7 +150,7 @@ fn a_killed_process_dies_though_a_million_messages_wait() {
     runtime.exit(victim, ExitReason::Killed);
 
     eventually("it dies", || !runtime.is_alive(victim));
-    // Dropping the runtime would not wait for so many messages on a slow machine.
+    // Dropping the runtime would not wait long enough to drop a million messages on a slow machine.
     assert_eq!(runtime.shutdown(Duration::from_mins(1)).stuck, []);
 }
 
@@ -331,7 +331,7 @@ fn a_pinned_process_runs_on_its_scheduler_and_on_no_other() {
         }
     };
 
-    // Each is woken by the one before it, which runs on the other scheduler, and by itself; the other has time to steal.
+    // Each process is woken by its partner on the other scheduler and by its own yield: that scheduler could steal it.
     let pids: Vec<Pid> = (0..64)
         .map(|index| {
             let strays = Arc::clone(&strays);

@@ -1,4 +1,4 @@
-//! Limiters on virtual time: whoever gives up, no span admits more than its burst and its rate.
+//! Limiters on virtual time: even if waiters give up, no period admits more than the burst and the rate allow.
 
 #![cfg(feature = "test")]
 
@@ -14,10 +14,10 @@ const MS: Duration = Duration::from_millis(1);
 fn waiters_that_give_up_let_nobody_through_faster_than_the_rate() {
     test::explore(0..5, |ctx| async move {
         let (limiter, me, start) =
-            (Limiter::new(Quota::per_sec(50.0, 1).expect("the quota is right")), ctx.pid(), Instant::now());
+            (Limiter::new(Quota::per_sec(50.0, 1).expect("the quota is valid")), ctx.pid(), Instant::now());
         for _ in 0..200 {
             let limiter = limiter.clone();
-            // Twice as many as the rate lets through, each with less patience than the line is long.
+            // Twice as many waiters as the rate admits; the queue becomes longer than their timeout.
             ctx.spawn(move |ctx| async move {
                 let admitted = timeout(200 * MS, limiter.acquire(1)).await.is_ok();
                 ctx.send(me, admitted.then(|| start.elapsed())).await;
@@ -32,7 +32,7 @@ fn waiters_that_give_up_let_nobody_through_faster_than_the_rate() {
 
         admitted.sort_unstable();
         assert!(admitted.len() > 50, "{}", admitted.len());
-        // Those who sleep wake up to a millisecond apart from their instant, which gives them no more of them.
+        // Sleepers may wake up to a millisecond off their instant, which does not admit more of them.
         let too_near = admitted.windows(3).filter(|three| three[2] < three[0] + 38 * MS).count();
         assert_eq!(too_near, 0, "{admitted:?}");
     });
@@ -41,7 +41,7 @@ fn waiters_that_give_up_let_nobody_through_faster_than_the_rate() {
 #[test]
 fn what_was_given_back_is_there_only_as_fast_as_the_rate() {
     test::run(1, |ctx| async move {
-        let limiter = Limiter::new(Quota::per_sec(10.0, 1).expect("the quota is right"));
+        let limiter = Limiter::new(Quota::per_sec(10.0, 1).expect("the quota is valid"));
         limiter.acquire(1).await.expect("the burst");
         let mut second = Box::pin(limiter.acquire(1));
         assert!(timeout(50 * MS, &mut second).await.is_err(), "due after 100 ms");
@@ -56,7 +56,7 @@ fn what_was_given_back_is_there_only_as_fast_as_the_rate() {
 
 #[test]
 fn keys_fall_into_parts_of_which_each_may_be_full() {
-    let limiter = KeyedLimiter::<u64>::new(Quota::per_sec(0.001, 1).expect("the quota is right"), 64);
+    let limiter = KeyedLimiter::<u64>::new(Quota::per_sec(0.001, 1).expect("the quota is valid"), 64);
 
     let admitted = (0..1000).filter(|key| limiter.try_acquire(key, 1).is_ok()).count();
 

@@ -1,4 +1,4 @@
-//! Processes whose polls are long: nobody else waits for dozens of them.
+//! Processes with long polls: no other process waits for dozens of such polls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::{Config, Context, Pid, Runtime};
 
-/// Messages that are not looked at.
+/// Number of first messages that are not evaluated.
 const FIRST: usize = 40;
 const POLL: Duration = Duration::from_millis(1);
 
-/// One scheduler that is busy with long polls, and a process that tells how many there were since each message was sent.
+/// One scheduler busy with long polls, and a process that reports the number of polls since each message was sent.
 struct Busy {
     runtime: Runtime,
     polls: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ impl Busy {
             loop {
                 let sent = ctx.receive_of::<u64>().await;
                 if give.send(seen.load(Ordering::Relaxed) - sent).is_err() {
-                    // The test has seen enough.
+                    // The test has dropped its receiver.
                     return;
                 }
             }
@@ -39,7 +39,7 @@ impl Busy {
         Self { runtime, polls, over, receiver, waited }
     }
 
-    /// Starts a process of long polls, which does something else in each.
+    /// Starts a process with long polls that calls `also` in each.
     fn busy(&self, mut also: impl FnMut(&Context, u64) + Send + 'static) {
         let (polls, over) = (Arc::clone(&self.polls), Arc::clone(&self.over));
         let body = move |ctx: Context| async move {
@@ -55,13 +55,13 @@ impl Busy {
         self.runtime.spawn(body).expect("there is room");
     }
 
-    /// How many polls the next message waited for.
+    /// Returns the number of polls that the next message waited for.
     fn waited(&self) -> u64 {
         self.waited.recv_timeout(Duration::from_mins(2)).expect("it is received")
     }
 
-    /// How many polls each message waited for, fewest first; without the first ones, when nobody knows yet that the polls are
-    /// long.
+    /// Stops the long polls; returns the number of polls that each message waited for, in ascending order. Leaves out
+    /// the first messages, during which the scheduler does not know yet that the polls are long.
     fn end(self, waited: &[u64]) -> Vec<u64> {
         self.over.store(true, Ordering::Relaxed);
         let mut waited = waited.split_at(FIRST).1.to_vec();
@@ -82,12 +82,12 @@ fn what_others_wake_waits_for_few_of_them() {
     for _ in 0..FIRST + MESSAGES {
         std::thread::park_timeout(5 * POLL);
         sender.try_send(receiver, polls.load(Ordering::Relaxed)).expect("it has room");
-        // One after the other: a machine that stands still once delays one of them.
+        // Send one message at a time: then one stall of the machine delays one message.
         waited.push(busy.waited());
     }
     let waited = busy.end(&waited);
 
-    // This thread may lose its core between the look and the sending, but not mostly.
+    // This thread may be preempted between reading `polls` and sending, but not most of the time.
     assert!(waited[MESSAGES / 4] <= 8, "{waited:?}");
 }
 
@@ -98,7 +98,7 @@ fn a_process_that_runs_on_one_scheduler_only_waits_for_few_of_them() {
         busy.busy(|_, _| ());
     }
     let receiver = busy.receiver;
-    // They are four, so none of them comes at the same place of a rhythm of eight each time.
+    // With four such processes, the messages do not always come at the same position of a cycle of eight polls.
     busy.busy(move |ctx, polls| {
         if polls.is_multiple_of(3) {
             drop(ctx.try_send(receiver, polls));

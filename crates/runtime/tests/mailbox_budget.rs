@@ -1,6 +1,6 @@
-//! What all mailboxes together may hold: who waits, who is refused, and who goes on.
+//! The byte budget of all mailboxes together: waiting senders, refused messages, and processes that go on.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -18,12 +18,12 @@ fn runtime(schedulers: usize) -> Runtime {
     Runtime::start(Config { schedulers, mailbox_total_bytes: TOTAL, ..Config::default() }).unwrap()
 }
 
-/// A process that receives nothing.
+/// Spawns a process that receives nothing.
 fn idle(runtime: &Runtime) -> Pid {
     runtime.spawn(|_| std::future::pending::<()>()).unwrap()
 }
 
-/// Fills idle mailboxes from a process until one is refused, and says how many bytes they hold.
+/// Fills the mailboxes of idle processes from a process until a message is refused; returns the number of bytes sent.
 fn fill(runtime: &Runtime, idle: Vec<Pid>) -> u64 {
     let (tell, told) = mpsc::channel();
     runtime
@@ -46,7 +46,7 @@ fn all_mailboxes_together_hold_so_many_bytes_and_an_empty_one_takes_one_message(
 
     let sent = fill(&runtime, victims.clone());
 
-    // The last message may exceed the budget, and each scheduler may hold back a 64th of it.
+    // The last message may exceed the budget, and each scheduler may have a 64th of it that is not yet settled.
     assert!((TOTAL - 4 * BODY as u64..TOTAL + 5 * BODY as u64).contains(&sent), "{sent} bytes of {TOTAL}");
     let Err(TrySendError::Full { bound, message, .. }) = runtime.try_send(victims[0], vec![0_u8; BODY]) else {
         panic!("the budget is full");
@@ -96,7 +96,7 @@ fn senders_go_on_when_the_processes_that_filled_the_budget_have_ended() {
         fill(&runtime, victims.clone());
         let reader = idle(&runtime);
         let (tell, told) = mpsc::channel();
-        // Its receiver never receives: only the room of others lets it go on.
+        // The receiver never receives: the sender goes on only when other mailboxes free bytes of the budget.
         let sender = runtime
             .spawn(move |ctx| async move {
                 ctx.send(reader, vec![0_u8; BODY]).await;

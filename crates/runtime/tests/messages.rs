@@ -10,7 +10,7 @@ fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
 }
 
-/// Waits for the end of a process, and fails if any has crashed.
+/// Waits for the end of a process, and fails if any process has crashed.
 fn ends_well(runtime: &Runtime, pid: Pid) {
     assert!(matches!(runtime.wait(pid), ExitReason::Normal | ExitReason::NoProcess));
     assert_eq!(observe::totals(runtime).crashed, 0, "a process's assertion failed");
@@ -58,7 +58,7 @@ fn a_message_larger_than_a_mailbox_is_the_last_one_that_it_takes() {
     let sizes = [2_048, 500, 700, 1_025, 10, 5_000];
     let receiver = runtime
         .spawn(move |ctx| async move {
-            // All that fits is there before the first is received.
+            // Let every message that fits arrive before the first is received.
             ctx.yield_now().await;
             for size in sizes {
                 assert_eq!(ctx.receive_of::<Vec<u8>>().await.len(), size);
@@ -225,7 +225,7 @@ fn s04_a_receive_that_times_out_or_is_dropped_loses_nothing() {
             assert!(ctx.receive_match_timeout(Duration::from_millis(5), Message::is::<u8>).await.is_none());
             let parent = ctx.receive_of::<Pid>().await;
             ctx.send(parent, "ready").await;
-            // Started, polled and dropped again and again while messages come in.
+            // Start, poll and drop receives repeatedly while messages arrive.
             let mut next = 0_u32;
             while next < 1_000 {
                 if let Some(message) = ctx.receive_timeout(Duration::from_micros(1)).await {
@@ -311,7 +311,7 @@ fn every_message_is_dropped_exactly_once_whatever_becomes_of_its_receiver() {
 
     for receiver in &receivers {
         for _ in 0..100 {
-            // Refused or not, the message is somebody's to drop.
+            // A refused message is dropped here, with the error.
             let _: Option<rusm_runtime::TrySendError> = runtime.try_send(*receiver, message()).err();
         }
     }

@@ -1,11 +1,11 @@
-//! The gate of a process under every interleaving that loom can make of it; `models_schedule.rs` has the schedulers.
+//! The gate of a process under every interleaving that loom explores; `models_schedule.rs` models the schedulers.
 //!
-//! The file under test is compiled here over loom's atomics. Run queues are modelled by "whoever must queue the process
-//! runs it", which is what a thief makes of it at worst; crossbeam's deque itself is taken as given. What only the owner
-//! may touch is a loom cell, so a hand-over without the right ordering is a failure by itself.
+//! The file under test is compiled here over loom's atomics. Instead of a run queue, the thread that must enqueue the
+//! process runs it: the worst case of a steal. The deque of crossbeam is assumed to be correct. Data that only the
+//! owner may touch is in loom cells, so a hand-over without the right ordering fails by itself.
 
 #![expect(unsafe_code, reason = "reads loom cells, which check every access")]
-#![expect(dead_code, reason = "the files under test have more than the models use")]
+#![expect(dead_code, reason = "the models use only parts of the files under test")]
 
 mod sync {
     pub(crate) mod atomic {
@@ -30,23 +30,23 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 
 const NODES: usize = 4;
 
-/// A process whose state belongs to whoever runs it.
+/// A process; its state belongs to the thread that runs it.
 struct Process {
     gate: Gate,
-    /// The links of the message nodes, which a pusher owns until the push and the process's runner afterwards.
+    /// Links of the message nodes: a pusher owns its nodes until the push, the thread that runs the process afterwards.
     links: [UnsafeCell<u64>; NODES],
     received: UnsafeCell<Vec<u64>>,
     runs: UnsafeCell<u32>,
     signals: UnsafeCell<u32>,
-    /// It is to begin as one that a sender handed over.
+    /// The next run begins as that of a process which a sender has handed over.
     handed: UnsafeCell<bool>,
-    /// It has got a message that did not go through the gate.
+    /// The process has received a message that did not go through the gate.
     directly: UnsafeCell<bool>,
-    /// What waits inside of it is told of messages that come through the gate.
+    /// Futures wait inside the process, and only messages that come through the gate wake them.
     waits_within: AtomicBool,
 }
 
-/// Node addresses are multiples of 64.
+/// Returns the address of a node, a multiple of 64.
 const fn address(node: usize) -> u64 {
     (node as u64 + 1) * 64
 }
@@ -100,7 +100,7 @@ impl Process {
         }
     }
 
-    /// Sends as a scheduler does to a process that it will run itself, and runs it if it must.
+    /// Sends like a scheduler that will run the receiver itself, and runs the receiver if required.
     fn send_and_run(&self, node: usize) {
         let may_be_handed = || !self.waits_within.load(Ordering::Relaxed);
         if may_be_handed() && self.gate.hand() {
@@ -124,16 +124,16 @@ impl Process {
     }
 
     fn begin(&self) -> Taken {
-        // SAFETY: whoever must run the process owns it; loom checks it.
+        // SAFETY: the thread that must run the process owns it; loom checks it.
         let handed = self.handed.with_mut(|handed| unsafe { std::mem::take(&mut *handed) });
         let taken = if handed { self.gate.begin_handed() } else { self.gate.begin_run() };
         // SAFETY: as above.
         let directly = self.directly.with_mut(|directly| unsafe { std::mem::take(&mut *directly) });
-        assert!(!directly || !self.waits_within.load(Ordering::Relaxed), "what waits inside would not hear of it");
+        assert!(!directly || !self.waits_within.load(Ordering::Relaxed), "futures inside would miss the message");
         taken
     }
 
-    /// Runs the process as often as it asks for it.
+    /// Runs the process until it does not have to run again.
     fn run(&self, deaf: bool) {
         loop {
             self.take(self.begin());
@@ -288,7 +288,7 @@ fn a_wake_up_is_never_lost_whatever_the_process_does_meanwhile() {
         let run = |process: &Process, event: &AtomicBool, seen: &AtomicBool| {
             loop {
                 process.take(process.gate.begin_run());
-                // The poll looks at its event first and takes messages after, as a select over both would.
+                // The poll checks its event first and takes messages afterwards, as a select over both would.
                 if event.load(Ordering::Relaxed) {
                     seen.store(true, Ordering::Relaxed);
                 }
@@ -311,7 +311,7 @@ fn a_wake_up_is_never_lost_whatever_the_process_does_meanwhile() {
                 }
             })
         };
-        // Its message comes while the process runs, so that taking it in meets the wake-up.
+        // Its message arrives while the process runs, so that taking the message coincides with the wake-up.
         let sender = {
             let (process, event, seen) = (Arc::clone(&process), Arc::clone(&event), Arc::clone(&seen));
             thread::spawn(move || {
@@ -326,7 +326,7 @@ fn a_wake_up_is_never_lost_whatever_the_process_does_meanwhile() {
         waker.join().unwrap();
         sender.join().unwrap();
 
-        assert!(seen.load(Ordering::Relaxed), "a poll after the event");
+        assert!(seen.load(Ordering::Relaxed), "no poll saw the event");
         assert_eq!(process.received(), [64, 128]);
     });
 }
@@ -394,13 +394,13 @@ fn a_message_that_races_with_the_end_is_left_over_refused_or_for_the_next_tenant
                 }
                 let push = process.push(0);
                 if push == Push::Wake {
-                    // As a scheduler would: it runs whoever is there, the dead one's slot or the next tenant.
+                    // Like a scheduler, run the slot, whether it holds the dead process or the next tenant.
                     process.run(false);
                 }
                 Some(push)
             })
         };
-        // The process ends, unless somebody else runs it just now.
+        // End the process, unless another thread is running it.
         let mut left_over = 0;
         if process.gate.wake() {
             let taken = process.gate.begin_run();
@@ -416,7 +416,8 @@ fn a_message_that_races_with_the_end_is_left_over_refused_or_for_the_next_tenant
         let received = process.received().len() as u32;
         match push {
             None | Some(Push::Closed) => assert_eq!(left_over + received, 0),
-            // Received by the first tenant, left over, or taken in by the second, which drops it by its generation.
+            // Received by the first tenant, left over, or taken by the second, which drops it because of its
+            // generation.
             Some(_) => assert_eq!(left_over + received, 1),
         }
     });
@@ -444,7 +445,7 @@ fn a_sender_that_waits_for_room_is_told() {
                 process.gate.crowd(room) == Push::Full
             })
         };
-        // The process takes what is there and tells whoever waits, as often as the gate says.
+        // The process takes its messages, and notifies the waiting sender whenever the gate says so.
         let serve = |taken: Taken| {
             process.take(taken);
             if taken.crowded() && std::mem::take(&mut *waiting.lock().unwrap()) {

@@ -1,17 +1,17 @@
-//! What processes hold and tell each other while they end, under every interleaving that loom can make of it: links,
-//! monitors, names and watchers, exit signals, and slots that get a next tenant.
+//! Links, monitors, names, watchers and exit signals while processes end, and slots that get a next tenant, under every
+//! interleaving that loom explores.
 //!
 //! ```text
 //!   src/{signal,holdings,post,mailbox,cell,gate}.rs    the real files, over loom's atomics and locks (models/weak.rs)
-//!   models/world.rs                                    table, schedulers and spawns, as small as may be
+//!   models/world.rs                                    minimal versions of table, schedulers and spawns
 //! ```
 //!
-//! Each model is also run with one ordering, lock or step taken out, and must find that: `finds`. Up to three threads, and
-//! as many preemptions as stand at each model.
+//! `finds` also runs models without one ordering, lock or step, and checks that they fail. Each model has up to three
+//! threads, and the number of preemptions given where it is explored.
 
-#![allow(dead_code, unreachable_pub, reason = "the files under test have more than the models use")]
-#![allow(unfulfilled_lint_expectations, reason = "some of theirs are about what a library shows")]
-#![expect(clippy::unwrap_used, reason = "a model fails where it stands")]
+#![allow(dead_code, unreachable_pub, reason = "the models use only parts of the files under test")]
+#![allow(unfulfilled_lint_expectations, reason = "some expectations of these files hold in a library only")]
+#![expect(clippy::unwrap_used, reason = "a model may panic like a test")]
 
 #[path = "../src/cell.rs"]
 mod cell;
@@ -65,19 +65,19 @@ fn explore(preemptions: usize, model: Model) {
     builder.check(model);
 }
 
-/// Whether the model sees what is wrong once `fault` is planted.
+/// Checks that the model fails once `fault` is planted.
 fn finds(fault: Plant, preemptions: usize, model: Model) {
     plant(Some(fault));
     let found = catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err();
     plant(None);
-    assert!(found, "{fault:?} passes unseen");
+    assert!(found, "the model passes with {fault:?}");
 }
 
 fn crash() -> ExitReason {
     ExitReason::other("crash")
 }
 
-/// Lets a process end on a thread of its own.
+/// Runs a process to its end, on a thread of its own.
 fn ending(shared: &Arc<Shared>, slot: Slot) -> thread::JoinHandle<()> {
     let shared = Arc::clone(shared);
     thread::spawn(move || {
@@ -177,7 +177,7 @@ fn linked_from_both_sides() {
     }
 
     let told = exits(&shared, pid);
-    // Linked again after the end, it is told of that as well.
+    // A process that links after the end of its peer also receives `NoProcess`.
     assert!(told.contains(&crash()), "{told:?}");
     assert!(told.len() == 1 || told == [crash(), ExitReason::NoProcess], "{told:?}");
     assert_eq!(links(&shared, pid), []);
@@ -203,7 +203,7 @@ fn linked_as_the_other_unlinks(linked_before: bool) {
     thread.join().unwrap();
 
     let sides = (links(&shared, pid) == [peer], links(&shared, peer) == [pid]);
-    assert_eq!(sides.0, sides.1, "both sides say the same");
+    assert_eq!(sides.0, sides.1, "both sides agree");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn linked_again_as_it_ends() {
     end.join().unwrap();
 
     let told = exits(&shared, own);
-    assert_eq!(told.first(), Some(&crash()), "of what it was linked to it hears the true reason: {told:?}");
+    assert_eq!(told.first(), Some(&crash()), "the existing link delivers the true reason: {told:?}");
     assert!(told.len() == 1 || told == [crash(), ExitReason::NoProcess], "{told:?}");
 }
 
@@ -243,7 +243,7 @@ fn unlinked_while_it_ends() {
 
     let before = linker.run_with(|slot| {
         shared.unlink(slot, own, other);
-        // What has come by now is in the mailbox.
+        // Everything that has arrived by now is in the mailbox.
         slot.take_all();
         exits(&shared, own).len()
     });
@@ -275,7 +275,7 @@ fn named_and_watched_while_it_ends() {
     end.join().unwrap();
 
     assert_eq!(shared.holdings.whereis("name"), None, "{registered:?}");
-    assert_eq!(told.try_recv().is_ok(), watches, "told if it was noted, and only then");
+    assert_eq!(told.try_recv().is_ok(), watches, "told if it was registered, and only then");
 }
 
 #[test]
@@ -289,7 +289,8 @@ fn the_model_of_names_bites() {
     finds(Plant::LooksTooEarly, 3, named_and_watched_while_it_ends);
 }
 
-/// What others do with the pid of somebody whose slot gets its next tenant meanwhile.
+/// Runs `deed` with the pid of a process that ends meanwhile, and checks that the next tenant of its slot is
+/// unaffected.
 fn a_slot_is_used_again(deed: fn(&Shared, Pid)) -> Arc<Shared> {
     a_slot_is_used_again_by(Slot::admit, deed)
 }
@@ -307,9 +308,9 @@ fn a_slot_is_used_again_by(admit: fn(Slot) -> Pid, deed: fn(&Shared, Pid)) -> Ar
     slot.run();
     thread.join().unwrap();
 
-    assert_ne!(old, new, "a pid never comes twice");
-    assert_eq!(shared.heard(new), [], "what was meant for the one before");
-    assert_eq!(shared.ends(new), [], "a signal for the one before");
+    assert_ne!(old, new, "a pid is never reused");
+    assert_eq!(shared.heard(new), [], "messages for the previous tenant");
+    assert_eq!(shared.ends(new), [], "a signal for the previous tenant");
     let bonds = Holdings::bonds(slot, new, 9).unwrap();
     assert_eq!((bonds.link_count, bonds.monitored_by_count), (0, 0));
     shared
@@ -388,12 +389,12 @@ fn the_models_of_slots_that_are_used_again_bite() {
     finds(Plant::NoGenerations, 2, bound_late);
 }
 
-/// The pid of a process is known to others before it is there: its closure may give it away.
+/// Monitors a process before it exists: the closure that creates a process may pass on its pid.
 fn bound_before_it_is_there() {
     let shared = Shared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
     let own = watcher.admit();
-    // A tenant before it left its flags behind.
+    // An earlier tenant leaves its flags in the slot.
     let before = slot.admit();
     shared.link(slot, before, own);
     shared.unlink(slot, before, own);
@@ -424,7 +425,7 @@ fn the_model_of_beginnings_bites() {
     finds(Plant::OpensTooEarly, 3, bound_before_it_is_there);
 }
 
-/// Somebody returns, is told to end, and is killed, all at once.
+/// A process returns, receives an exit signal and is killed, all at once.
 fn ends_for_many_reasons() {
     let shared = Shared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
@@ -442,10 +443,10 @@ fn ends_for_many_reasons() {
 
     let ends = shared.ends(pid);
     assert!(matches!(ends[..], [ExitReason::Shutdown | ExitReason::Killed | ExitReason::Other(_)]), "{ends:?}");
-    assert_eq!(downs(&shared, own), ends, "everybody is told the same");
+    assert_eq!(downs(&shared, own), ends, "the monitor gets the same reason");
 }
 
-/// Somebody who waits is killed, while a message and an exit signal come.
+/// A waiting process is killed while a message arrives.
 fn killed_as_it_waits() {
     let shared = Shared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));

@@ -1,9 +1,9 @@
-//! The stripes of a counter, and commits of what they hold, under every interleaving that loom can make of them.
+//! The stripes of a counter, and commits of their values, under every interleaving that loom explores.
 //!
-//! The file under test is compiled here over loom's atomics. What is granted beyond the budget, or lost or counted twice on
-//! its way to a store, is a failure.
+//! The file under test is compiled here over loom's atomics. Units that are granted beyond the budget, or lost or
+//! counted twice on their way to a store, are a failure.
 
-#![expect(dead_code, reason = "the file under test has more than the models use")]
+#![expect(dead_code, reason = "the models use only parts of the file under test")]
 
 mod sync {
     pub(crate) mod atomic {
@@ -56,7 +56,7 @@ fn what_is_given_back_is_there_for_others_and_counted_once() {
         };
 
         let granted = stripes.spend(Lane::Own(0), 1);
-        // One more than was spent here: what the other has spent may be given back in its place.
+        // Returns one unit even if the other lane has moved the spent unit out of this purse.
         let back = if granted { stripes.refund(Lane::Own(0), 1) } else { 0 };
         other.join().expect("loom reports a panic itself");
 
@@ -73,7 +73,7 @@ fn a_reading_never_shows_less_taken_than_was() {
         assert!(stripes.spend(Lane::Own(0), 2));
         let other = {
             let stripes = Arc::clone(&stripes);
-            // Moves what the first has spent out of its purse, and gives one of the two back.
+            // Moves the units that lane 0 has spent out of its purse, and refunds one of the two.
             thread::spawn(move || assert_eq!(stripes.refund(Lane::Own(1), 1), 1))
         };
 
@@ -99,7 +99,7 @@ fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
         });
         let writers: Vec<_> = writers.collect();
 
-        // The keeper's part: what is stored is what was taken, less what was stored before.
+        // The part of the keeper: it stores what was taken since the last commit.
         let (mut committed, mut stored) = (0, 0);
         let mut commit = || {
             let (operations, taken) = stripes.settled();
@@ -108,7 +108,7 @@ fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
             (operations, taken)
         };
         let (operations, taken) = commit();
-        // Units may be seen before their operation is counted, and never after.
+        // Units may become visible before their operation is counted, but never after it.
         assert!(operations < 4 || taken == 0, "{operations} {taken}");
         for writer in writers {
             writer.join().expect("loom reports a panic itself");

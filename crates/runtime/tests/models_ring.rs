@@ -1,11 +1,11 @@
-//! The cursors of a ring under every interleaving that loom can make of it.
+//! The cursors of a ring under every interleaving that loom explores.
 //!
-//! The files under test are compiled here over loom's atomics. Items are loom cells: a reader that sees an item too early,
-//! or a writer that overwrites one too soon, is a failure by itself, and a wake-up that is lost is a deadlock. Each of the
-//! fences is taken out once, and loom must find out.
+//! The files under test are compiled here over loom's atomics. Items are loom cells: a reader that reads an item too
+//! early, or a writer that overwrites one too soon, fails by itself, and a lost wake-up is a deadlock. Models also run
+//! without each of the fences, and loom must detect that.
 
 #![expect(unsafe_code, reason = "reads loom cells, which check every access")]
-#![expect(dead_code, reason = "the files under test have more than the models use")]
+#![expect(dead_code, reason = "the models use only parts of the files under test")]
 
 mod sync {
     use std::cell::Cell;
@@ -15,7 +15,7 @@ mod sync {
     }
     pub(crate) use loom::sync::Mutex;
 
-    /// As in the product.
+    /// Subset of `Dekker` in `src/sync.rs`: the fences of rings.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Dekker {
         Wake,
@@ -27,7 +27,7 @@ mod sync {
     }
 
     thread_local! {
-        // Loom runs the threads of a model on one thread of the system, so this belongs to one test.
+        // Loom runs all threads of a model on one system thread, so each test has its own value.
         static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
     }
 
@@ -88,7 +88,7 @@ struct Sleeper {
 
 impl Wake for Sleeper {
     fn wake(self: std::sync::Arc<Self>) {
-        *self.woken.lock().expect("nobody panics with it") = true;
+        *self.woken.lock().expect("it is not poisoned") = true;
         self.changed.notify_one();
     }
 }
@@ -101,16 +101,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(value) => return value,
             Poll::Pending => {
-                let mut woken = sleeper.woken.lock().expect("nobody panics with it");
+                let mut woken = sleeper.woken.lock().expect("it is not poisoned");
                 while !std::mem::take(&mut *woken) {
-                    woken = sleeper.changed.wait(woken).expect("nobody panics with it");
+                    woken = sleeper.changed.wait(woken).expect("it is not poisoned");
                 }
             }
         }
     }
 }
 
-/// A ring of numbers that loom watches.
+/// A ring of numbers in loom cells.
 struct Ring {
     cursors: Cursors,
     items: Vec<UnsafeCell<u64>>,
@@ -128,7 +128,7 @@ impl Ring {
         &self.items[position as usize % self.items.len()]
     }
 
-    /// Writes the number of the position into it.
+    /// Waits for room, writes the next item (its position plus 1), and wakes readers if that is due.
     fn write(&self, writer: &mut WriterCursor) {
         self.write_quietly(writer);
         if writer.is_wake_due() {
@@ -136,7 +136,7 @@ impl Ring {
         }
     }
 
-    /// The same, and wakes nobody.
+    /// Waits for room and writes the next item, without waking readers.
     fn write_quietly(&self, writer: &mut WriterCursor) {
         block_on(poll_fn(|cx| writer.poll_room(&self.cursors, cx, 1)));
         self.put(writer);
@@ -144,12 +144,12 @@ impl Ring {
 
     fn put(&self, writer: &mut WriterCursor) {
         let position = writer.head();
-        // SAFETY: the cursors say that nobody reads it; loom checks it.
+        // SAFETY: the cursors guarantee that no reader reads it; loom checks it.
         self.item(position).with_mut(|item| unsafe { *item = position + 1 });
         writer.publish(&self.cursors, 1);
     }
 
-    /// Reads one item, and adds to `missed` what was missed before it; false at the end.
+    /// Reads one item, and adds the number of items missed before it to `missed`. Returns false at the end.
     fn read(&self, reader: &mut ReaderCursor, missed: &mut u64) -> bool {
         loop {
             match block_on(poll_fn(|cx| reader.poll_found(&self.cursors, cx))) {
@@ -168,7 +168,7 @@ impl Ring {
 
     fn take(&self, reader: &mut ReaderCursor) {
         let position = reader.tail();
-        // SAFETY: the cursors say that it is written and stays; loom checks it.
+        // SAFETY: the cursors guarantee that it is written and not overwritten; loom checks it.
         let item = self.item(position).with(|item| unsafe { *item });
         assert_eq!(item, position + 1);
         self.release(reader, 1);
@@ -190,7 +190,7 @@ impl Ring {
     }
 }
 
-/// A writer of `count` items and as many readers from the first item on.
+/// Runs a writer of `count` items, and `readers` that each read all of them.
 fn streams(capacity: usize, readers: usize, count: u64) {
     let ring = Ring::new(capacity, readers, Guard::Unguarded);
     let threads: Vec<_> = (0..readers)
@@ -220,7 +220,7 @@ fn two_readers_get_everything_in_order_and_nobody_sleeps_for_ever() {
     explore(1, || streams(1, 2, 2));
 }
 
-/// One that is only just falling asleep when it is woken must not take another's place among those who sleep.
+/// A reader that is woken while it falls asleep must not take the place of another sleeping reader.
 #[test]
 fn of_two_readers_that_sleep_time_and_again_none_is_forgotten() {
     explore(3, || {
@@ -248,7 +248,7 @@ fn of_two_readers_that_sleep_time_and_again_none_is_forgotten() {
     });
 }
 
-/// Readers that read so many items, each by itself, and then wait for something else; the writer wants as many places.
+/// Runs readers that read `reads` single items and rest after each, and a writer that needs `reads` free positions.
 fn readers_rest(readers: usize, reads: u64) {
     let ring = Ring::new(4, readers, Guard::Unguarded);
     let joined: Vec<_> = (0..readers).map(|_| ring.cursors.join().expect("there is a seat")).collect();
@@ -287,7 +287,7 @@ fn a_writer_waits_for_no_reader_that_rests_and_is_not_in_its_way() {
     explore(2, || readers_rest(2, 2));
 }
 
-/// A reader of a full ring that has read one item in a turn, less than it tells of by itself, and its writer.
+/// Returns a full ring, its writer, and a reader that has read one item in its turn: too few to publish its position.
 fn in_a_turn() -> (Arc<Ring>, WriterCursor, ReaderCursor) {
     let ring = Ring::new(16, 1, Guard::Unguarded);
     let mut reader = ring.cursors.join().expect("there is a seat");
@@ -299,7 +299,7 @@ fn in_a_turn() -> (Arc<Ring>, WriterCursor, ReaderCursor) {
     (ring, writer, reader)
 }
 
-/// Ends the turn of whoever read from this seat, on the thread that ran it.
+/// Ends the turn of the process that read from this seat, on the thread that ran it.
 fn end_of_turn(ring: &Arc<Ring>, seat: usize) -> thread::JoinHandle<()> {
     let ring = Arc::clone(ring);
     thread::spawn(move || ring.cursors.publish_seat(seat))
@@ -427,7 +427,7 @@ fn an_evicted_reader_keeps_what_it_reads_and_gets_nothing_more() {
                 if polled.is_pending() {
                     writer.evict(&ring.cursors, 1);
                 }
-                // Evicted at once, or marked and then gone by itself: either way there will be room.
+                // The reader is evicted at once, or marked and then leaves by itself: either way there will be room.
                 if writer.room(&ring.cursors, 1) >= 1 { Poll::Ready(1) } else { polled }
             }));
             ring.put(&mut writer);
@@ -438,10 +438,10 @@ fn an_evicted_reader_keeps_what_it_reads_and_gets_nothing_more() {
     });
 }
 
-/// The fence that a run of this program by itself leaves out.
+/// Environment variable with the fence that a child run of this program leaves out.
 const LEFT_OUT_VARIABLE: &str = "RUSM_LEFT_OUT";
 
-/// Runs a test of this program once more with a fence left out, and gives what loom says before it aborts.
+/// Runs a test of this program in a child process without a fence; returns the output of loom before it aborts.
 fn says_without(side: Dekker, test: &str) -> String {
     let program = std::env::current_exe().expect("a test is a program");
     let run = std::process::Command::new(program)
@@ -449,12 +449,12 @@ fn says_without(side: Dekker, test: &str) -> String {
         .env(LEFT_OUT_VARIABLE, format!("{side:?}"))
         .env("RUST_BACKTRACE", "0")
         .output()
-        .expect("what runs now can be run again");
-    assert!(!run.status.success(), "loom has missed that {side:?} was left out");
+        .expect("this program can be started");
+    assert!(!run.status.success(), "loom did not detect that {side:?} was left out");
     String::from_utf8_lossy(&run.stderr).into_owned()
 }
 
-/// Leaves out the fence that [`says_without`] asks for.
+/// Leaves out the fence that [`says_without`] requests.
 fn leave_out_asked_for() {
     let asked = std::env::var(LEFT_OUT_VARIABLE).unwrap_or_default();
     let sides = [Dekker::Wake, Dekker::Sleep, Dekker::Move, Dekker::Park, Dekker::Join, Dekker::Look];

@@ -1,9 +1,9 @@
-//! Who runs a process: the place of the next to run, and which schedulers sleep, under every interleaving that loom makes.
+//! The LIFO slot of a scheduler, and the selection of sleeping schedulers, under every interleaving that loom explores.
 //!
-//! The files under test are compiled here over loom's atomics, as in `models.rs`, which has the gate of a process.
+//! The files under test are compiled here over loom's atomics, as in `models.rs`, which models the gate of a process.
 
 #![expect(unsafe_code, reason = "reads loom cells, which check every access")]
-#![expect(dead_code, reason = "the files under test have more than the models use")]
+#![expect(dead_code, reason = "the models use only parts of the files under test")]
 
 mod sync {
     pub(crate) mod atomic {
@@ -11,7 +11,7 @@ mod sync {
     }
     pub(crate) use loom::sync::Mutex;
 
-    // What the pair of barriers means, as the memory model can say it.
+    // The effect of the pair of barriers, expressed in the memory model.
     pub(crate) fn light_barrier() {
         atomic::fence(atomic::Ordering::SeqCst);
     }
@@ -40,12 +40,12 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Processes stand for themselves by their number.
+/// Returns the address that represents the process with this number.
 const fn address(process: usize) -> usize {
     (process + 1) * 64
 }
 
-/// The owner puts two processes and takes them between its polls, as the watch opens the place and a thief looks.
+/// The owner puts two processes and takes them between its polls, while the watchdog opens the slot and a thief steals.
 fn next_is_taken_once(barrier: bool) {
     explore(move || {
         let place = Arc::new(NextPlace::new(barrier));
@@ -53,7 +53,7 @@ fn next_is_taken_once(barrier: bool) {
         let runs: Arc<[UnsafeCell<u32>; 2]> = Arc::new(std::array::from_fn(|_| UnsafeCell::new(0)));
         let run = |runs: &[UnsafeCell<u32>; 2], next: *mut u64| {
             if !next.is_null() {
-                // SAFETY: whoever took it runs it alone; loom checks it.
+                // SAFETY: only the thread that took the process runs it; loom checks it.
                 runs[next.addr() / 64 - 1].with_mut(|runs| unsafe { *runs += 1 });
             }
         };
@@ -93,7 +93,7 @@ fn the_next_to_run_is_taken_once_where_the_system_has_no_barrier() {
     next_is_taken_once(false);
 }
 
-/// A queue of which only the length matters, without any ordering of its own.
+/// A queue that only records whether it has work, without any ordering of its own.
 struct Queue(AtomicUsize);
 
 impl Queue {
@@ -128,7 +128,7 @@ fn no_scheduler_sleeps_over_work_that_was_announced() {
         let picked = parking.pick();
         let slept = sleeper.join().unwrap();
 
-        // Asleep with work in the queue: then it was picked, and whoever picked it wakes it.
+        // If it sleeps although the queue has work, it was picked, and the thread that picked it wakes it.
         assert!(slept != Sleep::Asleep || picked == Some(0), "{slept:?} {picked:?}");
         assert!(slept != Sleep::Picked || picked == Some(0), "{slept:?} {picked:?}");
     });
@@ -143,7 +143,7 @@ fn no_scheduler_sleeps_over_a_process_that_only_it_may_run() {
             let (parking, queue) = (Arc::clone(&parking), Arc::clone(&queue));
             thread::spawn(move || parking.sleep(0, || queue.has_work()))
         };
-        // Somebody else picks a sleeper for other work at the same time.
+        // Another thread picks a sleeper for other work at the same time.
         let other = {
             let parking = Arc::clone(&parking);
             thread::spawn(move || parking.pick().is_some())

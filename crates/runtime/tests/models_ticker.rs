@@ -1,9 +1,10 @@
-//! The driver of tickers and those who add, wait for and drop them, under every interleaving that loom can make of it.
+//! The driver of tickers, and threads that add, await and drop tickers, under every interleaving that loom explores.
 //!
-//! The files under test are compiled here over loom's atomics and locks. A driver that sleeps past a ticker that was added,
-//! or a process that no tick wakes, is a deadlock. Each of the fences is taken out once, and loom must find out.
+//! The files under test are compiled here over loom's atomics and locks. A driver that sleeps past an added ticker, or
+//! a process that no tick wakes, is a deadlock. The model also runs without each of the fences, and loom must detect
+//! that.
 
-#![expect(dead_code, reason = "the files under test have more than the models use")]
+#![expect(dead_code, reason = "the models use only parts of the files under test")]
 
 mod sync {
     use std::cell::Cell;
@@ -13,7 +14,7 @@ mod sync {
     }
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 
-    /// As in the product.
+    /// Subset of `Dekker` in `src/sync.rs`: the fences of tickers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Dekker {
         Arm,
@@ -21,7 +22,7 @@ mod sync {
     }
 
     thread_local! {
-        // Loom runs the threads of a model on one thread of the system, so this belongs to one test.
+        // Loom runs all threads of a model on one system thread, so each test has its own value.
         static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
     }
 
@@ -57,7 +58,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A futex: whoever waits looks at the word once more, and misses no wake-up after that.
+/// A futex: a waiter checks the word once more, and misses no wake-up after that.
 #[derive(Default)]
 struct Futex {
     lock: Mutex<()>,
@@ -66,19 +67,19 @@ struct Futex {
 
 impl Futex {
     fn wait(&self, word: &AtomicU32, seen: u32) {
-        let held = self.lock.lock().expect("nobody panics with it");
+        let held = self.lock.lock().expect("it is not poisoned");
         if word.load(Ordering::Relaxed) == seen {
-            drop(self.changed.wait(held).expect("nobody panics with it"));
+            drop(self.changed.wait(held).expect("it is not poisoned"));
         }
     }
 
     fn wake(&self) {
-        drop(self.lock.lock().expect("nobody panics with it"));
+        drop(self.lock.lock().expect("it is not poisoned"));
         self.changed.notify_one();
     }
 }
 
-/// What the driver's `Tickers` come down to.
+/// Minimal version of the driver's `Tickers`.
 #[derive(Default)]
 struct Tickers {
     inbox: Mutex<Vec<u64>>,
@@ -88,18 +89,18 @@ struct Tickers {
 
 impl Tickers {
     fn add(&self, at_ns: u64) {
-        self.inbox.lock().expect("nobody panics with it").push(at_ns);
+        self.inbox.lock().expect("it is not poisoned").push(at_ns);
         if self.alarm.change(at_ns) {
             self.futex.wake();
         }
     }
 
-    /// Takes in until there are so many, asleep without end in between.
+    /// Takes in tickers until `wanted` of them have arrived, and sleeps without a deadline in between.
     fn take_in(&self, wanted: usize) {
         let mut taken = 0;
         loop {
             let word = self.alarm.look();
-            taken += std::mem::take(&mut *self.inbox.lock().expect("nobody panics with it")).len();
+            taken += std::mem::take(&mut *self.inbox.lock().expect("it is not poisoned")).len();
             if taken == wanted {
                 return;
             }
@@ -154,7 +155,7 @@ fn without_either_fence_the_model_fails() {
         let found = catch_unwind(AssertUnwindSafe(|| explore(model)));
 
         sync::leave_out(None);
-        assert!(found.is_err(), "nothing is lost without {side:?}");
+        assert!(found.is_err(), "the model passes without {side:?}");
     }
 }
 
@@ -167,16 +168,16 @@ struct Sleeper {
 
 impl Sleeper {
     fn sleep(&self) {
-        let mut woken = self.woken.lock().expect("nobody panics with it");
+        let mut woken = self.woken.lock().expect("it is not poisoned");
         while !std::mem::take(&mut *woken) {
-            woken = self.changed.wait(woken).expect("nobody panics with it");
+            woken = self.changed.wait(woken).expect("it is not poisoned");
         }
     }
 }
 
 impl Wake for Sleeper {
     fn wake(self: std::sync::Arc<Self>) {
-        *self.woken.lock().expect("nobody panics with it") = true;
+        *self.woken.lock().expect("it is not poisoned") = true;
         self.changed.notify_one();
     }
 }

@@ -1,13 +1,14 @@
-//! A topic's log, who sleeps for want of messages and who for want of room, under every interleaving that loom can make of it.
+//! A topic's log, with subscribers that wait for messages and publishers that wait for room, under every interleaving
+//! that loom explores.
 //!
-//! The files under test are compiled here over loom's parts. The places of a segment are loom cells: a cursor that reads one
-//! too early is a failure by itself, and a wake-up that is lost is a deadlock. What publishers, subscribers and consumers do
-//! around the log is as in `topic/publish.rs`, `topic/broadcast.rs` and `topic/consumer.rs`. Each second look is taken out once,
-//! and loom must find out.
+//! The files under test are compiled here over loom's types. The places of a segment are loom cells: a cursor that
+//! reads one too early fails by itself, and a lost wake-up is a deadlock. Publishers, subscribers and consumers use the
+//! log as in `topic/publish.rs`, `topic/broadcast.rs` and `topic/consumer.rs`. Models also run without each second
+//! check, and loom must detect that.
 
 #![expect(unsafe_code, reason = "reads loom cells, which check every access")]
-#![expect(unreachable_pub, reason = "in the product it is reached")]
-#![expect(dead_code, reason = "the files under test have more than the models use")]
+#![expect(unreachable_pub, reason = "reachable in the real crate")]
+#![expect(dead_code, reason = "the models use only parts of the files under test")]
 
 mod sync {
     use std::cell::Cell;
@@ -18,7 +19,7 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-        /// How many places of a segment are filled.
+        /// Number of filled places of a segment.
         pub(crate) struct AtomicUsize(loom::sync::atomic::AtomicUsize);
 
         impl AtomicUsize {
@@ -37,30 +38,30 @@ mod sync {
         }
     }
 
-    /// As in the product.
+    /// Subset of `Dekker` in `src/sync.rs`: the second checks of topics.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Dekker {
         Sleep,
         Park,
     }
 
-    /// What is done wrong around the log.
+    /// Faults planted around the log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Plant {
-        /// This second look is left out.
+        /// This second check is left out.
         LooksOnce(Dekker),
-        /// A subscriber says whom to wake only when it sleeps already.
+        /// A subscriber stores its waker only after it has parked.
         WakerComesLate,
-        /// A consumer takes what came while it looked for somebody else's.
+        /// A consumer sleeps even if there are unread messages.
         SleepsOverUnread,
-        /// A publisher wakes nobody.
+        /// A publisher wakes no sleeper.
         WakesNobody,
-        /// A message may be counted before it is there.
+        /// A message may be counted before it is written.
         FilledTooEarly,
     }
 
     thread_local! {
-        // Loom runs the threads of a model on one thread of the system, so this belongs to one test.
+        // Loom runs all threads of a model on one system thread, so each test has its own value.
         static PLANT: Cell<Option<Plant>> = const { Cell::new(None) };
     }
 
@@ -76,7 +77,7 @@ mod sync {
         !has(Plant::LooksOnce(side))
     }
 
-    /// As `parking_lot` has it.
+    /// A lock with the interface of `parking_lot`.
     pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
 
     impl<T> Lock<T> {
@@ -85,14 +86,14 @@ mod sync {
         }
 
         pub(crate) fn lock(&self) -> LockGuard<'_, T> {
-            self.0.lock().expect("nobody panics with it")
+            self.0.lock().expect("it is not poisoned")
         }
     }
 
-    /// A place that is written once, whose every access loom checks.
+    /// A place that is written once; loom checks every access.
     pub(crate) struct Place<T>(UnsafeCell<Option<T>>);
 
-    // SAFETY: loom says so if a reader and the writer meet.
+    // SAFETY: loom reports a failure if a read overlaps with the write.
     unsafe impl<T: Send + Sync> Sync for Place<T> {}
 
     impl<T> Place<T> {
@@ -101,7 +102,7 @@ mod sync {
         }
 
         pub(crate) fn set(&self, value: T) -> Result<(), T> {
-            // SAFETY: the one writer has the log's lock; loom checks it.
+            // SAFETY: the only writer holds the lock of the log; loom checks it.
             self.0.with_mut(|place| match unsafe { &mut *place } {
                 Some(_) => Err(value),
                 empty => {
@@ -112,7 +113,7 @@ mod sync {
         }
 
         pub(crate) fn get(&self) -> Option<&T> {
-            // SAFETY: what was written stays; loom checks that it was.
+            // SAFETY: a written value does not change; loom checks that it was written before.
             self.0.with(|place| unsafe { (*place).as_ref() })
         }
     }
@@ -126,11 +127,11 @@ mod panics {
 mod cursor;
 #[path = "../src/topic/log.rs"]
 mod log;
-#[expect(clippy::unused_self, reason = "the messages of the product have what these have not")]
+#[expect(clippy::unused_self, reason = "signatures of the real messages")]
 mod message {
     use std::sync::Arc;
 
-    /// A number; what else messages have is none of the log's business.
+    /// A number; the log does not use other fields of messages.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Message(pub(crate) u8);
 
@@ -169,12 +170,12 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The model fails with the fault, as it must if it looks at anything.
+/// Checks that the model fails once `fault` is planted.
 fn finds(fault: Plant, preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     sync::plant(Some(fault));
     let found = catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err();
     sync::plant(None);
-    assert!(found, "nobody misses what {fault:?} leaves out");
+    assert!(found, "the model passes with {fault:?}");
 }
 
 /// A thread that sleeps until it is woken.
@@ -186,7 +187,7 @@ struct Bed {
 
 impl Wake for Bed {
     fn wake(self: Arc<Self>) {
-        *self.woken.lock().expect("nobody panics with it") = true;
+        *self.woken.lock().expect("it is not poisoned") = true;
         self.changed.notify_one();
     }
 }
@@ -199,16 +200,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(value) => return value,
             Poll::Pending => {
-                let mut woken = bed.woken.lock().expect("nobody panics with it");
+                let mut woken = bed.woken.lock().expect("it is not poisoned");
                 while !std::mem::take(&mut *woken) {
-                    woken = bed.changed.wait(woken).expect("nobody panics with it");
+                    woken = bed.changed.wait(woken).expect("it is not poisoned");
                 }
             }
         }
     }
 }
 
-/// A log with room for so many messages, each in a segment of its own.
+/// Creates a log with room for `messages` messages, each in a segment of its own.
 fn log(messages: usize) -> Arc<Log> {
     Arc::new(Log::new(Rules { messages, bytes: 1 << 20, unread: Unread::Forget }, 0))
 }
@@ -221,7 +222,7 @@ fn wake(log: &Log) {
     }
 }
 
-/// Publishes as many messages, each with its number in it, and waits for room.
+/// Publishes `count` messages that contain their number, and waits for room.
 fn publish(log: &Log, count: u8) {
     for number in 0..count {
         let (mut message, mut ticket) = (Some(Message(number)), 0);
@@ -245,26 +246,26 @@ fn publish(log: &Log, count: u8) {
     }
 }
 
-/// Whom to wake for a cursor.
+/// Waker for a cursor.
 #[derive(Default)]
 struct Seat(Mutex<Option<Waker>>);
 
 impl Seat {
     fn note(&self, waker: &Waker) {
-        *self.0.lock().expect("nobody panics with it") = Some(waker.clone());
+        *self.0.lock().expect("it is not poisoned") = Some(waker.clone());
     }
 }
 
 impl Sleeper for Seat {
     fn wake(&self) {
-        let waker = self.0.lock().expect("nobody panics with it").take();
+        let waker = self.0.lock().expect("it is not poisoned").take();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 }
 
-/// One that is to have every message.
+/// A subscriber that must receive every message.
 struct Subscriber {
     log: Arc<Log>,
     seat: Arc<Seat>,
@@ -279,7 +280,7 @@ impl Subscriber {
         Self { log: Arc::clone(log), cursor: Cursor::join(log, false, true, &sleeper), seat, sleeper }
     }
 
-    /// The number of the next message; none when nothing comes any more.
+    /// Returns the number of the next message, or `None` at the end of the topic.
     fn next(&mut self) -> Option<u8> {
         let ready = block_on(poll_fn(|cx| {
             loop {
@@ -315,7 +316,8 @@ impl Subscriber {
     }
 }
 
-/// A publisher of `count` messages and as many subscribers to each of them; nobody is woken by an end.
+/// Runs a publisher of `count` messages, and `subscribers` that each read all of them. The topic is never closed, which
+/// would also wake sleepers.
 fn streams(room: usize, subscribers: usize, count: u8) {
     let log = log(room);
     let threads: Vec<_> = (0..subscribers)
@@ -333,7 +335,7 @@ fn streams(room: usize, subscribers: usize, count: u8) {
     }
 }
 
-/// A topic that is closed while its subscriber reads or sleeps.
+/// Closes a topic while its subscriber reads or sleeps.
 fn closes(count: u8) {
     let log = log(8);
     let mut subscriber = Subscriber::join(&log);
@@ -382,7 +384,7 @@ fn it_matters_that_a_message_is_there_before_it_is_counted() {
     finds(Plant::FilledTooEarly, 3, || streams(16, 1, 2));
 }
 
-/// Two publishers with one message each in a log with room for one.
+/// Runs two publishers of one message each on a log with room for one.
 fn publishers_share_the_room() {
     let log = log(1);
     let subscriber = Subscriber::join(&log);
@@ -405,13 +407,13 @@ fn two_publishers_that_wait_both_get_their_turn() {
     explore(2, publishers_share_the_room);
 }
 
-/// What the consumers of a subscription share.
+/// State of a subscription that its consumers share.
 struct Desk {
     cursor: Cursor,
     waits: Option<Waker>,
 }
 
-/// Wakes whoever waits at the desk.
+/// Wakes the consumer that waits for the subscription.
 struct Bell(Lock<Option<Arc<Lock<Desk>>>>);
 
 impl Sleeper for Bell {
@@ -424,7 +426,7 @@ impl Sleeper for Bell {
     }
 }
 
-/// A consumer takes two messages that come while it looks and while it sleeps.
+/// Runs a consumer that takes two messages, which arrive while it checks or while it sleeps.
 fn consumes() {
     let log = log(8);
     let bell = Arc::new(Bell(Lock::new(None)));
@@ -460,7 +462,7 @@ fn consumes() {
     }
     publisher.join().expect("loom reports a panic itself");
     desk.lock().cursor.leave(&log, &sleeper);
-    // They hold each other.
+    // Break the reference cycle between bell and desk.
     *bell.0.lock() = None;
 }
 

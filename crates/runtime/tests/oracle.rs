@@ -1,5 +1,5 @@
-//! Links, monitors, exits and names as Erlang itself judges them: random scripts are acted by rusm and by Debian's `erl`,
-//! and after every step all must be alike on both sides.
+//! Links, monitors, exits and names compared with Erlang: rusm and Debian's `erl` run the same random scripts, and
+//! after every step both sides must agree.
 //!
 //! ```text
 //!              ┌─▶ stage.rs   processes of rusm ────▶ trace ─┐
@@ -7,22 +7,25 @@
 //!              └─▶ oracle.erl processes of Erlang ──▶ trace ─┘
 //! ```
 //!
-//! What is compared: what each operation gave, who lives, who ended and why, who has which name, who is linked to whom,
-//! who monitors whom, and each mailbox: messages, exit signals and downs in their order, with their reasons.
-//! [`Script::calm`] does one operation at a time; [`Script::storm`] has many under way and compares what still is certain,
-//! the order of each sender's signals. [`Script::chain`] lets ends run along a line of links.
+//! Compared are the result of each operation, the live processes, the exits with their reasons, the owners of names,
+//! links, monitors, and each mailbox: messages, exit signals and downs in their order, with their reasons.
+//! [`Script::calm`] does one operation at a time. [`Script::storm`] has many in flight, and compares only what is still
+//! deterministic: the order of each sender's signals. [`Script::chain`] lets exits propagate along a chain of links.
 //!
-//! Where both differ by right, the scripts or the actors see to it that it does not show:
-//! - A native process is not interrupted inside one poll (sentence 14): a signal to oneself takes effect at the next await.
-//!   The actors of rusm await after such an operation, and those of Erlang look at their signals after each.
-//! - An Erlang process has one name at the most, one of rusm any number; here a second one is refused.
-//! - `exit(Pid, killed)` can be trapped in Erlang. The word for a kill in rusm is the reason of who was killed,
-//!   `ExitReason::Killed`, so no exit signal says `killed` without killing. To end oneself by `kill` is
-//!   `ExitReason::other("kill")`.
-//! - `link` of a dead process is an error in Erlang to who does not trap exits; uncaught, it ends him by `noproc` too.
-//! - To register a taken name, or send to one that nobody has, is `badarg` there and an error here: both are "no".
+//! Some differences are intended; the scripts or the actors hide them:
+//! - A native process is not interrupted within a poll (sentence 14): a signal to itself takes effect at the next
+//!   await. The actors of rusm await after such an operation, and those of Erlang check their signals after each
+//!   operation.
+//! - An Erlang process has at most one name, a process of rusm any number; here a second name is refused.
+//! - `exit(Pid, killed)` can be trapped in Erlang. In rusm, a kill is requested with the reason that the killed process
+//!   ends with, `ExitReason::Killed`, so no exit signal says `killed` without killing. A process that ends itself with
+//!   `kill` uses `ExitReason::other("kill")`.
+//! - `link` to a dead process is an error in Erlang if the caller does not trap exits; uncaught, it ends the caller
+//!   with `noproc` too.
+//! - Registering a taken name, or sending to an unknown one, is `badarg` in Erlang and an error here: both count as
+//!   "no".
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "oracle/bug.rs"]
 mod bug;
@@ -45,18 +48,18 @@ use erlang::Erlang;
 use script::Script;
 use trace::{Trace, difference};
 
-/// Scripts of each kind, from seed 0 on; [`SCRIPTS_FROM`] and [`SCRIPTS_COUNT`] ask for others.
+/// Number of scripts of each kind, from seed 0 on; [`SCRIPTS_FROM`] and [`SCRIPTS_COUNT`] override it.
 const SCRIPTS: u64 = 2_000;
-/// The environment's first seed.
+/// Environment variable with the first seed.
 const SCRIPTS_FROM: &str = "RUSM_ORACLE_FROM";
-/// The environment's number of scripts.
+/// Environment variable with the number of scripts.
 const SCRIPTS_COUNT: &str = "RUSM_ORACLE_SCRIPTS";
-/// Scripts of each kind among which a planted bug must show.
+/// Number of scripts of each kind that must reveal a planted bug.
 const SCRIPTS_FOR_A_BUG: u64 = 200;
-/// Times that a script is acted by rusm before it counts as making no difference: what is under way at once may go well.
+/// Number of times that rusm runs a script before both sides count as equal: concurrent operations may agree by chance.
 const TRIES: usize = 3;
 
-/// Where the two sides differ about a script.
+/// A script on which the two sides differ.
 struct Difference {
     script: Script,
     step: usize,
@@ -74,7 +77,7 @@ impl Difference {
         })
     }
 
-    /// Leaves operations out for as long as there is a difference.
+    /// Leaves operations out as long as a difference remains.
     fn shrink(mut self, erlang: &mut Erlang, bug: Option<Bug>) -> Self {
         self.script.steps.truncate(self.step + 1);
         let mut most = self.script.orders().count();
@@ -105,7 +108,7 @@ impl Difference {
     }
 }
 
-/// The script without some operations in a row, `most` at once, wherever they may be missing.
+/// Returns copies of the script, each without another run of `most` consecutive operations; the setting is kept.
 fn shorter(script: &Script, most: usize) -> Vec<Script> {
     let fixed: usize = script.steps[..script.setting.min(script.steps.len())].iter().map(Vec::len).sum();
     let without = |first: usize| {
@@ -123,7 +126,7 @@ fn shorter(script: &Script, most: usize) -> Vec<Script> {
     (fixed..script.orders().count()).step_by(most).map(without).filter(|script| !script.steps.is_empty()).collect()
 }
 
-/// The first script about which both sides differ, and how many were acted until then.
+/// Runs the scripts on rusm, and returns the index of the first one on which both sides differ.
 fn first_difference(scripts: &[Script], theirs: &[Trace], bug: Option<Bug>) -> Option<usize> {
     let ours = stage::act_all(scripts, bug);
     scripts
@@ -136,12 +139,12 @@ fn act_in(erlang: &mut Erlang, scripts: &[Script]) -> Vec<Trace> {
     erlang.act_all(scripts, |line| line.parse().unwrap())
 }
 
-/// A number that the environment asks for.
+/// Returns a number set in the environment.
 fn asked(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|number| number.parse().expect("a number"))
 }
 
-/// Acts scripts on both sides and fails with the smallest script that makes a difference.
+/// Runs scripts on both sides, and fails with the smallest script that makes a difference.
 fn compare(what: &str, write: fn(u64) -> Script) {
     let Some(mut erlang) = Erlang::start("oracle") else { return };
     let from = asked(SCRIPTS_FROM).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Supervisors as Erlang itself judges them: random trees and deeds are acted by rusm and by Debian's `erl`, and after every
-//! deed all must be alike: what the deed gave, each supervisor's children in their order, its counts, why it ended, and what
-//! children did meanwhile, starts and stops in their order. Deeds are also exit signals to supervisors, and several deaths
-//! at once: children end while their supervisor is held in the start of another.
+//! Supervisors compared with Erlang: rusm and Debian's `erl` run the same random trees and actions (deeds). After every
+//! action both sides must agree on its result, on each supervisor's children in order, its counts and its exit reason,
+//! and on the starts and stops of children in order. Some actions send exit signals to supervisors, or let several
+//! children end at once while their supervisor is blocked in the start of another child.
 //!
 //! ```text
 //!                   ┌─▶ tree_stage.rs    supervisors of rusm ───▶ trace ─┐
@@ -9,12 +9,12 @@
 //!                   └─▶ oracle_tree.erl  supervisors of Erlang ─▶ trace ─┘
 //! ```
 //!
-//! Where both differ by right, it does not show: Erlang lists children in the reverse order of their start, rusm in the
-//! order; those of a dynamic supervisor have no order, are stopped together, and are sorted. What Erlang counts as specs of a dynamic supervisor is
-//! its template, rusm counts the children: specs are left out. When a supervisor is killed, nobody waits for those below it:
-//! how their stops and the new starts interleave is left out of that step.
+//! Some differences are intended, and hidden. Erlang lists children in the reverse order of their start, rusm in that
+//! order; children of a dynamic supervisor are unordered, are stopped together, and are sorted here. For the specs of a
+//! dynamic supervisor Erlang counts the template and rusm the children, so specs are left out. No process waits for the
+//! processes below a killed supervisor, so the interleaving of their stops and the new starts is left out of that step.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 #[path = "oracle/chance.rs"]
 mod chance;
@@ -32,13 +32,13 @@ use erlang::Erlang;
 use tree_script::TreeScript;
 use tree_stage::{TreeBug, act_all};
 
-/// Scripts, from seed 0 on; [`SCRIPTS_FROM`] and [`SCRIPTS_COUNT`] ask for others.
+/// Number of scripts, from seed 0 on; [`SCRIPTS_FROM`] and [`SCRIPTS_COUNT`] override it.
 const SCRIPTS: u64 = 2_000;
-/// The environment's first seed.
+/// Environment variable with the first seed.
 const SCRIPTS_FROM: &str = "RUSM_ORACLE_FROM";
-/// The environment's number of scripts.
+/// Environment variable with the number of scripts.
 const SCRIPTS_COUNT: &str = "RUSM_ORACLE_SCRIPTS";
-/// Scripts among which a planted bug must show.
+/// Number of scripts that must reveal a planted bug.
 const SCRIPTS_FOR_A_BUG: u64 = 200;
 
 fn differ(script: &TreeScript, ours: &str, theirs: &str) -> bool {
@@ -49,7 +49,7 @@ fn act_in(erlang: &mut Erlang, scripts: &[TreeScript]) -> Vec<String> {
     erlang.act_all(scripts, str::to_owned)
 }
 
-/// A script and how it went on both sides.
+/// A script on which the two sides differ, with both traces.
 struct Difference {
     script: TreeScript,
     ours: String,
@@ -63,7 +63,7 @@ impl Difference {
         differ(&script, &ours, &theirs).then_some(Self { script, ours, theirs })
     }
 
-    /// Leaves deeds out for as long as there is a difference.
+    /// Leaves actions out as long as a difference remains.
     fn shrink(mut self, erlang: &mut Erlang) -> Self {
         let mut most = self.script.deeds.len();
         while most > 0 {
@@ -96,7 +96,7 @@ impl Difference {
     }
 }
 
-/// A number that the environment asks for.
+/// Returns a number set in the environment.
 fn asked(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|number| number.parse().expect("a number"))
 }

@@ -1,4 +1,4 @@
-//! The limit of processes: exact for a thread that spawns alone, and within the documented bound for several.
+//! The process limit: exact for a single thread that spawns, and within the documented bound for several.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use eventually::eventually;
 use rusm_runtime::{Config, Context, Pid, Runtime, SpawnError};
 
-/// The most processes that several threads can start together, as the documentation of the limit has it.
+/// Returns the maximum number of processes that several threads can start together, as documented for the limit.
 fn bound(limit: u64, schedulers: u64) -> u64 {
     let threads = schedulers + 1;
     limit + 5 * threads * (limit / (80 * threads)).clamp(1, 256)
@@ -65,7 +65,7 @@ fn places_that_schedulers_keep_are_within_the_documented_bound() {
             let most = Arc::clone(&most);
             let spawner = move |ctx: Context| async move {
                 for _ in 0..200 {
-                    // Children that end at once leave their places with the scheduler that ran them.
+                    // Children that end at once leave their slots in the free list of the scheduler that ran them.
                     for _ in 0..50 {
                         _ = ctx.try_spawn(|ctx: Context| async move { ctx.yield_now().await });
                     }

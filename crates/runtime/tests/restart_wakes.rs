@@ -1,4 +1,4 @@
-//! A child that is started again does not wait for whatever else its supervisor finds in its mailbox.
+//! A restarted child does not wait until its supervisor has handled the other messages in its mailbox.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -13,7 +13,7 @@ use rusm_runtime::observe;
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{Config, Context, ExitReason, Runtime};
 
-/// A message that keeps whoever drops it busy.
+/// A message that keeps the process that drops it busy.
 struct Work<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Work<F> {
@@ -44,7 +44,7 @@ fn a_restarted_child_runs_elsewhere_while_its_supervisor_goes_on() {
     let flag = || Arc::new(AtomicBool::new(false));
     let (inside, go, seen) = (flag(), flag(), flag());
 
-    // The supervisor is at this while the child ends and more comes in.
+    // The supervisor drops this message while the child ends and another message arrives.
     let (is_inside, may_go) = (Arc::clone(&inside), Arc::clone(&go));
     let first = Work(move || {
         is_inside.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Rings as processes and threads see them: order, policies, the end of either side.
+//! Rings as processes and threads see them: order, policies, and the end of either side.
 
 #[path = "common/rings.rs"]
 mod common;
@@ -20,7 +20,7 @@ fn many_processes_read_every_item_in_order() {
             .readers_max(readers)
             .seen_by(&runtime)
             .build::<u64>()
-            .expect("the numbers are right");
+            .expect("the options are valid");
         let (tell, told) = mpsc::channel();
         for _ in 0..readers {
             let (reader, tell) = (subscriber.join().expect("there is a seat"), tell.clone());
@@ -44,7 +44,7 @@ fn many_processes_read_every_item_in_order() {
 #[test]
 fn threads_and_processes_read_together() {
     let runtime = runtime(2);
-    let (mut writer, subscriber) = Builder::new(128).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(128).build::<u64>().expect("the options are valid");
     let (tell, told) = mpsc::channel();
     for _ in 0..3 {
         let (reader, tell) = (subscriber.join().expect("there is a seat"), tell.clone());
@@ -75,7 +75,7 @@ fn threads_and_processes_read_together() {
 #[test]
 fn a_reader_that_dies_however_it_dies_stops_nobody() {
     let runtime = runtime(2);
-    let (mut writer, subscriber) = Builder::new(16).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(16).build::<u64>().expect("the options are valid");
     let idle: Vec<_> = (0..4)
         .map(|kind| {
             let reader = subscriber.join().expect("there is a seat");
@@ -106,7 +106,7 @@ fn a_reader_that_dies_however_it_dies_stops_nobody() {
     runtime.exit(idle[0], ExitReason::Killed);
     runtime.exit(idle[1], ExitReason::Shutdown);
     for pid in &idle[2..] {
-        runtime.try_send(*pid, ()).expect("it waits for it");
+        runtime.try_send(*pid, ()).expect("its mailbox has room");
     }
 
     assert_ends_well(&runtime, done);
@@ -116,7 +116,7 @@ fn a_reader_that_dies_however_it_dies_stops_nobody() {
 #[test]
 fn a_lossy_ring_goes_on_and_tells_exactly_how_much_was_missed() {
     let (mut writer, subscriber) =
-        Builder::new(64).policy(Policy::Lossy).build::<u64>().expect("the numbers are right");
+        Builder::new(64).policy(Policy::Lossy).build::<u64>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
     let mut items = [0; 10];
     let (mut read, mut missed) = (0, 0);
@@ -152,7 +152,7 @@ fn a_lossy_ring_goes_on_and_tells_exactly_how_much_was_missed() {
 #[test]
 fn what_a_reader_looks_at_stays_also_where_the_writer_does_not_wait() {
     for policy in [Policy::Lossy, Policy::EvictAfter(Duration::from_millis(1))] {
-        let (mut writer, subscriber) = Builder::new(8).policy(policy).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(8).policy(policy).build::<u64>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         assert_eq!(writer.try_write(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), 8);
 
@@ -172,7 +172,7 @@ fn a_reader_is_evicted_after_its_time_and_the_writer_goes_on() {
         .policy(Policy::EvictAfter(Duration::from_millis(20)))
         .seen_by(&runtime)
         .build::<u64>()
-        .expect("the numbers are right");
+        .expect("the options are valid");
     let (mut slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     let (tell, told) = mpsc::channel();
     runtime.spawn(move |_| async move { tell.send(count_up(fast, 4).await) }).expect("there is room");
@@ -196,7 +196,7 @@ fn a_reader_is_evicted_after_its_time_and_the_writer_goes_on() {
 #[test]
 fn a_thread_that_writes_evicts_too() {
     let policy = Policy::EvictAfter(Duration::from_millis(5));
-    let (mut writer, subscriber) = Builder::new(8).policy(policy).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(8).policy(policy).build::<u64>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
 
     writer.blocking_write(&[0; 9]);
@@ -206,9 +206,9 @@ fn a_thread_that_writes_evicts_too() {
 
 #[test]
 fn readers_come_and_go_and_see_what_is_written_meanwhile() {
-    let (mut writer, subscriber) = Builder::new(16).readers_max(2).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(16).readers_max(2).build::<u64>().expect("the options are valid");
     assert_eq!(writer.try_write(&[0; 100]), 16);
-    assert_eq!(writer.try_write(&[0; 84]), 16, "nobody reads, so nobody is waited for");
+    assert_eq!(writer.try_write(&[0; 84]), 16, "there is no reader to wait for");
     let mut items = [0; 16];
 
     let mut first = subscriber.join().expect("a seat");
@@ -229,7 +229,7 @@ fn readers_come_and_go_and_see_what_is_written_meanwhile() {
 #[test]
 fn the_end_of_the_writer_is_seen_after_what_it_has_written() {
     for closes in [true, false] {
-        let (mut writer, subscriber) = Builder::new(8).build::<u8>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(8).build::<u8>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         assert_eq!(writer.try_write(b"end"), 3);
         if closes {
@@ -248,7 +248,7 @@ fn the_end_of_the_writer_is_seen_after_what_it_has_written() {
 #[test]
 fn a_killed_writer_wakes_its_readers_with_the_news() {
     let runtime = runtime(2);
-    let (mut writer, subscriber) = Builder::new(8).build::<u8>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(8).build::<u8>().expect("the options are valid");
     let (tell, told) = mpsc::channel();
     for _ in 0..3 {
         let (mut reader, tell) = (subscriber.join().expect("a seat"), tell.clone());
@@ -277,8 +277,8 @@ fn a_killed_writer_wakes_its_readers_with_the_news() {
 #[test]
 fn what_a_process_has_kept_back_is_passed_on_at_the_end_of_its_turn() {
     let runtime = runtime(1);
-    // So large that neither side reaches its share of it.
-    let (mut writer, subscriber) = Builder::new(1 << 16).build::<u8>().expect("the numbers are right");
+    // So large that neither side completes a batch, at which it would notify the other.
+    let (mut writer, subscriber) = Builder::new(1 << 16).build::<u8>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
     let (tell, told) = mpsc::channel();
     runtime
@@ -300,15 +300,15 @@ fn what_a_process_has_kept_back_is_passed_on_at_the_end_of_its_turn() {
         })
         .expect("there is room");
 
-    runtime.try_send(writing, ()).expect("it waits for it");
-    assert_eq!(told.recv_timeout(LONG), Ok(Ok(3)), "the reader was woken though the writer waits for a message");
-    runtime.try_send(writing, ()).expect("it waits for it");
-    assert_eq!(asked.recv_timeout(LONG), Ok((1 << 16) - 3), "the writer knows of no reader's progress until it looks");
+    runtime.try_send(writing, ()).expect("its mailbox has room");
+    assert_eq!(told.recv_timeout(LONG), Ok(Ok(3)), "the reader is woken while the writer waits for a message");
+    runtime.try_send(writing, ()).expect("its mailbox has room");
+    assert_eq!(asked.recv_timeout(LONG), Ok((1 << 16) - 3), "the writer learns of progress only when it checks");
 }
 
 #[test]
 fn a_lazy_writer_wakes_nobody_before_it_flushes() {
-    let (mut writer, subscriber) = Builder::new(1024).build::<u8>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(1024).build::<u8>().expect("the options are valid");
     writer.set_flush(Flush::Lazy);
     let mut reader = subscriber.join().expect("a seat");
     let (tell, told) = mpsc::channel();
@@ -344,7 +344,7 @@ fn values_are_cloned_for_each_reader_and_dropped_once() {
         }
     }
     let live = Arc::new(AtomicUsize::new(0));
-    let (mut writer, subscriber) = Builder::new(4).build::<Counted>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(4).build::<Counted>().expect("the options are valid");
     let mut readers: Vec<_> = (0..3).map(|_| subscriber.join().expect("a seat")).collect();
 
     for number in 0..10 {
@@ -354,7 +354,7 @@ fn values_are_cloned_for_each_reader_and_dropped_once() {
             assert_eq!(reader.try_next().map(|value| value.1).ok(), Some(number));
         }
     }
-    assert_eq!(live.load(Ordering::Relaxed), 4, "the ring keeps a lap");
+    assert_eq!(live.load(Ordering::Relaxed), 4, "the ring keeps one lap");
     live.fetch_add(1, Ordering::Relaxed);
     for _ in 0..4 {
         live.fetch_add(1, Ordering::Relaxed);
@@ -367,7 +367,7 @@ fn values_are_cloned_for_each_reader_and_dropped_once() {
 
 #[test]
 fn a_grant_is_written_in_place_and_round_the_end() {
-    let (mut writer, subscriber) = Builder::new(8).build::<u32>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(8).build::<u32>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
     let mut items = [0; 8];
     for round in 0..5_u32 {
@@ -398,7 +398,7 @@ fn bad_numbers_are_named() {
     assert_eq!(error(Builder::new(8).policy(policy)), "eviction after 0ns leaves a reader no time: at least 1 ms");
     let huge = Builder::new(1 << 40).build::<[u64; 1 << 24]>().map(drop);
     assert_eq!(huge, Err(RingError::Memory { capacity: 1 << 40, item_bytes: 1 << 27 }));
-    let (mut writer, subscriber) = Builder::new(8).padding(Padding::Line).build::<u8>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(8).padding(Padding::Line).build::<u8>().expect("the options are valid");
     let _reader = subscriber.join().expect("a seat");
     let error = writer.try_write_all(&[0; 9]).expect_err("it is too large");
     assert_eq!(error.to_string(), "a chunk of 9 items is larger than the ring of 8");
@@ -409,5 +409,5 @@ fn bad_numbers_are_named() {
     let (mut writer, mut reader) = lossy.map(|(writer, all)| (writer, all.join().expect("a seat"))).expect("as above");
     writer.try_write_all(&[0; 5]).expect("there is room");
     assert!(writer.try_write_all(&[0; 9]).is_err() && writer.try_grant(9).is_err());
-    assert_eq!(reader.try_read(&mut [0; 8]), Ok(5), "what can never fit costs nobody anything");
+    assert_eq!(reader.try_read(&mut [0; 8]), Ok(5), "a chunk that can never fit skips no items");
 }

@@ -1,4 +1,4 @@
-//! A ring does what a list with a cursor for each reader does, for any sequence of operations.
+//! A ring behaves like a list with a cursor for each reader, for any sequence of operations.
 
 use proptest::prelude::*;
 use rusm_runtime::ring::{Builder, ChunkError, Policy, ReadError, Reader, Writer};
@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The reference: everything that was ever written, and where each reader is.
+/// The reference: the number of items written, and the readers with their positions.
 struct Model {
     capacity: u64,
     lossy: bool,
@@ -56,13 +56,13 @@ impl Model {
         self.written += count as u64;
     }
 
-    /// What the reader must get next: a gap, or as many items.
+    /// Returns the number of items that the reader can get next, or an error if it must get a gap first.
     fn expected(&self, reader: usize) -> Result<usize, ()> {
         let (_, place) = self.readers[reader];
         if self.written - place > self.capacity { Err(()) } else { Ok((self.written - place) as usize) }
     }
 
-    /// Checks a gap that a reader was told of.
+    /// Checks a gap that was reported to a reader, and moves the reader past it.
     fn missed(&mut self, reader: usize, items: u64) {
         let (_, place) = &mut self.readers[reader];
         *place += items;
@@ -73,7 +73,7 @@ impl Model {
 fn run(capacity: usize, lossy: bool, steps: Vec<Step>) {
     let policy = if lossy { Policy::Lossy } else { Policy::Lossless };
     let (mut writer, subscriber) =
-        Builder::new(capacity).readers_max(SEATS).policy(policy).build::<u64>().expect("the numbers are right");
+        Builder::new(capacity).readers_max(SEATS).policy(policy).build::<u64>().expect("the options are valid");
     let mut model = Model { capacity: capacity as u64, lossy, written: 0, readers: Vec::new() };
     for step in steps {
         let count = model.readers.len();
@@ -112,12 +112,12 @@ fn run(capacity: usize, lossy: bool, steps: Vec<Step>) {
     }
 }
 
-/// Writes as the step says, and holds what happens to the model.
+/// Writes as the step says, and compares the outcome with the model.
 fn write(model: &mut Model, writer: &mut Writer<u64>, step: &Step) {
     let capacity = writer.capacity();
     match *step {
         Step::Write(size) => {
-            // A part of it may have to be written before a lossy ring moves its readers for the rest.
+            // A lossy ring may have to write one part before it moves its readers out of the way of the rest.
             let wrote = writer.try_write(&model.items(size));
             assert_eq!(wrote, size.min(model.room()), "{step:?}");
             model.wrote(wrote);
@@ -154,11 +154,11 @@ fn write(model: &mut Model, writer: &mut Writer<u64>, step: &Step) {
             assert_eq!(pushed, model.room() > 0);
             model.wrote(usize::from(pushed));
         }
-        _ => unreachable!("no step of the writer"),
+        _ => unreachable!("not a step of the writer"),
     }
 }
 
-/// Reads as the step says, and holds what happens to the model.
+/// Reads as the step says, and compares the outcome with the model.
 fn read(model: &mut Model, step: &Step) {
     match *step {
         Step::Read(reader, size) => {
@@ -202,7 +202,7 @@ fn read(model: &mut Model, step: &Step) {
             }
         }
         Step::Flush(reader) => model.readers[reader].0.flush(),
-        _ => unreachable!("no step of a reader"),
+        _ => unreachable!("not a step of a reader"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rings as observers see them: who reads, who writes, who waits for whom.
+//! Rings as observers see them: readers, writers, and the reader that a writer waits for.
 
 #[path = "common/rings.rs"]
 mod common;
@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use rusm_runtime::ring::{Builder, Writer};
 use rusm_runtime::{Pid, Runtime, observe};
 
-/// A process that writes as many items, one by one, and closes the ring.
+/// Spawns a process that writes 200 items, one by one, and closes the ring.
 fn writes_200(runtime: &Runtime, mut writer: Writer<u64>) -> Pid {
     let body = move |_| async move {
         for item in 0..200 {
@@ -27,7 +27,7 @@ fn writes_200(runtime: &Runtime, mut writer: Writer<u64>) -> Pid {
 fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
     let runtime = runtime(2);
     let (writer, subscriber) =
-        Builder::new(64).label("samples").seen_by(&runtime).build::<u64>().expect("the numbers are right");
+        Builder::new(64).label("samples").seen_by(&runtime).build::<u64>().expect("the options are valid");
     let (slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     let slow = runtime
         .spawn(move |ctx| async move {
@@ -52,7 +52,7 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
     assert_eq!((seen.writer, seen.written_total, seen.item_bytes), (Some(writing), 72, 8));
     assert_eq!((seen.slowest.len(), seen.slowest[0].pid, seen.slowest[0].lag), (1, Some(slow), 64));
 
-    runtime.try_send(slow, ()).expect("it waits for it");
+    runtime.try_send(slow, ()).expect("its mailbox has room");
     assert_ends_well(&runtime, writing);
     drop(subscriber);
     runtime.wait(slow);
@@ -62,7 +62,7 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
 #[test]
 fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_waited_first() {
     let runtime = runtime(2);
-    let (writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the numbers are right");
+    let (writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the options are valid");
     let joins = subscriber.clone();
     let idle = runtime
         .spawn(move |ctx| async move {
@@ -70,7 +70,7 @@ fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_wa
             ctx.receive().await;
         })
         .expect("there is room");
-    // Joined here, it belongs to the process that waits by it.
+    // A reader that joined outside of processes belongs to the process that waits on it.
     let handed = subscriber.join().expect("a seat");
     let (tell, told) = mpsc::channel();
     let waits = runtime
@@ -92,9 +92,9 @@ fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_wa
     };
 
     wait_for("one of them blocks the writer", || blocks(idle) || blocks(waits));
-    runtime.try_send(idle, ()).expect("it waits for it");
+    runtime.try_send(idle, ()).expect("its mailbox has room");
     wait_for("the other blocks the writer", || blocks(waits));
-    runtime.try_send(waits, ()).expect("it waits for it");
+    runtime.try_send(waits, ()).expect("its mailbox has room");
 
     assert_ends_well(&runtime, writing);
 }
@@ -105,7 +105,7 @@ type Wait<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 #[test]
 fn a_writer_that_has_given_up_waiting_blocks_on_nobody() {
     let runtime = runtime(1);
-    let (mut writer, subscriber) = Builder::new(4).seen_by(&runtime).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(4).seen_by(&runtime).build::<u64>().expect("the options are valid");
     let _reader = subscriber.join().expect("a seat");
     writer.write(&[0; 4]).now_or_never().expect("there is room");
     let is_blocked = || observe::streams(&runtime, 1)[0].waits_for.is_some();

@@ -1,4 +1,4 @@
-//! Rings under seeded schedules: whoever runs first, nothing is lost and nobody sleeps for ever.
+//! Rings under seeded schedules: in every order of execution, nothing is lost and no process sleeps forever.
 
 #![cfg(feature = "test")]
 
@@ -10,7 +10,7 @@ use rusm_runtime::{Down, ExitReason, test};
 #[test]
 fn everything_is_read_whatever_the_schedule() {
     test::explore(0..300, |ctx| async move {
-        let (mut writer, subscriber) = Builder::new(4).readers_max(4).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(4).readers_max(4).build::<u64>().expect("the options are valid");
         let me = ctx.pid();
         for chunk in 1..=3 {
             let mut reader = subscriber.join().expect("a seat");
@@ -42,9 +42,9 @@ fn everything_is_read_whatever_the_schedule() {
 
 #[test]
 fn small_steps_are_enough_for_a_reader_that_asks_for_more_by_message() {
-    // The reader takes less than half of the ring, and waits for a message that comes only after more was written.
+    // The reader takes less than half of the ring, then waits for a message that is sent only after further writes.
     test::explore(0..200, |ctx| async move {
-        let (mut writer, subscriber) = Builder::new(8).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(8).build::<u64>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         let reading = ctx.spawn(move |ctx| async move {
             let mut items = [0; 2];
@@ -67,7 +67,7 @@ fn small_steps_are_enough_for_a_reader_that_asks_for_more_by_message() {
 #[test]
 fn the_death_of_a_reader_at_any_point_lets_the_writer_go_on() {
     test::explore(0..300, |ctx| async move {
-        let (mut writer, subscriber) = Builder::new(2).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(2).build::<u64>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         let victim = ctx.spawn(move |_| async move { while reader.read(&mut [0]).await.is_ok() {} });
         let killer = ctx.spawn(move |ctx| async move {
@@ -89,7 +89,7 @@ fn the_death_of_a_reader_at_any_point_lets_the_writer_go_on() {
 #[test]
 fn the_death_of_a_writer_at_any_point_is_told_to_every_reader() {
     test::explore(0..300, |ctx| async move {
-        let (mut writer, subscriber) = Builder::new(2).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(2).build::<u64>().expect("the options are valid");
         let me = ctx.pid();
         for _ in 0..2 {
             let mut reader = subscriber.join().expect("a seat");
@@ -120,7 +120,7 @@ fn eviction_comes_at_its_virtual_time_and_takes_only_the_slow() {
         let start = tokio::time::Instant::now();
         let hour = Duration::from_hours(1);
         let (mut writer, subscriber) =
-            Builder::new(4).policy(Policy::EvictAfter(hour)).build::<u64>().expect("the numbers are right");
+            Builder::new(4).policy(Policy::EvictAfter(hour)).build::<u64>().expect("the options are valid");
         let (mut slow, mut fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
         ctx.spawn(move |_| async move { while fast.read(&mut [0; 4]).await.is_ok() {} });
         for item in 0..12 {
@@ -136,7 +136,7 @@ fn eviction_comes_at_its_virtual_time_and_takes_only_the_slow() {
 fn a_lossy_writer_never_waits_and_its_readers_account_for_everything() {
     test::explore(0..300, |ctx| async move {
         let (mut writer, subscriber) =
-            Builder::new(8).policy(Policy::Lossy).build::<u64>().expect("the numbers are right");
+            Builder::new(8).policy(Policy::Lossy).build::<u64>().expect("the options are valid");
         let me = ctx.pid();
         for _ in 0..2 {
             let mut reader = subscriber.join().expect("a seat");
@@ -177,7 +177,7 @@ fn a_write_that_was_given_up_does_not_hasten_a_later_eviction() {
     const PATIENCE: Duration = Duration::from_millis(300);
     test::run(1, |ctx| async move {
         let builder = Builder::new(4).policy(Policy::EvictAfter(PATIENCE));
-        let (mut writer, subscriber) = builder.build::<u8>().expect("the numbers are right");
+        let (mut writer, subscriber) = builder.build::<u8>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         let mut items = [0; 4];
         writer.write(&[1; 4]).await;
@@ -189,7 +189,7 @@ fn a_write_that_was_given_up_does_not_hasten_a_later_eviction() {
 
         let again = tokio::time::timeout(PATIENCE / 3, writer.write(&[4])).await;
 
-        assert!(again.is_err(), "the reader has its time from when the ring was full");
+        assert!(again.is_err(), "the reader's time starts when the ring is full");
         assert_eq!(reader.try_read(&mut items).expect("it is not evicted"), 4);
     });
 }

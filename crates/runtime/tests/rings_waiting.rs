@@ -1,4 +1,4 @@
-//! A writer that waits hears of the room that it needs, whatever else readers do or leave.
+//! A waiting writer is woken when the room that it needs is free, whatever else readers do or leave undone.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,7 +15,7 @@ fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("the schedulers start")
 }
 
-/// A process that writes one item more than fit, and who hears when it has.
+/// Spawns a process that writes one item more than fits; the returned channel gets `()` when it has.
 fn writes_one_more(runtime: &Handle, mut writer: Writer<u64>) -> Receiver<()> {
     let (tell, told) = mpsc::channel();
     let body = move |_| async move {
@@ -29,14 +29,14 @@ fn writes_one_more(runtime: &Handle, mut writer: Writer<u64>) -> Receiver<()> {
 #[test]
 fn one_that_rests_and_is_not_in_the_way_is_not_waited_for() {
     let runtime = runtime();
-    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the options are valid");
     let (mut rests, mut reads) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
     let (tell, told) = mpsc::channel();
     let body = move |ctx: rusm_runtime::Context| async move {
         rests.read(&mut [0]).await.expect("there are items");
         tell.send(()).expect("the test waits");
-        // It holds its seat, and waits for something else.
+        // The reader keeps its slot, and waits for something else.
         ctx.receive().await;
         drop(rests);
     };
@@ -54,7 +54,7 @@ fn one_that_rests_and_is_not_in_the_way_is_not_waited_for() {
 fn a_reader_that_waits_for_something_else_after_one_item_has_given_it_back() {
     for flush in [Flush::Turn, Flush::Eager] {
         let runtime = runtime();
-        let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+        let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the options are valid");
         let mut reader = subscriber.join().expect("a seat");
         assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
         reader.set_flush(flush);
@@ -73,7 +73,7 @@ fn a_reader_that_waits_for_something_else_after_one_item_has_given_it_back() {
 
 #[test]
 fn outside_of_processes_each_read_is_heard_of_at_once() {
-    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
     assert_eq!(writer.try_write(&[0; CAPACITY]), CAPACITY);
 
@@ -89,7 +89,7 @@ fn outside_of_processes_each_read_is_heard_of_at_once() {
 #[test]
 fn a_look_that_is_never_given_back_leaves_the_reader_where_it_was() {
     let (mut writer, subscriber) =
-        Builder::new(CAPACITY).policy(Policy::Lossy).build::<u64>().expect("the numbers are right");
+        Builder::new(CAPACITY).policy(Policy::Lossy).build::<u64>().expect("the options are valid");
     let mut reader = subscriber.join().expect("a seat");
     assert_eq!(writer.try_write(&[1, 2, 3]), 3);
 
@@ -104,7 +104,7 @@ struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
-        panic!("a waker of somebody else's executor");
+        panic!("a waker of another executor");
     }
 }
 
@@ -118,7 +118,7 @@ impl Wake for Tells {
 
 #[test]
 fn a_waker_that_panics_is_not_the_writers_and_the_next_reader_is_woken() {
-    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the numbers are right");
+    let (mut writer, subscriber) = Builder::new(CAPACITY).build::<u64>().expect("the options are valid");
     let (mut panics, mut reads) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     let (tell, told) = mpsc::channel();
     let wakers = [Waker::from(Arc::new(Panics)), Waker::from(Arc::new(Tells(tell)))];

@@ -1,4 +1,4 @@
-//! Servers: requests, replies now and later, other messages, and how they start and end.
+//! Servers: requests, immediate and deferred replies, other messages, starting and termination.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, InitError, Mess
 
 const LONG: Duration = Duration::from_mins(2);
 
-/// A server that exercises everything: it sums up, keeps requests, and tells `observer` how it ends.
+/// A server that uses every callback: it sums numbers, defers replies, and reports to `observer` how it terminates.
 struct Till {
     sum: u64,
     kept: Vec<ReplyTo<u64>>,
@@ -24,12 +24,12 @@ struct Args {
 
 enum Ask {
     Sum,
-    /// Answered when the next cast comes.
+    /// Answered when the next cast arrives.
     NextSum,
     Panic,
 }
 
-/// Why a till terminated.
+/// Reason for which a till terminated.
 struct Terminated(ExitReason);
 
 impl Server for Till {
@@ -75,7 +75,7 @@ impl Server for Till {
     }
 }
 
-/// Runs a body as a process and gives what it answers.
+/// Runs a body as a process and returns its result.
 fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     body: impl FnOnce(Context) -> F + Send + 'static,
 ) -> T {
@@ -110,7 +110,7 @@ fn a_server_answers_calls_now_or_later_and_takes_casts_in_their_order() {
             let sum = till.call(&ctx, Ask::NextSum, LONG).await;
             ctx.send(me, sum).await;
         });
-        // Casts go on until one came behind the request.
+        // Send casts until one arrives after the request.
         let answered = loop {
             till.cast(&ctx, 1).await;
             casts += 1;
@@ -160,7 +160,7 @@ fn a_server_that_traps_exits_terminates_with_its_parent() {
             ctx.receive_of::<ExitReason>().await
         });
         let till = ctx.receive_of::<ServerRef<Till>>().await;
-        // Somebody else's exit signal is a message like any other.
+        // The exit signal of a process that is not the parent is delivered as a message.
         ctx.exit(till.pid(), ExitReason::other("stranger"));
         assert!(ctx.receive_of::<&'static str>().await.ends_with("Exit"));
 

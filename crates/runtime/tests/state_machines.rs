@@ -1,4 +1,5 @@
-//! State machines: what an event means depends on the state, comes again in the next one, or comes with time.
+//! State machines: the meaning of an event depends on the state; events can be postponed to the next state or come from
+//! a timeout.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime};
 
 const LONG: Duration = Duration::from_mins(2);
 
-/// A lock that takes a code of three digits, and closes again after a time.
+/// A lock that accepts a code of three digits and closes again after `open_for`.
 struct Lock {
     open_for: Duration,
     observer: Pid,
@@ -21,7 +22,7 @@ enum State {
     Open,
 }
 
-/// A message that only an open lock takes.
+/// A message that only an open lock handles.
 struct Enter(&'static str);
 
 impl StateMachine for Lock {
@@ -77,7 +78,7 @@ impl StateMachine for Lock {
     }
 }
 
-/// Runs a body as a process and gives what it answers.
+/// Runs a body as a process and returns its result.
 fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     body: impl FnOnce(Context) -> F + Send + 'static,
 ) -> T {

@@ -1,7 +1,7 @@
-//! What a store promises to those who use it, on a disk that can be made to wait.
+//! Guarantees of a store to its callers, on a disk whose syncs can be delayed.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -139,7 +139,7 @@ fn a_transaction_that_panics_takes_nobody_with_it() {
     disk.close_gate();
     let (done, ended) = mpsc::channel();
 
-    // The first commit waits at the gate, so the other two share the second.
+    // The first commit waits at the gate, so the other two share the second commit.
     std::thread::scope(|scope| {
         scope.spawn(|| bucket.put("first", "1").wait().unwrap());
         disk.wait_for_a_sync();
@@ -149,7 +149,7 @@ fn a_transaction_that_panics_takes_nobody_with_it() {
             let broken = again.transaction(move |tx| {
                 tx.put(&inside, "half", "1")?;
                 panic!("broken code");
-                #[expect(unreachable_code, reason = "says what the code would return")]
+                #[expect(unreachable_code, reason = "gives the closure its return type")]
                 Ok::<(), StoreError>(())
             });
             assert_eq!(broken.wait(), Err(StoreError::Panicked("broken code".into())));
@@ -185,11 +185,11 @@ fn sixty_four_that_wait_share_one_sync() {
     (1..=64).for_each(|number| _ = spawn(number));
     eventually("all wait", || store.report().queued == 64);
     let before = disk.syncs();
-    assert!(told.try_recv().is_err(), "nobody is told before the sync");
+    assert!(told.try_recv().is_err(), "no write is acknowledged before the sync");
     disk.open_gate();
     (0..=64).for_each(|_| _ = told.recv_timeout(LONG).unwrap());
 
-    assert_eq!(disk.syncs() - before, 2, "one for the first, one for all others");
+    assert_eq!(disk.syncs() - before, 2, "one sync for the first write, one for all others");
     let report = store.report();
     assert_eq!((report.operations_total, report.commits_total, report.durable_commits_total), (65, 2, 2));
     eventually("nobody waits", || store.report().waiting == 0);
@@ -235,7 +235,7 @@ fn a_full_queue_holds_writers_back_and_takes_all_of_them_in_the_end() {
     let pids: Vec<_> = (1..=20).map(spawn).collect();
     eventually("all wait", || store.report().waiting == 21);
     assert_eq!((store.report().queued, store.report().queue_capacity), (4, 4));
-    // Those that give up do not keep the room that they were woken for.
+    // Writers that give up release the queue slot for which they were woken.
     pids[10..].iter().for_each(|pid| runtime.exit(*pid, ExitReason::Killed));
     eventually("ten have given up", || store.report().waiting == 11 || store.report().queued < 4);
     disk.open_gate();
@@ -265,7 +265,7 @@ fn a_scheduler_runs_others_while_a_write_waits_for_the_disk() {
     disk.wait_for_a_sync();
     runtime
         .spawn(move |_| async move {
-            assert_eq!(bucket.get("key").await.unwrap(), None, "a reader waits for no commit");
+            assert_eq!(bucket.get("key").await.unwrap(), None, "a reader does not wait for a commit");
             tell.send("ran").unwrap();
         })
         .unwrap();
@@ -333,7 +333,7 @@ fn a_process_waits_for_a_page_that_is_read_beside_its_scheduler() {
     runtime
         .spawn(move |_| async move {
             let mut rows = 0;
-            // Now and then a page may be there before it is asked for the first time; not each time.
+            // Occasionally the other thread finishes a page before its first poll, but not in every round.
             for _ in 0..50 {
                 rows += bucket.scan("", "", 1000).await.unwrap().rows.len();
             }
@@ -369,7 +369,7 @@ fn what_is_out_of_its_limits_is_refused_with_the_number() {
     );
     let held: Vec<_> = (1..1024).map(|number| store.bucket(&format!("b{number}")).unwrap()).collect();
     assert_eq!(store.bucket("one-more").unwrap_err().to_string(), "a store has at most 1024 buckets");
-    // Names that nobody holds and nothing lies in make room.
+    // Empty buckets without a handle no longer count towards the limit.
     held[0].put("key", "v").wait().unwrap();
     drop(held);
     assert!((0..2000).all(|number| store.bucket(&format!("c{number}")).is_ok()));
@@ -406,7 +406,7 @@ fn an_eventual_write_is_synced_in_time_and_a_write_without_durability_with_the_n
 
     bucket.put("none", "1").durability(Durability::None).wait().unwrap();
     assert_eq!(bucket.get("none").wait().unwrap().as_deref(), Some(&b"1"[..]));
-    assert_eq!(disk.syncs(), before, "nobody asks for a sync");
+    assert_eq!(disk.syncs(), before, "no sync is requested");
     bucket.put("eventual", "1").durability(Durability::Eventual).wait().unwrap();
     eventually("it is synced", || disk.syncs() > before);
     let after = disk.cut(|| false);

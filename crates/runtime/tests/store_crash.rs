@@ -1,11 +1,11 @@
-//! What is left after a crash: of the node, by `kill -9`, and of the whole machine, by a power cut.
+//! State of a store after a crash: of the node, by `kill -9`, and of the whole machine, by a power cut.
 //!
-//! A killed process leaves the page cache, so it shows whether commits are whole; a disk that forgets what was not synced
-//! shows whether acknowledgements came too early.
+//! The page cache survives a killed process, so these tests show whether commits are atomic. A disk that loses
+//! everything that was not synced shows whether an acknowledgement came too early.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
-#![expect(clippy::print_stdout, reason = "the number of cases is part of the result")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+#![expect(clippy::print_stdout, reason = "prints the number of cases, which is part of the result")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -20,26 +20,26 @@ use std::time::Duration;
 use disk::Disk;
 use rusm_runtime::store::{Bucket, Durability, Store, StoreConfig, StoreError};
 
-/// Where the child writes, which is no child without it.
+/// Path of the child's store. The child tests do nothing when it is not set.
 const CHILD_PATH: &str = "RUSM_STORE_CHILD_PATH";
-/// Where another one makes files.
+/// Directory in which the second kind of child creates stores.
 const BIRTHS_PATH: &str = "RUSM_STORE_BIRTHS_PATH";
-/// How often a child is killed; 30 times by default.
+/// Number of times that a child is killed; 30 by default.
 const KILLS: &str = "RUSM_STORE_KILLS";
-/// How often the power is cut; 60 times by default.
+/// Number of power cuts; 60 by default.
 const CUTS: &str = "RUSM_STORE_CUTS";
 
-/// How many seeds have writes and syncs that fail; 2,000 by default.
+/// Number of seeds with failing writes and syncs; 2,000 by default.
 const FAULTS: &str = "RUSM_STORE_FAULTS";
 
-/// Every tenth write of the eventual writer is durable at once.
+/// Every tenth write of the eventual writer is durable immediately.
 const PERIOD: u64 = 10;
 
 fn times(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The next of a sequence that looks like chance and is the same every time.
+/// Returns the next number of a deterministic pseudo-random sequence.
 fn chance(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,16 +47,16 @@ fn chance(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// What a writer does with its next number.
+/// Kind of the writes of one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A key, durable.
+    /// Writes one key, durably.
     Put,
-    /// The same key in two buckets, in one transaction, durable.
+    /// Writes the same key to two buckets in one durable transaction.
     Pair,
-    /// A key, durable in time; every tenth at once.
+    /// Writes one key with eventual durability; every tenth write is durable immediately.
     Eventual,
-    /// A key, not durable by itself; every tenth at once.
+    /// Writes one key without durability; every tenth write is durable immediately.
     Volatile,
 }
 
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Of so many acknowledged writes, how many must be there.
+    /// Returns the number of acknowledged writes that must survive.
     const fn safe(self, acknowledged: u64) -> u64 {
         match self {
             Self::Put | Self::Pair => acknowledged,
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-/// The numbers in a bucket, which are those from 0 on without a hole.
+/// Returns the number of keys in a bucket; asserts that they are the numbers from 0 on without a gap.
 fn count(bucket: &Bucket) -> u64 {
     let (mut next, mut after) = (0_u64, bytes::Bytes::new());
     loop {
@@ -120,12 +120,12 @@ fn count(bucket: &Bucket) -> u64 {
     }
 }
 
-/// What is there of each kind, after a crash before which so much was acknowledged.
+/// Counts the keys of each kind after a crash; asserts that no acknowledged write is missing.
 fn check(store: &Store, acknowledged: &BTreeMap<Kind, u64>, when: &str) -> BTreeMap<Kind, u64> {
     let found = |kind: Kind| {
         let (left, right) = kind.buckets(store);
         let found = count(&left);
-        assert_eq!(found, count(&right), "{when}: half a transaction");
+        assert_eq!(found, count(&right), "{when}: a transaction was applied in part");
         let acknowledged = acknowledged.get(&kind).copied().unwrap_or(0);
         assert!(found >= kind.safe(acknowledged), "{when}: {kind:?} has {found} of {acknowledged} acknowledged");
         (kind, found)
@@ -144,7 +144,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     let mut written = 0;
 
     for round in 0..times(KILLS, 30) {
-        // Every round reads all that is there, so a file is not used for ever.
+        // Every round reads the whole store, so start a new file now and then.
         if round % 50 == 0 {
             written += acknowledged.values().sum::<u64>();
             acknowledged.clear();
@@ -164,7 +164,8 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     assert!(acknowledged.values().all(|count| *count > 0), "{acknowledged:?}");
 }
 
-/// Lets a child write until it has acknowledged so many, and kills it; how many of each kind there are for all it said.
+/// Kills a child once it has acknowledged `lines` writes. Returns the number of acknowledged writes of each kind,
+/// including those still in the pipe.
 fn kill_after(path: &Path, lines: u64) -> BTreeMap<Kind, u64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_child_writes_until_it_is_killed", "--nocapture"])
@@ -174,7 +175,7 @@ fn kill_after(path: &Path, lines: u64) -> BTreeMap<Kind, u64> {
         .unwrap();
     let (mut acknowledged, mut heard) = (BTreeMap::new(), 0);
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let line = line.unwrap();
         let mut words = line.split(' ');
         let (Some("ack"), Some(kind), Some(number), Some(".")) =
@@ -186,7 +187,7 @@ fn kill_after(path: &Path, lines: u64) -> BTreeMap<Kind, u64> {
         acknowledged.insert(kind, number.parse::<u64>().unwrap() + 1);
         heard += 1;
         if heard == lines {
-            // SIGKILL; what is in the pipe already still counts.
+            // SIGKILL. Lines that are already in the pipe still count.
             child.kill().unwrap();
         }
     }
@@ -206,7 +207,7 @@ fn a_child_writes_until_it_is_killed() {
                 for number in count(&kind.buckets(store).0).. {
                     kind.write(store, number).unwrap();
                     let line = format!("ack {place} {number} .\n");
-                    // In one piece, and not through the harness's buffer.
+                    // Write the line in one call, past the buffer of the test harness.
                     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
                 }
             });
@@ -227,7 +228,7 @@ fn a_file_that_was_being_made_is_opened_after_kill_9() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let made = lines.map(Result::unwrap).filter(|line| line.ends_with(" made."));
         assert_eq!(made.take(1 + round as usize % 3).count(), 1 + round as usize % 3);
-        // It is at the next one.
+        // Let the child get some way into creating the next file.
         std::thread::park_timeout(Duration::from_micros(100 * round));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -235,7 +236,8 @@ fn a_file_that_was_being_made_is_opened_after_kill_9() {
         for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "redb")) {
             Store::open(path, StoreConfig::default()).unwrap().bucket("a").unwrap().put("b", "c").wait().unwrap();
         }
-        // Journals too, but only after their stores were opened; and files that did not get their name yet.
+        // Remove journals as well, but only after their stores were opened, and temporary files that were not renamed
+        // yet.
         for path in paths {
             let _gone = std::fs::remove_file(path);
         }
@@ -291,7 +293,7 @@ fn nothing_acknowledged_is_lost_by_a_power_cut_with_a_journal() {
     });
 }
 
-/// Cuts the power time and again, of a file and of a journal beside it.
+/// Repeatedly cuts the power of a store's file and of its journal.
 fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
     for round in 0..rounds {
         let mut seed = round;
@@ -305,7 +307,7 @@ fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
             disk.die_after(chance(&mut seed) % 2000);
             write_until_it_fails(&store, &mut acknowledged);
             store.close();
-            // From all that was not synced to nothing of it, and everything between.
+            // Share of the unsynced writes that survives, from none to all.
             let share = [0, 10, 50, 90, 100][(chance(&mut seed) % 5) as usize];
             let mut survives = || chance(&mut seed) % 100 < share;
             let left = disk.cut(&mut survives);
@@ -332,12 +334,13 @@ fn nothing_acknowledged_is_lost_when_writes_and_syncs_fail() {
     println!("{seeds} seeds of failing writes and syncs");
 }
 
-/// Writes to a disk on which some writes and syncs fail, cuts its power, and reads what is left.
+/// Writes to a disk on which some writes and syncs fail, cuts its power, and checks what is left.
 fn fail_writes_and_syncs(seed: u64) {
     let (mut state, mut acknowledged) = (seed, BTreeMap::new());
     let disk = Disk::default();
     let journal = disk.beside();
-    // With a journal, as every file has one: it is what has the pages of a sync that failed, which a disk forgets.
+    // Use a journal, as every store on a real file has one: after a failed sync the disk drops the pages, and only the
+    // journal still has them.
     let open = |disk: &Disk, journal: &Disk| {
         let (disk, journal) = (disk.clone(), journal.clone());
         let (disk, journal) = (move || Ok(disk.clone()), move || Ok(journal.clone()));
@@ -349,7 +352,7 @@ fn fail_writes_and_syncs(seed: u64) {
     let mut next = [0; KINDS.len()];
     for _ in 0..until {
         let place = (chance(&mut state) % KINDS.len() as u64) as usize;
-        // Until it comes back, the numbers must have no hole: one that failed is written again.
+        // Repeat a write that failed: the numbers must stay without a gap.
         if KINDS[place].write(&store, next[place]).is_ok() {
             next[place] += 1;
         }
@@ -365,16 +368,16 @@ fn fail_writes_and_syncs(seed: u64) {
     let store = open(&left, &journal.wired_to(&left));
     let damage = store.damage().unwrap();
     assert!(damage.is_empty(), "seed {seed}: {}", damage[0]);
-    // What is not durable may be undone, and then there would be holes: only the others are judged.
+    // Non-durable writes may be undone, which leaves gaps, so check only the durable kinds.
     for kind in [Kind::Put, Kind::Pair] {
         let (left, right) = kind.buckets(&store);
         let (found, acknowledged) = (count(&left), acknowledged[&kind]);
-        assert_eq!(found, count(&right), "seed {seed}: half a transaction");
+        assert_eq!(found, count(&right), "seed {seed}: a transaction was applied in part");
         assert!(found >= acknowledged, "seed {seed}: {kind:?} has {found} of {acknowledged}");
     }
 }
 
-/// Writes of every kind side by side.
+/// Writes with all kinds concurrently until the disk fails.
 fn write_until_it_fails(store: &Store, acknowledged: &mut BTreeMap<Kind, u64>) {
     let counts = Mutex::new(acknowledged);
     std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! Damage in the files of a store: bits that are flipped and files that are cut off, after the store was closed or killed.
+//! Damage in the files of a store: flipped bits and truncated files, after the store was closed or killed.
 //!
-//! Every case is judged by a model of what was acknowledged: a read returns the right value, or an error that names what is
-//! damaged, and never another value or none.
+//! A model of the acknowledged writes judges every case: a read returns the right value or an error that names the
+//! damaged part, but never a wrong value and never "not found".
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
-#![expect(clippy::print_stdout, reason = "a case that fails is named, and what came of all of them is printed")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+#![expect(clippy::print_stdout, reason = "prints each failed case and a summary")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -20,16 +20,16 @@ use rusm_fuzz::Fuzz;
 use rusm_runtime::store::inspection::Inspection;
 use rusm_runtime::store::{Durability, Store, StoreConfig, StoreError};
 
-/// How many bits are flipped; a quarter as many files are cut off.
+/// Number of flipped bits; a quarter as many files are truncated.
 const CASES: &str = "RUSM_DAMAGE_CASES";
-/// The seed, which is printed.
+/// Seed of the cases; it is printed.
 const SEED: &str = "RUSM_DAMAGE_SEED";
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The next of a sequence that looks like chance and is the same every time.
+/// Returns the next number of a deterministic pseudo-random sequence.
 fn chance(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -39,7 +39,7 @@ fn chance(state: &mut u64) -> u64 {
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts the panics that are shown: the hook of the runtime passes on those that are.
+/// Counts the panics that are shown; the runtime's hook passes on only those.
 fn count_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -51,12 +51,12 @@ fn count_panics() {
     });
 }
 
-/// What was acknowledged, bucket by bucket.
+/// Acknowledged rows of each bucket.
 type Model = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 const BUCKETS: [&str; 3] = ["accounts", "sessions", "topic/orders"];
 
-/// Writes to every bucket in commits of many kinds, and takes down what was acknowledged.
+/// Writes to every bucket in commits of many kinds and records the acknowledged rows.
 fn fill(store: &Store, model: &mut Model, from: u64, rounds: u64) {
     for round in from..from + rounds {
         for (place, name) in BUCKETS.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn fill(store: &Store, model: &mut Model, from: u64, rounds: u64) {
     }
 }
 
-/// A store's files, closed or as a kill leaves them, and what was acknowledged.
+/// Undamaged files of a store, either closed or as a kill leaves them, with the acknowledged rows.
 struct Sound {
     files: Vec<(PathBuf, Vec<u8>)>,
     model: Model,
@@ -102,7 +102,7 @@ fn closed(directory: &Path) -> Sound {
     Sound { files: vec![("case.redb".into(), fs::read(path).unwrap())], model }
 }
 
-/// Both files as the page cache has them, of a store that was opened for the second time.
+/// Returns both files as they are in the page cache, of a store that was opened twice.
 fn killed(directory: &Path) -> Sound {
     let (path, mut model) = (directory.join("sound.redb"), Model::default());
     let store = Store::open(&path, StoreConfig::default()).unwrap();
@@ -118,7 +118,7 @@ fn killed(directory: &Path) -> Sound {
     Sound { files: vec![("case.redb".into(), file), ("case.redb-journal".into(), journal)], model }
 }
 
-/// What came of the cases.
+/// Number of cases by outcome.
 #[derive(Debug, Default)]
 struct Tally {
     unaffected: u64,
@@ -130,7 +130,7 @@ struct Tally {
 }
 
 impl Sound {
-    /// Puts the files there, with one change; opens them and judges what is read.
+    /// Writes the files, applies one change to them, opens the store and checks all reads.
     fn judge(&self, directory: &Path, tally: &mut Tally, what: &str, change: impl FnOnce(&Path)) {
         let path = directory.join("case.redb");
         let _none = fs::remove_file(directory.join("case.redb-journal"));
@@ -148,9 +148,9 @@ impl Sound {
             Ok(store) => {
                 let damage = store.damage().unwrap();
                 let errors = self.read(&store, tally, what);
-                assert!(damage.is_empty() || !matches!(write(&store), Ok(())), "{what}: a damaged store is written");
+                assert!(damage.is_empty() || !matches!(write(&store), Ok(())), "{what}: a damaged store is writable");
                 if damage.is_empty() {
-                    assert_eq!(errors, 0, "{what}: errors of a sound store");
+                    assert_eq!(errors, 0, "{what}: errors in an undamaged store");
                     write(&store).unwrap();
                     store.close();
                     drop(store);
@@ -166,7 +166,7 @@ impl Sound {
         tally.panics += PANICS.load(Relaxed) - before;
     }
 
-    /// Reads every key alone, and all of each bucket; how many reads failed.
+    /// Reads every key separately and scans each bucket; returns the number of failed reads.
     fn read(&self, store: &Store, tally: &mut Tally, what: &str) -> u64 {
         let mut errors = 0;
         for (name, rows) in &self.model {
@@ -185,7 +185,7 @@ impl Sound {
                     }
                     (Err(StoreError::Damaged(damage)), _) => {
                         assert_eq!(damage.bucket.as_deref(), Some(*name));
-                        assert!(damage.range.contains(&key), "{what}: {damage} has not {}", key.escape_ascii());
+                        assert!(damage.range.contains(&key), "{what}: {damage} does not cover {}", key.escape_ascii());
                         errors += 1;
                     }
                     (Err(error), _) => panic!("{what}: {error}"),
@@ -220,7 +220,7 @@ fn scan(bucket: &rusm_runtime::store::Bucket, rows: &BTreeMap<Vec<u8>, Vec<u8>>,
             Err(StoreError::Damaged(damage)) => {
                 errors += 1;
                 expected.retain(|key, _| !damage.range.contains(key));
-                // The rest is read from the end of the range on.
+                // Continue the scan at the end of the damaged range.
                 match damage.range.upto {
                     Some(upto) => after = upto.into(),
                     None => break,
@@ -250,7 +250,7 @@ fn run(name: &str, sound: &Sound, flips: u64, cuts: u64) {
     let mut state = seed;
     let mut tally = Tally::default();
     for case in 0..flips {
-        // The header and the label are small, and their bits matter most.
+        // Every tenth flip hits the header or the label: they are small, and their bits matter most.
         let place = (chance(&mut state) % 3) as usize % sound.files.len();
         let (file, bytes) = &sound.files[place];
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
@@ -287,9 +287,9 @@ fn damage_of_a_killed_store_is_never_read_as_data() {
     run("killed", &killed(directory.path()), cases / 2, cases / 8);
 }
 
-/// Mutates one of the files of a store; the other one is as it was. Files that are cut off are cases of [`run`].
+/// Mutates one of the files of a store and leaves the other one unchanged. [`run`] covers truncated files.
 ///
-/// A whole record at the end of a journal that is replaced by zeros is no case: it looks like one that was never written.
+/// Zeroing a whole record at the end of a journal is not tested: it looks like a record that was never written.
 fn fuzz(name: &'static str, sound: &Sound, place: usize) {
     count_panics();
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Keys that expire: when they are invisible, and when they are taken away.
+//! Expiring keys: when they become invisible and when they are removed.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -46,8 +46,8 @@ fn a_key_whose_time_is_over_is_invisible_at_once_and_removed_a_few_at_a_time() {
     assert_eq!(bucket.get(7_u32.to_be_bytes()).wait().unwrap(), None);
     assert!(!bucket.delete(7_u32.to_be_bytes()).wait().unwrap());
     assert!(bucket.compare_and_set(8_u32.to_be_bytes(), None, Some("again".into())).wait().unwrap());
-    assert_eq!(bucket.scan("", "", 10).wait().unwrap().rows.len(), 3, "again, kept and long");
-    // It outlives the store.
+    assert_eq!(bucket.scan("", "", 10).wait().unwrap().rows.len(), 3, "the keys again, kept and long");
+    // The expiry time persists across a restart of the store.
     store.close();
     drop((bucket, store));
     let store = store_on(&disk, config);
@@ -85,7 +85,7 @@ fn what_is_written_in_the_same_commit_as_a_sweep_is_swept_in_its_time() {
     bucket.put_for("swept", "value", second).wait().unwrap();
     disk.close_gate();
 
-    // When the commit at the gate ends it is time for a sweep, which takes the write that waits into its own commit.
+    // A sweep is due when the commit at the gate ends; it takes the waiting write into its own commit.
     std::thread::scope(|scope| {
         scope.spawn(|| bucket.put("stays", "value").wait().unwrap());
         disk.wait_for_a_sync();

@@ -1,7 +1,8 @@
-//! Disks that are full, refuse or lie; files that are damaged, taken, or somebody else's. Each gets one clear line.
+//! Disks that are full, fail or return wrong data; files that are damaged, already open, or belong to another
+//! application. Each gives one clear error line.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -26,10 +27,10 @@ fn store_on(disk: &Disk) -> Store {
     Store::open_on("a disk in memory", move || Ok(disk.clone()), StoreConfig::default()).unwrap()
 }
 
-/// What is said about a file that is not opened.
+/// Returns the error of opening a file, with its path replaced by `FILE`.
 fn refusal(path: &Path) -> String {
     let said = Store::open(path, StoreConfig::default()).unwrap_err().to_string();
-    assert!(said.contains(&*path.to_string_lossy()), "it names the file: {said}");
+    assert!(said.contains(&*path.to_string_lossy()), "the error names the file: {said}");
     assert_eq!(said.lines().count(), 1);
     said.replace(&*path.to_string_lossy(), "FILE")
 }
@@ -38,7 +39,7 @@ fn number(key: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
-/// Tries until the store has come back.
+/// Retries a write until the store accepts it.
 fn until_it_writes(store: &Store, key: u64) {
     let (bucket, started) = (store.bucket("a").unwrap(), Instant::now());
     while let Err(error) = bucket.put(number(key), "after").wait() {
@@ -72,7 +73,7 @@ fn a_full_disk_is_said_and_loses_nothing_and_the_store_goes_on_when_there_is_roo
     for key in 0..acknowledged {
         assert!(bucket.get(number(key)).wait().unwrap().is_some(), "{key} of {acknowledged}");
     }
-    assert_eq!(bucket.get(number(acknowledged)).wait().unwrap(), None, "what was refused did not happen");
+    assert_eq!(bucket.get(number(acknowledged)).wait().unwrap(), None, "the failed write had no effect");
     assert!(store.report().failures_total >= 1);
 }
 
@@ -116,7 +117,7 @@ fn weaker_writes_that_a_failure_undid_are_counted() {
     let report = store.report();
     assert_eq!(report.undone_total, 5);
     let left = bucket.scan("", "", 100).wait().unwrap().rows.len() as u64;
-    assert!(left >= 2, "the first and the last");
+    assert!(left >= 2, "the first and the last write");
     assert_eq!(report.buckets[0].keys, left);
 }
 
@@ -134,7 +135,7 @@ fn a_store_is_open_once() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_said() {
-    // Nobody makes files there, root neither.
+    // Nothing can create a file there, not even root.
     assert_eq!(refusal(Path::new("/sys/rusm.redb")), "cannot write FILE: Permission denied (os error 13)");
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(
@@ -204,12 +205,12 @@ fn a_pipe_is_neither_a_store_nor_a_journal() {
     assert!(!path.exists());
 }
 
-/// Damage after the file was opened: what is read from the disk again is compared.
+/// Damage after the file was opened: pages that are read again are verified.
 #[test]
 fn damage_under_an_open_store_is_never_read_as_data() {
     let disk = Disk::default();
     let own = disk.clone();
-    // A cache so small that pages are read again.
+    // The cache is so small that pages are read again.
     let config = StoreConfig { cache_bytes: 1, ..StoreConfig::default() };
     let store = Store::open_on("a disk in memory", move || Ok(own.clone()), config).unwrap();
     let bucket = store.bucket("a").unwrap();
@@ -237,7 +238,7 @@ fn damage_under_an_open_store_is_never_read_as_data() {
     assert!(matches!(bucket.put("b", "c").wait(), Err(StoreError::ReadOnly(_))));
 }
 
-/// Damage anywhere: either it is noticed, at the start or when it is read, or it hit what is not used.
+/// Damage at any place: it is detected when the store is opened or read, or it hit unused bytes.
 #[test]
 fn damage_inside_is_an_error_and_never_the_end_of_the_node() {
     let directory = tempfile::tempdir().unwrap();
@@ -290,7 +291,7 @@ fn files_of_newer_versions_and_of_others_are_told_from_damage() {
     let others = write("others.redb", &|txn| drop(txn.open_table(OTHERS).unwrap().insert("a", 1).unwrap()));
     assert_eq!(refusal(&others), "FILE belongs to another application: it has the table `invoices`");
 
-    // The format of redb itself stands at the head of both its commit slots.
+    // The format version of redb itself is at the start of both its commit slots.
     let of_newer_redb = directory.path().join("redb.redb");
     filled(&of_newer_redb);
     let mut bytes = fs::read(&of_newer_redb).unwrap();
@@ -323,7 +324,7 @@ fn a_store_whose_last_handle_goes_with_a_transaction_ends_by_itself() {
     assert_eq!(store.bucket("a").unwrap().get("key").wait().unwrap().as_deref(), Some(&b"value"[..]));
 }
 
-/// Panics where it is dropped.
+/// Panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -353,7 +354,7 @@ fn a_panic_of_what_a_transaction_gave_to_nobody_does_not_end_the_store() {
     bucket.put("b", "2").wait().unwrap();
 }
 
-/// An error that cannot be made of one of the store.
+/// An error type whose conversion from a [`StoreError`] panics.
 #[derive(Debug)]
 struct Picky;
 
@@ -377,7 +378,7 @@ fn a_panic_of_an_error_that_is_converted_does_not_end_the_store() {
         });
         puts.wait().is_ok()
     });
-    assert!(write.join().is_err(), "who waits is told by a panic of its own");
+    assert!(write.join().is_err(), "the waiting thread panics, too");
     disk.fail_syncs(false);
 
     until_it_writes(&store, 0);
@@ -447,7 +448,7 @@ fn a_store_that_was_slow_is_found_to_be_quick_again() {
     });
 
     runtime.wait(reader.unwrap());
-    assert_eq!(store.report().slow_reads_total, read_away, "all of it was in the cache");
+    assert_eq!(store.report().slow_reads_total, read_away, "every page was in the cache");
     let away = away.load(Relaxed);
     assert!((1..READS / 2).contains(&away), "{away} of {READS} reads on another thread");
 }
@@ -471,13 +472,13 @@ fn who_closes_a_store_once_more_waits_for_what_is_written() {
             tells.send(0).unwrap();
         });
         first.unwrap();
-        assert_eq!(told.recv(), Ok(0), "a process does not wait for it");
+        assert_eq!(told.recv(), Ok(0), "a process does not wait for the store to close");
         let (store, disk) = (&store, &disk);
         scope.spawn(move || {
             store.close();
             tell.send(disk.syncs()).unwrap();
         });
-        assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "closed while a write waits for the disk");
+        assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "closed although a write waits for the disk");
         disk.open_gate();
         assert!(told.recv().unwrap() > 0);
         write.join().unwrap().unwrap();

@@ -1,7 +1,7 @@
-//! A store's journal: what is done again, what is refused, and what happens when there is no room for it.
+//! A store's journal: which records are replayed, which are rejected, and what happens when the disk is full.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -15,9 +15,9 @@ use disk::Disk;
 use rusm_runtime::store::{StorageBackend, Store, StoreConfig, StoreError};
 
 const LONG: Duration = Duration::from_mins(1);
-/// Where the second side begins, which is the most that one holds.
+/// Start of the journal's second side, which is the capacity of one side.
 const SIDE: usize = 16 * 1024 * 1024;
-/// Where the first sector of a record has its own, in bytes.
+/// Offset of the checksum within the first sector of a record, in bytes.
 const CHECKSUM: usize = 504;
 
 fn open(path: &Path) -> Store {
@@ -34,7 +34,7 @@ fn put(store: &Store, key: u64, bytes: usize) -> Result<(), StoreError> {
     store.bucket("a").unwrap().put(key.to_be_bytes(), vec![key as u8; bytes]).wait()
 }
 
-/// Asserts that all of these are there, and no other.
+/// Asserts that the store contains these keys and no others.
 fn holds(store: &Store, keys: u64, bytes: usize) {
     let bucket = store.bucket("a").unwrap();
     for key in 0..keys {
@@ -44,7 +44,8 @@ fn holds(store: &Store, keys: u64, bytes: usize) {
     assert_eq!(store.report().buckets.iter().map(|bucket| bucket.keys).sum::<u64>(), keys);
 }
 
-/// Both files as they are now, as if the machine had stopped after all was written; the journal's path too.
+/// Copies both files as they are now, as after a crash that follows the last write; returns the paths of the copy and
+/// of its journal.
 fn stopped(path: &Path, name: &str) -> (PathBuf, PathBuf) {
     let (file, journal) = (path.with_file_name(name), path.with_file_name(format!("{name}-journal")));
     fs::copy(path, &file).unwrap();
@@ -67,7 +68,7 @@ fn a_journal_is_there_while_its_store_is_open_and_has_to_be() {
 
     let (copy, copied) = stopped(&path, "copy.redb");
     drop(store);
-    assert!(!journal.exists(), "all is in the file");
+    assert!(!journal.exists(), "the file contains everything");
     holds(&open(&path), 1, 100);
 
     holds(&open(&copy), 1, 100);
@@ -110,7 +111,8 @@ fn sides_are_written_over_time_and_again_and_any_of_them_may_be_the_last() {
     assert!(journal.len_now() <= 2 * SIDE);
 }
 
-/// Puts keys one after the other until the file would have to be synced, which waits; how many were acknowledged.
+/// Puts keys one after the other until a write waits for the file to be synced. Returns the number of acknowledged keys
+/// and a function that waits for that write.
 fn until_the_file_must_be_synced(store: &Store, disk: &Disk) -> (u64, impl FnMut() -> Option<u64> + use<>) {
     put(store, 0, 20_000).unwrap();
     disk.close_gate();
@@ -119,12 +121,12 @@ fn until_the_file_must_be_synced(store: &Store, disk: &Disk) -> (u64, impl FnMut
     std::thread::spawn(move || {
         asked.iter().all(|key| tell.send((key, put(&writing, key, 20_000).is_ok())).is_ok());
     });
-    // The other side becomes full, and then nothing more is acknowledged.
+    // Once the second side is full, no further write is acknowledged.
     let mut keys = 1;
     loop {
         ask.send(keys).unwrap();
         match told.recv_timeout(Duration::from_millis(500)) {
-            Ok(_) if keys > 2_000 => panic!("sides are written over, whatever the file has"),
+            Ok(_) if keys > 2_000 => panic!("a side is overwritten although the file was not synced"),
             Ok(_) => keys += 1,
             Err(_) => {
                 let waits = move || {
@@ -158,7 +160,7 @@ fn the_first_record_over_an_old_side_may_be_torn() {
     assert_eq!(waits(), Some(keys));
 
     let (left, durable) = (disk.image(), journal.image());
-    assert_ne!(durable.bytes(0, 64), old[..64], "it was written to the side that was full first");
+    assert_ne!(durable.bytes(0, 64), old[..64], "the record overwrote the side that was filled first");
     durable.put(4608, &old[4608..5120]);
 
     holds(&on(&left, &durable), keys, 20_000);
@@ -174,8 +176,9 @@ fn a_file_that_forgets_what_it_could_not_write_gets_it_again() {
     disk.fail_syncs(true);
     store.close();
     disk.fail_syncs(false);
-    // A second sync would succeed: the system has told of it, and has dropped what it could not write.
-    assert!(journal.len_now() > 0, "the journal has it still");
+    // A second sync would succeed: the operating system reports the error once and drops the pages that it could not
+    // write.
+    assert!(journal.len_now() > 0, "the journal still has the records");
 
     drop(on(&disk, &journal));
     let (left, journal) = (disk.cut(|| false), journal.cut(|| false));
@@ -192,7 +195,7 @@ fn a_record_whose_sync_found_no_room_is_not_done_again() {
         put(&store, 0, 1000).unwrap();
     }
 
-    // All of the journal that was written survives.
+    // Everything that was written to the journal survives.
     let (left, journal) = (disk.cut(|| false), journal.cut(|| true));
     holds(&on(&left, &journal), 20, 1000);
 }
@@ -299,7 +302,7 @@ fn a_damaged_journal_is_refused_and_one_whose_last_record_is_torn_is_not() {
         assert_eq!(fs::read(&copy).unwrap(), file);
     }
 
-    // As after a power cut within the last sync, before it was acknowledged.
+    // A record torn by a power cut during its sync, before it was acknowledged.
     let mut torn = bytes;
     let last = heads[heads.len() - 1];
     torn[last + 512..last + 1024].fill(0);
@@ -390,7 +393,7 @@ fn a_file_that_cannot_be_synced_is_said_before_its_journal_is_written_over() {
     let (left, journal) = (disk.cut(|| false), journal.cut(|| false));
     let store = on(&left, &journal);
     let found = store.report().buckets[0].keys;
-    assert!(found == keys || found == keys + 1, "{found} of {keys} that were acknowledged");
+    assert!(found == keys || found == keys + 1, "{found} of {keys} acknowledged keys");
     holds(&store, found, 20_000);
     assert!(left.len().unwrap() > 0);
 }

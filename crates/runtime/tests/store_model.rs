@@ -1,7 +1,7 @@
-//! A store against a map that does the same in the obvious way: any sequence of operations, with time, restarts and cuts.
+//! Compares a store with a simple map under random sequences of operations, including time, restarts and power cuts.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -16,7 +16,7 @@ use rusm_runtime::store::{Clock, Durability, Store, StoreConfig, StoreError};
 
 const BUCKETS: [&str; 2] = ["a", "b"];
 
-/// A key of a few, so that they meet.
+/// A key from a small set, so that operations collide.
 type Key = (usize, u8);
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ enum Change {
 enum Step {
     Change(Change, Durability),
     CompareAndSet(Key, Option<Vec<u8>>, Option<Vec<u8>>),
-    /// The same with the value that is there.
+    /// A compare-and-set that expects the current value.
     Replace(Key, Option<Vec<u8>>),
     Append(Key, u8),
     Transaction(Vec<Change>, bool),
@@ -37,7 +37,7 @@ enum Step {
     Sleep(u16),
     Sweep,
     Restart,
-    /// After a sync, so that nothing may be missing.
+    /// A power cut after a sync, so no write may be missing.
     PowerCut,
 }
 
@@ -74,11 +74,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a store is, without its disk.
+/// The expected contents of a store.
 #[derive(Clone, Default)]
 struct Model {
     now_ms: u64,
-    /// Values, and when they expire.
+    /// Values and their expiry times.
     rows: BTreeMap<Key, (Vec<u8>, Option<u64>)>,
 }
 
@@ -187,7 +187,7 @@ impl Real {
     }
 }
 
-/// Does a step to both, and compares what they answer.
+/// Applies a step to the store and to the model, and compares the results.
 fn run(step: Step, mut real: Real, model: &mut Model) -> Real {
     match step {
         Step::Change(change, durability) => {

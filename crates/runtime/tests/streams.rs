@@ -1,4 +1,4 @@
-//! Byte streams between processes: every byte, backpressure, and the death of either end.
+//! Byte streams between processes: every byte arrives, back-pressure works, and either end may die.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -52,7 +52,7 @@ fn every_byte_arrives_in_order_whatever_the_chunks() {
         let (tell, told) = mpsc::channel();
         runtime.spawn(move |_| async move { tell.send(read_bytes(reader, reads).await) }).expect("there is room");
         runtime
-            .spawn(move |_| async move { write_bytes(writer, 30_000, writes).await.expect("somebody reads") })
+            .spawn(move |_| async move { write_bytes(writer, 30_000, writes).await.expect("the reader is alive") })
             .expect("there is room");
 
         assert_eq!(told.recv_timeout(LONG), Ok(Ok(30_000)), "capacity {capacity}");
@@ -62,7 +62,7 @@ fn every_byte_arrives_in_order_whatever_the_chunks() {
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !done() {
-        assert!(Instant::now() < deadline, "{what} did not come about");
+        assert!(Instant::now() < deadline, "{what} did not happen");
         std::thread::yield_now();
     }
 }
@@ -94,7 +94,7 @@ fn a_writer_is_never_further_ahead_than_the_capacity() {
             ctx.receive().await;
         })
         .expect("there is room");
-    told.recv_timeout(LONG).expect("it reads");
+    told.recv_timeout(LONG).expect("the reader has started");
 
     wait_for("as much room as was read", || written.load(Ordering::Relaxed) == 296);
     runtime.exit(reading, ExitReason::Killed);
@@ -141,15 +141,15 @@ fn the_death_of_the_writer_is_an_error_after_its_last_byte() {
         let (say, said) = mpsc::channel();
         let writing = runtime
             .spawn(move |ctx| async move {
-                writer.write_all(b"half of").await.expect("somebody reads");
+                writer.write_all(b"half of").await.expect("the reader is alive");
                 say.send(()).expect("the test waits");
                 ctx.receive().await;
-                assert!(!panics, "as it should");
+                assert!(!panics, "the writer panics on purpose");
             })
             .expect("there is room");
         said.recv_timeout(LONG).expect("it writes");
         if panics {
-            runtime.try_send(writing, ()).expect("it waits for it");
+            runtime.try_send(writing, ()).expect("the process waits for this message");
         } else {
             runtime.exit(writing, reason);
         }
@@ -169,7 +169,7 @@ fn an_end_can_be_sent_to_another_process() {
         .spawn(move |ctx| async move {
             let (writer, reader) = pipe(128).expect("a power of two");
             ctx.send(reading, reader).await;
-            write_bytes(writer, 5_000, 99).await.expect("somebody reads");
+            write_bytes(writer, 5_000, 99).await.expect("the reader is alive");
         })
         .expect("there is room");
 
@@ -185,19 +185,19 @@ fn tokio_reads_writes_and_copies_streams() {
             let (mut first, mut middle) = pipe(16).expect("a power of two");
             let (mut end, last) = pipe(32).expect("a power of two");
             ctx.spawn(move |_| async move {
-                first.write_all(b"one\ntwo\n").await.expect("somebody reads");
-                AsyncWriteExt::write_all(&mut first, b"a line of more than the capacity\n").await.expect("the same");
+                first.write_all(b"one\ntwo\n").await.expect("the reader is alive");
+                AsyncWriteExt::write_all(&mut first, b"a line of more than the capacity\n").await.expect("it is read");
                 first.shutdown().await.expect("it never fails");
                 let late = AsyncWriteExt::write(&mut first, b"late").await;
                 assert_eq!(late.expect_err("it is shut").kind(), std::io::ErrorKind::BrokenPipe);
             });
             ctx.spawn(move |_| async move {
-                tokio::io::copy(&mut middle, &mut end).await.expect("it is closed well");
+                tokio::io::copy(&mut middle, &mut end).await.expect("the writer closed the stream");
                 end.close();
             });
             let mut lines = last.lines();
             let mut seen = Vec::new();
-            while let Some(line) = lines.next_line().await.expect("it is closed well") {
+            while let Some(line) = lines.next_line().await.expect("the writer closed the stream") {
                 seen.push(line);
             }
             tell.send(seen)

@@ -1,4 +1,4 @@
-//! Schedulers under a process whose poll does not return: what waits behind it runs elsewhere.
+//! Schedulers blocked by a process whose poll does not return: the processes behind it run elsewhere.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -18,7 +18,7 @@ fn s14_a_stuck_process_is_named_and_its_scheduler_is_emptied_by_the_others() {
     let (stopped, going) = (Arc::clone(&stop), Arc::clone(&go_on));
     let stuck = runtime
         .spawn(move |ctx| async move {
-            // Both lie on this scheduler: one in its queue, the other in the place of the next to run.
+            // Both processes are on this scheduler: one in its run queue, the other in its next-to-run slot.
             let going = &going;
             let waiting = ctx.spawn({
                 let going = Arc::clone(going);

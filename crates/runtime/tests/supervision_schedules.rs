@@ -1,8 +1,8 @@
-//! Supervisors under thousands of seeded schedules: children crash, are killed, terminated, restarted and deleted at random,
-//! and after every rest the tree is as it must be.
+//! Supervisors under thousands of seeded schedules. Children crash, are killed, terminated, restarted and deleted at
+//! random; whenever the tree is at rest, its invariants are checked.
 //!
-//! What must hold (sentences 17 to 21): who is listed as running lives, and nobody else does; children stand in the order of
-//! their start; a supervisor that ended left nobody behind, and ended only when its restarts were used up.
+//! Invariants (sentences 17 to 21): the children listed as running are exactly the living ones; children are in the
+//! order of their start; a supervisor that ended left no child behind, and ended only when its restarts were used up.
 
 #![cfg(feature = "test")]
 
@@ -18,17 +18,17 @@ use rusm_runtime::{Context, ExitReason, Pid, Starting, test};
 
 /// Schedules for each strategy.
 const SEEDS: u64 = 1_000;
-/// Things that happen in a run.
+/// Number of random operations in a run.
 const DEEDS: usize = 24;
-/// More than any run has crashes.
+/// More restarts than any run needs.
 const PLENTY: u32 = 10_000;
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The processes that live, as they say themselves.
+/// Set of living processes, maintained by the processes themselves.
 #[derive(Clone, Default)]
 struct Roll(Arc<Mutex<BTreeSet<Pid>>>);
 
-/// Strikes a process off when its future is dropped, however it ended.
+/// Removes a process from the roll when its future is dropped, however the process ended.
 struct Entry(Roll, Pid);
 
 impl Roll {
@@ -48,7 +48,7 @@ impl Drop for Entry {
     }
 }
 
-/// `SplitMix64`: what happens is decided apart from the schedule.
+/// `SplitMix64`: the operations have a generator of their own, independent of the schedule.
 struct Dice(u64);
 
 impl Dice {
@@ -60,7 +60,7 @@ impl Dice {
     }
 }
 
-/// A child that ends by what it is sent; some trap exits, and take their time to stop.
+/// Body of a child, which ends with the reason that it receives. Slow children trap exits and take time to stop.
 async fn live(ctx: Context, starting: Starting, roll: Roll, slow: bool) -> ExitReason {
     let _entry = roll.enter(ctx.pid());
     ctx.trap_exits(slow);
@@ -75,7 +75,7 @@ async fn live(ctx: Context, starting: Starting, roll: Roll, slow: bool) -> ExitR
 fn child(name: usize, roll: &Roll) -> ChildSpec {
     let (roll, slow) = (roll.clone(), name % 3 == 1);
     let restart = [Restart::Permanent, Restart::Transient, Restart::Permanent, Restart::Temporary][name % 4];
-    // Some are killed before they are done.
+    // Some slow children are killed before they have stopped.
     let shutdown =
         if name.is_multiple_of(2) { Shutdown::Infinity } else { Shutdown::Timeout(Duration::from_millis(1)) };
     ChildSpec::acknowledged(format!("{name:03}"), move |ctx, starting| live(ctx, starting, roll.clone(), slow))
@@ -99,7 +99,7 @@ fn running(children: &[ChildInfo]) -> Vec<Pid> {
     children.iter().filter_map(pid).collect()
 }
 
-/// What runs below a supervisor; `None` if it has ended.
+/// Returns the children of a supervisor and of its inner supervisor; `None` if the supervisor has ended.
 async fn children_of(ctx: &Context, root: SupervisorRef) -> Option<Vec<ChildInfo>> {
     let mut all = Vec::new();
     for child in root.which_children(ctx).await.ok()? {
@@ -114,20 +114,20 @@ async fn children_of(ctx: &Context, root: SupervisorRef) -> Option<Vec<ChildInfo
     Some(all)
 }
 
-/// Lets everything come to rest, and holds the tree against the roll.
+/// Lets the tree come to rest and compares it with the roll.
 async fn check(ctx: &Context, root: SupervisorRef, roll: &Roll) -> Vec<ChildInfo> {
-    // Nothing moves any more once virtual time has gone on.
+    // After this much virtual time every process is idle.
     ctx.sleep(Duration::from_secs(1)).await;
     let children = children_of(ctx, root).await.expect("it has restarts left");
     let listed: BTreeSet<Pid> = running(&children).into_iter().collect();
-    assert_eq!(roll.alive(), listed, "who lives, and who is said to run");
+    assert_eq!(roll.alive(), listed, "living processes and those listed as running");
     for child in &children {
         let runs = matches!(child.state, ChildState::Running(_));
-        assert!(runs || child.restart != Restart::Temporary, "{child:?} is forgotten when it has ended");
+        assert!(runs || child.restart != Restart::Temporary, "{child:?} must be removed when it has ended");
     }
     let own = root.which_children(ctx).await.expect("it has restarts left");
     let first: Vec<&str> = own.iter().map(|child| &*child.id).filter(|id| *id < "004").collect();
-    assert!(first.is_sorted(), "in the order of their start: {first:?}");
+    assert!(first.is_sorted(), "not in the order of their start: {first:?}");
     let counts = root.count_children(ctx).await.expect("it has restarts left");
     assert_eq!((counts.specs, counts.active), (own.len(), running(&own).len()));
     children
@@ -152,7 +152,7 @@ async fn deed(ctx: &Context, root: SupervisorRef, roll: &Roll, dice: &mut Dice, 
         _ => {
             *next += 1;
             match root.start_child(ctx, child(*next, roll)).await {
-                // It may be told to end while it starts.
+                // The child may receive an exit signal while it starts.
                 Ok(_) | Err(StartChildError::Init(_)) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -174,13 +174,13 @@ async fn storm(ctx: Context, strategy: Strategy, seed: u64) {
     ctx.trap_exits(true);
     ctx.exit(root.pid(), ExitReason::Shutdown);
     assert_eq!(end.await, ExitReason::Shutdown);
-    assert_eq!(roll.alive(), BTreeSet::new(), "nobody is left behind");
+    assert_eq!(roll.alive(), BTreeSet::new(), "no child is left");
 }
 
 fn storms(strategy: Strategy) {
     let asked = std::env::var(test::SEED_VARIABLE).ok().map(|seed| seed.parse::<u64>().expect("a number"));
     for seed in asked.map_or(0..SEEDS, |seed| seed..seed + 1) {
-        // The same deeds under several schedules.
+        // Runs the same operations under several schedules.
         test::explore([seed], |ctx| storm(ctx, strategy, seed / 4));
     }
 }
@@ -209,22 +209,22 @@ fn s20_under_every_schedule_the_window_allows_exactly_its_restarts() {
         let supervisor = (0..4).fold(supervisor, |all, name| all.child(child(name * 4, &roll)));
         let root = supervisor.start_link(&ctx).await.expect("all start");
         let end = ctx.runtime().watch(root.pid());
-        let children = running(&root.which_children(&ctx).await.expect("it lives"));
+        let children = running(&root.which_children(&ctx).await.expect("the supervisor is alive"));
 
-        // Three at once are forgiven.
+        // Three restarts within the window are allowed.
         for pid in &children[..3] {
             ctx.exit(*pid, ExitReason::Killed);
         }
         assert_eq!(check(&ctx, root, &roll).await.len(), 4);
-        // An hour later they are forgotten, and three more are as well.
+        // An hour later the window is empty, so three more restarts are allowed.
         ctx.sleep(HOUR).await;
-        for pid in &running(&root.which_children(&ctx).await.expect("it lives"))[..3] {
+        for pid in &running(&root.which_children(&ctx).await.expect("the supervisor is alive"))[..3] {
             ctx.exit(*pid, ExitReason::Killed);
         }
         assert_eq!(check(&ctx, root, &roll).await.len(), 4);
-        // The fourth is too many.
+        // The fourth restart exceeds the limit.
         ctx.exit(children[3], ExitReason::Killed);
         assert_eq!(end.await, ExitReason::Shutdown);
-        assert_eq!(roll.alive(), BTreeSet::new(), "nobody is left behind");
+        assert_eq!(roll.alive(), BTreeSet::new(), "no child is left");
     });
 }

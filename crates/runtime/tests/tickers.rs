@@ -1,4 +1,4 @@
-//! Tickers of processes and threads on the real clock: what comes, what is counted, and what is left when they go.
+//! Tickers of processes and threads on the real clock: ticks, counters, and cleanup when the owner ends.
 
 use std::num::NonZeroU8;
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ fn a_process_fires_on_the_grid_and_every_firing_is_in_its_account() {
 
     let body = move |ctx: Context| async move {
         let options = TickerOptions { measure: Measure::Lateness, ..TickerOptions::default() };
-        let mut ticker = ctx.ticker(hz(1_000), options).expect("these options go together");
+        let mut ticker = ctx.ticker(hz(1_000), options).expect("compatible options");
         let (mut fired, mut next) = (0, 0);
         while next < 50 {
             let firings = ticker.next().await;
@@ -45,7 +45,7 @@ fn a_process_fires_on_the_grid_and_every_firing_is_in_its_account() {
     };
     let pid = runtime.spawn(body).expect("there is room");
 
-    let (fired, next, report) = told.recv().expect("the process tells it");
+    let (fired, next, report) = told.recv().expect("the process sends it");
     assert!(start.elapsed() >= Duration::from_millis(next), "{report:?}");
     assert_eq!(report.account.fired, fired);
     assert!(report.account.fired + report.account.dropped >= next, "{report:?}");
@@ -59,7 +59,7 @@ fn observers_see_the_tickers_that_there_are_and_their_state() {
     let runtime = runtime();
     let body = |ctx: Context| async move {
         let options = TickerOptions { tick_rate: Some(hz(100)), ..TickerOptions::default() };
-        ctx.every(hz(1_000), options, |_| ControlFlow::<()>::Continue(())).await.expect("these options go together");
+        ctx.every(hz(1_000), options, |_| ControlFlow::<()>::Continue(())).await.expect("compatible options");
     };
     let pid = runtime.spawn(body).expect("there is room");
 
@@ -81,8 +81,8 @@ fn observers_see_the_tickers_that_there_are_and_their_state() {
 fn observers_see_the_ticker_of_a_thread_that_wants_it() {
     let runtime = runtime();
     let options = TickerOptions { tick_rate: Some(hz(1_000)), measure: Measure::Lateness, ..TickerOptions::default() };
-    let unseen = Ticker::new(hz(10_000), options).expect("these options go together");
-    let mut ticker = Ticker::new(hz(10_000), options).expect("these options go together").seen_by(&runtime, "sampler");
+    let unseen = Ticker::new(hz(10_000), options).expect("compatible options");
+    let mut ticker = Ticker::new(hz(10_000), options).expect("compatible options").seen_by(&runtime, "sampler");
 
     let fired: u64 = (0..5).map(|_| ticker.wait().count).sum();
 
@@ -100,7 +100,7 @@ fn a_scheduler_sleeps_between_the_ticks_of_its_only_process() {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("one scheduler starts");
     let body = |ctx: Context| async move {
         let each = |_| ControlFlow::<()>::Continue(());
-        ctx.every(hz(10_000), TickerOptions::default(), each).await.expect("these options go together");
+        ctx.every(hz(10_000), TickerOptions::default(), each).await.expect("compatible options");
     };
     runtime.spawn(body).expect("there is room");
     let seen = || {
@@ -108,7 +108,8 @@ fn a_scheduler_sleeps_between_the_ticks_of_its_only_process() {
         (fired, observe::schedulers(&runtime).iter().map(|scheduler| scheduler.parks).sum::<u64>())
     };
 
-    // One that waits awake for what comes from outside sleeps before two ticks of three, however long one looks.
+    // A scheduler that spins in case of outside events would sleep before only two ticks of three, however long the
+    // test measures.
     eventually("it has slept before nearly all of a hundred ticks", || {
         let (fired, parks) = seen();
         eventually("a hundred ticks", || seen().0 >= fired + 100);
@@ -121,7 +122,7 @@ fn a_scheduler_sleeps_between_the_ticks_of_its_only_process() {
 fn a_thread_that_is_held_up_loses_what_its_policy_says() {
     let account = |overrun| {
         let mut ticker =
-            Ticker::new(hz(1_000), TickerOptions { overrun, ..TickerOptions::default() }).expect("they go together");
+            Ticker::new(hz(1_000), TickerOptions { overrun, ..TickerOptions::default() }).expect("compatible options");
         ticker.wait();
         sleep_precise(Duration::from_millis(20));
         let firings = ticker.wait();
@@ -146,7 +147,7 @@ fn a_thread_never_fires_before_its_time_however_it_waits() {
             let start = Instant::now();
             let epoch = Epoch::after(Duration::ZERO);
             let options = TickerOptions { spin, lead, measure, start: Start::At(epoch), ..TickerOptions::default() };
-            let mut ticker = Ticker::new(hz(5_000), options).expect("these options go together");
+            let mut ticker = Ticker::new(hz(5_000), options).expect("compatible options");
             for _ in 0..20 {
                 let firings = ticker.wait();
 
@@ -161,7 +162,7 @@ fn a_thread_never_fires_before_its_time_however_it_waits() {
 #[test]
 fn a_gigahertz_is_an_overrun_without_end_and_still_adds_up() {
     let options = TickerOptions { overrun: Overrun::Burst { max: u32::MAX }, ..TickerOptions::default() };
-    let mut ticker = Ticker::new(hz(1_000_000_000), options).expect("these options go together");
+    let mut ticker = Ticker::new(hz(1_000_000_000), options).expect("compatible options");
     let mut next = 0;
     for _ in 0..1_000 {
         let firings = ticker.wait();
@@ -176,7 +177,7 @@ fn a_gigahertz_is_an_overrun_without_end_and_still_adds_up() {
 #[test]
 fn realtime_is_granted_or_the_report_says_why_not() {
     let options = TickerOptions { realtime: NonZeroU8::new(1), ..TickerOptions::default() };
-    let mut ticker = Ticker::new(hz(1_000), options).expect("these options go together");
+    let mut ticker = Ticker::new(hz(1_000), options).expect("compatible options");
     ticker.wait();
 
     match ticker.report().realtime.expect("it was asked for") {
@@ -237,6 +238,6 @@ fn a_process_is_refused_what_cannot_be_in_one_line() {
     };
     runtime.spawn(body).expect("there is room");
 
-    let refused: TickerError = told.recv().expect("the process tells it").expect("it is refused");
+    let refused: TickerError = told.recv().expect("the process sends it").expect("it is refused");
     assert_eq!(refused.to_string(), "48 MHz in batches of 1 is over 1000000 ticks a second: set a lower tick rate");
 }

@@ -1,4 +1,4 @@
-//! Tickers in virtual time: exact instants, every policy, and the account of every firing.
+//! Tickers in virtual time: exact instants, every overrun policy, and exact accounting of every firing.
 #![cfg(feature = "test")]
 
 use std::future::poll_fn;
@@ -26,7 +26,7 @@ fn ticks_come_at_their_exact_nanosecond() {
         test::run(1, move |ctx| async move {
             let start = tokio::time::Instant::now();
             let options = TickerOptions { measure: Measure::Lateness, ..TickerOptions::default() };
-            let mut ticker = ctx.ticker(ratio(num, den), options).expect("these options go together");
+            let mut ticker = ctx.ticker(ratio(num, den), options).expect("compatible options");
             for tick in 1..=100_u64 {
                 let firings = ticker.next().await;
 
@@ -69,7 +69,7 @@ fn an_hour_of_ticks_by_the_millisecond_takes_moments() {
             fired += firings.count;
             if fired < 3_600 * 1_000_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        hour.await.expect("these options go together");
+        hour.await.expect("compatible options");
         fired
     });
 
@@ -85,7 +85,7 @@ fn processes_of_one_epoch_tick_in_the_same_instant() {
             ctx.spawn(move |ctx| async move {
                 ctx.sleep_precise(Duration::from_micros(late)).await;
                 let options = TickerOptions { start: Start::At(epoch), ..TickerOptions::default() };
-                let mut ticker = ctx.ticker(ratio(1_000, 3), options).expect("these options go together");
+                let mut ticker = ctx.ticker(ratio(1_000, 3), options).expect("compatible options");
                 let firings = ticker.next().await;
                 ctx.send(me, (firings.first, now_ns(start))).await;
             });
@@ -103,7 +103,7 @@ fn a_machine_that_stood_still_for_a_day_is_one_overrun_by_the_policy() {
     for overrun in [Overrun::Drop, Overrun::Burst { max: 3 }, Overrun::Skip, Overrun::Slip] {
         let (batch, account) = test::run(7, move |ctx| async move {
             let options = TickerOptions { overrun, ..TickerOptions::default() };
-            let mut ticker = ctx.ticker(ratio(1_000, 1), options).expect("these options go together");
+            let mut ticker = ctx.ticker(ratio(1_000, 1), options).expect("compatible options");
             ticker.next().await;
             tokio::time::advance(Duration::from_millis(DAY)).await;
             let batch = ticker.next().await;
@@ -125,16 +125,16 @@ fn a_tick_that_nobody_waits_for_any_more_is_an_overrun_and_one_that_has_come_is_
     let millis = Duration::from_millis;
     test::run(3, move |ctx| async move {
         let options = TickerOptions { overrun: Overrun::Drop, ..TickerOptions::default() };
-        let mut ticker = ctx.ticker(ratio(1_000, 1), options).expect("these options go together");
+        let mut ticker = ctx.ticker(ratio(1_000, 1), options).expect("compatible options");
 
-        // Given up after half a millisecond; then three ticks pass.
+        // The wait is dropped after half a millisecond; then three ticks pass.
         let given_up = tokio::time::timeout(Duration::from_micros(500), ticker.next()).await;
         assert!(given_up.is_err(), "{given_up:?}");
         ctx.sleep(millis(3)).await;
         let firings = ticker.next().await;
         assert_eq!((firings.first, firings.dropped, ticker.account().overruns), (3, 3, 3));
 
-        // Given up when the next one has come.
+        // The wait is dropped after the next tick has fired.
         let mut next = Box::pin(ticker.next());
         let begun = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
         ctx.sleep_precise(Duration::from_micros(1_100)).await;
@@ -154,7 +154,7 @@ fn policies() -> impl Strategy<Value = Overrun> {
     ]
 }
 
-/// Ticks, works after each batch for so many milliseconds, and checks the account.
+/// Ticks, works for the given number of milliseconds after each batch, and checks the counters.
 async fn work(ctx: Context, num: u64, den: u64, tick_rate: u64, overrun: Overrun, work: Vec<u64>) {
     let start = tokio::time::Instant::now();
     let options = TickerOptions {
@@ -163,7 +163,7 @@ async fn work(ctx: Context, num: u64, den: u64, tick_rate: u64, overrun: Overrun
         measure: Measure::Lateness,
         ..TickerOptions::default()
     };
-    let mut ticker = ctx.ticker(ratio(num, den), options).expect("these options go together");
+    let mut ticker = ctx.ticker(ratio(num, den), options).expect("compatible options");
     let (mut fired, mut lost) = (0, 0);
     for millis in work {
         let firings = ticker.next().await;
@@ -176,7 +176,7 @@ async fn work(ctx: Context, num: u64, den: u64, tick_rate: u64, overrun: Overrun
         let due = elapsed * u128::from(num) / (u128::from(den) * 1_000_000_000);
         assert_eq!(u128::from(account.fired + account.dropped + account.coalesced), due / batch * batch, "{report:?}");
         assert!(account.fired == fired && account.dropped + account.coalesced >= lost, "{report:?}");
-        // Work that takes its time without giving way: the clock moves under a process that runs.
+        // Work that does not yield: the clock advances while the process runs.
         tokio::time::advance(Duration::from_millis(millis)).await;
     }
 }

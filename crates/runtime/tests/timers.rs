@@ -1,4 +1,4 @@
-//! Timers: sentence 16 of `docs/semantics.md`, and what becomes of timers when a process ends.
+//! Timers: sentence 16 of `docs/semantics.md`, and the fate of timers whose process ends.
 
 #[path = "common/ask.rs"]
 mod ask;
@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 /// Longer than any test runs.
 const NEVER: Duration = Duration::from_hours(10);
 
-/// A process that waits for its end, dead by the time that this returns.
+/// Returns a process that has ended.
 async fn dead(ctx: &Context) -> Pid {
     let (dead, reference) = ctx.spawn_monitor(|_| async {}).expect("there is room");
     assert_eq!(ctx.receive_of::<Down>().await.reference, reference);
@@ -36,7 +36,7 @@ fn s16_a_timer_fires_not_before_its_time_and_once() {
         for delay_ms in [30, 10, 20, 0] {
             ctx.send_after(ctx.pid(), MS * delay_ms, delay_ms);
         }
-        // In which order they come depends on how long setting them took; `virtual_time.rs` has a clock for that.
+        // Their order depends on how long setting them took; `virtual_time.rs` tests the order with a virtual clock.
         let mut fired = Vec::new();
         for _ in 0..4 {
             let delay_ms = ctx.receive_of::<u32>().await;
@@ -83,7 +83,7 @@ fn s16_cancel_says_that_it_had_fired_and_then_the_message_is_there() {
             assert_eq!(message, (!cancelled).then_some(round), "either cancelled or delivered");
             fired += u64::from(!cancelled);
         }
-        // The last of all must come by itself.
+        // A timer that is set after all of these must still fire.
         let timer = ctx.send_after(ctx.pid(), MS, 0_u64);
         ctx.receive_of::<u64>().await;
         assert_eq!(ctx.cancel(timer), None);
@@ -123,7 +123,7 @@ fn s16_a_timer_is_gone_when_its_target_ends_and_stays_when_its_setter_does() {
         assert_eq!(observe::timers(&observed).pending, 3);
         ctx.exit(target, ExitReason::Shutdown);
         ctx.receive_of::<Down>().await;
-        assert_eq!(observe::timers(&observed).pending, 0, "gone before anybody is told of the end");
+        assert_eq!(observe::timers(&observed).pending, 0, "the timers are removed before the end is signalled");
         assert_eq!(ctx.cancel(timer), None);
 
         ctx.spawn_monitor(move |ctx| async move {
@@ -155,7 +155,7 @@ fn an_earlier_timer_does_not_wait_for_a_later_one() {
     ask(&runtime, |ctx| async move {
         for delay in [NEVER, Duration::from_mins(1), 5 * MS] {
             ctx.send_after(ctx.pid(), delay, delay);
-            // The service has gone to sleep for the earlier ones by now, or not: both must do.
+            // The timer service may have gone to sleep for the earlier timers, or not: both cases must work.
             ctx.sleep(MS).await;
         }
         assert_eq!(ctx.receive_of::<Duration>().await, 5 * MS);
@@ -170,7 +170,7 @@ fn a_message_of_a_timer_comes_even_into_a_full_mailbox_and_a_tick_does_not() {
     let (give, take) = mpsc::channel();
     let target = runtime
         .spawn(move |ctx| async move {
-            // Blocks on purpose, so that nothing is received.
+            // Blocks the scheduler on purpose, so that the process receives nothing.
             gate.recv().expect("the test goes on");
             while let Some(message) = ctx.receive_timeout(Duration::ZERO).await {
                 give.send(message.type_name()).expect("the test waits");
@@ -347,7 +347,7 @@ fn a_message_that_comes_before_the_time_is_up_is_received_whether_there_is_a_tim
                 ctx.spawn_blocking(move || std::thread::park_timeout(Duration::from_micros(delay_us))).await;
                 ctx.send(me, delay_us).await;
             });
-            let message = ctx.receive_timeout(NEVER).await.expect("it comes");
+            let message = ctx.receive_timeout(NEVER).await.expect("the message arrives");
             assert_eq!(message.downcast::<u64>().ok(), Some(delay_us));
         }
     });

@@ -1,7 +1,7 @@
-//! Timers leave no memory behind, and no thread comes before the first; alone in its file, because the allocator and the
-//! kernel count for all of a program's tests.
+//! Timers leak no memory, and the timer thread does not exist before the first timer. The test has its own file because
+//! the allocator and the kernel count for all tests of a program.
 
-#![expect(unsafe_code, reason = "an allocator that counts hands every call on to the system's")]
+#![expect(unsafe_code, reason = "the counting allocator forwards every call to the system allocator")]
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -17,17 +17,17 @@ struct Counting;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size().cast_signed() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size().cast_signed() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -35,10 +35,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Far less than one byte for each of the timers.
+/// Far less than one byte for each timer.
 const SLACK_BYTES: i64 = 256 * 1024;
 
-/// Threads that fire timers.
+/// Number of threads that fire timers.
 fn timer_threads() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
@@ -48,7 +48,7 @@ fn timer_threads() -> usize {
 #[test]
 fn a_million_timers_set_and_cancelled_leave_memory_flat() {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
-    assert_eq!(timer_threads(), 0, "nothing runs for timers before there is one");
+    assert_eq!(timer_threads(), 0, "no timer thread exists before the first timer");
     let process = runtime
         .spawn(|ctx| async move {
             let mut flat = None;

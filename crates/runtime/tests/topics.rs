@@ -1,4 +1,4 @@
-//! Topics: at most once and at least once, with bounds, keys, deadlines and dead letters, on virtual time.
+//! Topics: at-most-once and at-least-once delivery, with bounds, keys, deadlines and dead letters, on virtual time.
 
 #![cfg(feature = "test")]
 
@@ -115,7 +115,7 @@ fn bytes_are_a_bound_too() {
         let refused = topic.try_publish(Message::new(vec![0; 2049])).expect_err("never fits");
         assert_eq!(refused.to_string(), "payload of 2049 bytes is longer than 2048 bytes");
 
-        // One that has been read makes room, though it was alone in its segment with others to come.
+        // A message that was read frees its bytes, even if it is the only one in a segment that is not full.
         subscriber.next().await.expect("open");
         assert_eq!(subscriber.try_next().expect("open").map(Message::bytes), Some(2048));
         topic.try_publish(half()).expect("room again");
@@ -210,7 +210,7 @@ fn a_full_topic_drops_for_those_who_may_lose_and_waits_for_the_others() {
         let topic = bounded(&ctx, 16, 1 << 20, Unread::Forget);
         let mut lossy = topic.subscribe(Overflow::DropOldest { capacity: 1000 });
         for number in 0..100 {
-            topic.try_publish(numbered(number)).expect("only who may lose is slow");
+            topic.try_publish(numbered(number)).expect("the only slow subscriber may lose messages");
         }
         let first = number(lossy.next().await.expect("open"));
         assert!((84..=98).contains(&first), "{first}");
@@ -356,7 +356,7 @@ fn publishers_that_ended_or_gave_up_wait_no_more_and_one_waits_once() {
         ctx.sleep(SECOND).await;
         assert_eq!(waiting(&topic), 1);
 
-        // Whoever else of the same process has left takes no wake-up with it.
+        // The dropped future of the same process takes no wake-up with it.
         let mut subscriber = topic.subscribe_oldest(Overflow::Block);
         assert_eq!(subscriber.next().await.map(number), Ok(0));
         let (published, next) = tokio::join!(second, async { subscriber.next().await.map(number) });
@@ -458,7 +458,7 @@ fn what_a_subscriber_that_never_reads_has_lost_is_seen_at_once() {
         assert_eq!(topic.view(3).dropped_total, 289);
 
         assert_eq!(number(oldest.next().await.expect("open")), 90);
-        assert_eq!(number(newest.next().await.expect("open")), 99, "a capacity of none is one");
+        assert_eq!(number(newest.next().await.expect("open")), 99, "a capacity of 0 counts as 1");
         assert!(cut_off.next().await.is_err());
         let accounts = [oldest.account(), cut_off.account(), newest.account()];
         assert_eq!(accounts.map(|account| (account.backlog, account.dropped)), [(9, 90), (0, 100), (0, 99)]);
@@ -479,7 +479,7 @@ fn one_that_drops_the_newest_holds_no_more_than_its_topic_may() {
         let accounts = [listeners[0].account(), listeners[1].account()];
         assert_eq!(accounts.map(|account| (account.backlog, account.dropped)), [(3, 1), (2, 2)]);
 
-        // What it has read makes room, of bytes as of messages.
+        // Messages that were read free capacity, in bytes and in messages.
         listeners[0].next().await.expect("open");
         for _ in 0..20 {
             topic.publish(Message::new(vec![7; 3])).await.expect("open");

@@ -1,8 +1,8 @@
-//! What the steps of a topic allocate: nothing for each message but its place, of which a segment has many.
+//! Allocations of topic operations: a message needs nothing but a slot, and each segment holds many slots.
 //!
 //! `cargo test --release -p rusm-runtime --test topics_allocations -- --nocapture` prints the figures.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(unsafe_code, reason = "a counting allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
@@ -18,16 +18,16 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -37,7 +37,7 @@ static COUNTING: Counting = Counting;
 
 const STEPS: usize = 10_000;
 
-/// Counts what each of many steps allocates, on average; the first round makes room.
+/// Asserts the average number of allocations per step; the first round grows the buffers.
 fn each(what: &str, at_most: f64, mut steps: impl FnMut()) {
     steps();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -57,7 +57,7 @@ fn a_message_costs_a_share_of_a_segment_and_nothing_else() {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a runtime");
     let payload = Bytes::from(vec![7; 1024]);
     let message = || Message::new(payload.clone());
-    // Places, stamps, the segment and its list, for 256 messages; and something for the threads of the runtime.
+    // Slots, timestamps, the segment and its list entry for 256 messages, plus a little for the threads of the runtime.
     let share = 4.0 / 256.0 + 0.01;
 
     let alone = topic(&runtime, "alone");
@@ -107,7 +107,7 @@ fn a_message_costs_a_share_of_a_segment_and_nothing_else() {
     let gathered = topic(&runtime, "gathered");
     let config = PublisherConfig { batch_delay: std::time::Duration::from_mins(1), ..PublisherConfig::default() };
     let publisher = gathered.publisher(config).expect("in range");
-    // A batch has a buffer that grows and a timer of its own.
+    // A batch has its own growing buffer and its own timer.
     each("take into a publisher, in batches of 100", share + 0.25, || {
         (0..STEPS).for_each(|_| publisher.try_publish(message()).expect("room"));
     });

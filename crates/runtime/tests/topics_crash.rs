@@ -1,7 +1,8 @@
-//! What is left of topics on disk after a crash: of the node, by `kill -9`, and of the whole machine, by a power cut at any write.
+//! State of durable topics after a crash: of the node, by `kill -9`, and of the whole machine, by a power cut at any
+//! write.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -19,11 +20,11 @@ use rusm_runtime::store::{Store, StoreConfig};
 use rusm_runtime::topic::{AckStatus, Lease, Message, Subscription, SubscriptionConfig, Topic, TopicConfig};
 use rusm_runtime::{Config, Runtime};
 
-/// Where the child writes, which is no child without it.
+/// Path of the child's store. The child test does nothing when it is not set.
 const CHILD_PATH: &str = "RUSM_TOPIC_CHILD_PATH";
-/// How often the child is killed; 8 times by default.
+/// Number of times that the child is killed; 8 by default.
 const KILLS: &str = "RUSM_TOPIC_KILLS";
-/// Messages that the child acknowledges at once.
+/// Number of messages that the child acknowledges at once.
 const BATCH: usize = 10;
 
 struct Node {
@@ -63,13 +64,13 @@ fn workers(topic: &Topic) -> Subscription {
     topic.create_subscription("workers", config).unwrap()
 }
 
-/// The numbers that a new consumer is given.
+/// Returns the numbers that a new consumer receives.
 fn left(workers: &Subscription) -> Vec<u64> {
     let mut consumer = workers.consumer();
     std::iter::from_fn(|| consumer.try_next().unwrap()).map(|lease| number(&lease.message)).collect()
 }
 
-/// What the child has said: how many it has published, and how many it has acknowledged and saved.
+/// Progress reported by the child: the number of published messages, and of messages acknowledged and saved.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     published: u64,
@@ -97,23 +98,23 @@ fn nothing_that_was_published_is_lost_by_kill_9_and_nothing_that_was_saved_comes
             assert_eq!((number(&lease.message), lease.position), (expected, expected), "after kill {round}");
         }
         last = found;
-        // The file is free only once its writer has ended.
+        // The file is released only once its writer thread has ended.
         node.store.close();
     }
 
     assert!(last.end > 0);
 }
 
-/// What is left is one piece: all that was published, without what was acknowledged.
+/// Asserts that the remaining messages are one range: everything published except what was acknowledged.
 fn check(found: &Range<u64>, said: Said, last: &Range<u64>, when: &str) {
     assert!(found.end >= said.published.max(last.end), "{when}: {found:?} of {said:?}");
     assert!(found.start >= said.saved.max(last.start), "{when}: {found:?} of {said:?}");
-    // Not more was acknowledged than the batch that the child was about to tell of.
+    // At most one batch was acknowledged that the child had not reported yet.
     let most = said.saved.max(last.start) + BATCH as u64;
     assert!(found.start <= most, "{when}: {found:?} of {said:?}");
 }
 
-/// Lets a child work until it has said so much, and kills it.
+/// Kills a child once it has reported `lines` times; returns its last report.
 fn kill_after(path: &Path, lines: u64) -> Said {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_child_publishes_and_acknowledges_until_it_is_killed", "--nocapture"])
@@ -123,7 +124,7 @@ fn kill_after(path: &Path, lines: u64) -> Said {
         .unwrap();
     let (mut said, mut heard) = (Said::default(), 0);
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let line = line.unwrap();
         let mut words = line.split(' ');
         let (Some(what), Some(count), Some(".")) = (words.next(), words.next(), words.next()) else { continue };
@@ -134,7 +135,7 @@ fn kill_after(path: &Path, lines: u64) -> Said {
         }
         heard += 1;
         if heard == lines {
-            // SIGKILL; what is in the pipe already still counts.
+            // SIGKILL. Lines that are already in the pipe still count.
             child.kill().unwrap();
         }
     }
@@ -150,7 +151,7 @@ fn a_child_publishes_and_acknowledges_until_it_is_killed() {
     let topic = node.topic();
     let workers = workers(&topic);
     workers.blocking_saved().unwrap();
-    // In one piece, and not through the harness's buffer.
+    // Write the line in one call, past the buffer of the test harness.
     let say = |what: &str, count: u64| {
         std::io::stdout().lock().write_all(format!("{what} {count} .\n").as_bytes()).unwrap();
     };
@@ -193,7 +194,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known to hold, of numbers of messages.
+/// Numbers of the messages known to be in each state.
 #[derive(Default)]
 struct Known {
     next: u64,
@@ -202,7 +203,7 @@ struct Known {
     saved: BTreeSet<u64>,
 }
 
-/// Lives until the steps or the power are over.
+/// Performs the steps until they are finished or the power is cut.
 fn live(node: &Node, known: &mut Known, steps: &[Step]) {
     let Ok(topic) = node.runtime.topics().open_durable(&node.store, "orders", TopicConfig::default()) else { return };
     let workers = workers(&topic);

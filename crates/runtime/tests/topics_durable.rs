@@ -1,7 +1,8 @@
-//! Topics on disk: what was acknowledged to a publisher or a consumer holds after a power cut, within bounds, by an exact account.
+//! Durable topics: what was acknowledged to a publisher or a consumer survives a power cut, within bounds, with exact
+//! counters.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -44,7 +45,7 @@ impl Node {
         self.runtime.topics().open_durable(&self.store, "orders", config).unwrap_err().to_string()
     }
 
-    /// Cuts the power; the node that is started with what is left of the disk.
+    /// Cuts the power and starts a node with what is left of the disk.
     fn cut(self, survives: impl FnMut() -> bool) -> Self {
         let Self { runtime, store, disk } = self;
         let left = disk.cut(survives);
@@ -66,7 +67,7 @@ fn workers(topic: &Topic) -> Subscription {
     topic.create_subscription("workers", config).unwrap()
 }
 
-/// What a consumer is given while there is anything: numbers and attempts.
+/// Takes all available messages; returns their numbers and attempts.
 fn all(consumer: &mut Consumer) -> Vec<(u64, u32)> {
     leases(consumer).iter().map(|lease| (number(&lease.message), lease.attempt)).collect()
 }
@@ -93,7 +94,7 @@ fn after_a_power_cut_everything_comes_again_that_was_published_and_not_acknowled
 
     let node = node.cut(|| false);
     let topic = node.topic(TopicConfig::default());
-    assert_eq!((topic.published(), topic.view(0).messages), (10, 8), "two at the front are done");
+    assert_eq!((topic.published(), topic.view(0).messages), (10, 8), "the first two are settled");
     let workers_ = workers(&topic);
     let account = workers_.account();
     assert_eq!((account.published, account.acked, account.backlog), (10, 4, 6));
@@ -180,7 +181,7 @@ fn a_topic_on_disk_is_bounded_and_its_publishers_wait() {
         assert_eq!((number(&lease.message), consumer.ack(lease.id)), (expected, AckStatus::Done));
     }
     workers_.blocking_saved().unwrap();
-    assert_eq!(topic.published(), 8, "the first one is not done: on disk all eight are held");
+    assert_eq!(topic.published(), 8, "the first message is not acknowledged, so the disk still holds all eight");
     assert_eq!(consumer.ack(first.id), AckStatus::Done);
     for expected in 8..100 {
         let lease = consumer.blocking_next().unwrap();
@@ -301,7 +302,7 @@ fn dead_letters_go_from_one_topic_on_disk_to_another_also_those_that_killed_the_
     let bucket = node.store.bucket("topic/orders").unwrap();
     eventually("and done where it came from", || bucket.scan("m", "", 9).wait().unwrap().rows.len() == 1);
 
-    // Message 3 is with a consumer when the power goes, twice.
+    // Message 3 is leased to a consumer at both power cuts.
     let node = node.cut(|| false);
     let (_orders, workers, graveyard) = subscribe(&node);
     assert_eq!(all(&mut graveyard.consumer()), [(2, 1)]);
@@ -310,8 +311,8 @@ fn dead_letters_go_from_one_topic_on_disk_to_another_also_those_that_killed_the_
     workers.blocking_saved().unwrap();
     let node = node.cut(|| false);
     let (_orders, workers, graveyard) = subscribe(&node);
-    assert_eq!(all(&mut workers.consumer()), [], "it was tried twice");
-    // The power may have gone between the letter and the note that it was written: then it comes twice.
+    assert_eq!(all(&mut workers.consumer()), [], "the message was tried twice");
+    // After a power cut between writing the dead letter and recording that it was written, the letter appears twice.
     eventually("it is given up", || graveyard.account().published >= 2);
     let letter = graveyard.consumer().blocking_next().unwrap().message;
     assert_eq!((number(&letter), letter.attribute("dead-letter-attempts")), (2, Some("2")));
@@ -340,7 +341,7 @@ fn what_nobody_is_to_have_is_not_written_and_readers_without_acknowledgements_ge
     let topic = node.topic(TopicConfig { unread: Unread::KeepAll, ..TopicConfig::default() });
     let config = SubscriptionConfig { oldest: true, ..SubscriptionConfig::default() };
     let workers = topic.create_subscription("workers", config).unwrap();
-    assert_eq!(all(&mut workers.consumer()), [(20, 1)], "it was kept for whoever came first");
+    assert_eq!(all(&mut workers.consumer()), [(20, 1)], "the message was kept for the first subscription");
 }
 
 #[test]

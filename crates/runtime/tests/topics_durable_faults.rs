@@ -1,7 +1,8 @@
-//! Topics on disks that fail or undo, and nodes that end in the middle: nothing that was said to be kept is missing.
+//! Durable topics on disks that fail or undo commits, and on nodes that end midway: nothing that was reported as stored
+//! is lost.
 
 #![cfg(feature = "store")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands, in its helpers too")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "store/disk.rs"]
 mod disk;
@@ -70,7 +71,7 @@ fn a_topic_whose_last_commits_were_undone_says_so_and_opens_again_without_them()
     topic.close();
     drop((topic, subscription));
 
-    // At once, and by another node.
+    // The topic can be reopened at once, and also by another node.
     let mut topic = open(&runtime, &store);
     assert_eq!(topic.published(), 1);
     topic.blocking_publish(Message::new("again")).unwrap();
@@ -201,7 +202,7 @@ fn a_message_that_no_room_is_enough_for_does_not_stop_a_topic_on_disk() {
     topic.blocking_publish(Message::new("small")).unwrap();
 }
 
-/// The process that keeps the topic.
+/// Returns the process that writes the topic.
 fn keeper(runtime: &Runtime) -> Pid {
     let mut found = None;
     for part in 0..observe::table_parts(runtime) {
@@ -214,7 +215,7 @@ fn keeper(runtime: &Runtime) -> Pid {
     found.unwrap()
 }
 
-/// What a publication says whose keeper is killed while it commits.
+/// Returns the result of a publication whose writer process is killed during the commit.
 fn killed_in_the_middle(publish: impl FnOnce(&Topic) -> Result<(), PublishError> + Send) -> Result<(), PublishError> {
     let disk = Disk::default();
     let (store, runtime) = (store_on(&disk, StoreConfig::default()), runtime());
@@ -249,7 +250,7 @@ fn whoever_publishes_hears_that_the_keeper_was_killed_in_the_middle_of_the_commi
     });
 
     for (outcome, payload) in [(direct, "direct"), (gathered, "gathered")] {
-        let Err(PublishError::NotKept { error, message, .. }) = outcome else { panic!("it said {outcome:?}") };
+        let Err(PublishError::NotKept { error, message, .. }) = outcome else { panic!("the outcome was {outcome:?}") };
         assert_eq!((&*error, &message.payload()[..]), (ended, payload.as_bytes()));
     }
 }

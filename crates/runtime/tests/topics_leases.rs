@@ -1,4 +1,4 @@
-//! Subscriptions with acknowledgements: leases, deadlines, keys, credits and dead letters, on virtual time.
+//! Subscriptions with acknowledgements: leases, deadlines, keys, credit and dead letters, on virtual time.
 
 #![cfg(feature = "test")]
 
@@ -140,7 +140,7 @@ fn nothing_is_given_again_before_its_deadline_and_everything_after_it() {
         }
 
         assert_eq!(seen, [(2, 5), (1, 10), (0, 20)]);
-        assert_eq!(consumer.ack(leases[1].id), AckStatus::Unknown, "that was long ago");
+        assert_eq!(consumer.ack(leases[1].id), AckStatus::Unknown, "the id is too old to be remembered");
         let view = &topic.view(0).subscriptions[0];
         assert_eq!((view.expired_total, view.redelivered_total, view.acked_total), (3, 3, 3));
         assert_eq!(subscription.account().acked, 3);
@@ -193,11 +193,11 @@ fn messages_that_rest_are_bounded_as_those_that_wait_for_their_key_are() {
             assert_eq!(consumer.nack(lease.id), AckStatus::Done);
         }
 
-        assert!(consumer.try_next().expect("open").is_none(), "three rest, and no more may come in");
+        assert!(consumer.try_next().expect("open").is_none(), "three wait for their retry: the limit");
         let again = consumer.next().await.expect("open");
-        assert_eq!(again.attempt, 2, "the first that has rested");
+        assert_eq!(again.attempt, 2, "the first message to be retried");
         let new = std::iter::from_fn(|| consumer.try_next().expect("open")).find(|lease| lease.attempt == 1);
-        assert_eq!(new.map(|lease| number(&lease.message)), Some(3), "there is room for it now");
+        assert_eq!(new.map(|lease| number(&lease.message)), Some(3), "there is room for a new message now");
     });
 }
 
@@ -317,9 +317,9 @@ fn a_key_goes_on_only_after_what_is_before_it_and_other_keys_go_on() {
         let first = one.next_batch(2).await.expect("open");
         let second = other.next_batch(10).await.expect("open");
         assert_eq!((numbers(&first), numbers(&second)), (vec![0, 1], vec![2, 4]));
-        assert_eq!(other.try_next().expect("open").map(|lease| number(&lease.message)), None, "a is out");
+        assert_eq!(other.try_next().expect("open").map(|lease| number(&lease.message)), None, "key a is leased");
 
-        // 0 comes back, so 1 comes back with it: it must not overtake.
+        // Message 0 is returned, so message 1 is returned as well: it must not overtake.
         assert_eq!(one.nack(first[0].id), AckStatus::Done);
         assert_eq!(one.ack(first[1].id), AckStatus::Revoked);
         let again = other.next_batch(10).await.expect("open");
@@ -328,7 +328,7 @@ fn a_key_goes_on_only_after_what_is_before_it_and_other_keys_go_on() {
         assert_eq!(ordered.ack_all(again.iter().chain(&second).map(|lease| lease.id)), 5);
         assert!(ordered.account().is_exact());
         let view = &topic.view(0).subscriptions[0];
-        assert_eq!((view.keys, view.redelivered_total), (0, 2), "done keys are forgotten; 0 and 1 went out twice");
+        assert_eq!((view.keys, view.redelivered_total), (0, 2), "settled keys are removed; 0 and 1 came twice");
     });
 }
 
@@ -386,7 +386,7 @@ fn a_message_that_comes_while_a_consumer_looks_is_not_slept_over() {
         })
         .expect("room");
 
-    // The first of a burst wakes the consumer, and the others come while it takes the first.
+    // The first message of a burst wakes the consumer; the others arrive while it takes the first.
     for burst in 1..=5_000 {
         for number in 0..4 {
             topic.blocking_publish(numbered(number)).expect("open");

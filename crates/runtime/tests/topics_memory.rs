@@ -1,6 +1,7 @@
-//! Nothing is left of publishers, subscribers and subscriptions that came and went, and of messages that were read.
+//! Publishers, subscribers and subscriptions that are gone leave no memory behind, and neither do messages that were
+//! read.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(unsafe_code, reason = "a counting allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +13,17 @@ struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -54,7 +55,7 @@ fn ten_thousand_that_came_and_went_leave_nothing() {
         for _ in 0..4 {
             steady.blocking_next().expect("open");
         }
-        // One is left unread, another one leased.
+        // Leave one message unread and another one leased.
         consumer.blocking_next().expect("open");
         drop(consumer);
         subscription.delete();

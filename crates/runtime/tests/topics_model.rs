@@ -1,4 +1,5 @@
-//! Subscriptions under any sequence of operations: nothing is lost, nothing is with two at once, keys keep their order.
+//! Subscriptions under random sequences of operations: no message is lost, none has two valid leases, and keys keep
+//! their order.
 
 #![cfg(feature = "test")]
 
@@ -42,7 +43,7 @@ const READERS: usize = 4;
 const MESSAGES_MAX: usize = 16;
 const DEADLINE: Duration = Duration::from_secs(4);
 
-/// What is with a consumer.
+/// A message leased to a consumer.
 struct Out {
     lease: Lease,
     number: u64,
@@ -63,7 +64,7 @@ struct World {
     out: Vec<Out>,
     acked: BTreeSet<u64>,
     dead: BTreeSet<u64>,
-    /// The highest number of each key that was ever given.
+    /// Highest number of each key that was delivered so far.
     highest: BTreeMap<u8, u64>,
 }
 
@@ -162,11 +163,12 @@ impl World {
             let Some(lease) = self.consumers[consumer].try_next().expect("open") else { break };
             let payload = lease.message.payload();
             let (key, number) = (payload[0], u64::from_be_bytes(payload[1..].try_into().expect("eight bytes")));
-            assert!(!self.acked.contains(&number) && !self.dead.contains(&number), "{number} was done");
+            assert!(!self.acked.contains(&number) && !self.dead.contains(&number), "{number} was settled already");
             self.given_again(number, key);
             let highest = self.highest.entry(key).or_insert(number);
             if self.ordered {
-                // What comes for the first time is the next of its key, or had ones before it that were all done.
+                // A message delivered for the first time is the next of its key, or all messages before it were
+                // settled.
                 assert!(lease.attempt > 1 || number >= *highest || !self.acked.contains(&number));
             }
             *highest = number.max(*highest);
@@ -175,18 +177,19 @@ impl World {
         }
     }
 
-    /// A message must not be given while another consumer has it and its time has not passed; of a key only behind what is out.
+    /// Asserts that no other consumer has a valid lease on the message and, if ordered, that no other message of its
+    /// key is leased.
     fn given_again(&mut self, number: u64, key: u8) {
         let mut ended = Vec::new();
         for (at, out) in self.out.iter().enumerate() {
             if out.number == number {
                 let revoked = self.ordered && self.subscription.extend(out.lease.id, Duration::ZERO) != AckStatus::Done;
                 let over = !out.extended && out.since.elapsed() >= DEADLINE;
-                assert!(over || revoked, "{number} is with two");
+                assert!(over || revoked, "{number} has two leases");
                 ended.push(at);
             } else if self.ordered && out.key == key {
                 let lasts = self.subscription.extend(out.lease.id, Duration::ZERO) == AckStatus::Done;
-                assert!(!lasts, "{} of key {key} is out, and {number} was given", out.number);
+                assert!(!lasts, "{} of key {key} is leased, and {number} was delivered", out.number);
             }
         }
         for at in ended.into_iter().rev() {
@@ -207,7 +210,7 @@ impl World {
     fn bury(&mut self) {
         while let Some(message) = self.graveyard.try_next().expect("open") {
             let number = u64::from_be_bytes(message.payload()[1..].try_into().expect("eight bytes"));
-            assert!(self.dead.insert(number) && !self.acked.contains(&number), "{number} died twice");
+            assert!(self.dead.insert(number) && !self.acked.contains(&number), "{number} was dead-lettered twice");
         }
     }
 
@@ -224,7 +227,7 @@ impl World {
         }
     }
 
-    /// Deals with everything that is left.
+    /// Settles all remaining messages.
     async fn finish(&mut self, ctx: &Context) {
         for _ in 0..200 {
             let account = self.subscription.account();
@@ -280,7 +283,7 @@ fn work_is_done_once_though_workers_die_whatever_the_schedule() {
                 let mut left = 3 + worker;
                 while let Ok(leases) = consumer.next_batch(2).await {
                     if worker != 0 && left == 0 {
-                        // Dies with messages in its hands.
+                        // The worker ends while it holds leases.
                         return;
                     }
                     left -= i32::from(worker != 0);

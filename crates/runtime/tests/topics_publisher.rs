@@ -1,4 +1,4 @@
-//! Publishers with batches and limits of their own, on virtual time.
+//! Publishers with their own batches and limits, on virtual time.
 
 #![cfg(feature = "test")]
 
@@ -46,7 +46,7 @@ fn a_batch_goes_when_it_is_full_by_count_or_by_bytes_or_when_its_oldest_message_
 
         publisher.publish(numbered(0)).await.expect("taken");
         publisher.publish(numbered(1)).await.expect("taken");
-        assert_eq!((topic.published(), publisher.account().outstanding), (0, 2), "nobody waits for them");
+        assert_eq!((topic.published(), publisher.account().outstanding), (0, 2), "no reader waits for them");
         publisher.publish(numbered(2)).await.expect("taken");
         assert_eq!((topic.published(), publisher.account().batches), (3, 1), "three are a batch");
 
@@ -75,11 +75,11 @@ fn nothing_is_held_back_while_somebody_has_nothing_to_read() {
         let begun = tokio::time::Instant::now();
 
         publisher.publish(numbered(0)).await.expect("taken");
-        assert_eq!(topic.published(), 1, "the reader has nothing to read: at once");
+        assert_eq!(topic.published(), 1, "the reader has nothing to read, so the message is published at once");
         publisher.publish(numbered(1)).await.expect("taken");
-        assert_eq!(topic.published(), 1, "it has something now");
+        assert_eq!(topic.published(), 1, "the reader has a message, so the next one is held back");
         assert_eq!(reader.next().await.map(number), Ok(0));
-        assert_eq!(reader.next().await.map(number), Ok(1), "and goes to sleep, which asks for the rest");
+        assert_eq!(reader.next().await.map(number), Ok(1), "waiting for a message requests the rest of the batch");
 
         assert!(begun.elapsed() < 5 * MS, "{:?}", begun.elapsed());
     });
@@ -139,7 +139,7 @@ fn a_message_larger_than_the_limit_comes_when_it_is_alone() {
         let publisher = topic.publisher(config).expect("in range");
 
         publisher.try_publish(Message::new(vec![0; 50])).expect("alone");
-        publisher.try_publish(Message::new(vec![0; 50])).expect("the first one goes to make room");
+        publisher.try_publish(Message::new(vec![0; 50])).expect("the first message is published to make room");
         assert_eq!((topic.published(), publisher.account().outstanding_bytes), (1, 50));
         publisher.flush().await.expect("room");
         assert_eq!(topic.published(), 2);
@@ -245,7 +245,7 @@ struct World {
     config: PublisherConfig,
     publishers: Vec<Publisher>,
     reader: Subscriber,
-    /// What each publisher has taken and the reader has not had.
+    /// Messages that each publisher accepted and the reader has not read.
     unread: Vec<VecDeque<u64>>,
     next: u64,
 }
@@ -298,14 +298,14 @@ impl World {
         }
     }
 
-    /// The next message is the oldest of its publisher that was not read.
+    /// Reads the next message; asserts that its publisher accepted it and that it was not read before.
     fn read(&mut self) -> Option<u64> {
         let message = self.reader.try_next().expect("open")?.clone();
         let payload = message.payload();
         let number = u64::from_be_bytes(payload[1..9].try_into().expect("a number"));
-        // One of a publisher that was replaced may come beside those of the next one.
+        // Messages of a replaced publisher may be interleaved with those of its successor.
         let unread = &mut self.unread[payload[0] as usize];
-        let at = unread.iter().position(|other| *other == number).expect("taken, and not read before");
+        let at = unread.iter().position(|other| *other == number).expect("accepted, and not read before");
         unread.remove(at);
         Some(number)
     }
@@ -314,7 +314,7 @@ impl World {
         while self.unread.iter().any(|unread| !unread.is_empty()) {
             let had = self.read();
             if had.is_none() {
-                // Nothing is held back for longer than the delay, and room is made at once.
+                // No message is held back for longer than the delay, and freed space is usable at once.
                 tokio::time::sleep(11 * MS).await;
                 assert!(self.read().is_some(), "lost: {:?}", self.unread);
             }

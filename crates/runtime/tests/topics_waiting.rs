@@ -1,4 +1,5 @@
-//! Threads that wait at a topic hear of room as soon as there is some, of all messages, and of the end of the runtime.
+//! Threads that wait at a topic are woken as soon as there is space, receive every message, and notice the end of the
+//! runtime.
 
 #[path = "common/eventually.rs"]
 mod eventually;
@@ -16,7 +17,7 @@ use rusm_runtime::{Config, Handle, Runtime};
 
 const MESSAGES: u64 = 16;
 
-/// A runtime with a topic of 16 messages, in segments of two.
+/// Starts a runtime with a topic of 16 messages, in segments of two.
 fn small_topic() -> (Runtime, Topic) {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
     let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::Forget };
@@ -49,7 +50,7 @@ fn who_waits_for_room_comes_in_when_some_is_free_though_half_of_the_topic_never_
     let waiting = [waits(), waits()];
     eventually("both wait", || topic.view(0).publishers_waiting == 2);
 
-    // The reader leaves a segment for each of them.
+    // The reader frees a segment for each publisher.
     for (came_in, read) in [(1, 3), (2, 2)] {
         for _ in 0..read {
             reader.blocking_next().expect("there is more");
@@ -82,10 +83,10 @@ fn threads_that_wait_at_a_topic_hear_that_the_runtime_has_ended() {
     drop(subscription);
     drop(runtime);
 
-    let error = publishes.join().expect("no panic").expect_err("nobody will read it");
+    let error = publishes.join().expect("no panic").expect_err("the topic is closed");
     assert!(matches!(error, PublishError::Closed { .. }), "{error}");
-    assert!(reads.join().expect("no panic"), "nothing will come");
-    assert!(works.join().expect("no panic"), "nothing will come");
+    assert!(reads.join().expect("no panic"), "the topic is closed");
+    assert!(works.join().expect("no panic"), "the topic is closed");
 }
 
 #[derive(Default)]
@@ -98,7 +99,7 @@ impl Wake for Woken {
 }
 
 impl Woken {
-    /// Polls once; whether it waits now.
+    /// Polls once; returns true if the future is pending.
     fn waits<F: Future + Unpin>(self: &Arc<Self>, future: &mut F) -> bool {
         let waker = Waker::from(Arc::clone(self));
         Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending()
@@ -119,7 +120,7 @@ fn a_consumer_waits_on_when_another_takes_what_came() {
     let first = one.try_next().expect("it is open").expect("it is there");
     let woken = Arc::new(Woken::default());
     let mut next = Box::pin(one.next());
-    assert!(woken.waits(&mut next), "it has a message already");
+    assert!(woken.waits(&mut next), "its credit is used up");
 
     topic.try_publish(Message::new("1")).expect("there is room");
     let second = other.try_next().expect("it is open").expect("it is there");
@@ -187,7 +188,7 @@ fn a_publisher_that_waits_for_room_hears_of_the_end_of_the_runtime() {
     let _reader = topic.subscribe(Overflow::Block);
     fill(&topic);
     let publisher = topic.publisher(PublisherConfig::default()).expect("the numbers are right");
-    publisher.blocking_publish(Message::new("waits")).expect("it is gathered");
+    publisher.blocking_publish(Message::new("waits")).expect("the message is added to a batch");
     let flushes = std::thread::spawn(move || publisher.blocking_flush().is_err());
     eventually("it waits", || topic.view(0).publishers_waiting == 1);
 
@@ -200,7 +201,7 @@ struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
-        panic!("a waker of somebody else's executor");
+        panic!("a waker of a foreign executor");
     }
 }
 
@@ -268,7 +269,7 @@ fn a_consumer_gets_what_was_published_just_before_the_topic_was_closed() {
         let mut consumer = workers.consumer();
         let publisher = std::thread::spawn(move || {
             topic.blocking_publish(numbered(0)).expect("open");
-            // The consumer looks for the next one as these come.
+            // Publish the others while the consumer looks for its next message.
             while workers.account().acked == 0 {
                 std::hint::spin_loop();
             }

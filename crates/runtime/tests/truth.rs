@@ -1,4 +1,4 @@
-//! What observers are told is true: states, busy time, memory, counters.
+//! Observers see the truth: states, busy time, memory, counters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,7 +11,7 @@ fn runtime() -> Result<Runtime, StartError> {
     Runtime::start(Config { schedulers: 2, ..Config::default() })
 }
 
-/// Waits for something that will happen, and fails after a time in which it surely would have.
+/// Waits for an expected event; fails after a time by which it surely would have happened.
 fn eventually(what: &str, done: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_mins(2);
     while !done() {
@@ -63,7 +63,8 @@ fn a_process_is_shown_in_the_state_that_it_is_in() -> Result<(), StartError> {
     Ok(())
 }
 
-/// Computes for `busy` of every `cycle` of CPU-bound work, as the thread's own clock sees it.
+/// Alternates `busy` of computing with `idle` of sleep for `total`; returns the time worked and the elapsed time, by
+/// its own clock.
 async fn part_time(ctx: Context, busy: Duration, idle: Duration, total: Duration) -> (Duration, Duration) {
     let start = Instant::now();
     let mut worked = Duration::ZERO;
@@ -113,7 +114,7 @@ fn a_process_that_is_busy_for_a_third_of_the_time_is_shown_so_alone_and_in_a_cro
         let (worked, total, shown_ns) = measured.recv().unwrap();
         stop.store(true, Ordering::Relaxed);
 
-        // Against what the process itself saw, so the machine's own pauses count on both sides.
+        // Compare with the process's own measurement, so that pauses of the machine count on both sides.
         let (is, shown) = (worked.as_secs_f64() / total.as_secs_f64(), shown_ns as f64 / 1e9 / total.as_secs_f64());
         assert!((is - shown).abs() < 0.03, "crowded {crowded}: {is:.3} shown as {shown:.3}");
         assert!(runtime.is_alive(pid));
@@ -140,8 +141,9 @@ fn of_two_processes_with_short_polls_the_one_that_does_more_is_shown_to_be_busie
                 .unwrap()
         })
         .collect();
-    // They take turns and one does four times as much; how much more it takes depends on what else the machine does, and a
-    // sampled poll that was interrupted by other programs counts for many until enough others were sampled.
+    // They alternate, and one does four times as much work. The measured ratio depends on the other load of the
+    // machine, and a sampled poll that was interrupted by other programs counts for many polls until enough others were
+    // sampled.
     eventually("the one that does more is busier", || {
         let [light, heavy] = [0, 1].map(|index| busy_ns(&runtime, pids[index]));
         light > 20_000_000 && heavy > light + light / 2

@@ -14,12 +14,12 @@ use rusm_runtime::{Context, Down, ExitReason, Joined, Pid};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Virtual time since the start of the run.
+/// Returns the virtual time since the start of the run.
 fn now(start: tokio::time::Instant) -> Duration {
     start.elapsed()
 }
 
-/// Several processes that send to each other; gives who said what when.
+/// Several processes send messages to this one; returns sender, message and time of each.
 async fn gossip(ctx: Context) -> Vec<(u32, u32, Duration)> {
     let (me, start) = (ctx.pid(), tokio::time::Instant::now());
     for name in 0..5_u32 {
@@ -144,7 +144,7 @@ fn s16_at_the_very_instant_a_timer_is_either_cancelled_or_has_fired() {
             })
         })
         .collect();
-    assert_eq!(fired.len(), 2, "both come about");
+    assert_eq!(fired.len(), 2, "both outcomes occur");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn s07_under_every_schedule_no_exit_signal_of_a_link_comes_after_its_unlink() {
 fn s15_under_every_schedule_a_name_is_free_when_its_death_is_heard_of() {
     test::explore(0..500, |ctx| async move {
         let body = |ctx: Context| async move {
-            ctx.register("name").expect("nobody has it");
+            ctx.register("name").expect("the name is free");
             ctx.receive().await;
         };
         for _ in 0..3 {
@@ -198,14 +198,14 @@ fn exits_and_groups_follow_the_schedule_too() {
     });
 }
 
-/// Adds one to what a register holds, in two steps.
+/// Increments the value of a register in two steps: read, then write.
 async fn increment(ctx: &Context, register: Pid) {
     ctx.send(register, ctx.pid()).await;
     let value = ctx.receive_of::<u64>().await;
     ctx.send(register, value + 1).await;
 }
 
-/// Two processes add one each; a register that is read and written in two messages loses one of them now and then.
+/// Two processes increment a register. Reading and writing are separate messages, so some schedules lose an increment.
 async fn lost_update(ctx: Context) -> Result<(), String> {
     let register = ctx.spawn(|ctx| async move {
         let mut value = 0_u64;

@@ -1,5 +1,5 @@
-//! What a hundred thousand guests that wait take of memory; alone in its file, because the system counts for all of a
-//! program's tests.
+//! Memory of a hundred thousand waiting guests. This test has its own file because the operating system counts memory
+//! per program, not per test.
 
 #![cfg(feature = "wasm")]
 
@@ -12,7 +12,7 @@ use rusm_runtime::{Config, Pid, Runtime};
 
 const GUESTS: u32 = 100_000;
 
-/// Bytes that this program has in memory, and bytes of the tables that say where.
+/// Returns the resident memory of this program and the size of its page tables, in bytes.
 fn resident() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = |name: &str| {
@@ -23,7 +23,7 @@ fn resident() -> (u64, u64) {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a figure, which no test may hang on")]
+#[expect(clippy::print_stdout, reason = "prints a figure that is too dependent on the machine to assert")]
 fn a_hundred_thousand_guests_wait_and_each_answers() {
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
     let config = WasmConfig { capacity: GUESTS, memory_max_bytes: 65_536, parts_max: 1, ..WasmConfig::default() };

@@ -1,7 +1,8 @@
-//! The guarantees of docs/semantics.md with a guest as the body, each test named by the sentence that it holds.
+//! The guarantees of docs/semantics.md with guests as process bodies; each test is named after the sentence that it
+//! checks.
 
 #![cfg(feature = "wasm")]
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "wasm_semantics/bonds.rs"]
 mod bonds;
@@ -17,7 +18,7 @@ mod supervisors;
 use rusm_runtime::ExitReason;
 use rusm_runtime::wasm::Guest;
 
-/// The end of a parent that tries these steps: normal if each held.
+/// Runs a parent with these steps and returns its exit reason, which is normal if every step holds.
 fn end_of(steps: &[String]) -> ExitReason {
     guests::Node::small().end_of(&family::family(steps), &Guest::default().profile("trusted"))
 }

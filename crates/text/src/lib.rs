@@ -1,12 +1,12 @@
-//! Escaping of text that comes from outside a program, before it reaches a log, a terminal or an error message.
+//! Escapes external text before it reaches a log, a terminal or an error message.
 //!
 //! ```text
 //!   guest, peer, file, command line ──▶ escaped(text) ──▶ log line, terminal, error
 //! ```
 //!
-//! A terminal obeys control characters, and a reader of a log takes each line for one record. Text from outside could
-//! therefore move the cursor, hide what stands beside it, or forge a whole line. Escaped text has one line, and every
-//! character of it is visible or a space.
+//! A terminal obeys control characters, and a log reader takes each line for one record. External text could therefore
+//! move the cursor, hide the text next to it, or forge a whole line. Escaped text is a single line in which every
+//! character is visible or a space.
 //!
 //! ```
 //! use rusm_text::escaped;
@@ -18,16 +18,16 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-/// Returns true if a terminal shows the character as it is: it does not control the terminal or end a line, is not
-/// invisible, and does not change the direction of the text around it.
+/// Returns true if a terminal shows the character unchanged: the character does not control the terminal, end a line,
+/// or change the direction of the surrounding text, and it is not invisible.
 ///
 /// A tab is plain. So are the joiners U+200C and U+200D, which many scripts need.
 pub const fn is_plain(character: char) -> bool {
     !matches!(
         character,
-        // Control characters but the tab.
+        // Control characters except the tab.
         '\0'..='\u{8}' | '\n'..='\u{1f}' | '\u{7f}'..='\u{9f}'
-        // Line ends, and the marks that turn the direction of text.
+        // Line separators, and marks that change the text direction.
         | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
         // Invisible characters.
         | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -36,7 +36,7 @@ pub const fn is_plain(character: char) -> bool {
     )
 }
 
-/// Returns the text with every character that is not [plain](is_plain) written as an escape of Rust, such as `\n` or
+/// Returns the text with every character that is not [plain](is_plain) replaced by a Rust escape, such as `\n` or
 /// `\u{1b}`.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if is_all_plain(text) {
@@ -45,17 +45,17 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped(text).to_string())
 }
 
-/// Returns whether every character is [plain](is_plain).
+/// Returns true if every character is [plain](is_plain).
 pub fn is_all_plain(text: &str) -> bool {
     text.chars().all(is_plain)
 }
 
-/// A value that displays itself [escaped](escape).
+/// Wraps a value so that it is displayed [escaped](escape).
 pub const fn escaped<T: Display>(value: T) -> Escaped<T> {
     Escaped(value)
 }
 
-/// Returned by [`escaped`].
+/// Wrapper returned by [`escaped`].
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<T>(T);
 
@@ -66,13 +66,13 @@ impl<T: Display> Display for Escaped<T> {
 }
 
 impl<T> Escaped<T> {
-    /// Shortens what is displayed to this many bytes, the last of which are `…` where something is missing.
+    /// Limits the displayed text to `bytes_max` bytes. A shortened text ends in `…`.
     pub const fn within(self, bytes_max: usize) -> Shortened<T> {
         Shortened { escaped: self, bytes_max }
     }
 }
 
-/// Returned by [`Escaped::within`].
+/// Wrapper returned by [`Escaped::within`].
 ///
 /// ```
 /// assert_eq!(rusm_text::escaped("a\nlong line").within(9).to_string(), "a\\nlon…");
@@ -96,7 +96,7 @@ impl<T: Display> Display for Shortened<T> {
     }
 }
 
-/// A writer that stops at a number of bytes. It holds the last bytes back, which make room for `…`.
+/// A writer that stops at a byte limit. It holds back the last bytes, to leave room for `…`.
 struct Limited<'a, W: ?Sized> {
     out: &'a mut W,
     left: usize,
@@ -117,8 +117,8 @@ impl<W: Write + ?Sized> Write for Limited<'_, W> {
     }
 }
 
-/// Appends the text to a string, escaped as in a string of JSON: the result of a text that was valid JSON on one line is
-/// still the same JSON.
+/// Appends `text` to a string, escaped as in a JSON string. If `text` is valid JSON on one line, the result is
+/// equivalent JSON.
 ///
 /// ```
 /// let mut line = String::new();
@@ -126,7 +126,7 @@ impl<W: Write + ?Sized> Write for Limited<'_, W> {
 /// assert_eq!(line, r#"{"word":"\u007f\u202e"}"#);
 /// ```
 pub fn escape_json_into(out: &mut String, text: &str) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     _ = Escaping { out, style: Style::Json }.write_str(text);
 }
 
@@ -136,7 +136,7 @@ enum Style {
     Json,
 }
 
-/// A writer that escapes what passes through it.
+/// A writer that escapes the text passing through it.
 struct Escaping<'a, W: ?Sized> {
     out: &'a mut W,
     style: Style,

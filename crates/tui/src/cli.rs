@@ -14,14 +14,14 @@ use crate::model::tab::Tab;
 use crate::nearest::suggestion;
 use crate::options::{ColorChoice, Once, Options, Source};
 
-/// The seed of the demo.
+/// Seed of the demo.
 const DEMO_SEED: u64 = 1;
 
-/// The longest time that a connection may take.
+/// Maximum connection timeout.
 const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Watch a rusm node: its throughput, its schedulers, its processes.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate command line flag")]
 #[derive(Debug, Parser)]
 #[command(name = "rusm-top", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -90,22 +90,22 @@ enum Colors {
 }
 
 impl Cli {
-    /// Reads a command line, the program's name first, and the environment where that says nothing.
+    /// Parses a command line, which starts with the program name. Environment variables supply missing values.
     ///
     /// # Errors
-    /// What is wrong with it; help and the version are such as well.
+    /// Describes the invalid argument. Requests for help or the version are returned as errors too.
     pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         let mut command = Self::command();
         if line.iter().any(|word| word == "--demo") {
-            // Who asks for it leaves aside the node that is watched usually, and contradicts one only if it is named here.
+            // `--demo` ignores a target from the environment. It conflicts only with a target on the command line.
             command = command.mut_arg("target", |target| target.env(None::<&str>));
         }
         let mut matches = command.try_get_matches_from_mut(line)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// What the arguments ask for.
+    /// Converts the arguments to options.
     pub fn options(self) -> Options {
         let about_rows = self.filter.is_some() || self.sort.is_some();
         Options {
@@ -138,18 +138,18 @@ impl Cli {
         }
     }
 
-    /// Where the log goes.
+    /// Returns the path of the log file, if set.
     pub fn log_file(&self) -> Option<PathBuf> {
         self.log_file.clone()
     }
 }
 
-/// What the environment alone asks for, for a program that has an observer in it.
+/// Reads options from the environment alone, for a program that embeds the observer.
 ///
 /// # Errors
-/// One line: which variable says what makes no sense.
+/// Returns one line that names the invalid variable.
 pub fn options_of_env() -> Result<Options, String> {
-    // Its node is known, and the log is the program's.
+    // The embedding program already knows its node and has its own log.
     let elsewhere = ["target", "token_file", "log_file"];
     let command = elsewhere
         .into_iter()
@@ -159,10 +159,10 @@ pub fn options_of_env() -> Result<Options, String> {
     cli.map(Cli::options).map_err(|error| one_line(&error))
 }
 
-/// The variable that says what is logged; it has no flag.
+/// Environment variable with the log filter. It cannot be set by a command line flag.
 pub const LOG_LEVEL: &str = "RUSM_TOP_LOG";
 
-/// An error of the parser without what is no part of it: the usage, and where to find help.
+/// Formats a parser error as one line, without the usage and the pointer to the help.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));

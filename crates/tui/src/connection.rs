@@ -1,4 +1,4 @@
-//! The way to a node: finding it, opening the WebSocket, keeping it open, and trusting nothing that comes out of it.
+//! The connection to a node: discovery, the WebSocket, reconnecting, and sanitising everything that the node sends.
 //!
 //! ```text
 //!   target ──▶ endpoint ──▶ dial ──▶ serve ──▶ sanitise ──▶ inbox ──▶ Msg

@@ -1,7 +1,7 @@
-//! A node that does not exist, for trying the observer and for its tests: **everything in this file is made up**, and it
-//! and its folder are the only place of which that is true.
+//! A simulated node for trying the observer and for its tests. **All data in this file is synthetic**, and synthetic
+//! data exists only in this file and its folder.
 //!
-//! Deterministic: the same seed, the same commands at the same times, the same messages.
+//! Deterministic: the same seed and the same commands at the same times produce the same messages.
 
 mod cards;
 mod events;
@@ -24,13 +24,13 @@ use crate::demo::cards::{profiles, scenarios};
 use crate::demo::processes::{PROCESSES, Processes, pid};
 use crate::nearest::suggestion;
 
-/// Schedulers of the node.
+/// Number of schedulers of the node.
 const SCHEDULERS: u64 = 4;
 
-/// A run starts with a warm-up of so long.
+/// Duration of the warm-up at the start of a run.
 const WARM_UP_MS: u64 = 2000;
 
-/// The made-up node.
+/// The simulated node.
 #[derive(Clone, Debug)]
 pub struct Demo {
     seed: u64,
@@ -46,7 +46,7 @@ pub struct Demo {
     profile: usize,
     view: Option<View>,
     detail: Option<String>,
-    /// When the next events are told; `None` while nobody asks.
+    /// Time of the next batch of events; `None` while the client has not subscribed to events.
     next_events_ms: Option<u64>,
     tree: Option<TreeView>,
     next_tree_ms: u64,
@@ -70,7 +70,7 @@ struct Run {
 }
 
 impl Demo {
-    /// A node in the middle of a spawn storm.
+    /// Creates a node in the middle of a spawn storm.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -101,7 +101,7 @@ impl Demo {
         }
     }
 
-    /// Answers a command.
+    /// Handles a command and returns its answers.
     pub fn hear(&mut self, message: ClientMessage, now: Duration) -> Vec<ServerMessage> {
         let now_ms = now.as_millis() as u64;
         match message {
@@ -194,7 +194,7 @@ impl Demo {
         }
     }
 
-    /// What the node says by itself up to now.
+    /// Returns the messages that the node sends unprompted up to `now`.
     pub fn poll(&mut self, now: Duration) -> Vec<ServerMessage> {
         let now_ms = now.as_millis() as u64;
         let mut out = Vec::new();
@@ -244,7 +244,7 @@ impl Demo {
         out
     }
 
-    /// When [`Self::poll`] has something to say next.
+    /// Returns the time at which [`Self::poll`] has its next message.
     pub fn due(&self) -> Duration {
         let rows = self.view.as_ref().map(|_| self.next_rows_ms);
         let detail = self.detail.as_ref().map(|_| self.next_detail_ms);
@@ -260,7 +260,7 @@ impl Demo {
         Duration::from_millis(due.unwrap_or(self.next_frame_ms))
     }
 
-    /// Who the node is.
+    /// Returns the greeting of the node.
     pub fn hello(&self) -> ServerMessage {
         ServerMessage::Hello(Box::new(Hello {
             scenarios: scenarios(),
@@ -292,7 +292,7 @@ impl Demo {
         chance(self.seed, salt, n)
     }
 
-    /// A curve that wanders between -1 and 1 over seconds, with a little noise.
+    /// Returns a value between -1 and 1 that varies over seconds, with a little noise.
     fn wander(&self, salt: u64, ms: u64) -> f64 {
         let t = ms as f64 / 1000.0;
         let phase = self.chance(salt, 0) * 6.0;
@@ -414,7 +414,7 @@ impl Demo {
         }
     }
 
-    /// The longest mailbox is one that grows.
+    /// Returns a lint about the process with the longest mailbox, which keeps growing.
     fn lint(&self, ms: u64) -> LintInfo {
         let (i, len) = self.processes.longest_mailbox();
         LintInfo {
@@ -428,7 +428,7 @@ impl Demo {
     }
 }
 
-/// A number from 0 to 1 that depends on the seed, a place and nothing else.
+/// Returns a number from 0 to 1 that depends only on the arguments.
 fn chance(seed: u64, salt: u64, n: u64) -> f64 {
     let mut x = seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Checks of what a program is started with: variables whose names begin like ours, and limits of the system.
+//! Checks of the program's environment at start: unknown `RUSM_TOP_…` variables and system limits.
 
 use clap::CommandFactory;
 use rustix::process::{Resource, getrlimit};
@@ -6,15 +6,15 @@ use rustix::process::{Resource, getrlimit};
 use crate::cli::{Cli, LOG_LEVEL};
 use crate::nearest::suggestion;
 
-/// Open files without which no event loop can be built.
+/// Minimum number of open files. An event loop cannot be created with fewer.
 const FILES_MIN: u64 = 16;
-/// Stack of the main thread, in bytes. The system's default is 8 MiB.
+/// Minimum stack size of the main thread, in bytes. The system's default is 8 MiB.
 const STACK_BYTES_MIN: u64 = 1024 * 1024;
 
-/// Refuses limits of the system (`ulimit`) with which a program would panic or overflow its stack.
+/// Rejects system limits (`ulimit`) that would make the program panic or overflow its stack.
 ///
 /// # Errors
-/// The line to print.
+/// Returns the line to print.
 pub fn check_limits() -> Result<(), String> {
     match (getrlimit(Resource::Nofile).current, getrlimit(Resource::Stack).current) {
         (Some(files), _) if files < FILES_MIN => {
@@ -28,10 +28,10 @@ pub fn check_limits() -> Result<(), String> {
     }
 }
 
-/// What is wrong with these variables of the environment: one that begins like ours and is none of them.
+/// Rejects environment variables that have our prefix but are unknown.
 ///
 /// # Errors
-/// The line to print, with the name that was most likely meant.
+/// Returns the line to print, with the name that was most likely intended.
 pub fn check(names: impl IntoIterator<Item = String>) -> Result<(), String> {
     let command = Cli::command();
     let ours = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());

@@ -1,4 +1,4 @@
-//! How the program ends: one table of exit codes for every binary of rusm.
+//! Exit codes: one table for every binary of rusm.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -18,17 +18,17 @@ use thiserror::Error;
 
 use crate::model::message::Fault;
 
-/// An end without an error.
+/// A regular end of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The user left, or what was asked for is done.
+    /// The user quit, or the requested work is done.
     Done,
-    /// A signal asked for the end; the terminal was restored.
+    /// A signal ended the program; the terminal was restored.
     Signal(i32),
 }
 
 impl Exit {
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -37,47 +37,47 @@ impl Exit {
     }
 }
 
-/// Why the observer could not go on. Each text is one line that says what to do.
+/// Error that ends the observer. Each message is one line that tells the user what to do.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Nothing can be drawn here.
+    /// A usable terminal is missing.
     #[error("{what}: `rusm-top --once` prints one frame, `rusm-top --once --json` one for programs")]
     NoTerminal {
-        /// What is missing.
+        /// Description of what is missing.
         what: &'static str,
     },
-    /// An argument makes no sense.
+    /// An argument is not valid.
     #[error("{0}")]
     Usage(String),
-    /// The token file that was named cannot be read.
+    /// The named token file cannot be read.
     #[error("cannot read the token file {path}: {source}")]
     TokenFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// No node answers.
+    /// The node does not answer.
     #[error("{0}")]
     Connect(String),
-    /// The node refuses us, or speaks another language.
+    /// The node refuses the connection or does not speak the protocol.
     #[error("{0}")]
     Refused(String),
-    /// The node is newer than this program.
+    /// The node speaks a newer protocol than this program.
     #[error("the node speaks protocol version {theirs}, this rusm-top {ours}: update rusm-top")]
     NewerProtocol {
-        /// The node's version.
+        /// Protocol version of the node.
         theirs: u32,
-        /// Our version.
+        /// Protocol version of this program.
         ours: u32,
     },
-    /// The scenario that `--run` asked for did not run.
+    /// The scenario requested by `--run` did not run.
     #[error("{0}")]
     Scenario(String),
-    /// The scenario gave no figures in time.
+    /// The scenario produced no results in time.
     #[error("{0}")]
     Inconclusive(String),
-    /// What was asked for could not be printed.
+    /// The requested output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
     /// The terminal failed.
@@ -86,10 +86,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a refusal.
+    /// Exit code of a refusal.
     pub(crate) const REFUSED: u8 = 4;
 
-    /// How a lost connection ends the program.
+    /// Returns the error for a lost connection.
     pub(crate) fn lost(reason: String, fault: Fault) -> Self {
         match fault {
             Fault::Connection => Self::Connect(reason),
@@ -97,7 +97,7 @@ impl Error {
         }
     }
 
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
             Self::Output(_) | Self::Terminal(_) => 1,

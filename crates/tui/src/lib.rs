@@ -8,9 +8,9 @@
 //!                                              view::draw(&Model) ─▶ one write a frame          send, copy, suspend, quit
 //! ```
 //!
-//! [`model`] knows everything and draws nothing; [`view`] draws it and changes nothing; `connection` and [`terminal`] do
-//! the talking; [`run`] puts them together. Model files name no terminal library, view files never change a model: a
-//! test reads the sources and says so.
+//! [`model`] holds all state and draws nothing. [`view`] draws the model and changes nothing. `connection` and
+//! [`terminal`] do the I/O, and [`run`] connects the parts. Model files use no terminal library and view files never
+//! change a model: a test checks this in the sources.
 
 pub mod cli;
 pub mod connection;

@@ -1,4 +1,4 @@
-//! `rusm-top`: parses the command line, runs the observer, and ends with its exit code.
+//! `rusm-top`: parses the command line, runs the observer, and exits with its exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use rusm_tui::cli::{Cli, LOG_LEVEL, one_line};
 use rusm_tui::environment;
 use tracing_subscriber::EnvFilter;
 
-/// The exit code of bad usage.
+/// Exit code for invalid usage.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             complain(&one_line(&error));
             return ExitCode::from(USAGE);
         }
-        // Help and the version are no errors.
+        // Requests for help and the version print to stdout and exit with 0.
         Err(asked) => asked.exit(),
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -58,7 +58,7 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(rusm_tui::run(cli.options()));
-    // A name that is being resolved must not hold the end back.
+    // Do not wait for a pending name resolution.
     runtime.shutdown_background();
     Ok(match ended {
         Ok(exit) => exit.code(),
@@ -69,13 +69,13 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     })
 }
 
-/// What is logged; said wrongly it is an error even where nothing is.
+/// Returns the log filter. An invalid filter is an error even if nothing is logged.
 fn log_level() -> Result<EnvFilter, String> {
     let level = std::env::var(LOG_LEVEL).unwrap_or_else(|_unset| "info".to_owned());
     EnvFilter::try_new(&level).map_err(|error| format!("{LOG_LEVEL}={level:?} is no log level: {error}"))
 }
 
-/// The screen is taken, so the log goes to a file.
+/// Logs to a file, because the terminal shows the screen.
 fn log_to(path: &Path, level: EnvFilter) -> anyhow::Result<()> {
     let config = LogConfig { file: Some(path.to_owned()), ..LogConfig::default() };
     Log::start(config, level).with_context(|| format!("cannot open the log file {}", path.display()))?;

@@ -1,14 +1,13 @@
-//! Everything the observer knows, as plain values: no terminal, no socket, no clock.
+//! The observer's state as plain values: no terminal, no socket, no clock.
 //!
 //! ```text
-//!   Msg ──▶ update(&mut Model, Msg, now) ──▶ Vec<Effect>      what the shell is to do
+//!   Msg ──▶ update(&mut Model, Msg, now) ──▶ Vec<Effect>      for the shell to execute
 //!                       │
 //!                       ▼
-//!               view::draw(&Model)                            a pure picture of it
+//!               view::draw(&Model)                            draws the model, pure
 //! ```
 //!
-//! The same messages at the same times give the same model and the same screen; that is what replay and every test of a
-//! screen stand on.
+//! Equal messages at equal times give equal models and equal screens. Replay and every screen test depend on this.
 
 pub(crate) mod bench;
 pub(crate) mod columns;
@@ -55,12 +54,12 @@ use crate::model::topics::TopicsPane;
 use crate::model::tree::TreePane;
 use crate::model::wasm::WasmPane;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Only ASCII characters.
+    /// Use ASCII characters only.
     pub ascii: bool,
-    /// The sixteen colours; without them bold, dim and reverse carry the meaning.
+    /// Use the sixteen colours. Otherwise bold, dim and reverse carry the meaning.
     pub color: bool,
 }
 
@@ -70,28 +69,28 @@ impl Default for Look {
     }
 }
 
-/// How the observer starts.
+/// Initial state of the observer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// What the terminal can show.
+    /// Capabilities of the terminal.
     pub look: Look,
-    /// The terminal's size.
+    /// Size of the terminal.
     pub size: Size,
-    /// The first view.
+    /// Initial view.
     pub tab: Tab,
-    /// The filter of the process table.
+    /// Filter of the process table.
     pub filter: String,
-    /// The order of the process table.
+    /// Order of the process table.
     pub sort: SortKey,
-    /// Frames a second to ask the node for.
+    /// Frame rate to request from the node, in hertz.
     pub frame_hz: f64,
-    /// What the observer is attached to, for the header and the overlay.
+    /// Description of the target, for the header and the overlay.
     pub target: String,
-    /// Whether the data is made up.
+    /// True if the data is synthetic.
     pub demo: bool,
-    /// A scenario to run as soon as the node has said hello.
+    /// Scenario to run as soon as the node has sent its greeting.
     pub run: Option<String>,
-    /// A profile to choose before it.
+    /// Profile to select before that run.
     pub profile: Option<String>,
 }
 
@@ -115,15 +114,15 @@ impl Default for Start {
 /// The state of the connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Link {
-    /// The first attempt, or one after a loss; `since` is when the node was last heard.
+    /// Connecting for the first time, or again after a loss. `since` is the time of the last message from the node.
     Connecting { since: Duration },
-    /// The node talks to us.
+    /// Connected.
     Live,
-    /// No connection; what is on the screen is old.
+    /// Disconnected; the screen shows old data.
     Lost { since: Duration, reason: String, attempt: u32, retry_at: Duration },
 }
 
-/// A notice that lies above the footer for some seconds.
+/// A notice shown above the footer for some seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Status {
     pub(crate) text: String,
@@ -131,17 +130,17 @@ pub(crate) struct Status {
     pub(crate) until: Duration,
 }
 
-/// The process that is looked into.
+/// The process shown in the detail pane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DetailPane {
     pub(crate) pid: String,
     pub(crate) process: Option<Box<ProcessDetail>>,
-    /// The node said that it is gone.
+    /// True after the node has reported that the process does not exist any more.
     pub(crate) gone: bool,
     pub(crate) reds: Series,
 }
 
-/// What is drawn over time.
+/// Values that are drawn over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Histories {
     pub(crate) ops: Series,
@@ -149,8 +148,8 @@ pub(crate) struct Histories {
     pub(crate) schedulers: Vec<Series>,
 }
 
-/// The observer's whole state.
-#[expect(clippy::struct_excessive_bools, reason = "they are facts that do not depend on each other")]
+/// The complete state of the observer.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub(crate) look: Look,
@@ -162,12 +161,12 @@ pub struct Model {
     pub(crate) frame_hz: f64,
     pub(crate) link: Link,
     pub(crate) hello: Option<Box<Hello>>,
-    /// The node of this connection has said who it is; `hello` may be of the one before.
+    /// True after the node of this connection has sent its greeting. `hello` may still be from the previous node.
     pub(crate) greeted: bool,
     pub(crate) frame: Option<Box<Frame>>,
     pub(crate) histories: Histories,
     pub(crate) table: Table,
-    /// The busiest processes on the Node view.
+    /// Busiest processes, for the Node view.
     pub(crate) top: Option<Rows>,
     pub(crate) rows_wanted: bool,
     pub(crate) subscription: Subscription,
@@ -185,19 +184,19 @@ pub struct Model {
     pub(crate) paused: bool,
     pub(crate) own: OwnCost,
     pub(crate) now: Duration,
-    /// When the newest frame came.
+    /// Time of arrival of the newest frame.
     pub(crate) heard: Duration,
-    /// Commands that were not yet answered, with what they were about.
+    /// Commands not answered yet: id and description.
     pub(crate) commands: VecDeque<(u64, String)>,
     pub(crate) command_ids: u64,
     pub(crate) on_hello: (Option<String>, Option<String>),
-    /// Until when the node is asked for no view: it has dropped what came too fast.
+    /// Time until which no views are requested, because the node has dropped messages that came too fast.
     pub(crate) hushed_until: Option<Duration>,
     dirty: bool,
 }
 
 impl Model {
-    /// An observer that has heard nothing yet.
+    /// Creates an observer that has received nothing yet.
     pub fn new(start: Start) -> Self {
         Self {
             look: start.look,
@@ -239,42 +238,42 @@ impl Model {
         }
     }
 
-    /// Whether something on the screen may have changed since the last call.
+    /// Returns true if something on the screen may have changed since the last call.
     pub fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Whether the node is heard and has said who it is.
+    /// Returns true if the node is connected and has sent its greeting.
     pub fn is_live(&self) -> bool {
         self.link == Link::Live && self.hello.is_some()
     }
 
-    /// The newest frame.
+    /// Returns the newest frame.
     pub fn frame(&self) -> Option<&Frame> {
         self.frame.as_deref()
     }
 
-    /// What the node said about itself.
+    /// Returns the greeting of the node.
     pub fn hello(&self) -> Option<&Hello> {
         self.hello.as_deref()
     }
 
-    /// The newest page of the process table.
+    /// Returns the newest page of the process table.
     pub fn rows(&self) -> Option<&Rows> {
         self.table.rows.as_ref()
     }
 
-    /// Whether the node has sent the tree of supervisors as it is open now.
+    /// Returns true if the node has sent the supervision tree with the currently open supervisors.
     pub(crate) fn knows_tree(&self) -> bool {
         self.tree.is_settled()
     }
 
-    /// The view that is shown.
+    /// Returns the current view.
     pub fn tab(&self) -> Tab {
         self.tab
     }
 
-    /// Where a key is looked up, the innermost first.
+    /// Returns the contexts in which a key is looked up, innermost first.
     pub(crate) fn contexts(&self) -> Vec<Context> {
         if let Some(overlay) = &self.overlay {
             return vec![overlay.context()];
@@ -300,104 +299,105 @@ impl Model {
         contexts
     }
 
-    /// Rows of processes that the Processes view shows.
+    /// Returns the number of process rows that the Processes view shows.
     pub(crate) fn visible_rows(&self) -> u16 {
         layout::processes(self.size, self.detail.is_some()).visible()
     }
 
-    /// Rows of the tree that the Tree view shows.
+    /// Returns the number of tree rows that the Tree view shows.
     pub(crate) fn visible_tree(&self) -> u16 {
         layout::tree(self.size, self.tree.in_full).visible()
     }
 
-    /// Modules that the Wasm view shows.
+    /// Returns the number of modules that the Wasm view shows.
     pub(crate) fn visible_modules(&self) -> u16 {
         layout::wasm(self.size).modules.inner().height.saturating_sub(1)
     }
 
-    /// The first trap that the Wasm view shows so that the one under the cursor is among them.
+    /// Returns the index of the first trap that the Wasm view shows, so that the trap under the cursor is visible.
     pub(crate) fn first_trap(&self) -> usize {
         bench_scroll(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
     }
 
-    /// Buckets that the Store view shows.
+    /// Returns the number of buckets that the Store view shows.
     pub(crate) fn visible_buckets(&self) -> u16 {
         layout::store(self.size).buckets.inner().height.saturating_sub(1)
     }
 
-    /// Keys that it shows.
+    /// Returns the number of keys that the Store view shows.
     pub(crate) fn visible_keys(&self) -> u16 {
         layout::store(self.size).keys.inner().height.saturating_sub(1)
     }
 
-    /// Whether the node has said how its stores do.
+    /// Returns true if the node has sent its stores.
     pub(crate) fn knows_stores(&self) -> bool {
         self.store.newest().is_some()
     }
 
-    /// Topics that the Topics view shows.
+    /// Returns the number of topics that the Topics view shows.
     pub(crate) fn visible_topics(&self) -> u16 {
         layout::topics(self.size).topics.inner().height.saturating_sub(1)
     }
 
-    /// Whether the node has said which topics it has.
+    /// Returns true if the node has sent its topics.
     pub(crate) fn knows_topics(&self) -> bool {
         self.topics.newest.is_some()
     }
 
-    /// Whether the node has said what happened lately.
+    /// Returns true if the node has sent its recent events.
     pub(crate) fn knows_events(&self) -> bool {
         self.events.newest.is_some()
     }
 
-    /// Whether the node has said how its engines do.
+    /// Returns true if the node has sent its engines.
     pub(crate) fn knows_engines(&self) -> bool {
         self.wasm.newest.is_some()
     }
 
-    /// Whether the node has said what tickers and streams it has.
+    /// Returns true if the node has sent its tickers and streams.
     pub(crate) fn knows_time(&self) -> bool {
         self.time.newest.is_some()
     }
 
-    /// Cells across which the process table is drawn.
+    /// Returns the width of the process table, in cells.
     pub(crate) fn table_width(&self) -> u16 {
         let table = layout::processes(self.size, self.detail.is_some()).table;
         table.inner().width.saturating_sub(1)
     }
 
-    /// What the node can run.
+    /// Returns the scenarios that the node can run.
     pub(crate) fn scenarios(&self) -> &[ScenarioMeta] {
         self.hello.as_ref().map_or(&[], |hello| &hello.scenarios)
     }
 
-    /// Rows of the menu that they are in.
+    /// Returns the number of rows in the scenario menu.
     pub(crate) fn menu_len(&self) -> usize {
         menu::rows(self.scenarios()).len()
     }
 
-    /// For how long the node has said nothing though the connection stands, once that is longer than a frame may take.
+    /// Returns the time since the newest frame if the connection is open but frames are overdue.
     pub(crate) fn silence(&self) -> Option<Duration> {
         let silence = self.now.saturating_sub(self.heard);
         let is_silent = self.link == Link::Live && self.frame.is_some() && silence >= SILENT_AFTER;
         is_silent.then_some(silence)
     }
 
-    /// Whether the node lets this connection change anything; `None` before it said so.
+    /// Returns the role of this connection, which determines whether it may change anything; `None` before the
+    /// greeting.
     pub(crate) fn role(&self) -> Option<Role> {
         self.hello.as_ref().map(|hello| hello.role)
     }
 }
 
-/// Frames come several times a second: a node that says nothing for so long is stopped, or hangs.
+/// Frames come several times per second. A node that sends none for this long has stopped or hangs.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
 
-/// The place `steps` further among `count`, around the end.
+/// Returns the index `steps` after `at` among `count`, wrapping around.
 pub(crate) fn around(at: usize, steps: isize, count: usize) -> usize {
     at.cast_signed().saturating_add(steps).rem_euclid(count.max(1).cast_signed()).cast_unsigned()
 }
 
-/// The first scenario that a menu of `height` rows shows so that the selected one is in it.
+/// Returns the index of the first visible row in a menu of `height` rows, so that the selected row is visible.
 pub(crate) fn bench_scroll(selected: usize, height: u16) -> usize {
     (selected + 1).saturating_sub(height.into())
 }

@@ -1,13 +1,13 @@
-//! The known word that a mistyped one most likely meant.
+//! Suggests the known word that is closest to a mistyped one.
 
-/// The nearest of `known`, if one is near enough to be worth naming.
+/// Returns the word in `known` that is most similar to `word`, if it is similar enough.
 fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.8).then_some(best.1)
 }
 
-/// What an error about an unknown word says: the one that was meant, or all there are.
+/// Returns a hint about an unknown word: the most similar known word, or the list of all known words.
 pub(crate) fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(word, known.clone()) {
         return format!("did you mean {near:?}?");

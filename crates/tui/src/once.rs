@@ -1,4 +1,4 @@
-//! One frame without a screen, for scripts and for terminals that cannot draw.
+//! Prints one frame without a screen, for scripts and for terminals that cannot draw.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -21,20 +21,20 @@ use crate::options::{Once, Options};
 use crate::run;
 use crate::view;
 
-/// The size of what is printed, in cells.
+/// Size of the printed frame, in cells.
 const SIZE: Size = Size::new(120, 40);
 
-/// How long a view waits for what is its own; a node may have none of it to give.
+/// Time to wait for the data of a view. A node may not have such data.
 const ROWS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a run that was asked for is watched.
+/// Minimum duration of a requested run before its frame is printed.
 const RUN_FOR: Duration = Duration::from_secs(2);
 
-/// Prints one frame, once everything that was asked for is answered.
+/// Prints one frame, after all requests have been answered.
 ///
 /// # Errors
-/// As [`run::run`]; whatever the node refuses; [`Error::Scenario`] or [`Error::Inconclusive`] for the run that was asked
-/// for.
+/// The errors of [`run::run`], every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
+/// requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
     if asks_for_rows && options.tab != Tab::Processes {
@@ -88,16 +88,16 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     };
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(Exit::Done),
-        // Whoever read has read enough: the end that SIGPIPE would have made, had Rust not switched it off.
+        // The reader closed the pipe. End as SIGPIPE would, which Rust ignores by default.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Signal(Signal::PIPE.as_raw())),
         Err(error) => Err(Error::Output(error)),
     }
 }
 
-/// What the node's refusal means: a word on the command line that it does not know, or more than that.
+/// Converts a refusal of the node to an error: a usage error if an argument is unknown to the node.
 fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -> Error {
     let said = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
-    // Without an id an error is about the filter, or about a message that an older node does not know.
+    // An error without an id is about the filter, or about a message that an older node does not know.
     let is_ours = is_answer || !options.filter.is_empty();
     match code {
         ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(said),
@@ -106,19 +106,19 @@ fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -
     }
 }
 
-/// What the node showed before it took our commands: the run before ours, which says nothing about ours.
+/// State shown before the node accepted our commands: a previous run, which says nothing about the requested one.
 #[derive(Debug, Default)]
 struct Earlier {
     run: Option<(u64, Option<String>)>,
-    /// Frames that came after the last answer.
+    /// Number of frames received after the last answer.
     frames: u32,
 }
 
-/// Frames after an answer among which the first may still be of the time before it.
+/// Number of frames after an answer until frames surely show the new state: the first ones may predate it.
 const FRAMES_SETTLED: u32 = 3;
 
 impl Earlier {
-    /// Looks at what the node says, which has answered all commands or not.
+    /// Records a message. `is_answered` is true if all commands have been answered.
     fn hear(&mut self, msg: &Msg, is_answered: bool) {
         let Msg::Server(ServerMessage::Tick { frame }) = msg else { return };
         if is_answered {
@@ -128,19 +128,20 @@ impl Earlier {
         }
     }
 
-    /// Whether a frame shows the run before ours.
+    /// Returns true if a frame shows the previous run.
     fn is(&self, frame: &Frame) -> bool {
         self.run.as_ref().is_some_and(|(run_id, _)| *run_id == frame.run_id)
     }
 
-    /// Why our run failed. One that cannot even be started leaves the run before it on the screen, and may fail as that did.
+    /// Returns the error of the requested run. A run that cannot be started leaves the previous run in the frame, and
+    /// may fail with the same error.
     fn failed<'a>(&self, frame: &'a Frame) -> Option<&'a String> {
         let is_old = self.run.as_ref().is_some_and(|(_, error)| *error == frame.run_error) && self.is(frame);
         frame.run_error.as_ref().filter(|_| !is_old || self.frames >= FRAMES_SETTLED)
     }
 }
 
-/// Whether everything that is to be printed has come.
+/// Returns true if all data to print has arrived.
 fn is_complete(model: &Model, options: &Options, earlier: &Earlier, waited: Duration) -> Result<bool, Error> {
     let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
     let is_patient = waited < ROWS_PATIENCE;
@@ -195,7 +196,7 @@ fn text(model: &Model) -> String {
     lines(terminal.backend().buffer())
 }
 
-/// The cells of a screen as lines, without blanks at their ends.
+/// Returns the cells of a screen as lines, without trailing blanks.
 pub(crate) fn lines(buffer: &Buffer) -> String {
     let rows = buffer.content().chunks(usize::from(buffer.area.width).max(1));
     let lines: Vec<String> = rows
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
     use crate::demo::Demo;
 
-    /// What comes of an asked run where the node says this before and after its answer, as id, error and whether it runs.
+    /// Returns the outcome of a requested run for these frames before and after its answer, as (id, error, is running).
     fn outcome(before: (u64, Option<&str>, bool), after: &[(u64, Option<&str>, bool)]) -> Result<bool, String> {
         let options = Options { run: Some("spawn-storm".to_owned()), tab: Tab::Bench, ..Options::default() };
         let mut model = Model::new(run::start(&options, SIZE, false));
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(outcome(ran, &[ran, (8, None, true)]), Ok(true));
         assert_eq!(outcome(failed, &[failed]), Ok(false));
         assert_eq!(outcome(failed, &[failed, (8, None, true)]), Ok(true));
-        assert!(outcome(failed, &[failed, failed, failed]).unwrap_err().contains("out of memory"), "it fails again so");
+        assert!(outcome(failed, &[failed, failed, failed]).unwrap_err().contains("out of memory"), "it fails again");
         assert!(outcome(ran, &[(7, Some("no room"), false)]).unwrap_err().contains("no room"));
     }
 }

@@ -1,4 +1,4 @@
-//! How the observer is to start, for every program that starts one.
+//! Options of the observer, for every program that starts one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use rusm_protocol::SortKey;
 use crate::connection::Target;
 use crate::model::tab::Tab;
 
-/// Frames a second in a local terminal.
+/// Frames per second in a local terminal.
 pub const FPS_LOCAL: u8 = 10;
 
-/// Frames a second over SSH: few enough for any line.
+/// Frames per second over SSH, low enough for slow connections.
 pub const FPS_REMOTE: u8 = 4;
 
-/// How long the first connection may take.
+/// Timeout of the first connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where the data comes from.
+/// Source of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A node.
     Node(Target),
-    /// Made-up data, labelled as such on every screen.
+    /// Synthetic data, labelled as such on every screen.
     Demo {
-        /// The same seed gives the same data.
+        /// Seed of the generator. Equal seeds give equal data.
         seed: u64,
     },
 }
@@ -32,16 +32,16 @@ pub enum Source {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorChoice {
-    /// Unless `NO_COLOR` is set.
+    /// Use colours unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Whatever the environment says.
+    /// Use colours regardless of the environment.
     Always,
-    /// Bold, dim and reverse only.
+    /// Use bold, dim and reverse only.
     Never,
 }
 
-/// What `--once` prints.
+/// Output format of `--once`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once {
     /// The view as text.
@@ -50,36 +50,37 @@ pub enum Once {
     Json,
 }
 
-/// How the observer is to start.
+/// Options of the observer.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the data comes from.
+    /// Source of the data.
     pub source: Source,
-    /// The token for TCP; default: `tcp-<port>.token` or `tcp6-<port>.token` in the discovery folder.
+    /// Token file for TCP. Default: `tcp-<port>.token` or `tcp6-<port>.token` in the discovery folder.
     pub token_file: Option<PathBuf>,
-    /// How long a connection may take to be made. Default: 5 s.
+    /// Connection timeout. Default: 5 s.
     pub timeout: Duration,
-    /// Whether to connect again when the connection is lost. Default: yes.
+    /// Reconnect when the connection is lost. Default: true.
     pub reconnect: bool,
-    /// Frames a second, 1–60. Default: 10, or 4 where the screen, or the node's socket, is at the other end of SSH.
+    /// Frames per second, 1–60. Default: 10, or 4 if the screen or the node's socket is at the other end of an SSH
+    /// connection.
     pub fps: Option<u8>,
-    /// The first view. Default: Node.
+    /// Initial view. Default: Node.
     pub tab: Tab,
-    /// The filter of the process table. Default: none.
+    /// Filter of the process table. Default: none.
     pub filter: String,
-    /// The order of the process table. Default: reductions a second, largest first.
+    /// Order of the process table. Default: reductions per second, largest first.
     pub sort: SortKey,
-    /// A scenario to run at once. Default: none.
+    /// Scenario to run at start. Default: none.
     pub run: Option<String>,
-    /// A resource profile to choose at once. Default: the node's.
+    /// Resource profile to select at start. Default: the node's.
     pub profile: Option<String>,
-    /// ASCII only. Default: when the locale is not UTF-8.
+    /// Use ASCII characters only. Default: true if the locale is not UTF-8.
     pub ascii: bool,
-    /// Colours.
+    /// When to use colours.
     pub color: ColorChoice,
-    /// Whether the mouse is used; without, the terminal selects text as usual. Default: yes.
+    /// Use the mouse. If false, the terminal selects text as usual. Default: true.
     pub mouse: bool,
-    /// Print one frame and leave.
+    /// Print one frame and exit. Default: none.
     pub once: Option<Once>,
 }
 

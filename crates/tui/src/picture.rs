@@ -1,6 +1,6 @@
-//! A screen as SVG, exact and deterministic, with no other tool: for the README and for tests.
+//! Renders a screen as SVG, exactly and deterministically, without other tools: for the README and for tests.
 //!
-//! One `<text>` for each run of equally styled cells. Blocks and braille are drawn as shapes, because fonts leave gaps
+//! Each run of equally styled cells is one `<text>`. Blocks and braille are drawn as shapes, because fonts leave gaps
 //! between them.
 
 use std::fmt::Write as _;
@@ -8,30 +8,30 @@ use std::fmt::Write as _;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
-/// A cell in pixels: 14.95 px of the font named below advances exactly 9.
+/// Size of a cell in pixels. At 14.95 px, a character of the font named below is exactly 9 px wide.
 const CELL: (usize, usize) = (9, 17);
-/// From the top of a cell to the base line.
+/// Distance from the top of a cell to the baseline, in pixels.
 const BASE: usize = 13;
-/// Why writing the document does not fail.
+/// Message for writes that cannot fail.
 const IN_MEMORY: &str = "a string takes all that is written";
 
-/// Around the screen.
+/// Margin around the screen, in pixels.
 const MARGIN: usize = 12;
 
-/// The colours of a picture.
+/// Colours of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    /// Behind everything.
+    /// Background.
     pub paper: &'static str,
-    /// Text of no colour.
+    /// Default text colour.
     pub ink: &'static str,
-    /// Text that is dimmed and of no colour.
+    /// Dimmed default text colour.
     pub dim: &'static str,
     /// Red, green, yellow, blue, magenta, cyan.
     pub colors: [&'static str; 6],
 }
 
-/// Light text on dark paper.
+/// Light text on a dark background.
 pub const DARK: Palette = Palette {
     paper: "#0f1419",
     ink: "#d5dae2",
@@ -39,7 +39,7 @@ pub const DARK: Palette = Palette {
     colors: ["#f26d78", "#8fd16a", "#f2c063", "#5c9df5", "#c792ea", "#4fd1d9"],
 };
 
-/// Dark text on light paper.
+/// Dark text on a light background.
 pub const LIGHT: Palette = Palette {
     paper: "#fbfbf8",
     ink: "#2b303b",
@@ -61,7 +61,7 @@ impl Palette {
         Some(self.colors[at])
     }
 
-    /// Ink and paper of a cell, with dim and reverse resolved.
+    /// Returns the foreground and background of a cell, with dim and reverse applied.
     fn resolve(&self, cell: &Cell) -> (String, String) {
         let is_dim = cell.modifier.contains(Modifier::DIM);
         let ink = match self.color(cell.fg) {
@@ -75,14 +75,14 @@ impl Palette {
     }
 }
 
-/// Half of one colour and half of another, both `#rrggbb`.
+/// Mixes two colours, given as `#rrggbb`, in equal parts.
 fn mix(one: &str, other: &str) -> String {
     let part = |text: &str, at: usize| u16::from_str_radix(text.get(at..at + 2).unwrap_or("0"), 16).unwrap_or(0);
     let half = |at| part(one, at).midpoint(part(other, at));
     format!("#{:02x}{:02x}{:02x}", half(1), half(3), half(5))
 }
 
-/// The screen as an SVG document.
+/// Renders the screen as an SVG document.
 pub fn svg(screen: &Buffer, palette: &Palette) -> String {
     let (wide, high) = CELL;
     let area = screen.area;
@@ -138,7 +138,7 @@ fn rect(out: &mut String, (x, y): (usize, usize), (width, height): (usize, usize
     out.push('\n');
 }
 
-/// Draws a block or braille character; false for any other.
+/// Draws a block or braille character. Returns false for any other character.
 fn shape(out: &mut String, c: char, x: usize, y: usize, ink: &str) -> bool {
     let (wide, high) = CELL;
     match c {
@@ -155,7 +155,7 @@ fn shape(out: &mut String, c: char, x: usize, y: usize, ink: &str) -> bool {
     true
 }
 
-/// Eight dots, as one path.
+/// Draws up to eight dots as one path.
 fn braille(out: &mut String, bits: usize, x: usize, y: usize, ink: &str) {
     const DOTS: [(usize, usize); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
     write!(out, r#"<path fill="{ink}" d=""#).expect(IN_MEMORY);

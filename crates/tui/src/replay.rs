@@ -1,7 +1,7 @@
-//! What a node once said, said again: the same messages give the same screens.
+//! Replays recorded messages of a node: equal messages give equal screens.
 //!
-//! A recording is a text file with one JSON object a line, `{"at_ms": 120, "message": {...}}`, the message as it came
-//! over the wire.
+//! A recording is a text file with one JSON object per line, `{"at_ms": 120, "message": {...}}`, in which the message
+//! has its wire format.
 
 use std::time::Duration;
 
@@ -17,38 +17,38 @@ use crate::model::update::update;
 use crate::model::{Model, Start};
 use crate::view;
 
-/// A message and when it came.
+/// A message and its time of arrival.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// The time since the recording began.
+    /// Time since the start of the recording.
     pub at: Duration,
-    /// What the node said.
+    /// The recorded message.
     pub message: ServerMessage,
 }
 
-/// Why a text is no recording.
+/// Error returned when a text is not a valid recording.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordingError {
     /// The line is not `{"at_ms": .., "message": ..}`.
     #[error("line {line} of the recording is malformed")]
     Malformed {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
     },
-    /// The message is none.
+    /// The message cannot be decoded.
     #[error("line {line} of the recording: {source}")]
     Message {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Error of the decoder.
         source: DecodeError,
     },
 }
 
-/// Reads a recording.
+/// Parses a recording.
 ///
 /// # Errors
-/// [`RecordingError`], which names the line.
+/// Returns [`RecordingError`], which names the line.
 pub fn read(text: &str) -> Result<Vec<Recorded>, RecordingError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| recorded(at + 1, line)).collect()
@@ -63,12 +63,13 @@ fn recorded(line: usize, text: &str) -> Result<Recorded, RecordingError> {
     Ok(Recorded { at: Duration::from_millis(at_ms), message: sanitise::message(message) })
 }
 
-/// The line of a recording.
+/// Formats one line of a recording.
 pub fn line(recorded: &Recorded) -> String {
     format!(r#"{{"at_ms":{},"message":{}}}"#, recorded.at.as_millis(), encode(&recorded.message))
 }
 
-/// An observer that has heard all of it. The ids of its own requests are matched to those of the recording.
+/// Returns the model of an observer that has received the whole recording. The recorded answers get the ids of this
+/// observer's own requests.
 pub fn play(start: Start, recording: &[Recorded]) -> Model {
     let mut model = Model::new(start);
     update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
@@ -83,7 +84,7 @@ pub fn play(start: Start, recording: &[Recorded]) -> Model {
     model
 }
 
-/// The model's screen, cell by cell.
+/// Renders the model's screen.
 pub fn screen(model: &Model) -> Buffer {
     let size = model.size;
     let Ok(mut terminal) = Terminal::new(TestBackend::new(size.width, size.height));

@@ -1,5 +1,5 @@
-//! The shell around the pure core: it waits for keys, the node and the clock, hands each to `update`, carries out what
-//! comes back, and draws when something changed.
+//! The event loop around the pure core: it waits for keys, the node and the clock, passes each event to `update`,
+//! executes the returned effects, and draws if something changed.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -24,28 +24,28 @@ use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
 use crate::signals::{self, Heard, Signals};
 use crate::terminal::{self, Guard, Screen};
 
-/// How often ages and countdowns move.
+/// Interval at which ages and countdowns are updated.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The shortest time between two draws that a key asked for.
+/// Minimum time between two draws triggered by keys.
 const KEY_DRAW: Duration = Duration::from_millis(16);
 
-/// Input events taken at once.
+/// Maximum number of input events handled at once.
 const INPUT_MAX: usize = 512;
 
-/// A write that blocks so long means a slow line: half the frames will do.
+/// A write that blocks longer than this indicates a slow connection: the frame rate is halved.
 const SLOW_WRITE: Duration = Duration::from_millis(50);
 
-/// The longest time between two draws, unless fewer were asked for.
+/// Maximum time between two draws, unless a lower frame rate is configured.
 const SLOWEST_FRAME: Duration = Duration::from_secs(1);
 
-/// Runs the observer until its user leaves, on the current thread's tokio runtime.
+/// Runs the observer until the user quits, on the current thread's tokio runtime.
 ///
-/// It takes the terminal while it runs and always gives it back. Called from a program that also runs the node, give it
-/// a thread with a current-thread runtime of its own.
+/// It takes over the terminal while it runs and always restores it. A program that also runs the node should call this
+/// on a thread with its own current-thread runtime.
 ///
 /// # Errors
-/// [`Error`], each with one line to print and an exit code.
+/// Returns [`Error`], which has a one-line message and an exit code.
 pub async fn run(options: Options) -> Result<Exit, Error> {
     if options.once.is_some() {
         return once::print(&options, &mut io::stdout().lock()).await;
@@ -62,7 +62,7 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     shell.serve().await
 }
 
-/// Attaches to the source; a node that cannot be reached now is an error and not a blank screen.
+/// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
 pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing, Error> {
     match &options.source {
         Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
@@ -79,7 +79,7 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing,
     }
 }
 
-/// Plays the demo as if it were a connection.
+/// Plays the demo like a connection.
 fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
     let (commands, mut heard) = mpsc::channel(64);
     let received_bytes = Arc::new(AtomicU64::new(0));
@@ -87,7 +87,7 @@ fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
     let received = Arc::clone(&outgoing.received_bytes);
     tokio::spawn(async move {
         let start = Instant::now();
-        // A minute has passed before the curtain rises, so that the charts have a past.
+        // Start the demo's clock ahead, so that the charts have history from the first frame.
         let elapsed = || start.elapsed() + Duration::from_secs(41);
         inbox.post(Msg::Link(LinkEvent::Connected)).await;
         inbox.post(Msg::Server(demo.hello())).await;
@@ -111,7 +111,7 @@ fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
     outgoing
 }
 
-/// How a model starts under these options.
+/// Returns the initial state of a model for these options.
 pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: bool) -> Start {
     let (target, demo) = match &options.source {
         Source::Node(target) => (target.to_string(), false),
@@ -131,7 +131,7 @@ pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: 
     }
 }
 
-/// The screen is far away, or the node is.
+/// Returns the frame rate, which defaults to a lower value if the screen or the node is remote.
 fn fps(options: &Options, over_ssh: bool) -> u8 {
     let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
     options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
@@ -149,7 +149,7 @@ fn look(options: &Options) -> Look {
     }
 }
 
-/// The first of these variables that is set says what the terminal shows; where none is, it is taken for a modern one.
+/// The first of these variables that is set determines the character set. If none is set, UTF-8 is assumed.
 fn locale_is_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
         let value = std::env::var(name).ok()?;
@@ -158,7 +158,7 @@ fn locale_is_utf8() -> bool {
     set.is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
 }
 
-/// What is alive while the screen is up.
+/// State of the running screen.
 struct Shell {
     model: Model,
     inbox: Inbox,
@@ -176,7 +176,8 @@ struct Shell {
 
 impl Shell {
     fn new(options: &Options, inbox: Inbox, outgoing: Outgoing) -> Result<Self, Error> {
-        // Before the terminal is taken, so that no signal can leave it taken.
+        // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
+        // it.
         let signals = Signals::take()?;
         let guard = Guard::take(options.mouse)?;
         let size = terminal::size();
@@ -242,7 +243,7 @@ impl Shell {
         }
     }
 
-    /// An event and all that came with it, merged.
+    /// Handles a burst of events, merged where possible.
     fn input(&mut self, burst: Vec<io::Result<Event>>) -> Result<(), Error> {
         let mut messages = Vec::with_capacity(burst.len());
         let mut fault = None;
@@ -254,7 +255,7 @@ impl Shell {
         }
         terminal::coalesce(messages).into_iter().try_for_each(|msg| self.feed(msg))?;
         match fault {
-            // What was typed before the terminal went away may have been the wish to leave.
+            // Handle the events read before the terminal failed first: they may contain the quit key.
             Some(fault) if self.ending.is_none() => Err(fault.into()),
             _ => Ok(()),
         }
@@ -277,7 +278,7 @@ impl Shell {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Error> {
         match effect {
             Effect::Send(message) => {
-                // A full queue means a node that reads nothing: the keeper will find out and say so.
+                // If the queue is full, the node does not read: the keeper will detect that and report it.
                 let sent = self.outgoing.commands.try_send(message);
                 tracing::trace!(?sent, "command");
             }
@@ -290,7 +291,7 @@ impl Shell {
                 }
             }
             Effect::Repaint => self.screen.repaint(),
-            // Ctrl-Z: the whole job stops, as if the terminal had stopped it.
+            // Ctrl-Z stops the whole job, as the terminal would.
             Effect::Suspend => self.stop(true)?,
             Effect::Quit(Ending::Asked) => self.ending = Some(Ok(Exit::Done)),
             Effect::Quit(Ending::NewerProtocol { theirs }) => {
@@ -300,7 +301,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Gives the terminal back, stops, and takes it again once somebody has let us go on.
+    /// Restores the terminal, stops the process, and takes the terminal again after the process is continued.
     fn stop(&mut self, whole_job: bool) -> Result<(), Error> {
         self.guard.leave();
         let stopped = signals::stop(whole_job);
@@ -324,7 +325,7 @@ impl Shell {
     }
 }
 
-/// The time between two draws: twice as long after a slow write, and little by little what it was after quick ones.
+/// Time between two draws: doubled after a slow write, and gradually reduced again after fast ones.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     frame_time: Duration,
@@ -342,7 +343,7 @@ impl Pace {
     }
 }
 
-/// Measures what this observer costs, once a second.
+/// Measures the resource usage of this observer, once per second.
 struct Meter {
     read_at: Instant,
     cpu: Duration,
@@ -372,7 +373,7 @@ impl Meter {
     }
 }
 
-/// CPU time of this thread, on which socket, model and drawing all run.
+/// Returns the CPU time of this thread, which runs the socket, the model and the drawing.
 fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)

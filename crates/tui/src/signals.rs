@@ -1,8 +1,8 @@
-//! The signals that would leave the terminal in pieces, caught; and how to stop as a job without the risk of never going on.
+//! Handles signals that would leave the terminal in a broken state, and stops the job only if it can be continued.
 //!
 //! ```text
-//!   TERM, HUP, INT, QUIT ──▶ the end, with 128 + the signal's number
-//!   TSTP ──▶ the terminal goes back, then STOP ──▶ CONT ──▶ the terminal is ours again
+//!   TERM, HUP, INT, QUIT ──▶ exit with 128 + the signal's number
+//!   TSTP ──▶ restore the terminal, then STOP ──▶ CONT ──▶ take the terminal again
 //! ```
 
 use std::io;
@@ -11,18 +11,18 @@ use nix::unistd::{getpgrp, getppid, getsid};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// What a signal asks for.
+/// Action requested by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Leave, as this signal would have had it.
+    /// Exit with this signal's exit code.
     End(Signal),
-    /// Stop until somebody says to go on.
+    /// Stop until continued.
     Stop,
-    /// Somebody said to go on; the terminal may have changed meanwhile.
+    /// Continued after a stop; the terminal may have changed meanwhile.
     Continue,
 }
 
-/// The signals while they are ours.
+/// Streams of the signals that this program handles.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Stream,
@@ -34,10 +34,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes them.
+    /// Installs the signal handlers.
     ///
     /// # Errors
-    /// What the system says.
+    /// If the system rejects a handler.
     pub(crate) fn take() -> io::Result<Self> {
         let take = |taken: Signal| signal(SignalKind::from_raw(taken.as_raw()));
         Ok(Self {
@@ -50,7 +50,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Heard {
         tokio::select! {
             _ = self.terminate.recv() => Heard::End(Signal::TERM),
@@ -63,13 +63,13 @@ impl Signals {
     }
 }
 
-/// Stops this process, or with it the others of its job, and returns once it goes on.
+/// Stops this process, or its whole job, and returns after it is continued.
 ///
-/// `TSTP` is caught, so it is `STOP` that stops. The kernel ignores a `TSTP` where no shell is there to continue the job,
-/// as under `ssh -t host rusm-top`; so does this.
+/// `TSTP` is caught, so `STOP` is sent instead. The kernel ignores `TSTP` if no shell can continue the job, for example
+/// under `ssh -t host rusm-top`, and so does this function.
 ///
 /// # Errors
-/// What the system says.
+/// If a system call fails.
 pub(crate) fn stop(whole_job: bool) -> io::Result<()> {
     if !has_a_shell()? {
         return Ok(());
@@ -78,9 +78,10 @@ pub(crate) fn stop(whole_job: bool) -> io::Result<()> {
     Ok(sent?)
 }
 
-/// Whether somebody in this session could continue us: a shell that put the job into a group of its own.
+/// Returns true if a shell in this session can continue this process: a shell that placed the job in its own process
+/// group.
 ///
-/// In a pid namespace, as of a container, a session or a parent from outside has the number 0.
+/// In a pid namespace, for example in a container, a session or parent from outside has the id 0.
 fn has_a_shell() -> io::Result<bool> {
     let session = getsid(None)?;
     let parent = getppid();

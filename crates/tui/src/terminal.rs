@@ -1,4 +1,4 @@
-//! The terminal: taking it, giving it back whatever happens, and one write to it for each frame.
+//! The terminal: taking it over, always restoring it, and one write per frame.
 
 mod ansi;
 mod guard;

@@ -1,4 +1,4 @@
-//! The model as a picture: pure, and the same model gives the same cells.
+//! Draws the model. Pure: equal models give equal cells.
 
 mod bench;
 mod big;
@@ -71,13 +71,13 @@ fn too_small(frame: &mut Frame, area: Rect, is_demo: bool) {
     let demo = if is_demo { "DEMO, " } else { "" };
     let text =
         format!("{demo}terminal too small: need {}x{}, have {}x{}", need.width, need.height, area.width, area.height);
-    // On a screen that cannot hold the sentence its end matters most, so it goes over several rows.
+    // Wrap the sentence: its end matters most, and it may not fit on one row.
     for (at, part) in paint::wrap(&text, area.width).into_iter().enumerate() {
         paint::line(frame, area, at as u16, &Line::from(part));
     }
 }
 
-/// The terminal's cursor stands in the filter while it is typed.
+/// Places the terminal's cursor in the filter field while it is edited.
 fn cursor(frame: &mut Frame, model: &Model) {
     let field = model.table.field.as_ref().filter(|_| model.tab == Tab::Processes && model.overlay.is_none());
     let Some(field) = field else { return };

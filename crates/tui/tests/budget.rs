@@ -1,4 +1,4 @@
-//! What a frame costs the line: one write, few bytes, none when nothing changed, and no byte that a name could smuggle in.
+//! Cost of a frame: one write, few bytes, none when nothing changed, and no control bytes from names.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use rusm_tui::model::update::update;
 use rusm_tui::model::{Look, Model, Start};
 use rusm_tui::terminal::Screen;
 
-/// The most that a frame may send at 140x45.
+/// Maximum mean size of a frame at 140x45, in bytes.
 const FRAME_BYTES_MAX: usize = 2_500;
 
 const LARGE: Size = Size::new(140, 45);
 
-/// Remembers every write.
+/// A writer that records every write.
 #[derive(Clone, Default)]
 struct Line(Rc<RefCell<Vec<Vec<u8>>>>);
 
@@ -46,7 +46,7 @@ struct Watched {
     screen: Screen<Line>,
     line: Line,
     now: Duration,
-    /// Changes what the node says.
+    /// Modifies each message from the node.
     twist: fn(&mut ServerMessage),
 }
 
@@ -73,14 +73,14 @@ impl Watched {
         }
     }
 
-    /// A tenth of a second passes, and a frame is drawn.
+    /// Advances the clock by a tenth of a second and draws a frame.
     fn frame(&mut self) -> Vec<Vec<u8>> {
         self.now += Duration::from_millis(100);
         for message in self.demo.poll(self.now) {
             self.feed(Msg::Server(message));
         }
         self.feed(Msg::Tick);
-        self.screen.draw(&self.model).expect("memory takes it");
+        self.screen.draw(&self.model).expect("writing to memory cannot fail");
         self.line.take()
     }
 }
@@ -108,7 +108,7 @@ fn a_frame_is_one_write_inside_one_synchronized_update() {
 fn a_busy_node_costs_few_bytes_a_frame() {
     for &tab in Tab::ALL {
         let mut watched = on(tab);
-        // The chart fills up first: a full one is the dearest.
+        // Fill the chart first: a full one is the most expensive.
         (0..800).for_each(|_| drop(watched.frame()));
 
         let sizes: Vec<usize> = (0..100).map(|_| watched.frame().concat().len()).collect();

@@ -1,4 +1,4 @@
-//! `rusm-top` as a program: what it prints without a screen, and the code it ends with.
+//! Runs `rusm-top` as a program: its output without a screen, and its exit codes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tokio_tungstenite::accept_hdr_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-/// An environment in which nothing of the caller's shows through.
+/// Returns a command with a clean environment, so that the caller's variables are ignored.
 fn rusm_top(runtime_folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm-top"));
     command.env_clear().env("XDG_RUNTIME_DIR", runtime_folder).env("LANG", "C.UTF-8").stdin(Stdio::null());
@@ -201,7 +201,7 @@ fn a_reader_that_has_read_enough_ends_it_silently_as_sigpipe_would() {
 #[test]
 fn an_output_that_is_full_is_named_so() {
     let folder = TempDir::new().expect("a temporary folder");
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has one");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
 
     let output = rusm_top(folder.path()).args(["--demo", "--once"]).stdout(full).output().expect("rusm-top runs");
 
@@ -218,18 +218,18 @@ fn help_and_version_are_fine() {
     insta::assert_snapshot!(String::from_utf8(help.stdout).expect("text"));
 }
 
-#[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "the callback's type is given")]
+#[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "the library defines the callback's type")]
 fn speaks_rusm(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
     response.headers_mut().insert("sec-websocket-protocol", rusm_protocol::SUBPROTOCOL.parse().expect("a header"));
     Ok(response)
 }
 
-/// A node that says hello in some version, and then one frame; it gives back what it was told.
+/// Starts a node that sends a greeting with this version and then one frame. The thread returns the received messages.
 fn node(version: u32) -> (TempDir, std::thread::JoinHandle<Vec<ClientMessage>>) {
     let folder = TempDir::new().expect("a temporary folder");
     let rusm = folder.path().join("rusm");
     std::fs::create_dir(&rusm).expect("a folder");
-    std::fs::set_permissions(&rusm, PermissionsExt::from_mode(0o700)).expect("its mode");
+    std::fs::set_permissions(&rusm, PermissionsExt::from_mode(0o700)).expect("permissions set");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let listener = runtime.block_on(async { UnixListener::bind(rusm.join("kv.sock")) }).expect("a socket");
     let served = std::thread::spawn(move || {
@@ -245,14 +245,14 @@ fn node(version: u32) -> (TempDir, std::thread::JoinHandle<Vec<ClientMessage>>) 
                 node: NodeInfo { name: "kv".to_owned(), ..NodeInfo::default() },
             };
             let hello = encode(&ServerMessage::Hello(Box::new(hello)));
-            socket.send(Message::text(hello)).await.expect("a client that listens");
+            socket.send(Message::text(hello)).await.expect("send");
             let mut heard = Vec::new();
             let frame = Box::new(Frame { uptime_ms: 61_000, ..Frame::default() });
             let mut frame = Some(encode(&ServerMessage::Tick { frame }));
             while let Some(Ok(message)) = socket.next().await {
                 heard.extend(message.to_text().ok().and_then(|text| decode_client(text).ok()));
                 if let Some(frame) = frame.take() {
-                    // A client that leaves after the greeting may be right to do so.
+                    // The client may disconnect after the greeting.
                     socket.send(Message::text(frame)).await.ok();
                 }
             }

@@ -1,4 +1,4 @@
-//! What must be absent: read from the sources themselves.
+//! Properties of the source code: dependencies and words that must not appear.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The Rust files below a folder, and the file beside it that bears its name.
+/// Returns the Rust files below a folder, and the file of the same name beside it.
 fn sources(module: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![root().join(format!("src/{module}.rs"))];
     collect(&root().join("src").join(module), &mut files);
@@ -28,7 +28,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a source that are code: neither comments nor tests.
+/// Returns the lines of a source that are code: no comments and no tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let end = text.find("#[cfg(test)]").unwrap_or(text.len());
     text[..end].lines().filter(|line| !line.trim_start().starts_with("//"))
@@ -65,7 +65,7 @@ fn the_views_change_nothing_and_wait_for_nothing() {
 fn the_observer_depends_on_the_protocol_the_log_and_text_alone() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
 
-    // Tests may start a node; the program may not.
+    // Tests may depend on a node; the program may not.
     let program = manifest.split("[dev-dependencies]").next().unwrap();
     let rusm: Vec<&str> = program.lines().filter(|line| line.starts_with("rusm-")).collect();
 
@@ -80,12 +80,12 @@ fn a_file_holds_one_idea() {
         let text = fs::read_to_string(&path).unwrap();
         let lines = text.lines().count();
         assert!(text.starts_with("//!"), "{} says what it is for", path.display());
-        // All that is made up stays in one file, whatever its length.
+        // All synthetic data stays in one file, regardless of its length.
         assert!(lines <= 430 || path.ends_with("demo.rs"), "{} has {lines} lines", path.display());
     }
 }
 
-/// `RUSM_BLESS=1` writes the table into the README.
+/// Set `RUSM_BLESS=1` to write the table into the README.
 #[test]
 fn the_readme_lists_the_keys_that_there_are() {
     const BEGIN: &str = "<!-- keys -->\n";

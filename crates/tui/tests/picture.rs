@@ -1,4 +1,4 @@
-//! Pictures of screens: deterministic, well-formed, and made of nothing but the recorded messages.
+//! Pictures of screens: deterministic, well-formed, and generated from the recorded messages alone.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rusm_tui::model::tab::Tab;
 use rusm_tui::picture::{DARK, LIGHT, svg};
 use rusm_tui::replay::{Recorded, line, play, read, screen};
 
-/// Ninety seconds of the demo, as a recording.
+/// Records ninety seconds of the demo.
 fn recording() -> Vec<Recorded> {
     let mut demo = Demo::new(1);
     let mut out = vec![Recorded { at: Duration::ZERO, message: demo.hello() }];
@@ -89,7 +89,7 @@ fn every_view_is_well_formed() {
             let svg = picture(tab, size);
 
             assert_well_formed(&svg);
-            assert!(svg.contains("DEMO"), "made-up data is labelled");
+            assert!(svg.contains("DEMO"), "synthetic data is labelled");
             if let Some(folder) = std::env::var_os("PICTURES_FOLDER") {
                 let name = format!("{}-{}x{}.svg", tab.id(), size.width, size.height);
                 std::fs::write(std::path::Path::new(&folder).join(name), svg).unwrap();
@@ -107,7 +107,7 @@ fn a_light_picture_has_dark_ink_on_light_paper() {
     assert!(svg.contains(LIGHT.paper) && svg.contains(LIGHT.ink) && !svg.contains(DARK.ink));
 }
 
-/// Every tag that opens closes, in order, and no text holds a bare `<` or `&`.
+/// Checks that tags are closed in order, and that no text contains a bare `<` or `&`.
 fn assert_well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;
@@ -131,9 +131,9 @@ fn assert_well_formed(svg: &str) {
     assert!(open.is_empty() && rest.trim().is_empty());
 }
 
-/// The README's picture: a real storm, recorded off a node's own socket and replayed.
+/// Checks the README's picture, which replays a real storm recorded from a node's own socket.
 ///
-/// `RUSM_BLESS=1 cargo test -p rusm-tui --test picture` draws it anew.
+/// `RUSM_BLESS=1 cargo test -p rusm-tui --test picture` draws it again.
 #[test]
 fn the_picture_of_the_readme_is_the_recorded_storm() {
     let recording = read(include_str!("recorded/storm.jsonl")).unwrap();

@@ -1,4 +1,4 @@
-//! What `rusm-top` prints and ends with when a node refuses it, breaks the protocol or goes.
+//! Output and exit code of `rusm-top` when a node refuses it, breaks the protocol or disappears.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -15,12 +15,12 @@ use rusm_runtime::{Config, Runtime};
 use tempfile::TempDir;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// A folder in which nodes of ours may be found.
+/// Returns a folder in which test nodes can be found.
 fn runtime_folder() -> (TempDir, PathBuf) {
     let folder = TempDir::new().expect("a temporary folder");
     let rusm = folder.path().join("rusm");
     std::fs::create_dir(&rusm).expect("a folder");
-    std::fs::set_permissions(&rusm, Permissions::from_mode(0o700)).expect("its mode");
+    std::fs::set_permissions(&rusm, Permissions::from_mode(0o700)).expect("permissions set");
     (folder, rusm)
 }
 
@@ -31,7 +31,7 @@ fn rusm_top(program: &Path, runtime_folder: &Path, arguments: &[&str]) -> Comman
     command
 }
 
-/// The exit code, and the one line on stderr.
+/// Runs the command and returns its exit code and the single line on stderr.
 fn ended(command: &mut Command) -> (i32, String) {
     let output = command.output().expect("rusm-top runs");
     let text = String::from_utf8(output.stderr).expect("text");
@@ -44,11 +44,11 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_rusm-top"))
 }
 
-/// A node of the runtime itself, without scenarios.
+/// Starts a node of the real runtime, without scenarios.
 fn node(rusm: &Path) -> (Runtime, Console) {
-    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("it starts");
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("runtime starts");
     let config = ConsoleConfig { dir: rusm.to_owned(), ..ConsoleConfig::named("kv") };
-    let console = Console::bind(&runtime, config).expect("the folder is ours");
+    let console = Console::bind(&runtime, config).expect("console binds");
     (runtime, console)
 }
 
@@ -60,7 +60,7 @@ fn the_thirty_third_observer_is_exit_code_3() {
         let mut stream = UnixStream::connect(console.socket()).expect("a node");
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-        stream.write_all(request.as_bytes()).expect("a node that reads");
+        stream.write_all(request.as_bytes()).expect("send");
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).expect("an answer");
         assert_eq!(&answer, b"HTTP/1.1 101");
@@ -78,17 +78,17 @@ fn the_thirty_third_observer_is_exit_code_3() {
 #[test]
 fn over_tcp_a_wrong_token_and_a_wrong_address_are_exit_code_4_and_tell_apart() {
     let (folder, rusm) = runtime_folder();
-    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("it starts");
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("runtime starts");
     let listen = Some("127.0.0.1:0".parse().expect("an address"));
     let config = ConsoleConfig { dir: rusm, listen, ..ConsoleConfig::named("kv") };
-    let console = Console::bind(&runtime, config).expect("the folder is ours");
-    let address = console.address().expect("it listens");
-    let token = console.token_file().expect("it listens").display().to_string();
+    let console = Console::bind(&runtime, config).expect("console binds");
+    let address = console.address().expect("TCP listener");
+    let token = console.token_file().expect("TCP listener").display().to_string();
     let wrong = folder.path().join("wrong");
-    std::fs::write(&wrong, "0123456789abcdef0123456789abcdef").expect("room");
-    // A tunnel whose near end has another port.
+    std::fs::write(&wrong, "0123456789abcdef0123456789abcdef").expect("token file written");
+    // A tunnel with a local port that differs from the node's port.
     let near = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let tunnel = near.local_addr().expect("bound").to_string();
+    let tunnel = near.local_addr().expect("local address").to_string();
     std::thread::spawn(move || {
         let (client, _) = near.accept().expect("rusm-top");
         let server = TcpStream::connect(address).expect("the node");
@@ -151,16 +151,18 @@ fn a_socket_that_we_may_not_open_is_refused_with_exit_code_4() {
     let (folder, rusm) = runtime_folder();
     let path = rusm.join("kv.sock");
     let _listener = UnixListener::bind(&path).expect("a socket");
-    std::fs::set_permissions(&path, Permissions::from_mode(0o000)).expect("its mode");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o000)).expect("permissions set");
     let target = format!("unix:{}", path.display());
-    // A mode stops everybody but root, who therefore runs the program as somebody else, from where that user can read it.
+    // File modes do not stop root. Therefore root runs the program as another user, from a place that this user can
+    // read.
     let copy = folder.path().join("rusm-top");
     let is_root = rustix::process::getuid().is_root();
     let mut command = if is_root {
         for open in [folder.path(), &rusm] {
-            std::fs::set_permissions(open, Permissions::from_mode(0o755)).expect("its mode");
+            std::fs::set_permissions(open, Permissions::from_mode(0o755)).expect("permissions set");
         }
-        // By another process: a program cannot be run while a fork of this one still has it open for writing.
+        // Copy in another process: a program cannot be executed while a fork of this process still has it open for
+        // writing.
         let copied = Command::new("cp").arg(program()).arg(&copy).status();
         assert!(copied.expect("cp runs").success());
         let mut command = rusm_top(&copy, folder.path(), &[&target]);
@@ -176,7 +178,7 @@ fn a_socket_that_we_may_not_open_is_refused_with_exit_code_4() {
     assert_eq!(code, 4);
 }
 
-/// The exit code and the line after a node that greets, says these bytes, and goes.
+/// Returns the exit code and the error line after a node has sent a greeting and these bytes, and then closed.
 fn ended_after(bytes: &[u8]) -> (i32, String) {
     let (folder, rusm) = runtime_folder();
     let listener = UnixListener::bind(rusm.join("kv.sock")).expect("a socket");
@@ -184,8 +186,8 @@ fn ended_after(bytes: &[u8]) -> (i32, String) {
     let node = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         shake_hands(&mut stream);
-        stream.write_all(&said).expect("a client that listens");
-        // What the client says goes unread: the end is a reset, as when a process dies.
+        stream.write_all(&said).expect("send");
+        // The node leaves the client's data unread, so the connection ends in a reset, as when a process dies.
     });
 
     let ended = ended(&mut rusm_top(program(), folder.path(), &[]));
@@ -205,7 +207,7 @@ fn hello() -> String {
     })))
 }
 
-/// A WebSocket frame of up to 65,535 bytes as a server sends it.
+/// Encodes a WebSocket frame of up to 65,535 bytes as a server sends it.
 fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).expect("a short frame").to_be_bytes();
     [&[head, 126, length[0], length[1]], payload].concat()
@@ -226,7 +228,7 @@ fn shake_hands(stream: &mut UnixStream) {
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: rusm.v1\r\n\r\n"
     );
-    stream.write_all(answer.as_bytes()).expect("a client that waits");
+    stream.write_all(answer.as_bytes()).expect("send");
 }
 
 #[test]

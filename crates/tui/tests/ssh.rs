@@ -1,7 +1,7 @@
-//! Watching over SSH: `ssh -t host rusm-top` on the far side, and a socket forwarded by `ssh -L` to this one.
+//! Watching over SSH: `ssh -t host rusm-top` on the remote side, and a remote socket forwarded by `ssh -L`.
 //!
-//! The server is Debian's own, started here on loopback with keys of its own. Where it is not installed the tests say so
-//! and pass, unless `SSHD_REQUIRED` is set, as CI does after it has installed it.
+//! The server is Debian's own, started on loopback with temporary keys. If it is not installed, the tests report that
+//! and pass, unless `SSHD_REQUIRED` is set, as in CI after installing it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ use vt100::Parser;
 const DEADLINE: Duration = Duration::from_mins(2);
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// A server that lets exactly this test in; it ends with the test.
+/// An SSH server that accepts only this test. It is stopped when dropped.
 struct Server {
     child: Child,
     port: u16,
@@ -38,7 +38,7 @@ impl Server {
             return None;
         }
         let dir = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("permissions set");
         for key in ["host", "user"] {
             let made = Command::new("ssh-keygen")
                 .args(["-q", "-t", "ed25519", "-N", "", "-f"])
@@ -47,7 +47,8 @@ impl Server {
                 .expect("ssh-keygen comes with the server");
             assert!(made.success());
         }
-        // Wants a folder that Debian's service makes at boot; without the right to make it, the server says so itself.
+        // The server requires a folder that Debian's service creates at boot. If creating it fails, the server reports
+        // the error itself.
         drop(fs::create_dir_all("/run/sshd"));
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -60,7 +61,7 @@ impl Server {
         fs::write(dir.path().join("config"), config).expect("a file");
         let log = fs::File::create(dir.path().join("log")).expect("a file");
         let child =
-            Command::new(SSHD).args(["-D", "-e", "-f", &path("config")]).stderr(log).spawn().expect("it starts");
+            Command::new(SSHD).args(["-D", "-e", "-f", &path("config")]).stderr(log).spawn().expect("process starts");
         let server = Self { child, port, dir };
         server.until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(server)
@@ -91,17 +92,17 @@ impl Drop for Server {
     }
 }
 
-/// A node with a process to look at.
+/// Starts a node with a process to observe.
 fn node(dir: &Path) -> (Runtime, Console) {
-    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("it starts");
-    let pid = runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).expect("there is room");
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("runtime starts");
+    let pid = runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).expect("process spawns");
     runtime.register(pid, "far-away").expect("the name is free");
     let config = ConsoleConfig { dir: dir.join("rusm"), ..ConsoleConfig::named("far") };
-    let console = Console::bind(&runtime, config).expect("the folder is ours");
+    let console = Console::bind(&runtime, config).expect("console binds");
     (runtime, console)
 }
 
-/// Reads a terminal until its screen is as wanted.
+/// Reads a terminal until its screen satisfies `wanted`.
 fn screen_until(output: &Receiver<Vec<u8>>, parser: &mut Parser, what: &str, wanted: impl Fn(&str) -> bool) {
     let end = Instant::now() + DEADLINE;
     while !wanted(&parser.screen().contents()) {
@@ -179,12 +180,12 @@ fn a_forwarded_socket_is_a_target_like_any_other() {
     let seen = Command::new(env!("CARGO_BIN_EXE_rusm-top"))
         .args([&format!("unix:{}", near.display()), "--once"])
         .output()
-        .expect("it runs");
+        .expect("rusm-top runs");
     let direct = Command::new(env!("CARGO_BIN_EXE_rusm-top"))
         .args([&format!("unix:{}", console.socket().display()), "--once"])
         .env_remove("SSH_CONNECTION")
         .output()
-        .expect("it runs");
+        .expect("rusm-top runs");
     drop(tunnel.kill());
     drop(tunnel.wait());
 

@@ -1,4 +1,4 @@
-//! The real program in a real pseudo-terminal: what the screen shows, and that the terminal is whole afterwards.
+//! Runs the real program in a pseudo-terminal: checks its screens, and that the terminal is restored afterwards.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -16,7 +16,7 @@ fn cells(n: u16) -> NonZero<u16> {
     NonZero::new(n).expect("a size")
 }
 
-/// A program in a terminal that we can read.
+/// A program in a terminal that the test can read.
 struct Terminal {
     master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -53,12 +53,12 @@ impl Terminal {
         Self { master: pair.master, child, keys, output, parser: Parser::new(cells(rows), cells(cols), 0) }
     }
 
-    /// A shell with job control.
+    /// Starts a shell with job control.
     fn shell() -> Self {
         let mut command = CommandBuilder::new("bash");
         command.args(["--norc", "--noprofile", "-i"]);
         command.env("PS1", "shell> ");
-        // The shell's own use of the paste mode would hide what the program leaves.
+        // The shell's own bracketed paste mode would hide the mode that the program leaves behind.
         let inputrc = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shell/inputrc");
         command.env("INPUTRC", inputrc);
         let mut terminal = Self::open(command);
@@ -76,7 +76,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("keys go in");
     }
 
-    /// Reads until the screen is as wanted.
+    /// Reads until the screen satisfies `wanted`.
     fn wait(&mut self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
         let end = Instant::now() + DEADLINE;
         while !wanted(self.parser.screen()) {
@@ -94,7 +94,7 @@ impl Terminal {
         self.wait(text, |screen| screen.contents().contains(text));
     }
 
-    /// Waits for the end; the terminal must be as it was.
+    /// Waits for the program to exit, and checks that the terminal is restored.
     fn ended(mut self) -> u32 {
         let status = self.child.wait().expect("the program ends");
         while let Ok(bytes) = self.output.recv_timeout(DEADLINE) {
@@ -203,7 +203,7 @@ fn signals_end_it_with_their_number_and_a_whole_terminal() {
     }
 }
 
-/// Whether the shell waits for a line: keys that come earlier might still be the observer's.
+/// Returns true if the shell waits for a line. Keys sent earlier could still reach the observer.
 fn prompts(screen: &vt100::Screen) -> bool {
     !screen.alternate_screen() && screen.contents().trim_end().ends_with("\nshell>")
 }
@@ -279,7 +279,7 @@ fn a_terminal_of_20x5_says_so_in_whole_words_and_q_leaves() {
 
 #[test]
 fn a_terminal_that_cannot_move_its_cursor_is_refused() {
-    // A shell around it: with the end of the first program in a terminal, what nobody has read yet may be gone.
+    // Run it inside a shell: when the first program in a terminal ends, unread output may be lost.
     let mut command = CommandBuilder::new("sh");
     command.args(["-c", &format!("TERM=dumb {} --demo; echo \"code $?\"; read go", env!("CARGO_BIN_EXE_rusm-top"))]);
     let mut terminal = Terminal::open(command);
@@ -308,7 +308,7 @@ fn no_color_leaves_no_colour() {
     assert_eq!(terminal.ended(), 0);
 }
 
-/// Not a test of its own: the next one runs it in a terminal.
+/// Not a test on its own: the next test runs it in a terminal.
 #[test]
 fn child_that_panics() {
     if std::env::var_os("RUSM_TOP_TEST_PANICS").is_some() {

@@ -1,4 +1,4 @@
-//! `rusm bench ab`: two programs in turn.
+//! `rusm bench ab`: runs two programs alternately and compares them.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -22,15 +22,16 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&flags.rounds) {
         return Err(Failure::Usage(format!("{} rounds are not between {ROUNDS_MIN} and {ROUNDS_MAX}", flags.rounds)));
     }
-    // A scenario that takes turns has no rate to compare, and a mistake costs nothing here.
+    // Check the recipe before any run: a scenario that takes turns has no rate to compare, and a mistake costs nothing
+    // here.
     let given = given(&flags.recipe);
     let recipe = prepare(None, Some(flags.id), flags.recipe)?.recipe;
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
-    // Both programs are started from within, one at a time.
+    // Both programs are started from this container, one at a time.
     let container = Container::asked(&flags.container)?;
     let mut rounds: Vec<Round> = Vec::new();
-    // Of each side the machine of its first run, which names the commit.
+    // The machine of the first run of each side; it names the commit.
     let mut machines: [Option<Machine>; 2] = [None, None];
     for number in 0..flags.rounds {
         let mut runs = Vec::new();
@@ -69,8 +70,8 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     Ok(outcome_code(judged.outcome))
 }
 
-/// What both programs are told as it was given: of parameters and of the runtime's settings no defaults, because another
-/// version has others, and of the warm-up no length that was not asked for.
+/// Returns the arguments for both programs, exactly as they were given. It adds no defaults for parameters and runtime
+/// settings, because another version has other defaults, and no warm-up time that was not requested.
 fn given(flags: &RecipeFlags) -> Vec<OsString> {
     let mut args = flags.common.to_args();
     let warm_up = flags.warm_up.iter().map(|time| ("--warm-up", time));
@@ -80,16 +81,16 @@ fn given(flags: &RecipeFlags) -> Vec<OsString> {
     args
 }
 
-/// A `rusm` of some version.
+/// A `rusm` program of any version.
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
-    /// The flags beyond the first version's that it has and needs.
+    /// Flags, not in the first version, that it supports and needs.
     extra: Vec<&'static str>,
 }
 
 impl Program {
-    /// Asks a program what it can.
+    /// Reads from the help which flags a program supports.
     fn of(path: PathBuf) -> Result<Self, Failure> {
         let help = Command::new(&path).args(["bench", "run", "--help"]).stdin(Stdio::null()).output();
         let help = help.map_err(|error| Failure::Usage(format!("cannot run {}: {error}", path.display())))?;
@@ -102,7 +103,7 @@ impl Program {
         Ok(Self { path, extra: extra.collect() })
     }
 
-    /// Runs once what a recipe says, with these flags.
+    /// Runs a recipe once, with these additional arguments.
     fn run(&self, recipe: &Recipe, given: &[OsString]) -> Result<(Report, Machine), Failure> {
         let mut command = Command::new(&self.path);
         command.args(["bench", "run", &recipe.scenario, "--json"]).args(&self.extra);
@@ -120,7 +121,7 @@ impl Program {
             .output()
             .map_err(system(format!("run {}", self.path.display())))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        // Codes 5 and 6 come with a report.
+        // Exit codes 5 and 6 come with a report.
         let document = Document::read(&text, "its report").map_err(|error| self.failed(&output, &error.to_string()))?;
         let run = document.runs.into_iter().next();
         let run = run.ok_or_else(|| self.failed(&output, "its report has no run"))?;
@@ -147,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// The flags of a recipe alone, as the command line has them.
+    /// The flags of a recipe alone, as on the command line.
     #[derive(Debug, Parser)]
     struct Flags {
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `rusm bench compare`: two reports.
+//! `rusm bench compare`: compares two reports.
 
 use rusm_bench::{CompareOptions, compare};
 
@@ -16,12 +16,12 @@ pub(super) fn run(flags: &CompareFlags) -> Result<u8, Failure> {
     Ok(outcome_code(comparison.outcome))
 }
 
-/// How to judge.
+/// Returns the options of a comparison.
 pub(super) fn options(flags: &JudgeFlags) -> CompareOptions {
     CompareOptions { decides: flags.by.clone(), threshold: flags.threshold / 100.0, ..CompareOptions::default() }
 }
 
-/// Something as JSON, indented.
+/// Returns a value as indented JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map_err(|error| Failure::Usage(format!("cannot write JSON: {error}")))
 }

@@ -1,7 +1,7 @@
-//! Under which conditions a scenario runs: the limits of a container, and a profiler that looks on.
+//! Conditions under which a scenario runs: the limits of a container, and a profiler.
 //!
-//! Where there is no control group that this user may write, or no `perf`, that is said and nothing runs: a figure without
-//! its limit would pass for one with it.
+//! Without a control group that this user may write, or without `perf`, the command fails and nothing runs: otherwise a
+//! figure without its limit would look like a figure with it.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,10 +13,10 @@ use super::container::Container;
 use crate::cli::bench::ConditionFlags;
 use crate::failure::{Failure, system};
 
-/// How long `perf` may take to write what it has.
+/// Time limit for `perf` to write its file.
 const PERF_WITHIN: Duration = Duration::from_mins(1);
 
-/// What was set up for some runs.
+/// The conditions that were set up for some runs.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     container: Option<Container>,
@@ -24,17 +24,17 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Sets up what the flags ask for.
+    /// Sets up the conditions that the flags request.
     pub(super) fn enter(flags: &ConditionFlags) -> Result<Self, Failure> {
         let container = Container::asked(&flags.container)?;
         let perf = flags.profile_cpu.as_deref().map(perf).transpose()?;
         Ok(Self { container, perf })
     }
 
-    /// Ends it all, and waits for the profile.
+    /// Removes the conditions, and waits for the profile.
     pub(super) fn leave(&mut self) -> Result<(), Failure> {
         let ended = self.end_perf();
-        // A control group goes only when nobody is left in it, and the profiler was started there.
+        // A control group can be removed only when it is empty, and the profiler was started in it.
         drop(self.container.take());
         ended
     }
@@ -43,7 +43,7 @@ impl Conditions {
         let Some(mut perf) = self.perf.take() else {
             return Ok(());
         };
-        // It writes its file when it is interrupted.
+        // `perf` writes its file when it is interrupted.
         kill_process(Pid::from_child(&perf), Signal::INT).map_err(|error| system("end perf")(error.into()))?;
         let deadline = Instant::now() + PERF_WITHIN;
         loop {
@@ -81,11 +81,12 @@ fn perf(path: &Path) -> Result<Child, Failure> {
     }
     let own = std::process::id().to_string();
     let mut perf = Command::new("perf");
-    // A clock instead of a counter of cycles, which virtual machines often lack; this program has no frame pointers.
+    // Use a clock instead of a cycle counter, which virtual machines often lack. This program has no frame pointers, so
+    // the call chains need DWARF.
     perf.args(["record", "--quiet", "--freq", "999", "-e", "cpu-clock", "--call-graph", "dwarf,4096", "--pid", &own]);
     perf.arg("--output").arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = perf.spawn().map_err(system("start perf"))?;
-    // What is not permitted is known at once.
+    // If `perf` lacks a permission, it ends at once.
     let deadline = Instant::now() + Duration::from_millis(500);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().map_err(system("wait for perf"))? {

@@ -1,12 +1,12 @@
-//! The parent of a program that runs under a limit of memory.
+//! The parent of a program that runs under a memory limit.
 //!
 //! ```text
 //!   rusm bench run --memory 64MiB ──▶ parent, outside of the control group: waits, forwards signals
 //!                                        └──▶ the same command in the group ──▶ report │ killed by the system
 //! ```
 //!
-//! The system kills a program that exceeds the limit of its control group by SIGKILL, so only another one can say why it
-//! ended.
+//! The system kills a program that exceeds the limit of its control group with SIGKILL, so only another program can
+//! report why it ended.
 
 use std::process::{Child, Command, ExitStatus};
 
@@ -17,11 +17,11 @@ use crate::cli::bench::ContainerFlags;
 use crate::failure::{Failure, system};
 use crate::signals::Signals;
 
-/// Set in the program that is to enter the group, to the process id of its parent.
+/// Environment variable of the program that must enter the group; its value is the process id of the parent.
 const VARIABLE: &str = "_RUSM_BENCH_PARENT";
 
-/// Runs this command again inside of its limit of memory, if it has one, and returns the exit code; `None` if the caller is
-/// to run the command itself.
+/// Runs this command again under its memory limit, if it has one, and returns the exit code; `None` if the caller must
+/// run the command itself.
 pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure> {
     let Some(memory) = flags.and_then(|flags| flags.memory.as_deref()) else { return Ok(None) };
     if std::env::var_os(VARIABLE).is_some() {
@@ -50,10 +50,10 @@ pub(super) fn exceeded(memory: &str) -> Failure {
     ))
 }
 
-/// Ends this program when its parent is killed.
+/// Makes the kernel end this program when its parent is killed.
 fn follow_parent() -> std::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have been killed before.
+    // The parent may have been killed before that call.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.as_deref() != std::env::var(VARIABLE).ok().as_deref() {
         std::process::exit(1);
@@ -69,14 +69,14 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
         let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())
             .map_err(system("wait for signals"))?;
         loop {
-            // After the stream is registered: an end between the two is seen by either.
+            // Check after the stream is registered: then an end between the two steps is seen by one of them.
             if let Some(status) = child.try_wait().map_err(system("wait for this program under its limit"))? {
                 return Ok(status);
             }
             tokio::select! {
                 _ = ended.recv() => {}
                 ending = signals.next() => {
-                    // The child may have ended just now, and the signal then fails.
+                    // The child may have ended just now; then the signal fails.
                     _ = kill_process(Pid::from_child(child), ending.signal());
                 }
             }

@@ -1,11 +1,11 @@
-//! Limits as a container has them, by control groups of either version.
+//! Resource limits like those of a container, by control groups of version 1 or 2.
 //!
 //! ```text
-//!   version 2   one group beside our own        cpu.max, memory.max
-//!   version 1   a group below our own for each  cpu/cpu.cfs_quota_us, memory/memory.limit_in_bytes
+//!   version 2   one group beside our own            cpu.max, memory.max
+//!   version 1   one group below our own for each    cpu/cpu.cfs_quota_us, memory/memory.limit_in_bytes
 //! ```
 //!
-//! This user must be able to write them, as root is, or who has been started by `systemd-run --user -p Delegate=yes`.
+//! This user must be able to write the groups, like root or a program started by `systemd-run --user -p Delegate=yes`.
 
 use std::fs;
 use std::io;
@@ -16,23 +16,23 @@ use crate::failure::Failure;
 use crate::settings::size::parse_bytes;
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// What a group of ours is called, before the id of its program.
+/// Prefix of our groups' names, before the process id.
 const NAME: &str = "rusm-bench-";
-/// The period of a quota of processor time, in microseconds.
+/// Period of a CPU quota, in microseconds.
 const PERIOD_US: u64 = 100_000;
-/// The least memory that a node starts in.
+/// Minimum memory in which a node starts, in bytes.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// What this program may use at the most.
+/// Maximum resources of this program.
 #[derive(Debug)]
 struct Limits {
-    /// Microseconds of processor time in a period.
+    /// CPU time per period, in microseconds.
     quota_us: Option<u64>,
     memory_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// The limits of cores and memory that were asked for, if any.
+    /// Returns the requested limits of cores and memory, if any.
     fn new(cores: Option<f64>, memory: Option<&str>) -> Result<Option<Self>, Failure> {
         let quota_us = cores.map(quota).transpose()?;
         let memory_bytes = memory.map(bytes).transpose()?;
@@ -54,18 +54,18 @@ fn bytes(text: &str) -> Result<u64, Failure> {
         .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} is no size of 16MiB or more, such as 256MiB")))
 }
 
-/// Control groups that this program is in for a while.
+/// Control groups that this program is in until this value is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Container(Vec<Group>);
 
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
-    /// Where it was before.
+    /// The group that the program was in before.
     home: PathBuf,
 }
 
-/// A group to be made, and what is to be written into its files.
+/// A group to be created, and the values to be written into its files.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     parent: PathBuf,
@@ -74,7 +74,7 @@ struct Plan {
 }
 
 impl Container {
-    /// Puts this program, and what it starts, into groups with the limits that the flags ask for, if any.
+    /// Moves this program, and the programs it starts, into groups with the requested limits, if any.
     pub(super) fn asked(flags: &ContainerFlags) -> Result<Option<Self>, Failure> {
         Limits::new(flags.cpus, flags.memory.as_deref())?.map(|limits| Self::enter(&limits)).transpose()
     }
@@ -94,23 +94,23 @@ impl Container {
     }
 }
 
-/// The groups that this program would be in.
+/// Returns the groups that this program needs for the limits.
 fn plans(limits: &Limits) -> Option<Vec<Plan>> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // Elsewhere the folder is one of plain files, and what is written there limits nothing.
+    // Without this file the folder may hold plain files, and a limit written there has no effect.
     let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
     if is_v2 { second_version(&own, limits) } else { first_version(&own, limits) }
 }
 
-/// Removes the groups that the child of this program was killed in; returns true if it was killed for want of memory.
+/// Removes the groups in which the child of this program was killed. Returns true if it was killed for lack of memory.
 pub(super) fn take_left(child: u32) -> bool {
     let every = Limits { quota_us: Some(PERIOD_US), memory_bytes: Some(MEMORY_MIN) };
     let groups = plans(&every).unwrap_or_default().into_iter().map(|plan| plan.parent.join(format!("{NAME}{child}")));
     let groups: Vec<PathBuf> = groups.filter(|group| group.exists()).collect();
     let is_exceeded = groups.iter().any(|group| has_killed(group));
     for group in groups {
-        // The kernel takes the killed program out of its group a moment after its end was reported; the next program
-        // removes a group that stays.
+        // The kernel removes the killed program from its group a moment after it reports the end. If the group remains,
+        // the next program removes it.
         let removed = (0..50).any(|_| {
             let removed = fs::remove_dir(&group).is_ok();
             if !removed {
@@ -123,7 +123,7 @@ pub(super) fn take_left(child: u32) -> bool {
     is_exceeded
 }
 
-/// Returns true if the kernel has killed a program of this group for want of memory, by its counter in either version.
+/// Returns true if the kernel has killed a program of this group for lack of memory, by its counter in either version.
 fn has_killed(group: &Path) -> bool {
     ["memory.events", "memory.oom_control"].iter().any(|file| {
         let text = fs::read_to_string(group.join(file)).unwrap_or_default();
@@ -141,7 +141,8 @@ fn refused(what: &str) -> Failure {
 fn second_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let home = Path::new(ROOT).join(path);
-    // A group that has processes cannot give its controllers to groups below it, but for the root; so ours is beside it.
+    // A group that has processes cannot pass its controllers on to groups below it, except for the root. So our group
+    // is beside it.
     let parent = if path.is_empty() { home.clone() } else { home.parent().unwrap_or(&home).to_owned() };
     let quota = limits.quota_us.map(|quota| ("cpu.max", format!("{quota} {PERIOD_US}")));
     let memory = limits.memory_bytes.map(|bytes| ("memory.max", bytes.to_string()));
@@ -180,7 +181,7 @@ impl Plan {
     }
 }
 
-/// Takes away the groups of programs that were killed; one in which somebody is could not be removed.
+/// Removes the groups of programs that were killed; a group that still has processes cannot be removed.
 fn remove_left(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let is_left = |name: &str| name.strip_prefix(NAME).is_some_and(|id| !Path::new("/proc").join(id).exists());
@@ -191,7 +192,7 @@ fn remove_left(parent: &Path) {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group can go when it is empty; of a program that is killed the next one takes it away.
+        // A group can be removed once it is empty. The next program removes the group of a program that was killed.
         drop(fs::write(self.home.join("cgroup.procs"), "0"));
         drop(fs::remove_dir(&self.path));
     }

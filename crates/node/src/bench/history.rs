@@ -1,4 +1,4 @@
-//! `rusm bench history`: what runs of this and earlier days have shown.
+//! `rusm bench history`: shows the results of earlier runs.
 
 use std::env;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ pub(super) fn run(flags: &HistoryFlags) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Keeps a report; whoever measured gets its figures even where that fails, and a line that says so.
+/// Stores a report in the history. If that fails, the user still gets the figures, and a line on stderr.
 pub(crate) fn keep(document: &Document, flags: &KeepFlags) {
     keep_entry(&Entry::of(document), flags);
 }
 
-/// The same for what is no report.
+/// Stores an entry that does not come from a report.
 pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
     let Some(path) = path().filter(|_| !flags.no_history) else {
         return;
@@ -38,7 +38,7 @@ pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
     }
 }
 
-/// `$XDG_DATA_HOME/rusm/history.redb`, which is in `~/.local/share` unless it is set.
+/// Returns `$XDG_DATA_HOME/rusm/history.redb`, with `~/.local/share` as the default of the variable.
 fn path() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());

@@ -1,4 +1,4 @@
-//! From flags to a recipe, and the runtime to cook it on.
+//! Creates a recipe and the settings of its runtime from the flags.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,20 +12,21 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::settings::{Settings, parse_duration};
 
-/// A recipe that was checked, and the runtime for it.
+/// A valid recipe, and the settings of its runtime.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// What to run.
+    /// The recipe with all its settings.
     pub(crate) recipe: Recipe,
-    /// Its parameters without those that are left to defaults.
+    /// Parameters that were set, without those that have default values.
     pub(crate) given: BTreeMap<String, String>,
-    /// How the runtime is set.
+    /// Settings of the runtime.
     pub(crate) runtime: Config,
 }
 
-/// Changes `base` as the flags say, checks it, and starts the log.
+/// Changes `base` according to the flags, checks it, and starts the log.
 ///
-/// A recipe that was read says itself on what runtime it ran; environment and file only matter for what it does not say.
+/// A recipe that was read from a file contains its runtime settings; environment and file only supply those that it
+/// lacks.
 pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFlags) -> Result<Prepared, Failure> {
     let profile_named = flags.share.is_given();
     let settings = Settings::read(&(flags.share, flags.common.clone()).into())?;
@@ -58,13 +59,13 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
     }
     say_runtime(&mut recipe, &flags.common, &settings.runtime);
     let plan = Plan::of(&recipe.request())?;
-    // What is left to defaults is said, so that a report is made once more even when the defaults have changed.
+    // Write the defaults into the recipe, so that a report can be repeated even when the defaults have changed.
     let given = std::mem::replace(&mut recipe.params, plan.params.said());
     logging::start(&settings.log, false)?;
     Ok(Prepared { recipe, given, runtime: settings.runtime })
 }
 
-/// Says in a recipe how the runtime is set, where it does not say so itself or a flag was given.
+/// Writes the runtime settings into a recipe, where it lacks them or a flag was given.
 pub(crate) fn say_runtime(recipe: &mut Recipe, flags: &CommonFlags, runtime: &Config) {
     fn say<T>(said: &mut Option<T>, flag: Option<&String>, set: T) {
         if said.is_none() || flag.is_some() {
@@ -76,12 +77,12 @@ pub(crate) fn say_runtime(recipe: &mut Recipe, flags: &CommonFlags, runtime: &Co
     say(&mut recipe.mailbox_capacity, flags.mailbox_capacity.as_ref(), runtime.mailbox_capacity);
 }
 
-/// The milliseconds of a time that a flag gives.
+/// Parses the time of a flag, in milliseconds.
 pub(crate) fn millis(flag: &str, text: &str) -> Result<u64, Failure> {
     Ok(time(flag, text)?.as_millis() as u64)
 }
 
-/// A time that a flag gives.
+/// Parses the time of a flag.
 pub(crate) fn time(flag: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text)
         .filter(|duration| !duration.is_zero())

@@ -1,4 +1,4 @@
-//! `rusm bench run`: a scenario, several times.
+//! `rusm bench run`: runs a scenario several times.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(super) fn run(flags: RunFlags) -> Result<u8, Failure> {
         }
         document => document?,
     };
-    // What was measured is not lost because something after it goes wrong.
+    // Publish the results even if something fails afterwards.
     let left = conditions.leave();
     let published = publish(&document, &flags.output);
     history::keep(&document, &flags.history);
@@ -49,7 +49,7 @@ fn tell(number: u32, runs: u32, run: &Report) {
     ));
 }
 
-/// The recipe of a report.
+/// Returns the recipe of a report.
 fn of_report(path: &Path) -> Result<Recipe, Failure> {
     let document = read_report(path)?;
     match document.kind {
@@ -62,7 +62,7 @@ fn of_report(path: &Path) -> Result<Recipe, Failure> {
     }
 }
 
-/// The recipe of a file: TOML as this command writes it, or JSON as it stands in reports.
+/// Reads the recipe of a file: TOML as this command writes it, or JSON as in reports.
 fn of_file(path: &Path) -> Result<Recipe, Failure> {
     let text = read(path)?;
     let recipe: Result<Recipe, String> = if text.trim_start().starts_with('{') {

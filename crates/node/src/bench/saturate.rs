@@ -1,4 +1,4 @@
-//! `rusm bench saturate`: how much a scenario takes.
+//! `rusm bench saturate`: finds the maximum load of a scenario.
 
 use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, find, saturate, svg};
 
@@ -9,9 +9,9 @@ use crate::bench::{history, progress, publish_as, write};
 use crate::cli::bench::SaturateFlags;
 use crate::failure::Failure;
 
-/// The most searches for the highest stable rate.
+/// Maximum number of searches for the highest stable rate.
 const SEARCHES_MAX: u32 = 100;
-/// Workers for the Universal Scalability Law.
+/// Numbers of workers for the Universal Scalability Law.
 const WORKERS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
@@ -52,7 +52,7 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
     Ok(if found.is_conclusive() { 0 } else { 6 })
 }
 
-/// The nanoseconds of `p99=20ms`.
+/// Parses `p99=20ms` into nanoseconds.
 pub(crate) fn slo_p99_ns(text: &str) -> Result<u64, Failure> {
     let limit = text
         .strip_prefix("p99=")

@@ -1,4 +1,4 @@
-//! `rusm bench soak`: a scenario for long.
+//! `rusm bench soak`: runs a scenario for a long time.
 
 use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
 
@@ -9,7 +9,7 @@ use crate::cli::bench::SoakFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;
 
-/// How long a soak is when nobody says.
+/// Default duration of a soak.
 const DURATION: &str = "30m";
 
 pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
@@ -40,7 +40,7 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     }))
 }
 
-/// A line a minute.
+/// Reports one line per minute.
 fn tell(sample: &SoakSample, minute_next: &mut u64) {
     let minute = sample.at_s as u64 / 60;
     if minute >= *minute_next {

@@ -1,4 +1,4 @@
-//! `rusm bench sweep`: a scenario over a grid of parameters.
+//! `rusm bench sweep`: runs a scenario over a grid of parameters.
 
 use rusm_bench::{HeadlessError, Recipe, cells, parse_grid, run_sweep};
 
@@ -32,6 +32,6 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
     };
     let left = conditions.leave();
     publish_as(&json(&sweep)?, &sweep.to_tsv(), &flags.output).and(left)?;
-    // A cell that others disturbed is marked in its row; one that failed is a failure of all.
+    // A cell disturbed by other programs is marked in its row; a failed cell makes the whole sweep fail.
     Ok(signals.code(if sweep.cells.iter().any(|cell| cell.error.is_some()) { 5 } else { 0 }))
 }

@@ -45,7 +45,7 @@ pub(crate) enum BenchCommand {
 }
 
 impl BenchCommand {
-    /// The limits under which the command runs something, if it does.
+    /// Returns the resource limits of the command, if it runs something.
     pub(crate) fn container(&self) -> Option<&ContainerFlags> {
         match self {
             Self::Run(flags) => Some(&flags.conditions.container),
@@ -58,7 +58,7 @@ impl BenchCommand {
     }
 }
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RecipeFlags {
     /// Sets a parameter of the scenario; may be given several times.
@@ -109,7 +109,7 @@ pub(crate) struct RunFlags {
     pub(crate) conditions: ConditionFlags,
 }
 
-/// Whether a report is kept.
+/// Flags about the history of reports.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct KeepFlags {
     /// Does not keep the report for `rusm bench history`.
@@ -117,7 +117,7 @@ pub(crate) struct KeepFlags {
     pub(crate) no_history: bool,
 }
 
-/// Under which conditions a scenario runs.
+/// Conditions under which a scenario runs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConditionFlags {
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) struct ConditionFlags {
     pub(crate) profile_cpu: Option<PathBuf>,
 }
 
-/// What a scenario may use at the most.
+/// Maximum resources of a scenario.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ContainerFlags {
     /// Runs as in a container with so much processor time, such as 1.5 cores; needs a control group that can be written.
@@ -150,7 +150,7 @@ pub(crate) struct HistoryFlags {
     pub(crate) json: bool,
 }
 
-/// Where a report goes.
+/// Destinations of a report.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutputFlags {
     /// Prints JSON with the environment that the figures were made in.
@@ -161,7 +161,7 @@ pub(crate) struct OutputFlags {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// How to compare.
+/// Rules for a comparison.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JudgeFlags {
     /// The figure that decides, such as `cpu_ns_per_op` [default: `ops_per_sec`, or `latency_ns_p99` of an open loop].

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::CommonFlags;
 use super::bench::{KeepFlags, OutputFlags};
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
     /// A request and its answer.

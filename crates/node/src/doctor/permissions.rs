@@ -1,4 +1,4 @@
-//! What the kernel lets this user do that measuring and timing want.
+//! Permissions of this user in the kernel that measuring and timing need.
 
 use rustix::process::{Resource, getrlimit};
 

@@ -10,7 +10,7 @@ use crate::doctor::Check;
 use crate::settings::app::usual_cache_dir;
 use crate::settings::size::bytes_in_words;
 
-/// Room for compiled code that is worth having: dozens of large guests.
+/// Free space for compiled code that makes a cache worthwhile: enough for dozens of large guests.
 const CACHE_ENOUGH_BYTES: u64 = 256 << 20;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -29,7 +29,7 @@ fn sockets() -> Check {
     .vital()
 }
 
-/// Returns true if a node could create its socket there; it creates the directory if that does not exist.
+/// Returns true if a node could create its socket there; a node creates the directory if that does not exist.
 fn socket_dir_works(dir: &Path) -> bool {
     let could_be_created = || dir.parent().is_some_and(|parent| access(parent, Access::WRITE_OK).is_ok());
     check_dir(dir).is_ok() && (dir.is_dir() || could_be_created())
@@ -51,12 +51,12 @@ fn cache() -> Check {
     Check::of("cache", good, format!("{} on {kind}, {state}", dir.display()), means, remedy)
 }
 
-/// The directory, or the nearest one above it that there is.
+/// Returns the directory, or its nearest ancestor that exists.
 fn existing(dir: &Path) -> PathBuf {
     dir.ancestors().find(|dir| dir.is_dir()).map_or_else(|| PathBuf::from("/"), Path::to_owned)
 }
 
-/// The type of the file system whose mount point is the longest prefix of the directory.
+/// Returns the type of the file system: the mount point with the longest matching prefix decides.
 fn file_system(dir: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mounted = mounts.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! What the processor gives, and who else takes from it.
+//! Capacity of the processor, and what else uses or limits it.
 
 use rusm_bench::{Machine, cgroup};
 

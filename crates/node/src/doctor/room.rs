@@ -1,4 +1,4 @@
-//! How much there may be of what processes, guests and connections take.
+//! Limits on the resources that processes, guests and connections use.
 
 use rusm_bench::{Machine, cgroup};
 use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
@@ -7,29 +7,29 @@ use rustix::process::{Resource, getrlimit};
 use crate::doctor::{Check, grouped, read_number};
 use crate::settings::size::bytes_in_words;
 
-/// Open files that are enough for what a node is usually asked for.
+/// Number of open files that is enough for the usual use of a node.
 const FILES_ENOUGH: u64 = 65_536;
-/// Memory maps that a pooled guest takes at most: two of its stack, and up to four of its memory, as measured.
+/// Maximum number of memory maps of a pooled guest: two for its stack, and up to four for its memory, as measured.
 const MAPS_PER_POOLED_GUEST: u64 = 6;
-/// Memory maps of a node without guests, rounded up.
+/// Number of memory maps of a node without guests, rounded up.
 const MAPS_OF_A_NODE: u64 = 500;
-/// What a parked guest in slabs takes of memory, rounded up from 10 KiB without and 14 KiB with a linear memory.
+/// Memory of a parked guest in slabs, rounded up from 10 KiB without and 14 KiB with a linear memory.
 const BYTES_PER_PARKED_GUEST: u64 = 16 << 10;
-/// What a parked native process takes, as the README has it.
+/// Memory of a parked native process, as stated in the README.
 const BYTES_PER_PARKED_PROCESS: u64 = 287;
-/// Threads of a node with its observer and some blocking calls, beyond one for each core.
+/// Number of threads of a node with its observer and some blocking calls, in addition to one thread per core.
 const THREADS_ENOUGH: u64 = 64;
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     vec![maps(), files(), memory(machine), address_space(), threads(machine)]
 }
 
-/// Guests that live in the pool at once, as far as the maps go.
+/// Returns the number of guests that can live in the pool at once with this many maps.
 fn pooled(maps: u64) -> u64 {
     maps.saturating_sub(MAPS_OF_A_NODE) / MAPS_PER_POOLED_GUEST
 }
 
-/// The maps of the other room, by the kernel's release.
+/// Describes the maps that slabs need, depending on the kernel's release.
 fn slabs(release: &str) -> &'static str {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     if (numbers.next(), numbers.next()) >= (Some(6), Some(13)) {
@@ -101,7 +101,7 @@ fn memory(machine: &Machine) -> Check {
     )
 }
 
-/// The number with its first two digits, for what nobody knows better.
+/// Rounds a number down to its first two digits, for estimates.
 const fn about(number: u64) -> u64 {
     let digits = match number.checked_ilog10() {
         Some(digits @ 2..) => digits - 1,

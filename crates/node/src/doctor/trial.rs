@@ -1,4 +1,4 @@
-//! Whether a node and its guests start, tried with default settings: what no list of limits could promise.
+//! Starts a node and a guest with default settings, because no list of limits can guarantee that this works.
 
 use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Runtime};
@@ -31,7 +31,7 @@ fn guest(runtime: &Runtime) -> Result<(), String> {
     ended_well(&runtime.wait(pid))
 }
 
-/// A process that had ended before anybody could wait for it has ended, too.
+/// Checks that a process ended normally. `NoProcess` means that it had ended before the wait began, which is fine too.
 fn ended_well(reason: &ExitReason) -> Result<(), String> {
     match reason {
         ExitReason::Normal | ExitReason::NoProcess => Ok(()),

@@ -1,12 +1,12 @@
-//! Which files have changed, told once for each change and not before whoever writes is done.
+//! Detects changed files. Each change is reported once, and only when the file is completely written.
 //!
-//! Files are looked at a few times a second. That a look is cheap, works on every file system and misses nothing that stays
-//! is worth more here than hearing of a change a tenth of a second earlier.
+//! The files are polled a few times a second. A poll is cheap, works on every file system, and misses no lasting
+//! change. These properties are worth more here than learning of a change a tenth of a second earlier.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells one state of a file from another.
+/// Metadata that differs between two states of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     modified_ns: i128,
@@ -17,18 +17,18 @@ struct Stamp {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// The state that was last told of.
+    /// The state that was last reported.
     told: Option<Stamp>,
-    /// The state at the look before.
+    /// The state at the previous poll.
     last: Option<Stamp>,
 }
 
-/// The files that are looked at.
+/// The files that are polled.
 #[derive(Debug)]
 pub(crate) struct Changes(Vec<Watched>);
 
 impl Changes {
-    /// Takes the files as they are now for known.
+    /// Starts with the current state of the files; only later changes are reported.
     pub(crate) fn of(paths: impl Iterator<Item = PathBuf>) -> Self {
         Self(
             paths
@@ -40,7 +40,7 @@ impl Changes {
         )
     }
 
-    /// The files that have changed and were the same at two looks in a row.
+    /// Returns the files that have changed and were equal at two polls in a row.
     pub(crate) fn look(&mut self) -> Vec<PathBuf> {
         self.look_by(stamp)
     }
@@ -49,7 +49,7 @@ impl Changes {
         let changed = self.0.iter_mut().filter_map(|file| {
             let now = stamp(&file.path);
             let is_settled = now == std::mem::replace(&mut file.last, now);
-            // A file that is away is being replaced.
+            // A missing file is being replaced.
             if now.is_none() || now == file.told || !is_settled {
                 return None;
             }
@@ -75,7 +75,7 @@ mod tests {
         let at = |bytes| Some(Stamp { modified_ns: 0, bytes, inode: 1 });
         let path = PathBuf::from("app.wasm");
         let mut changes = Changes(vec![Watched { path: path.clone(), told: at(1), last: at(1) }]);
-        // Unchanged; away; half written; whole; still whole; and back again.
+        // Unchanged; missing; half written; complete; still complete; and then the first state again.
         let states = [at(1), None, at(5), at(9), at(9), at(9), at(1), at(1)];
 
         let told = states.map(|state| changes.look_by(|_| state).len());

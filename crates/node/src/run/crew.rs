@@ -1,7 +1,7 @@
-//! The guests of an application under their supervisor, and what becomes of them.
+//! The guests of an application under their supervisor, and the results of their runs.
 //!
-//! Each start of a child takes the module that is known by its name at that instant, so a module that was compiled anew is
-//! that of every later start, and a child keeps its place in the order when it is stopped and started.
+//! Each start of a child uses the module that its name denotes at that moment. So all starts after a recompilation use
+//! the new module, and a child keeps its position in the order when it is stopped and started again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::run::ends::Ends;
 use crate::run::modules::{Modules, compile, module_name};
 use crate::settings::app::{App, Process};
 
-/// How long the last ends may take to be told once their supervisor has ended.
+/// Time limit for the last ends to be reported after their supervisor has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The guests of an application.
@@ -24,9 +24,9 @@ pub(crate) struct Crew {
     wasm: Wasm,
     runtime: Handle,
     app: Arc<App>,
-    /// What observers see beside the supervisor's pid.
+    /// Label that observers see next to the pid of the supervisor.
     label: Arc<str>,
-    /// Guests that have ended wait for their module to change.
+    /// True if guests that have ended wait for a change of their module.
     stays: bool,
     ends: Ends,
     supervisor: Option<SupervisorRef>,
@@ -34,16 +34,16 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Guests that do not run yet.
+    /// Creates the guests' descriptions; no guest runs yet.
     pub(crate) fn of(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, stays: bool) -> Self {
         let ends = Ends::new(runtime.clone(), app.guests() as usize);
         Self { wasm, runtime, app, label: label.into(), stays, ends, supervisor: None, end: None }
     }
 
-    /// Starts all of them, in order.
+    /// Starts all guests, in order.
     ///
     /// # Errors
-    /// One that did not start; then none of them runs.
+    /// Returns the error of the guest that did not start; then none of them runs.
     pub(crate) async fn start(&mut self) -> Result<(), Failure> {
         let supervision = self.app.supervision;
         let mut supervisor = Supervisor::new(supervision.strategy)
@@ -64,7 +64,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Whether the run is over when the last guest has ended well: not if one is to run for ever.
+    /// Returns true if the run is over once the last guest has ended normally. It is not if a guest must run for ever.
     fn ends_by_itself(&self) -> bool {
         !self.stays && self.app.processes.iter().all(|process| process.restart != Restart::Permanent)
     }
@@ -86,13 +86,14 @@ impl Crew {
         ChildSpec::started_by(id, start).restart(restart).shutdown(process.shutdown).significant(self.ends_by_itself())
     }
 
-    /// Waits until the supervisor has ended, and all that it kept is told; returns at once if it had before.
+    /// Waits until the supervisor has ended and the ends of all its guests are recorded. Returns at once if it had
+    /// ended before.
     pub(crate) async fn ended(&mut self) {
         if let Some(end) = &mut self.end {
             end.await;
         }
         (self.end, self.supervisor) = (None, None);
-        // The ends of the guests came before that of their supervisor, and are on their way here.
+        // The guests ended before their supervisor, but the notifications may still be in flight.
         let told = async {
             while !self.ends.are_all_told() {
                 tokio::task::yield_now().await;
@@ -103,10 +104,10 @@ impl Crew {
         }
     }
 
-    /// Whether the guests have ended well, as far as they have.
+    /// Checks that no guest has failed up to now.
     ///
     /// # Errors
-    /// Names the guest that was given up, or ended badly.
+    /// Returns an error that names the guest that was given up, or that ended abnormally.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         let Some(end) = self.ends.blame() else { return Ok(()) };
         let (id, reason) = (end.id.to_string(), end.reason);
@@ -119,7 +120,7 @@ impl Crew {
         Err(GuestsError::GivenUp { id, reason, intensity: self.app.supervision.intensity }.into())
     }
 
-    /// Compiles modules whose files change, and starts their guests anew; never ends.
+    /// Recompiles modules whenever their files change, and restarts their guests; never returns.
     pub(crate) async fn keep_up_with(&mut self, mut modules: Modules) {
         loop {
             let changed = tokio::select! {
@@ -173,7 +174,7 @@ impl Crew {
         }
         match supervisor.restart_child(&self.runtime, &**id).await {
             Ok(_) => Ok(()),
-            // A temporary child is forgotten when it ends.
+            // A supervisor forgets a temporary child when it ends.
             Err(OrderError::NotFound) => {
                 let started = supervisor.start_child(&self.runtime, self.child(process, Arc::clone(id))).await;
                 started.map(drop).map_err(|error| error.to_string())

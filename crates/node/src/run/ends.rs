@@ -1,7 +1,8 @@
-//! How the guests of an application have ended: written to the log, and kept for the last word of the run.
+//! Records how the guests of an application end: each end is logged, and the last ones decide the result of the run.
 //!
-//! A watch on each process tells its reason, whoever restarts it and whatever else happens. Processes that end faster than
-//! anybody could read of are counted, and a bound on the watches keeps a storm of restarts from filling memory.
+//! A watch on each process delivers its exit reason, whether or not the guest is restarted. Ends that come faster than
+//! the log limit are only counted. The number of watches is limited, so that a storm of restarts does not fill the
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +15,15 @@ use rusm_runtime::{ExitReason, Handle, Pid};
 use rusm_text::escaped;
 use tokio::runtime::Handle as Reactor;
 
-/// Ends that are written in one second.
+/// Maximum number of ends logged per second.
 const LINES_PER_SEC: u32 = 20;
-/// Bytes of these lines in one second.
+/// Maximum size of these lines per second, in bytes.
 const BYTES_PER_SEC: u64 = 64 * 1024;
-/// Bytes of a backtrace that are written: the names in it are a guest's.
+/// Maximum size of a logged backtrace, in bytes: the guest chooses the names in it.
 const BACKTRACE_MAX_BYTES: usize = 8 * 1024;
-/// Watches beyond those of processes that live.
+/// Number of watches in addition to those of live processes.
 const WATCHES_SPARE: usize = 10_000;
-/// Events that are looked through for a reason that came too soon.
+/// Number of events searched for the reason of a process that ended before it was watched.
 const EVENTS_KEPT: usize = 1024;
 
 /// The last end of a guest that was not followed by a start.
@@ -31,11 +32,11 @@ pub(crate) struct End {
     pub(crate) id: Arc<str>,
     pub(crate) restart: Restart,
     pub(crate) reason: ExitReason,
-    /// Counts the ends.
+    /// Number of this end, in the order in which ends were recorded.
     number: u64,
 }
 
-/// What is known of the ends.
+/// Records the ends of all guests.
 #[derive(Clone, Debug)]
 pub(crate) struct Ends {
     runtime: Handle,
@@ -47,11 +48,11 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 struct State {
     last: HashMap<Arc<str>, Last>,
-    /// Starts so far.
+    /// Number of starts.
     starts: u64,
-    /// Processes that are watched.
+    /// Number of watched processes.
     watched: usize,
-    /// Ends so far.
+    /// Number of ends.
     count: u64,
     budget: LineBudget,
 }
@@ -64,7 +65,7 @@ struct Last {
 }
 
 impl Ends {
-    /// Knows nothing yet, and will hear of up to this many processes at once; the reactor is the caller's.
+    /// Creates a recorder for at most this many live processes. It uses the caller's reactor.
     pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
         let budget = LineBudget::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
@@ -72,7 +73,7 @@ impl Ends {
         Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A guest has started.
+    /// Records the start of a guest, and watches its process.
     pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid) {
         let start = {
             let mut state = self.state();
@@ -93,7 +94,7 @@ impl Ends {
     }
 
     fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
-        // It had ended before it could be watched.
+        // The process had ended before it could be watched.
         let reason = if reason == ExitReason::NoProcess { self.found(pid) } else { reason };
         let mut state = self.state();
         state.watched -= 1;
@@ -111,13 +112,13 @@ impl Ends {
             }
         }
         let number = state.count;
-        // One that was started again meanwhile has another end to come.
+        // If the guest was started again meanwhile, that start will have its own end.
         if let Some(last) = state.last.get_mut(&id).filter(|last| last.start == start) {
             last.end = Some(End { id, restart, reason, number });
         }
     }
 
-    /// The reason of a process that is gone.
+    /// Finds the exit reason of a process that no longer exists.
     fn found(&self, pid: Pid) -> ExitReason {
         let crash = events(&self.runtime, 0, EVENTS_KEPT).into_iter().find_map(|event| match event.kind {
             EventKind::Crash { pid: crashed, reason, .. } if crashed == pid => Some(reason),
@@ -126,12 +127,12 @@ impl Ends {
         crash.unwrap_or(ExitReason::Normal)
     }
 
-    /// Whether every process that is watched has ended.
+    /// Returns true if every watched process has ended.
     pub(crate) fn are_all_told(&self) -> bool {
         self.state().watched == 0
     }
 
-    /// The end that made a supervisor end, or that nobody made good: the last one that calls for a restart.
+    /// Returns the end that made a supervisor end, or that no restart followed: the last one that requires a restart.
     pub(crate) fn blame(&self) -> Option<End> {
         blame(self.state().last.values().filter_map(|last| last.end.as_ref()))
     }
@@ -141,7 +142,7 @@ impl Ends {
     }
 }
 
-/// The functions that were running when a guest trapped, innermost first.
+/// Returns the functions that were running when a guest trapped, innermost first.
 fn backtrace(reason: &ExitReason) -> Option<String> {
     let ExitReason::Other(detail) = reason else { return None };
     let frames = &detail.value::<Trap>()?.backtrace;
@@ -153,7 +154,7 @@ fn blame<'a>(ends: impl Iterator<Item = &'a End>) -> Option<End> {
         Restart::Temporary => !end.reason.is_normal(),
         restart => restart.after(&end.reason),
     };
-    // Those that were killed or shut down were mostly so because of another.
+    // A kill or a shutdown is usually the consequence of another guest's end, so other reasons take precedence.
     let is_own = |end: &End| !matches!(end.reason, ExitReason::Killed | ExitReason::Shutdown);
     ends.filter(is_bad).max_by_key(|end| (is_own(end), end.number)).cloned()
 }

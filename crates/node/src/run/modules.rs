@@ -10,10 +10,10 @@ use crate::run::changes::Changes;
 use crate::run::source::{self, SourceError};
 use crate::settings::app::{App, stem};
 
-/// How often files are looked at.
+/// Interval at which the files are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
-/// The files of the modules, by the names that guests know them by.
+/// Paths of the modules, by the names under which guests know them.
 #[derive(Debug)]
 pub(crate) struct Modules {
     paths: BTreeMap<String, PathBuf>,
@@ -21,10 +21,11 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// Compiles all of them.
+    /// Compiles all modules.
     ///
     /// # Errors
-    /// The first that is no module, cannot run here, or has the name of another.
+    /// Returns an error for the first file that is not a module, that cannot run here, or that has the name of another
+    /// module.
     pub(crate) fn load(wasm: &Wasm, app: &App) -> Result<Self, SourceError> {
         let mut paths = app.modules.clone();
         for process in &app.processes {
@@ -38,7 +39,8 @@ impl Modules {
         Self::compiled(paths, |name, path| compile(wasm, name, path))
     }
 
-    /// Compiles files and remembers them as they were before: one that is written meanwhile has changed.
+    /// Compiles the files. Their state is recorded before, so a file that is written during compilation counts as
+    /// changed.
     fn compiled(
         paths: BTreeMap<String, PathBuf>,
         mut compile: impl FnMut(&str, &Path) -> Result<(), SourceError>,
@@ -50,7 +52,7 @@ impl Modules {
         Ok(Self { paths, changes })
     }
 
-    /// Waits for a file to change, and then for it to be whole; the names of the modules that it is.
+    /// Waits until a file has changed and is completely written; returns the modules in it, by name and path.
     pub(crate) async fn changed(&mut self) -> Vec<(String, PathBuf)> {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -65,13 +67,13 @@ impl Modules {
     }
 }
 
-/// The name that a module of the application is known by: that of `[modules]`, or of its file.
+/// Returns the name of a module of the application: its name in `[modules]`, or the name of its file.
 pub(crate) fn module_name(app: &App, path: &Path) -> String {
     let named = app.modules.iter().find(|(_, module)| *module == path);
     named.map_or_else(|| stem(path), |(name, _)| name.clone())
 }
 
-/// Compiles a module; who starts under its name from now on is of this one.
+/// Compiles a module; later spawns of this name use the new code.
 pub(crate) fn compile(wasm: &Wasm, name: &str, path: &Path) -> Result<(), SourceError> {
     let bytes = source::read(path)?;
     let module = wasm.load(name, &bytes).map_err(|error| source::refused(path, error))?;
@@ -91,7 +93,7 @@ mod tests {
             std::fs::write(path, "1").unwrap();
         }
         let paths = BTreeMap::from([("first".to_owned(), first.clone()), ("second".to_owned(), second)]);
-        // While the second is compiled the first, which was read before, is written anew.
+        // While the second file is compiled, the first one, which was read before, is written again.
         let write = |name: &str, _: &Path| {
             if name == "second" {
                 std::fs::write(&first, "22").unwrap();

@@ -1,4 +1,4 @@
-//! What a command line of `rusm run` asks for: an application of a file, or one guest alone.
+//! Interprets the command line of `rusm run`: an application from a file, or a single guest.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use crate::settings::app::stem;
 use crate::settings::origin::{AllGiven, Given};
 use crate::settings::{DEFAULT_NAME, Settings};
 
-/// The file that is run when none is named.
+/// File to run if the command line names none.
 const USUAL: &str = "rusm.toml";
 
-/// All that is to be done.
+/// The settings and the node name of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
-    /// What the node is called that nobody named.
+    /// Name of the node if the settings name none.
     pub(crate) name: String,
 }
 
@@ -70,7 +70,7 @@ fn is_configuration(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
 
-/// A module's name with what a node's may not have left out.
+/// Removes from a module's name the characters that a node's name may not have.
 fn node_name(module: &str) -> String {
     let kept = module.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
     let name: String = kept.skip_while(|c| !c.is_ascii_alphanumeric()).take(40).collect();

@@ -1,4 +1,4 @@
-//! The bytes of a module: binary as they are, text translated.
+//! Reads the bytes of a module: binary as it is, text translated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use thiserror::Error;
 
 use crate::settings::size::bytes_in_words;
 
-/// The largest file that is taken for a module.
+/// Maximum size of a file that is read as a module.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
-/// Why a file is no module that could run here, in one line.
+/// Error for a file that is not a module that can run here, in one line.
 #[derive(Debug, Error)]
 pub(crate) enum SourceError {
     #[error("cannot read {path}: {source}")]
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     if is_text(path, &bytes) { translate(&bytes).map_err(unfit) } else { Ok(bytes) }
 }
 
-/// Whether it is meant to be the text format.
+/// Returns true if the file is meant to be in the text format.
 fn is_text(path: &Path, bytes: &[u8]) -> bool {
     let is_wat = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("wat"));
     let start = bytes.trim_ascii_start();
@@ -54,7 +54,7 @@ fn translate(text: &[u8]) -> Result<Vec<u8>, String> {
     wat::parse_str(text).map_err(|error| place_first(&error.to_string()))
 }
 
-/// The message of the parser and its `line:column`, without the picture of the line.
+/// Returns the parser's message and its `line:column`, without the excerpt of the line.
 fn place_first(message: &str) -> String {
     let mut lines = message.lines();
     let what = lines.next().unwrap_or("it is no text of a module");
@@ -66,7 +66,7 @@ fn place_first(message: &str) -> String {
     }
 }
 
-/// How to have what a module imports, by the engine's words for the import.
+/// Returns how to provide a missing import, based on the engine's name for it.
 fn remedy(why: &str) -> Option<&'static str> {
     if why.contains("rusm:store/kv") || why.contains("`rusm::kv_") {
         Some("a store: set store.path or RUSM_STORE")
@@ -77,7 +77,7 @@ fn remedy(why: &str) -> Option<&'static str> {
     }
 }
 
-/// Names the file where the engine names the module.
+/// Turns an error of the engine, which names the module, into an error that names the file.
 pub(crate) fn refused(path: &Path, error: ModuleError) -> SourceError {
     let why = match error {
         ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },

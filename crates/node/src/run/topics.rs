@@ -1,4 +1,4 @@
-//! The topics that an application's guests use, made before any of them runs.
+//! The topics that an application's guests use; they are created before any guest runs.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use rusm_runtime::topic::TopicConfig;
 
 use crate::failure::Failure;
 
-/// Where a topic of the file keeps its messages.
+/// Storage of a topic's messages, as set in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     InMemory,
     OnDisk,
 }
 
-/// Makes them, or opens those that the store has.
+/// Creates the topics, or opens those that the store already has.
 pub(super) fn open(runtime: &Handle, topics: &BTreeMap<String, Kept>, store: Option<&Store>) -> Result<(), Failure> {
     for (name, kept) in topics {
         let failed = |why: String| Failure::Usage(format!("topics.{name}: {why}"));

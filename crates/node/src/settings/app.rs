@@ -1,11 +1,11 @@
-//! What an application is made of: the sections of `rusm.toml` that `rusm run` starts guests by.
+//! The sections of `rusm.toml` that describe an application: the guests that `rusm run` starts.
 //!
 //! ```text
-//!   [[process]] [modules] [supervisor] ─▶ who runs, and who restarts whom
-//!   [profile.NAME] [limits] [engine]   ─▶ what guests may do, how much they may have, where they live
+//!   [[process]] [modules] [supervisor] ─▶ which guests run, and which are restarted together
+//!   [profile.NAME] [limits] [engine]   ─▶ capabilities and limits of guests, and their instance allocator
 //! ```
 //!
-//! `docs/run.md` has every key; a test holds it and the list below against each other.
+//! `docs/run.md` describes every key; a test compares it with the list below.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use crate::settings::look::Look;
 use crate::settings::origin::{AllGiven, Form, Given, did_you_mean, one_line, unknown};
 use crate::settings::{SettingsError, parse_duration};
 
-/// The sections of the file that are about an application.
+/// Sections of the file that describe an application.
 pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
-/// Every key, and what the file may hold there; `NAME` stands for a word of the user's own, lists have no form.
+/// All keys, and the form of their values in the file. `NAME` stands for a name chosen by the user; lists have no form.
 const KEYS: [(&str, Option<Form>); 45] = [
     ("process.name", Some(Form::Text)),
     ("process.module", Some(Form::Text)),
@@ -75,16 +75,16 @@ const KEYS: [(&str, Option<Form>); 45] = [
     ("engine.spawn_by_path", Some(Form::Flag)),
 ];
 
-/// Processes that one entry may stand for; more than the engine's capacity are refused anyway.
+/// Maximum number of processes of one entry; more than the engine's capacity are rejected anyway.
 const COUNT_MAX: u64 = 1_000_000;
-/// Profiles that are always there.
+/// Names of the built-in profiles.
 const BUILT_IN: [&str; 3] = [SANDBOXED, "network", "trusted"];
 
-/// An application, all valid.
+/// An application with valid settings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct App {
     pub(crate) processes: Vec<Process>,
-    /// Modules that guests start by name.
+    /// Modules that guests can spawn by name.
     pub(crate) modules: BTreeMap<String, PathBuf>,
     /// Topics that guests use.
     pub(crate) topics: BTreeMap<String, Kept>,
@@ -92,7 +92,7 @@ pub(crate) struct App {
     pub(crate) wasm: WasmConfig,
 }
 
-/// A guest, or several of one kind.
+/// A guest, or several guests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -106,7 +106,7 @@ pub(crate) struct Process {
     pub(crate) shutdown: Shutdown,
 }
 
-/// Who is restarted with whom, and how often.
+/// Which guests are restarted together, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Supervision {
     pub(crate) strategy: Strategy,
@@ -121,7 +121,7 @@ impl Default for Supervision {
 }
 
 impl Process {
-    /// The ids of its processes under their supervisor: its name, with a number if there are several.
+    /// Returns the ids of its processes under their supervisor: its name, with a number if there are several.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Arc<str>> {
         (1..=self.count).map(|number| match self.count {
             1 => self.name.as_str().into(),
@@ -131,7 +131,7 @@ impl Process {
 }
 
 impl App {
-    /// Reads the sections of the file at `path`, whose directory the paths in it start from.
+    /// Reads the sections of the file at `path`; relative paths in it start from its directory.
     pub(super) fn read(path: &Path, sections: &Table) -> Result<Self, SettingsError> {
         let file = File { name: path.display().to_string(), dir: path.parent().unwrap_or_else(|| Path::new("")) };
         let mut wasm = file.wasm(sections)?;
@@ -153,7 +153,8 @@ impl App {
         Ok(app)
     }
 
-    /// The same engine, limits and profiles for one process alone, as the command line describes it.
+    /// Returns an application with the same engine, limits and profiles, but with only the process that the command
+    /// line describes.
     pub(crate) fn alone(
         self,
         module: &Path,
@@ -167,7 +168,7 @@ impl App {
         Ok(app)
     }
 
-    /// How many guests it starts.
+    /// Returns the number of guests that the application starts.
     pub(crate) fn guests(&self) -> u64 {
         self.processes.iter().map(|process| u64::from(process.count)).sum()
     }
@@ -186,7 +187,7 @@ impl App {
     }
 }
 
-/// The file that is read.
+/// The file being read.
 struct File<'a> {
     name: String,
     dir: &'a Path,
@@ -197,7 +198,7 @@ impl File<'_> {
         SettingsError::Shape { key, origin: self.name.clone(), due }
     }
 
-    /// What a section says, each value by its key.
+    /// Returns the values of a section by their keys.
     fn section(name: &str, origin: &str, table: &Table) -> Result<AllGiven, SettingsError> {
         let mut given = AllGiven::new();
         for (word, value) in table {
@@ -357,7 +358,7 @@ impl File<'_> {
             spawn_by_path: look.text("engine.spawn_by_path") == Some("true"),
             profiles: self.profiles(sections)?,
             topics: false,
-            // `rusm run` opens it.
+            // `rusm run` opens the store.
             store: None,
         })
     }
@@ -399,7 +400,8 @@ impl File<'_> {
         Ok(profiles)
     }
 
-    /// Guests make no topics, so a name that is not in the file is a mistake.
+    /// Returns the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an
+    /// error.
     fn granted_topics(&self, sections: &Table, origin: &str, topics: &Value) -> Result<Vec<String>, SettingsError> {
         let key = "profile.NAME.topics";
         let made = || self.table(sections, "topics").into_iter().flatten().flat_map(Table::keys).map(String::as_str);
@@ -416,7 +418,7 @@ impl File<'_> {
     }
 }
 
-/// One process, by what was said about it wherever that was.
+/// Creates a process from its settings, whatever their origin.
 fn process(
     given: &AllGiven,
     module: PathBuf,
@@ -476,12 +478,12 @@ fn strings(key: &'static str, origin: &str, value: &Value) -> Result<Vec<String>
     })
 }
 
-/// What a module is called that nobody named: its file, without the ending.
+/// Returns the default name of a module: its file name without the extension.
 pub(crate) fn stem(module: &Path) -> String {
     module.file_stem().map_or_else(|| "guest".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// `$XDG_CACHE_HOME/rusm` or `~/.cache/rusm`; nowhere without a home.
+/// Returns `$XDG_CACHE_HOME/rusm` or `~/.cache/rusm`; `None` without a home directory.
 pub(crate) fn usual_cache_dir() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));

@@ -1,17 +1,17 @@
-//! What single guests may use, as a process or a profile says it: the same keys below both.
+//! Resource limits of single guests. Processes and profiles have the same keys for them.
 
 use rusm_runtime::wasm::Limits;
 
 use crate::settings::SettingsError;
 use crate::settings::look::Look;
 
-/// The largest values of these keys, here and below `[limits]`.
+/// Maximum values of these keys, here and in `[limits]`.
 pub(super) const MEMORY_MAX_BYTES: u64 = 4 << 30;
 pub(super) const TABLE_MAX_ELEMENTS: u64 = 10_000_000;
 pub(super) const PARTS_MAX: u64 = 1_000;
 pub(super) const MESSAGE_MAX_BYTES: u64 = u32::MAX as u64;
 
-/// The keys of limits below one section.
+/// The keys of the limits in one section.
 pub(super) struct LimitKeys {
     memory_max: &'static str,
     table_max_elements: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct LimitKeys {
     mailbox_capacity: &'static str,
 }
 
-/// Those of a process.
+/// Keys of a process.
 pub(super) const OF_PROCESS: LimitKeys = LimitKeys {
     memory_max: "process.memory_max",
     table_max_elements: "process.table_max_elements",
@@ -33,7 +33,7 @@ pub(super) const OF_PROCESS: LimitKeys = LimitKeys {
     mailbox_capacity: "process.mailbox_capacity",
 };
 
-/// Those of a profile.
+/// Keys of a profile.
 pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
     memory_max: "profile.NAME.memory_max",
     table_max_elements: "profile.NAME.table_max_elements",
@@ -44,7 +44,7 @@ pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
     mailbox_capacity: "profile.NAME.mailbox_capacity",
 };
 
-/// The limits that were said.
+/// Returns the limits that are set.
 pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<Limits, SettingsError> {
     Ok(Limits {
         memory_max_bytes: look.bytes(keys.memory_max, MEMORY_MAX_BYTES)?,

@@ -1,4 +1,4 @@
-//! From what was said to what is meant: every value passes the same check wherever it comes from.
+//! Checks and converts settings: every value passes the same check, whatever its origin.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use crate::settings::origin::{AllGiven, did_you_mean};
 use crate::settings::size::{bytes_in_words, parse_bytes};
 use crate::settings::{SettingsError, parse_duration};
 
-/// What was said, to be checked.
+/// The settings as given, before any check.
 pub(super) struct Look<'a>(pub(super) &'a AllGiven);
 
 impl Look<'_> {
-    /// The value as it was said.
+    /// Returns the value as it was given.
     pub(super) fn text(&self, key: &'static str) -> Option<&str> {
         self.0.get(key).map(|given| given.value.as_str())
     }
 
-    /// The value; an error says what is wanted and which of the `known` words was most likely meant.
+    /// Parses a value; an error says what is expected, and which of the `known` words was most likely meant.
     pub(super) fn parsed<T>(
         &self,
         key: &'static str,
@@ -35,18 +35,18 @@ impl Look<'_> {
         }
     }
 
-    /// A number in a range.
+    /// Returns a number within a range.
     pub(super) fn number(&self, key: &'static str, min: u64, max: u64) -> Result<Option<u64>, SettingsError> {
         let parse = |text: &str| text.replace('_', "").parse().ok().filter(|number| (min..=max).contains(number));
         self.parsed(key, &format!("is no number between {min} and {max}"), &[], parse)
     }
 
-    /// The same; the default if nobody said one.
+    /// Returns a number within a range, or the default if it is not set.
     pub(super) fn count(&self, key: &'static str, min: u64, max: u64, default: u64) -> Result<u64, SettingsError> {
         self.number(key, min, max).map(|value| value.unwrap_or(default))
     }
 
-    /// One of a few words.
+    /// Returns the meaning of one of several words.
     pub(super) fn word<T: Copy>(
         &self,
         key: &'static str,
@@ -58,19 +58,19 @@ impl Look<'_> {
         self.parsed(key, wanted, &known, meaning)
     }
 
-    /// A time.
+    /// Returns a duration.
     pub(super) fn time(&self, key: &'static str) -> Result<Option<Duration>, SettingsError> {
         self.parsed(key, "is no time such as 10s or 500ms", &[], parse_duration)
     }
 
-    /// A time between 0.1 ms and a second.
+    /// Returns a duration between 0.1 ms and 1 s.
     pub(super) fn tick(&self, key: &'static str) -> Result<Option<Duration>, SettingsError> {
         let ticks = Duration::from_micros(100)..=Duration::from_secs(1);
         let parse = |text: &str| parse_duration(text).filter(|tick| ticks.contains(tick));
         self.parsed(key, "is no time between 0.1ms and 1s", &[], parse)
     }
 
-    /// A size of at least one byte.
+    /// Returns a size of at least one byte.
     pub(super) fn bytes(&self, key: &'static str, max: u64) -> Result<Option<u64>, SettingsError> {
         let wanted = format!("is no size between 1 and {}", bytes_in_words(max));
         self.parsed(key, &wanted, &[], |text| parse_bytes(text).filter(|bytes| (1..=max).contains(bytes)))

@@ -1,7 +1,7 @@
-//! Where settings come from: what each origin says, not yet checked.
+//! Reads settings from each origin, without checking their values.
 //!
 //! ```text
-//!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ Given: key ─▶ (value, origin), the last one that says something
+//!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ Given: key ─▶ (value, origin); a later origin overrides an earlier one
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use crate::settings::{SettingsError, app};
 
-/// A key of the file, its name in the environment, and what the file may hold there.
+/// Keys of the file, their names in the environment, and the forms of their values in the file.
 const KEYS: [(&str, &str, Form); 22] = [
     ("node.name", "RUSM_NAME", Form::Text),
     ("node.listen", "RUSM_LISTEN", Form::Address),
@@ -38,35 +38,36 @@ const KEYS: [(&str, &str, Form); 22] = [
     ("log.keep", "RUSM_LOG_KEEP", Form::Number),
 ];
 
-/// The observer's own variables; `rusm` knows them so that a mistyped one does not pass, and its own observer heeds FPS and ASCII.
+/// Variables of the observer. `rusm` knows them so that a mistyped one is an error; its own observer uses FPS and
+/// ASCII.
 const OBSERVER_VARIABLES: [&str; 6] =
     ["RUSM_TOP_TARGET", "RUSM_TOP_TOKEN_FILE", "RUSM_TOP_FPS", "RUSM_TOP_ASCII", "RUSM_TOP_LOG", "RUSM_TOP_LOG_FILE"];
 
-/// What a key takes in the file.
+/// Form of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
     Number,
     /// `"10s"`, or a number of seconds.
     Time,
-    /// `"127.0.0.1:4000"`, a port, or whether to listen at all.
+    /// `"127.0.0.1:4000"`, a port, or true or false.
     Address,
     /// `"16MiB"`, or a number of bytes.
     Size,
-    /// Whether.
+    /// True or false.
     Flag,
-    /// A directory, or whether to have the usual one.
+    /// A directory, or true for the default directory, or false for none.
     Place,
 }
 
-/// A value and where it comes from.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) value: String,
     pub(crate) origin: String,
 }
 
-/// What was said about each key.
+/// The given values by key.
 pub(crate) type AllGiven = BTreeMap<&'static str, Given>;
 
 impl Form {
@@ -82,7 +83,7 @@ impl Form {
         }
     }
 
-    /// The value as the environment would say it; `None` if it is of another type, or says nothing.
+    /// Returns the value in the form used in the environment; `None` if its type is wrong, or if it sets nothing.
     pub(super) fn text(self, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::Text | Self::Time | Self::Address | Self::Size | Self::Place, Value::String(text)) => {
@@ -99,7 +100,7 @@ impl Form {
     }
 }
 
-/// Adds what the file says about the node, and returns what it says about the application that runs there.
+/// Adds the settings of the node from the file, and returns the sections that describe the application.
 pub(crate) fn from_file(path: &Path, text: &str, given: &mut AllGiven) -> Result<Table, SettingsError> {
     let toml_error = |error: toml::de::Error| SettingsError::Toml {
         path: path.to_owned(),
@@ -136,13 +137,13 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut AllGiven) -> Result
     Ok(application)
 }
 
-/// The line that an error is on.
+/// Returns the line of an error.
 fn place(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     before.map_or_else(String::new, |before| format!(", on line {}", before.matches('\n').count() + 1))
 }
 
-/// A value of the file, for an error message.
+/// Returns a value of the file for an error message.
 pub(super) fn one_line(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -150,7 +151,7 @@ pub(super) fn one_line(value: &Value) -> String {
     }
 }
 
-/// Adds what the environment says.
+/// Adds the settings from the environment.
 pub(crate) fn from_environment(
     environment: impl Iterator<Item = (String, String)>,
     given: &mut AllGiven,
@@ -166,7 +167,7 @@ pub(crate) fn from_environment(
     Ok(())
 }
 
-/// Adds what the flags say.
+/// Adds the settings from the flags.
 pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)>, given: &mut AllGiven) {
     for (key, value) in flags {
         let origin = match key {
@@ -177,12 +178,12 @@ pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)
     }
 }
 
-/// A key that nobody knows, with the nearest of those that there are.
+/// Returns an error for an unknown key, with the nearest known key.
 pub(super) fn unknown<'a>(key: &str, origin: &str, known: impl Iterator<Item = &'a str>) -> SettingsError {
     SettingsError::Unknown { key: key.to_owned(), origin: origin.to_owned(), suggestion: did_you_mean(key, known) }
 }
 
-/// The end of an error message about a mistyped word; empty if no known one is like it.
+/// Returns the end of an error message about a mistyped word; empty if it is not similar to a known word.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let nearest = known
         .into_iter()

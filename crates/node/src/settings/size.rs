@@ -1,6 +1,6 @@
-//! Bytes, as people write them.
+//! Sizes in bytes, as people write them.
 
-/// Suffixes and what they multiply by.
+/// Suffixes and their factors.
 const UNITS: [(&str, u64); 7] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -11,7 +11,7 @@ const UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// `65536`, `64KiB`, `16 MiB`, `1GB`.
+/// Parses `65536`, `64KiB`, `16 MiB`, `1GB`.
 pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = UNITS
@@ -21,7 +21,7 @@ pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     digits.replace('_', "").parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The same the other way round, for people: `16 MiB`, `1.5 GiB`.
+/// Formats a size for people: `16 MiB`, `1.5 GiB`.
 pub(crate) fn bytes_in_words(bytes: u64) -> String {
     let of = |unit: u64, word: &str| format!("{} {word}", (bytes as f64 / unit as f64 * 10.0).round() / 10.0);
     match bytes {

@@ -1,27 +1,27 @@
-//! Who depends on whom, by the manifests and by what cargo resolves.
+//! The dependencies between packages, according to the manifests and to cargo.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a crate of the house may depend on of the house.
+/// The dependencies that a crate of the workspace may have within the workspace.
 #[derive(Debug)]
 pub(crate) struct Arrow {
-    /// The crate's folder.
+    /// Folder of the crate.
     pub(crate) from: &'static str,
-    /// The packages it may name.
+    /// Packages that it may depend on.
     pub(crate) to: &'static [&'static str],
 }
 
-/// The tables of a manifest that name dependencies.
+/// The tables of a manifest that list dependencies.
 pub(crate) const ALL_KINDS: [&str; 3] = ["dependencies", "build-dependencies", "dev-dependencies"];
 
-/// The manifest of a crate, by its folder.
+/// Returns the manifest of a crate, by its folder.
 pub(crate) fn manifest(folder: &str) -> String {
     let path = match folder {
         "examples" => root().join(folder),
@@ -30,7 +30,7 @@ pub(crate) fn manifest(folder: &str) -> String {
     std::fs::read_to_string(path.join("Cargo.toml")).unwrap()
 }
 
-/// The packages that a manifest depends on, by the names of its tables.
+/// Returns the packages that a manifest depends on, in these tables.
 pub(crate) fn dependencies(manifest: &str, kinds: &[&str]) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().unwrap();
     let platforms = manifest.get("target").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::values);
@@ -45,7 +45,7 @@ pub(crate) fn dependencies(manifest: &str, kinds: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The arrows of a manifest that the picture does not have; tests may use what they like.
+/// Returns the dependencies in a manifest that the picture does not show; tests may use any package.
 pub(crate) fn strange_arrows(arrow: &Arrow, manifest: &str) -> Vec<String> {
     dependencies(manifest, &["dependencies", "build-dependencies"])
         .into_iter()
@@ -58,7 +58,7 @@ pub(crate) fn strange_arrows(arrow: &Arrow, manifest: &str) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Tree(pub(crate) BTreeSet<String>);
 
-/// Asks cargo what the packages chosen by `arguments` are built with, tests left out.
+/// Asks cargo for the packages that those chosen by `arguments` are built with, without tests.
 pub(crate) fn tree(arguments: &[&str]) -> Tree {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -72,22 +72,22 @@ pub(crate) fn tree(arguments: &[&str]) -> Tree {
 }
 
 impl Tree {
-    /// Reads lines such as `bytes v1.12.0 (*)`.
+    /// Reads lines of the form `bytes v1.12.0 (*)`.
     pub(crate) fn of(text: &str) -> Self {
         Self(text.lines().filter_map(|line| line.split_whitespace().next()).map(ToOwned::to_owned).collect())
     }
 
-    /// The packages of the house.
+    /// Returns the packages of this workspace.
     pub(crate) fn ours(&self) -> BTreeSet<&str> {
         self.0.iter().map(String::as_str).filter(|name| name.starts_with("rusm-")).collect()
     }
 
-    /// The packages that are none of the allowed.
+    /// Returns the packages that are not allowed.
     pub(crate) fn beyond(&self, allowed: &[&str]) -> Vec<String> {
         self.0.iter().filter(|name| !allowed.contains(&name.as_str())).cloned().collect()
     }
 
-    /// The forbidden packages that are there.
+    /// Returns the forbidden packages among these.
     pub(crate) fn containing(&self, forbidden: &[&str]) -> Vec<String> {
         self.0.iter().filter(|name| forbidden.contains(&name.as_str())).cloned().collect()
     }

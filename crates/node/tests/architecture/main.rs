@@ -1,17 +1,17 @@
-//! What must be absent, read from the manifests, from `cargo tree` and from the sources themselves.
+//! Properties of absence, checked in the manifests, in the output of `cargo tree` and in the sources themselves.
 //!
 //! ```text
 //!   protocol ◀── tui ◀───────┐
 //!      ▲  ▲                  │
 //!      │  └─── bench ◀────── node
 //!      │         │            │          examples ──▶ runtime
-//!      └╌╌╌ runtime ◀─────────┘          (dashed: with the feature `console` alone)
+//!      └╌╌╌ runtime ◀─────────┘          (dashed: only with the feature `console`)
 //!   text ◀── log ◀── tui, node          (text: also by runtime, bench, tui and node)
 //! ```
 //!
-//! Every check is a function from text to the violations in it. [`planted`] shows each of them finding one.
+//! Every check is a function from text to the violations in it. [`planted`] proves that each of them finds one.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod crates;
 mod planted;
@@ -24,7 +24,7 @@ use sources::{
     Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, words_but_outside, workspace_sources,
 };
 
-/// Who of the house may name whom in its `[dependencies]`.
+/// The dependencies allowed between the crates of the workspace.
 const ARROWS: [Arrow; 8] = [
     Arrow { from: "text", to: &[] },
     Arrow { from: "log", to: &["rusm-text"] },
@@ -36,10 +36,10 @@ const ARROWS: [Arrow; 8] = [
     Arrow { from: "examples", to: &["rusm-runtime"] },
 ];
 
-/// What the core of the runtime and the wire know nothing of.
+/// Packages that the core of the runtime must not use.
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
-/// All the items of the runtime and of what it stands on that live as long as the program.
+/// All items of the runtime and the protocol that live as long as the program.
 const STATICS: [Static; 8] = [
     Static { file: "runtime/src/panics.rs", name: "PLACE", why: "the hook's note to its own thread" },
     Static { file: "runtime/src/panics.rs", name: "IS_QUIET", why: "what the hook is not to print of its own thread" },
@@ -51,7 +51,7 @@ const STATICS: [Static; 8] = [
     Static { file: "runtime/src/waker.rs", name: "WAKER", why: "a table of functions, never written" },
 ];
 
-/// Lines that a file may have.
+/// Maximum number of lines of a file.
 const LINES_MAX: usize = 500;
 
 fn none(violations: &[String]) {

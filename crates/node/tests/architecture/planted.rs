@@ -1,4 +1,4 @@
-//! Every check, shown a violation that was planted for it.
+//! Every check, applied to a planted violation.
 
 use crate::crates::{ALL_KINDS, Arrow, Tree, dependencies, strange_arrows};
 use crate::sources::{

@@ -1,4 +1,4 @@
-//! What the sources say, with comments and the contents of strings left out.
+//! Checks of the sources, without comments and without the contents of strings.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::crates::root;
 /// A file of the workspace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// From the folder of the crates, such as `runtime/src/gate.rs`.
+    /// Path below the folder of the crates, for example `runtime/src/gate.rs`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -21,24 +21,24 @@ pub(crate) struct Words<'a>(pub(crate) &'a [&'a str]);
 pub(crate) struct Static {
     pub(crate) file: &'static str,
     pub(crate) name: &'static str,
-    /// For whoever wants to add one.
-    #[expect(dead_code, reason = "read by people")]
+    /// Reason for the item, for readers of the list.
+    #[expect(dead_code, reason = "for readers of the list")]
     pub(crate) why: &'static str,
 }
 
-/// The Rust files at or below some paths of `crates`, in order.
+/// Returns the Rust files at or below some paths in `crates`, sorted.
 pub(crate) fn read(paths: &[&str]) -> Vec<Source> {
     let crates = root().join("crates");
     let mut sources = Vec::new();
     for path in paths {
         collect(&crates, &crates.join(path), &mut sources);
     }
-    assert!(!sources.is_empty(), "{paths:?} are somewhere else by now");
+    assert!(!sources.is_empty(), "no source files at {paths:?}");
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     sources
 }
 
-/// All Rust files of the crates, their tests included.
+/// Returns all Rust files of these crates, including their tests.
 pub(crate) fn workspace_sources() -> Vec<Source> {
     read(&["bench", "node", "protocol", "runtime", "tui"])
 }
@@ -54,7 +54,7 @@ fn collect(crates: &Path, path: &Path, sources: &mut Vec<Source>) {
     }
 }
 
-/// The lines that name one of the words.
+/// Returns the lines that name one of the words.
 pub(crate) fn naming(sources: &[Source], words: &Words<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
@@ -71,7 +71,8 @@ pub(crate) fn naming(sources: &[Source], words: &Words<'_>) -> Vec<String> {
     found
 }
 
-/// The same, outside of the module `but`, which is a file and the folder of its name.
+/// Returns the lines that name one of the words, outside of the module `but`: its file, and the folder of the same
+/// name.
 pub(crate) fn words_but_outside(sources: &[Source], but: &str, words: &Words<'_>) -> Vec<String> {
     let outside =
         |source: &&Source| source.path.strip_prefix(but).is_none_or(|rest| !rest.starts_with('/') && rest != ".rs");
@@ -80,7 +81,7 @@ pub(crate) fn words_but_outside(sources: &[Source], but: &str, words: &Words<'_>
     naming(&outside.collect::<Vec<_>>(), words)
 }
 
-/// The `static` items that are not on the list.
+/// Returns the `static` items that are not in the list.
 pub(crate) fn strange_statics(sources: &[Source], known: &[Static]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
@@ -96,7 +97,7 @@ pub(crate) fn strange_statics(sources: &[Source], known: &[Static]) -> Vec<Strin
     found
 }
 
-/// The files with unsafe code that do not say so at their head.
+/// Returns the files with unsafe code that do not announce it at the top.
 pub(crate) fn unexpected_unsafe(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
@@ -109,7 +110,7 @@ pub(crate) fn unexpected_unsafe(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// The files that are too long.
+/// Returns the files that are too long.
 pub(crate) fn long_files(sources: &[Source], lines_max: usize) -> Vec<String> {
     let counts = sources.iter().map(|source| (&source.path, source.text.lines().count()));
     let long = counts.filter(|(_, lines)| *lines > lines_max);
@@ -120,7 +121,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether `text` has `word`, and not as a part of a longer one.
+/// Returns true if `text` has `word`, but not as a part of a longer word.
 fn names(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -131,14 +132,14 @@ fn names(text: &str, word: &str) -> bool {
     })
 }
 
-/// A source without its comments and without what its strings and characters hold; lines stay where they are.
+/// Returns the source without comments and without the contents of strings and characters; line numbers stay the same.
 pub(crate) fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let skipped = comment(rest).or_else(|| string(rest)).or_else(|| character(rest));
         let length = skipped.unwrap_or_else(|| {
-            // A whole word at once, so that the `r` of `for "x"` starts no raw string.
+            // Copy a whole word at once, so that the `r` of `for "x"` does not start a raw string.
             rest.find(|c| !is_word(c)).filter(|length| *length > 0).unwrap_or_else(|| first.len_utf8())
         });
         if skipped.is_some() {
@@ -152,7 +153,7 @@ pub(crate) fn code(text: &str) -> String {
     out
 }
 
-/// The length of the comment that `text` starts with.
+/// Returns the length of the comment that `text` starts with.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -174,7 +175,7 @@ fn comment(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of the string literal that `text` starts with.
+/// Returns the length of the string literal that `text` starts with.
 fn string(text: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r", "b", "c", ""].into_iter().find(|prefix| {
         text.strip_prefix(prefix)
@@ -197,7 +198,7 @@ fn string(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of the character literal that `text` starts with; a lifetime is none.
+/// Returns the length of the character literal that `text` starts with; `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let mut chars = text.char_indices();
     (chars.next()?.1 == '\'').then_some(())?;

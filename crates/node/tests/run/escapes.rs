@@ -1,4 +1,4 @@
-//! Text from outside on each of its ways to the log, the terminal and error lines: it is shown, and commands nothing.
+//! Hostile text on each of its ways to the log, the terminal and error lines: it is shown, and has no effect there.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use rusm_text::is_plain;
 
 use crate::harness::{folder, rusm};
 
-/// Text that would forge a line, command a terminal, or hide itself.
+/// Text that would forge a line, control a terminal, or hide itself.
 const HOSTILE: [&str; 10] = [
     "x\n2026-11-24T00:00:00.000000Z  INFO rusm::audit: control command client=\"root\" allowed=true",
     "\u{1b}[2J\u{1b}]0;title\u{7}",
@@ -27,7 +27,7 @@ fn wat(text: &str) -> String {
     text.bytes().fold(String::new(), |data, byte| data + &format!("\\{byte:02x}"))
 }
 
-/// Checks what a program wrote: whole lines of plain characters, each of which begins as lines of this program do.
+/// Checks the output of a program: whole lines of plain characters, none of them forged.
 fn check(what: &str, hostile: &str, bytes: &[u8]) {
     let text = std::str::from_utf8(bytes).unwrap_or_else(|_| panic!("{what} {hostile:?}: not UTF-8"));
     assert!(!text.is_empty(), "{what} {hostile:?}: nothing was written");
@@ -37,7 +37,8 @@ fn check(what: &str, hostile: &str, bytes: &[u8]) {
     }
 }
 
-/// The ways of a guest's words: its log, an exit reason of its own, a shutdown with words, standard output, its label.
+/// Returns guests that output the text: in a log line, an exit reason, a shutdown reason, on standard output, in a
+/// label.
 fn guests(hostile: &str) -> Vec<(&'static str, String)> {
     let (data, n) = (wat(hostile), hostile.len());
     let raw = |imports: &str, body: &str| {
@@ -98,7 +99,7 @@ fn words_of_a_guest_stay_within_their_line() {
 fn words_of_the_command_line_stay_within_their_line() {
     let binary = env!("CARGO_BIN_EXE_rusm");
     for hostile in HOSTILE {
-        // No argument holds a byte 0.
+        // An argument cannot contain a null byte.
         let hostile = hostile.replace('\0', "");
         let dir = folder(&[]);
         let cases: [&[&str]; 14] = [
@@ -140,7 +141,7 @@ fn names_of_files_that_are_not_text_stay_within_their_line() {
     }
 }
 
-/// Adds words to every text.
+/// Appends the text to every string.
 fn spoil(json: &mut serde_json::Value, hostile: &str) {
     match json {
         serde_json::Value::String(text) => text.push_str(hostile),
@@ -153,7 +154,7 @@ fn spoil(json: &mut serde_json::Value, hostile: &str) {
     }
 }
 
-/// A report of ours with other words in every text.
+/// Returns a report of ours with the text in every string.
 fn report(hostile: &str) -> String {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/report.json")).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();

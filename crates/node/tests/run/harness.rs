@@ -1,4 +1,4 @@
-//! `rusm run` in a folder of its own.
+//! Helpers: `rusm run` in its own folder.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,13 +17,13 @@ pub(crate) fn rusm(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The exit code, and what was written to stderr.
+/// Runs the command; returns the exit code and the text written to stderr.
 pub(crate) fn run(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
     let output = rusm(dir, args).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A folder with these files.
+/// Creates a folder with these files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -32,7 +32,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// A run that goes on, and is killed if the test fails.
+/// A run that continues, and is killed if the test fails.
 pub(crate) struct Run {
     child: Child,
     log: Receiver<String>,
@@ -48,7 +48,7 @@ impl Run {
         Self { child, log, seen: Vec::new() }
     }
 
-    /// Reads the log up to the line that has these words.
+    /// Reads the log up to the line with these words.
     pub(crate) fn wait(&mut self, words: &str) -> String {
         let until = Instant::now() + DEADLINE;
         loop {
@@ -65,7 +65,7 @@ impl Run {
         kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Sends the signal again and again until it ends; the exit code.
+    /// Sends the signal repeatedly until the run ends; returns the exit code.
     pub(crate) fn ended_by(&mut self, signal: Signal) -> Option<i32> {
         let until = Instant::now() + DEADLINE;
         while self.child.try_wait().unwrap().is_none() {
@@ -78,7 +78,7 @@ impl Run {
         self.child.wait().unwrap().code()
     }
 
-    /// Reads the rest of the log; the exit code.
+    /// Reads the rest of the log; returns the exit code.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         while let Ok(line) = self.log.recv_timeout(DEADLINE) {
             self.seen.push(line);
@@ -94,7 +94,7 @@ impl Drop for Run {
     }
 }
 
-/// A guest that the repository has built.
+/// Returns the path of a prebuilt guest in the repository.
 pub(crate) fn prebuilt(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests/prebuilt").join(name);
     path.canonicalize().unwrap().display().to_string()

@@ -1,4 +1,4 @@
-//! The log of a node that nothing reads, that cannot be written, and that is rotated.
+//! The log of a node: without a reader, without a writable file, and with rotation.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::harness::{folder, rusm};
 
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Writes to the log without end.
+/// A guest that writes to the log in an endless loop.
 const FLOOD: &str = r#"(module
     (import "rusm" "log" (func $log (param i32 i32 i32)))
     (memory (export "memory") 1)
@@ -30,7 +30,7 @@ impl Flood {
         Self(rusm(dir, &args).stderr(stderr).spawn().unwrap())
     }
 
-    /// Observes the node until a counter of its log is above 0.
+    /// Observes the node until the given counter of its log is above 0.
     fn wait_for(&mut self, dir: &Path, counter: &str) {
         let until = Instant::now() + DEADLINE;
         let mut observer = None;
@@ -48,7 +48,7 @@ impl Flood {
         }
     }
 
-    /// Sends SIGTERM once and waits for the end; the exit code.
+    /// Sends SIGTERM once and waits for the end; returns the exit code.
     fn terminate(&mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         let until = Instant::now() + DEADLINE;
@@ -69,7 +69,7 @@ impl Drop for Flood {
     }
 }
 
-/// Attaches as an observer; `None` as long as nothing listens there.
+/// Attaches as an observer; returns `None` while nothing listens on the socket.
 fn attach(socket: &Path) -> Option<UnixStream> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -84,7 +84,7 @@ fn attach(socket: &Path) -> Option<UnixStream> {
     Some(stream)
 }
 
-/// Reads the next text of the node, which sends each in one frame.
+/// Reads the next text message of the node; it sends each message in one frame.
 fn next_message(stream: &mut UnixStream) -> Vec<u8> {
     loop {
         let head = read(stream, 2);
@@ -109,7 +109,7 @@ fn read(stream: &mut UnixStream, count: usize) -> Vec<u8> {
 #[test]
 fn a_reader_of_stderr_that_stops_does_not_stop_the_node() {
     let dir = folder(&[("flood.wat", FLOOD)]);
-    // Nothing is ever read from this pipe.
+    // Nothing ever reads from this pipe.
     let mut node = Flood::start(dir.path(), &[], Stdio::piped());
 
     node.wait_for(dir.path(), "dropped_total");
@@ -159,7 +159,7 @@ fn guests_that_flood_the_log_are_cut_and_told() {
     let until = Instant::now() + DEADLINE;
     let told = || fs::read_to_string(dir.path().join("x.log")).unwrap_or_default().contains("lines were cut");
     while !told() {
-        assert!(Instant::now() < until, "no guest is told of");
+        assert!(Instant::now() < until, "the log does not report cut lines");
         std::thread::yield_now();
     }
 

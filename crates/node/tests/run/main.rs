@@ -1,6 +1,7 @@
-//! `rusm run` as a person meets it: exit codes, one clear line for bad input, guests that are supervised, stopped and renewed.
+//! `rusm run` from a user's point of view: exit codes, one clear line for bad input, guests that are supervised,
+//! stopped and restarted.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod escapes;
 mod harness;
@@ -14,19 +15,19 @@ use rustix::process::Signal;
 
 use crate::harness::{Run, folder, prebuilt, run};
 
-/// Waits for messages and takes none.
+/// Waits for messages and receives none.
 const PARKED: &str = r#"(module
     (import "rusm" "receive" (func $receive (param i64) (result i32)))
     (memory (export "memory") 1)
     (func (export "run") (loop $next (drop (call $receive (i64.const -1))) (br $next))))"#;
 
-/// Ends at once, well.
+/// Ends at once, normally.
 const BRIEF: &str = r#"(module (func (export "run")))"#;
 
-/// Ends at once, badly.
+/// Ends at once, abnormally.
 const TRAP: &str = r#"(module (func $boom unreachable) (func $run (export "run") (call $boom)))"#;
 
-/// Prints its second argument and ends: what a C program's `puts(argv[1])` comes to.
+/// Prints its second argument and ends, like `puts(argv[1])` in a C program.
 const PUTS: &str = r#"(module
     (import "wasi_snapshot_preview1" "args_get" (func $get (param i32 i32) (result i32)))
     (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -249,7 +250,7 @@ fn compiled_code_is_kept_for_the_next_run() {
     assert_eq!(kept, 1);
 }
 
-/// Guests that come to their own end, and a word of what they say; none is said by those that only do something.
+/// Guests that end by themselves, and a word of their output; empty for guests without output.
 const ENDING: [(&[&str], &str); 16] = [
     (&["rust/hello.wasm", "you"], "hello, you"),
     (&["c/hello.wasm"], "hello, world"),
@@ -268,7 +269,7 @@ const ENDING: [(&[&str], &str); 16] = [
     (&["ts/guests.wasm", "crash", "exit"], "shutdown: closing time"),
     (&["wat/crash.wasm", "close"], "shutdown: closing time"),
 ];
-/// Guests that end by a fault, and its words.
+/// Guests that end by a fault, and a part of its message.
 const FAULTY: [(&[&str], &str); 17] = [
     (&["rust/crash.wasm", "panic"], "trap: unreachable"),
     (&["rust/crash.wasm", "panic"], " < crash::end < run\""),
@@ -288,7 +289,7 @@ const FAULTY: [(&[&str], &str); 17] = [
     (&["wat/crash.wasm", "infinite"], "trap: stack overflow"),
     (&["wat/hog.wasm"], "memory_limit("),
 ];
-/// Guests that go on until they are stopped.
+/// Guests that run until they are stopped.
 const LASTING: [&[&str]; 19] = [
     &["rust/counter.wasm", "serve"],
     &["rust/digest.wasm"],
@@ -311,7 +312,7 @@ const LASTING: [&[&str]; 19] = [
     &["ts/courier.wasm"],
 ];
 
-/// How a prebuilt guest is run: with everything that it may need.
+/// Returns the arguments for a prebuilt guest, with everything that it may need.
 fn with_all(guest: &[&str]) -> Vec<String> {
     let options = ["--profile", "trusted", "--memory-max", "4MiB"].map(str::to_owned);
     options.into_iter().chain([prebuilt(guest[0])]).chain(guest[1..].iter().map(|&arg| arg.to_owned())).collect()
@@ -332,7 +333,7 @@ fn every_guest_of_the_examples_runs_to_its_end() {
 
 #[test]
 fn every_guest_of_the_examples_that_goes_on_stops_when_it_is_told_to() {
-    // Several have the same name in different languages.
+    // Several guests have the same name in different languages.
     let file = |guest: &[&str]| guest[0].replace('/', "-");
     let process = |guest: &[&str]| {
         let file = file(guest);

@@ -1,11 +1,13 @@
-//! `[topics]` of an application: guests that publish and receive, across runs too, and what is refused.
+//! `[topics]` of an application: guests that publish and receive, also across runs, and configurations that are
+//! rejected.
 
 use rustix::process::Signal;
 
 use crate::harness::{Run, folder, prebuilt, run};
 
-/// A core module with the topics `letters` at 0 and `delivered` at 8, a subscription `desk` at 24 and `tea` at 32, which ends
-/// with the words of a refusal and can say the payload of what came.
+/// Returns a core module with the names `letters` at 0, `delivered` at 8 and the subscription `desk` at 24, and the
+/// payload `tea` at 32. After a failed call it exits with the text of the error. Its function `say` logs the payload of
+/// the received message.
 fn guest(run: &str) -> String {
     format!(
         r#"(module
@@ -46,7 +48,7 @@ fn guest(run: &str) -> String {
 const LETTERS: &str = "(i32.const 0) (i32.const 7)";
 const DELIVERED: &str = "(i32.const 8) (i32.const 9)";
 
-/// An application of these modules, with the profile `clerk`, granted `letters` and `delivered`.
+/// Returns an application of these modules, with the profile `clerk`, which is granted `letters` and `delivered`.
 fn app(modules: &[&str], topics: &str) -> String {
     let process = |module: &&str| format!("[[process]]\nmodule = {module:?}\nprofile = \"clerk\"\n");
     modules.iter().map(process).collect::<String>()
@@ -58,7 +60,7 @@ fn app(modules: &[&str], topics: &str) -> String {
 #[test]
 fn what_one_guest_publishes_another_carries_on_and_a_third_receives() {
     let reads = format!("(local.set $share (call $subscribe {DELIVERED})) (call $next (local.get $share)) (call $say)");
-    // Whoever subscribes gets what is published from then on.
+    // A subscriber receives the messages published from then on.
     let writes = format!("(loop $again (call $publish {LETTERS}) (call $sleep (i64.const 5)) (br $again))");
     let courier = prebuilt("c/courier.wasm");
     let dir = folder(&[

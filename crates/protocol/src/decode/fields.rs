@@ -1,19 +1,20 @@
-//! What was wrong with a message of a known type, in the words of this protocol: looked for only once it was refused.
+//! Finds the invalid field of a message with a known type, and describes it in the terms of this protocol. It runs
+//! only after decoding has failed.
 
 use serde_json::{Map, Value};
 
 use super::DecodeError;
 use crate::{Column, suggestion};
 
-/// What a field may hold.
+/// Type of a field's value.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Text,
     TextOrNull,
     Number,
-    /// A whole number up to this one.
+    /// A whole number up to this maximum.
     Whole(u64),
-    /// The same, or nothing.
+    /// A whole number, or null.
     Id,
     Truth,
     Texts,
@@ -22,13 +23,13 @@ enum Kind {
     Columns,
     Column,
     KillReason,
-    /// Fields of its own.
+    /// An object with these fields.
     Object(&'static [Field]),
-    /// The same, or nothing.
+    /// An object with these fields, or null.
     ObjectOrNull(&'static [Field]),
 }
 
-/// A field's name, what it holds, and whether it must be there.
+/// Name of a field, type of its value, and whether it is required.
 type Field = (&'static str, Kind, bool);
 
 const NEEDED: bool = true;
@@ -76,7 +77,7 @@ const TOPICS: &[Field] = &[
     ("hz", Kind::Number, OPTIONAL),
 ];
 
-/// The fields of each message that an observer may send.
+/// The fields of each message from an observer.
 const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("run", &[("scenario", Kind::Text, NEEDED), ("params", Kind::Texts, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
     ("stop", &[("id", Kind::Id, OPTIONAL)]),
@@ -106,12 +107,12 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("kill", &[("pid", Kind::Text, NEEDED), ("reason", Kind::KillReason, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
 ];
 
-/// The types of those messages.
+/// Returns the types of these messages.
 pub(super) fn client_types() -> Vec<&'static str> {
     CLIENT_MESSAGES.iter().map(|(name, _)| *name).collect()
 }
 
-/// The first thing that is wrong with an observer's message of type `name`.
+/// Returns the first error in an observer's message of type `name`.
 pub(super) fn fault(name: &str, message: &Map<String, Value>) -> DecodeError {
     let fields = CLIENT_MESSAGES.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, fields)| fields);
     first_fault("", fields, message)
@@ -159,7 +160,7 @@ fn fault_of(path: &str, kind: Kind, value: &Value) -> Option<DecodeError> {
     }
 }
 
-/// The error about a word that is none of those known.
+/// Returns an error if the word is not one of the known ones.
 fn unknown(what: &'static str, name: &str, known: &[&str]) -> Option<DecodeError> {
     (!known.contains(&name)).then(|| DecodeError::UnknownWord {
         what,
@@ -191,7 +192,7 @@ impl Kind {
     }
 }
 
-/// What a value is, for a person: small ones in full.
+/// Describes a value for an error message; small values are shown in full.
 pub(super) fn said(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

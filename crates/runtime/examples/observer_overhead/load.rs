@@ -1,11 +1,11 @@
-//! The loads under which watching is measured: both keep every scheduler busy.
+//! The loads under which the cost of observing is measured; both keep every scheduler busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rusm_runtime::{Handle, Pid, SpawnError, observe};
 
-/// Processes of a storm that may be alive at once.
+/// Number of processes of a storm that may be alive at once.
 const STORM_IN_FLIGHT: u64 = 2_000;
 const PAIRS: usize = 64;
 
@@ -16,7 +16,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Spawns processes that end at once, counted when they have ended.
+    /// Spawns processes that end at once; an operation is a process that has ended.
     pub(crate) fn spawn_storm(runtime: &Handle) -> Result<Self, SpawnError> {
         let stop = Arc::new(AtomicBool::new(false));
         let others = runtime.process_count();
@@ -38,7 +38,7 @@ impl Load {
         Ok(Self { stop, count: Box::new(move || observe::totals(&handle).exited) })
     }
 
-    /// Pairs of processes that answer each other, counted by round trips.
+    /// Runs pairs of processes that answer each other; an operation is a round trip.
     pub(crate) fn ping_pong(runtime: &Handle) -> Result<Self, SpawnError> {
         let stop = Arc::new(AtomicBool::new(false));
         let trips: Arc<Vec<AtomicU64>> = Arc::new((0..PAIRS * 16).map(|_| AtomicU64::new(0)).collect());
@@ -63,7 +63,7 @@ impl Load {
         Ok(Self { stop, count: Box::new(move || trips.iter().map(|trips| trips.load(Relaxed)).sum()) })
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     pub(crate) fn operations(&self) -> u64 {
         (self.count)()
     }

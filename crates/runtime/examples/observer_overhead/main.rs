@@ -1,18 +1,18 @@
-//! What watching a node costs, measured on the node itself.
+//! Cost of observing a node, measured on the node itself.
 //!
 //! ```text
-//!   observer_overhead            both chapters
-//!   observer_overhead paired     ABBA windows with and without a console that nobody is attached to:
+//!   observer_overhead            both parts
+//!   observer_overhead paired     ABBA windows with and without a console that has no client:
 //!                                CPU per operation, as a ratio with its 95 % interval
 //!   observer_overhead page       a million parked processes under a spawn storm, one observer on the process table:
-//!                                CPU of the console's thread, age of the order shown, bytes of a page
+//!                                CPU of the console's thread, age of the displayed order, bytes of a page
 //!   --blocks N                   ABBA blocks of a load, 0.44 s each (default 320)
 //!   --seconds N                  length of each view (default 15)
 //!   --processes N                parked processes (default 1,000,000)
 //! ```
 //!
 //! Run it alone on the machine and in release: `cargo run --release -p rusm-runtime --features console --example
-//! observer_overhead`. The exit code is 5 when a bar is missed.
+//! observer_overhead`. The exit code is 5 if a limit is exceeded.
 
 #![expect(clippy::print_stdout, reason = "prints its figures")]
 
@@ -23,7 +23,7 @@ mod thread_cpu;
 
 use std::process::ExitCode;
 
-/// What the command line asks for.
+/// Command-line arguments.
 struct Asked {
     chapter: Option<String>,
     blocks: usize,

@@ -15,7 +15,7 @@ use crate::thread_cpu;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The thread that samples, ranks and serves.
+/// Name of the thread that samples, ranks and serves.
 const THREAD: &str = "rusm-console";
 const CPU_PCT_BAR: f64 = 1.0;
 const IDLE_PCT_BAR: f64 = 0.5;
@@ -23,7 +23,7 @@ const PAGE_BYTES_BAR: usize = 20_000;
 
 struct Case {
     name: &'static str,
-    /// `None` watches frames alone.
+    /// Sort column; `None` watches frames only.
     key: Option<Column>,
     offset: u64,
 }
@@ -37,7 +37,7 @@ const CASES: [Case; 6] = [
     Case { name: "by reds, row 500,000", key: Some(Column::Reds), offset: 500_000 },
 ];
 
-/// Blocks this thread, which is no scheduler's.
+/// Blocks this thread, which is not a scheduler.
 pub(crate) fn pause(length: Duration) {
     let until = Instant::now() + length;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -45,7 +45,7 @@ pub(crate) fn pause(length: Duration) {
     }
 }
 
-/// Measures every view, idle and under a storm; true if all bars are met.
+/// Measures every view, idle and under a storm; returns true if all limits are met.
 pub(crate) fn run(processes: u64, seconds: u64) -> Result<bool, Failure> {
     let runtime = Runtime::start(Config::default())?;
     let dir = tempfile::tempdir()?;
@@ -119,7 +119,7 @@ fn measure(case: &Case, socket: &Path, length: Duration) -> Result<bool, Failure
     Ok(meets)
 }
 
-/// What an observer saw.
+/// Measurements of one observer.
 #[derive(Default)]
 struct Seen {
     frames: u64,
@@ -127,7 +127,7 @@ struct Seen {
     pages: u64,
     page_bytes_max: usize,
     order_us_max: f64,
-    /// Age of the order when the next page replaced it.
+    /// Longest age of a sort order when the next page replaced it, in milliseconds.
     age_ms_max: u64,
 }
 
@@ -144,7 +144,7 @@ fn watch(case: &Case, socket: &Path, length: Duration) -> Result<Seen, Failure> 
         }
         let until = tokio::time::Instant::now() + length;
         let mut seen = Seen::default();
-        // The order of the page on the screen was made then.
+        // Time at which the order of the displayed page was computed.
         let mut made: Option<Instant> = None;
         while let Ok(message) = tokio::time::timeout_at(until, socket.next()).await {
             let Message::Text(text) = message.ok_or("the node hung up")?? else { continue };

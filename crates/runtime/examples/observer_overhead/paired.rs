@@ -1,7 +1,8 @@
-//! Whether anybody pays for a console that nobody is attached to.
+//! Measures the cost of a console to which no client is attached.
 //!
-//! A block is four windows, without, with, with, without, so that a machine that slowly gets faster or slower takes part
-//! in both alike. A block gives one ratio of CPU time per operation; the blocks give its mean and how sure that is.
+//! A block is four windows (without, with, with, without), so a machine that slowly gets faster or slower affects both
+//! sides alike. Each block gives one ratio of CPU time per operation; all blocks together give the mean and its
+//! confidence interval.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use rusm_runtime::{Config, Handle, Runtime, SpawnError};
 use crate::load::Load;
 use crate::thread_cpu;
 
-/// Short, because a machine that others use too changes its speed within the second, and what changes within a block is noise.
+/// Short, because the speed of a shared machine changes within a second, and a change within a block is noise.
 const WINDOW: Duration = Duration::from_millis(100);
-/// The bar: the interval lies within one per cent.
+/// Limit: the interval must lie within one per cent of 1.
 const BAR: f64 = 0.01;
 
-/// Measures both loads; true if both meet the bar.
+/// Measures both loads; returns true if both meet the limit.
 pub(crate) fn run(blocks: usize) -> Result<bool, Box<dyn std::error::Error>> {
     println!("with and without sampling, nobody attached: CPU per operation, {blocks} ABBA blocks of 4 × {WINDOW:?}");
     let mut met = true;
@@ -56,9 +57,9 @@ pub(crate) fn run(blocks: usize) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(met)
 }
 
-/// CPU nanoseconds per operation over one window.
+/// Returns the CPU time per operation over one window, in nanoseconds.
 fn window(load: &Load) -> f64 {
-    // The console has started or ended just before; that is not what is measured.
+    // The console has just started or ended, which is not part of the measurement.
     crate::page::pause(Duration::from_millis(10));
     let (cpu, operations) = (thread_cpu::of_process(), load.operations());
     crate::page::pause(WINDOW);
@@ -66,10 +67,10 @@ fn window(load: &Load) -> f64 {
     cpu.as_nanos() as f64 / operations.max(1) as f64
 }
 
-/// The mean of a ratio's logarithms as a ratio, and half of its 95 % interval.
+/// Returns the mean of the logarithms as a ratio, and half the width of its 95 % interval.
 ///
-/// A tenth of the blocks is cut off at each end, because on a shared machine some windows belong to a neighbour; the
-/// interval is Yuen's for trimmed means, so it still pays for what was cut.
+/// A tenth of the blocks is trimmed at each end, because on a shared machine other programs disturb some windows. The
+/// interval is Yuen's for trimmed means, so it accounts for the trimmed blocks.
 fn interval(logs: &mut [f64]) -> (f64, f64) {
     logs.sort_by(f64::total_cmp);
     let cut = logs.len() / 10;

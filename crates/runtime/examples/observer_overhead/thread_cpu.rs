@@ -1,9 +1,9 @@
-//! CPU time of threads, as the kernel counts it.
+//! CPU time of threads, as counted by the kernel.
 
 use std::fs;
 use std::time::Duration;
 
-/// CPU time of the thread with this name; zero if there is none.
+/// Returns the CPU time of the thread with this name; zero if it does not exist.
 pub(crate) fn of_thread(name: &str) -> Duration {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Duration::ZERO };
     let named =
@@ -15,7 +15,7 @@ pub(crate) fn of_thread(name: &str) -> Duration {
     tasks.filter_map(Result::ok).filter(named).map(cpu).sum()
 }
 
-/// CPU time of this operating-system process.
+/// Returns the CPU time of this operating-system process.
 pub(crate) fn of_process() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

@@ -1,7 +1,7 @@
-//! How much of something a client may have a second, and a stream that is read no faster than that.
+//! Rate limits per client: a token bucket, and a stream with rate-limited reads.
 //!
 //! ```text
-//!   take(now) ──▶ true: one less in the bucket      the bucket holds a second's worth
+//!   take(now) ──▶ true: takes one from the bucket      the bucket holds one second's worth
 //!            └──▶ false: the bucket is empty
 //! ```
 //!
@@ -24,12 +24,12 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(super) fn new(per_sec: u32, now: Instant) -> Self {
         Self { per_sec: f64::from(per_sec), left: f64::from(per_sec), at: now }
     }
 
-    /// Takes one; false if there is none.
+    /// Takes one; returns false if the bucket is empty.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let some = self.left(now) >= 1.0;
         if some {
@@ -38,7 +38,7 @@ impl Allowance {
         some
     }
 
-    /// What is left.
+    /// Returns the amount left at `now`.
     fn left(&mut self, now: Instant) -> f64 {
         let added = now.saturating_duration_since(self.at).as_secs_f64() * self.per_sec;
         self.left = (self.left + added).min(self.per_sec);
@@ -46,14 +46,14 @@ impl Allowance {
         self.left
     }
 
-    /// How long until `amount` is there.
+    /// Returns the time until `amount` is available.
     pub(super) fn wait(&mut self, amount: f64, now: Instant) -> Duration {
         let missing = amount.min(self.per_sec) - self.left(now);
         Duration::from_secs_f64((missing / self.per_sec).max(0.0))
     }
 }
 
-/// A stream of which no more than so many bytes a second are read; the rest waits with whoever sends it.
+/// A stream that is read at no more than a given number of bytes per second; further data stays with the sender.
 #[derive(Debug)]
 pub(super) struct Throttled<S> {
     stream: S,
@@ -61,7 +61,7 @@ pub(super) struct Throttled<S> {
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-/// Read at least so much at once, or wait.
+/// Smallest amount worth reading: with an empty bucket, the stream waits until this much is available.
 const SIP_BYTES: f64 = 4096.0;
 
 impl<S> Throttled<S> {
@@ -81,7 +81,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Throttled<S> {
         let left = this.bytes.left(now);
         if left < 1.0 {
             let mut pause = Box::pin(tokio::time::sleep(this.bytes.wait(SIP_BYTES, now)));
-            // The sleep is new and ends later than now; polling it is what makes it wake this task.
+            // A new sleep wakes this task only after it has been polled once.
             if pause.as_mut().poll(cx).is_pending() {
                 this.pause = Some(pause);
                 return Poll::Pending;
@@ -89,7 +89,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Throttled<S> {
         }
         let before = into.filled().len();
         std::task::ready!(Pin::new(&mut this.stream).poll_read(cx, into))?;
-        // A large read leaves a debt, which the next one waits for.
+        // A large read leaves a negative balance, which the next read waits for.
         this.bytes.left -= (into.filled().len() - before) as f64;
         Poll::Ready(Ok(()))
     }

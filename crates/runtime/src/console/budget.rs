@@ -1,35 +1,36 @@
-//! What the console may cost, and what it does cost.
+//! CPU budget of the console, and measurement of the CPU time that it uses.
 //!
-//! All of the console runs on one thread, so its CPU time is that thread's. Orders of large tables are the only expensive
-//! thing it does: each is followed by a pause in proportion to its cost, shared by all clients.
+//! The whole console runs on one thread, so its CPU time is that thread's. Sorting large tables into an order is the
+//! only expensive operation: after each one follows a pause in proportion to its cost, shared by all clients.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The age at which an order by counters is made anew, even between two refreshes of values.
+/// Age at which an order by counters is recomputed, even between two refreshes of values.
 const ORDER_AGE: Duration = Duration::from_millis(915);
-/// The same for one by rates, which compares two looks.
+/// Age at which an order by rates is recomputed; it compares two observations.
 const RATE_ORDER_AGE: Duration = Duration::from_millis(2_700);
-/// The same for one by rates that had little to compare with.
+/// Age at which an order by rates is recomputed if it compared observations over too short a time.
 const PROVISIONAL_AGE: Duration = Duration::from_millis(450);
-/// Share of one core that an order may take which comes along with a refresh of values before that age.
+/// Share of one core that orders may use when they accompany a refresh of values before reaching that age.
 const REFRESH_SHARE: f64 = 0.004;
-/// Rows up to which the age of an order goes before its cost, within reason: a million and some.
+/// Number of rows up to which the age of an order takes precedence over its cost, unless the cost exceeds
+/// [`ORDER_COST_MAX`].
 const ROWS_PROMISED: u64 = 1_100_000;
-/// An order of so few rows that costs more than this is made anew less often than its age asks for all the same.
+/// An order that costs more than this is recomputed less often than its age requires, even if it has few rows.
 const ORDER_COST_MAX: Duration = Duration::from_millis(20);
-/// Share of one core that such an order may take.
+/// Share of one core that such an order may use.
 const ORDER_SHARE: f64 = 0.008;
-/// Share of one core that the orders of all clients together may take.
+/// Share of one core that the orders of all clients together may use.
 const ORDERS_SHARE: f64 = 0.02;
-/// How far ahead of that share they may be: 40 ms of CPU time, some pages of a million processes.
+/// Burst above that share, as time: 40 ms of CPU time, a few pages of a million processes.
 const ORDERS_AHEAD: Duration = Duration::from_secs(2);
-/// Share of one core that sampling may take.
+/// Share of one core that sampling may use.
 const SAMPLING_SHARE: f64 = 0.004;
 
-/// How old an order of so many rows may get at the most before it is made anew, when making it takes `cost`.
+/// Returns the maximum age of an order of `rows` rows, when computing it takes `cost`.
 pub(super) fn order_age_max(by_rate: bool, provisional: bool, rows: u64, cost: Duration) -> Duration {
     let age = match (by_rate, provisional) {
         (false, _) => ORDER_AGE,
@@ -39,39 +40,39 @@ pub(super) fn order_age_max(by_rate: bool, provisional: bool, rows: u64, cost: D
     if cost > ORDER_COST_MAX || rows > ROWS_PROMISED { age.max(cost.div_f64(ORDER_SHARE)) } else { age }
 }
 
-/// The age from which a refresh of values, of which one comes `every` so often, brings a new order along.
+/// Returns the age from which a refresh of values also recomputes the order; `every` is the refresh interval.
 ///
-/// A small table is ordered with each of them. Half of `every` is long enough to tell a refresh from somebody who scrolls.
+/// A small table is sorted at each refresh. Half of `every` is long enough to distinguish a refresh from scrolling.
 pub(super) fn order_age_min(every: Duration, cost: Duration) -> Duration {
     cost.div_f64(REFRESH_SHARE).max(every / 2)
 }
 
-/// The time over which rates are compared, when making an order by them takes `cost`: long if it is dear.
+/// Returns the time over which rates are compared, when an order by them takes `cost`: longer if it is expensive.
 pub(super) fn rate_span(cost: Duration, shortest: Duration, longest: Duration) -> Duration {
     cost.div_f64(REFRESH_SHARE).clamp(shortest, longest)
 }
 
-/// The time between two looks through a window, `wanted` by a client, when the last one took `cost`.
+/// Returns the interval between two refreshes of a view: `wanted`, or more if the last one took `cost`.
 pub(super) fn refresh_every(wanted: Duration, cost: Duration) -> Duration {
     wanted.max(cost.div_f64(REFRESH_SHARE))
 }
 
-/// The pause between two samples, when the last one took `cost`.
+/// Returns the pause between two samples, when the last one took `cost`.
 pub(super) fn sampling_pause(tick: Duration, cost: Duration) -> Duration {
     tick.max(cost.div_f64(SAMPLING_SHARE))
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 pub(super) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
-/// CPU time of this thread since it was `before`.
+/// Returns the CPU time of this thread since it was `before`.
 pub(super) fn thread_cpu_since(before: Duration) -> Duration {
     thread_cpu().saturating_sub(before)
 }
 
-/// CPU time of the whole process.
+/// Returns the CPU time of the whole operating system process.
 pub(super) fn process_cpu() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
@@ -81,10 +82,10 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// What the orders of all clients may cost together.
+/// CPU budget shared by the orders of all clients.
 #[derive(Debug)]
 pub(super) struct OrderBudget {
-    /// When everything spent so far will have been earned.
+    /// Time at which the budget has paid for all earlier orders.
     earned: Cell<Instant>,
 }
 
@@ -93,7 +94,7 @@ impl OrderBudget {
         Self { earned: Cell::new(now) }
     }
 
-    /// The earliest instant for another order.
+    /// Returns the earliest time for another order.
     pub(super) fn ready_at(&self) -> Instant {
         let earned = self.earned.get();
         earned.checked_sub(ORDERS_AHEAD).unwrap_or(earned)
@@ -105,13 +106,13 @@ impl OrderBudget {
     }
 }
 
-/// The share of time that the console's thread was busy, over the last seconds.
+/// Share of time that the console's thread was busy over the last seconds.
 #[derive(Debug)]
 pub(super) struct Duty {
     since: Instant,
     cpu: Duration,
     pct: f64,
-    /// The first span is not over.
+    /// True until the first span is over.
     new: bool,
 }
 
@@ -122,7 +123,8 @@ impl Duty {
         Self { since: now, cpu: thread_cpu(), pct: 0.0, new: true }
     }
 
-    /// The share in per cent of one core, measured anew every two seconds; in the first two over the time so far.
+    /// Returns the share in per cent of one core, measured again every two seconds; in the first two, over the time so
+    /// far.
     pub(super) fn pct(&mut self, now: Instant) -> f64 {
         let span = now - self.since;
         let over = span >= DUTY_SPAN;

@@ -1,11 +1,12 @@
-//! The number of observers for which the limit on open files (`ulimit -n`) leaves room.
+//! Fits the number of observers to the limit on open files (`ulimit -n`).
 //!
 //! ```text
 //!   limit ─ open now ─ RESERVE ──▶ room ──▶ handshakes: a quarter at most, at least one for each listener
-//!                                      └──▶ clients: the rest; none is an error
+//!                                      └──▶ clients: the rest; zero is an error
 //! ```
 //!
-//! Without this a node would say that it is up, and refuse each observer with an error that only its log shows.
+//! Without this, a node would report that it is up, but refuse each observer with an error that appears only in its
+//! log.
 
 use std::io;
 
@@ -14,21 +15,21 @@ use rustix::process::{Resource, getrlimit};
 use super::endpoint::ConsoleError;
 use super::limits::Limits;
 
-/// Descriptors for what a node opens for a moment: connections that are accepted before an older one is closed, files in
-/// `/proc` for samples.
+/// Descriptors reserved for files that a node opens briefly: connections accepted before an older one is closed, and
+/// files in `/proc` for samples.
 const RESERVE: u64 = 4;
 
-/// Reduces the limits on clients and handshakes to what the limit on open files allows, and logs that it does.
+/// Reduces the limits on clients and handshakes to fit the limit on open files, and logs a warning if it does.
 ///
 /// # Errors
-/// [`ConsoleError::NoDescriptors`] if not one observer could attach.
+/// [`ConsoleError::NoDescriptors`] if no observer could attach.
 pub(super) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError> {
     let Some(max) = getrlimit(Resource::Nofile).current else { return Ok(limits) };
     let open = match open_now() {
         Ok(open) => open,
-        // Not even the directory could be opened.
+        // The limit is reached: even the directory cannot be opened.
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => max,
-        // The system does not tell.
+        // The system does not report open files.
         Err(_) => return Ok(limits),
     };
     let used = open + RESERVE;
@@ -48,10 +49,10 @@ pub(super) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError
     Ok(fitted)
 }
 
-/// The number of open files of this program.
+/// Returns the number of open files of this program.
 fn open_now() -> io::Result<u64> {
     let count = std::fs::read_dir("/dev/fd")?.count() as u64;
-    // The directory itself was open.
+    // Do not count the descriptor of the directory itself.
     Ok(count.saturating_sub(1))
 }
 
@@ -59,7 +60,7 @@ fn wanted(limits: &Limits, listeners: u32) -> u64 {
     u64::from(limits.clients) + u64::from(limits.handshakes) * u64::from(listeners)
 }
 
-/// Shares the room between handshakes and clients; `None` if not one client fits.
+/// Shares the room between handshakes and clients; returns `None` if no client fits.
 fn share(room: u64, limits: Limits, listeners: u32) -> Option<Limits> {
     if room >= wanted(&limits, listeners) {
         return Some(limits);
@@ -106,7 +107,7 @@ mod tests {
         let before = open_now().unwrap();
         let some: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null")).collect();
 
-        // Tests beside this one open files, too.
+        // Concurrent tests open files as well.
         assert!(open_now().unwrap() >= before.saturating_sub(50) + 100);
         drop(some);
     }

@@ -1,13 +1,13 @@
-//! Who comes in: accepts connections at both doors, shakes hands, and starts a session for each observer.
+//! Accepts connections on both listeners, performs the handshake, and starts a session for each observer.
 //!
 //! ```text
-//!   accept ──▶ at its handshake (64 a door, 5 s) ──▶ a seat (32) ──▶ session
-//!                        ├──▶ /healthz, /metrics, a refusal: answered, and hung up
-//!                        └──▶ no seat: 503
+//!   accept ──▶ pending handshakes (64 each, 5 s) ──▶ client slot (32) ──▶ session
+//!                        ├──▶ /healthz, /metrics, a refusal: answered and closed
+//!                        └──▶ no free slot: 503
 //! ```
 //!
-//! Connections at their handshake have places of their own, and when all are taken whoever has been at it for longest has to
-//! go: whoever is slow keeps no observer out, and probes are answered however many observers are attached.
+//! Pending handshakes have slots of their own, and when all are taken the oldest one is closed. Slow connections
+//! therefore keep no observer out, and probes are answered regardless of the number of attached observers.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,14 +28,14 @@ use super::metrics;
 use super::node::{Node, Seat};
 use super::session::{Peer, Session};
 
-/// What the kernel may hold for a client that does not read.
+/// Bytes that the kernel buffers for a client that does not read.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
-/// What the session may hold of one message for such a client.
+/// Bytes of one message that the session buffers for such a client.
 const WRITE_BUFFER_MAX_BYTES: usize = 512 * 1024;
-/// How long whoever is refused may take to read the answer.
+/// Time for which a refused connection may read the answer.
 const ANSWER_READ: Duration = Duration::from_millis(500);
 
-/// Accepts observers at the Unix socket.
+/// Accepts observers on the Unix socket.
 pub(super) async fn accept_unix(node: &Rc<Node>, listener: UnixListener) {
     let ours = rustix::process::getuid().as_raw();
     let mut crowd = Crowd::new(node);
@@ -56,7 +56,7 @@ pub(super) async fn accept_unix(node: &Rc<Node>, listener: UnixListener) {
     }
 }
 
-/// Accepts observers and probes at the TCP port.
+/// Accepts observers and probes on the TCP port.
 pub(super) async fn accept_tcp(node: &Rc<Node>, listener: TcpListener, door: Door) {
     let mut crowd = Crowd::new(node);
     loop {
@@ -70,7 +70,7 @@ pub(super) async fn accept_tcp(node: &Rc<Node>, listener: TcpListener, door: Doo
     }
 }
 
-/// Small messages must leave at once, and few may wait. A socket that cannot do that still works.
+/// Sends small messages immediately and limits the kernel's buffer. A socket without these options still works.
 fn tune(stream: &TcpStream) {
     let tuned = stream.set_nodelay(true).and_then(|()| {
         rustix::net::sockopt::set_socket_send_buffer_size(stream, SEND_BUFFER_BYTES).map_err(Into::into)
@@ -80,34 +80,34 @@ fn tune(stream: &TcpStream) {
     }
 }
 
-/// Out of file descriptors, most likely: waiting beats spinning.
+/// Waits after a failed accept instead of spinning: most likely the file descriptors are exhausted.
 async fn pause(error: &std::io::Error) {
     tracing::warn!(%error, "cannot accept an observer");
     sleep(Duration::from_millis(100)).await;
 }
 
-/// Everybody who is at the handshake at one door.
+/// Pending handshakes of one listener.
 struct Crowd {
     node: Rc<Node>,
     places: Rc<RefCell<Places>>,
     arrivals: Allowance,
 }
 
-/// Those at their handshake, the longest first; one whose sender is dropped has to go.
+/// Pending handshakes, the oldest first. Dropping a sender closes the connection.
 #[derive(Default)]
 struct Places {
     all: VecDeque<(u64, oneshot::Sender<()>)>,
     given: u64,
 }
 
-/// A place in the crowd, given back when it is dropped.
+/// A slot for a pending handshake; freed when dropped.
 struct Place {
     places: Rc<RefCell<Places>>,
     number: u64,
 }
 
 impl Place {
-    /// Whoever has been here for longest makes room when there is none.
+    /// Takes a slot; if all are taken, evicts the oldest handshake.
     fn take(places: &Rc<RefCell<Places>>, limit: u32) -> (Self, oneshot::Receiver<()>) {
         let (stay, leave) = oneshot::channel();
         let mut all = places.borrow_mut();
@@ -133,7 +133,7 @@ impl Crowd {
         Self { node: Rc::clone(node), places: Rc::default(), arrivals }
     }
 
-    /// Starts the handshake of a new connection; waits if they come too fast.
+    /// Starts the handshake of a new connection; waits first if connections arrive too fast.
     async fn greet<S: AsyncRead + AsyncWrite + Unpin + 'static>(&mut self, stream: S, door: Door, who: String) {
         if !self.arrivals.take(Instant::now()) {
             sleep(self.arrivals.wait(1.0, Instant::now())).await;
@@ -160,7 +160,7 @@ impl Crowd {
     }
 }
 
-/// Shakes hands with a connection; whoever does not become an observer gets an answer.
+/// Performs the handshake of a connection; one that does not become an observer gets an answer.
 async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
     node: &'a Rc<Node>,
     mut stream: S,
@@ -213,7 +213,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(
     Session::new(Rc::clone(node), socket, peer)
 }
 
-/// Answers a plain request and hangs up.
+/// Answers a plain request and closes the connection.
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, status: &str, content_type: &str, body: &str) {
     let length = body.len();
     let text = format!(
@@ -222,11 +222,11 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, status: &str, 
     let told = async {
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await?;
-        // Bytes left unread would turn the answer into a broken connection.
+        // Closing with unread bytes would reset the connection before the client has read the answer.
         let mut unread = [0; 4096];
         while stream.read(&mut unread).await? > 0 {}
         std::io::Result::Ok(())
     };
-    // Whoever does not wait for an answer misses it.
+    // A client that does not wait for the answer does not receive it.
     drop(timeout(ANSWER_READ, told).await);
 }

@@ -1,4 +1,4 @@
-//! From what the sampler and the table saw to messages: the only place that turns one into the other.
+//! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
 
 pub(super) mod engines;
 pub(super) mod stores;
@@ -19,14 +19,14 @@ use super::sampler::{Sample, control_block_bytes};
 use crate::observe::{self, Event, EventKind, Extra, Glimpse, ProcessState};
 use crate::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
 
-/// Bonds of each kind that the detail of a process shows.
+/// Number of bonds of each kind that the detail of a process shows.
 const BONDS_SHOWN: usize = 16;
-/// Events that one message shows.
+/// Number of events that one message shows.
 const EVENTS_SHOWN: usize = 64;
 /// Bytes of an exit reason that an event shows.
 const REASON_MAX_BYTES: usize = 300;
 
-/// A frame without anything that is one client's own.
+/// Creates a frame without the fields that differ between clients.
 pub(super) fn frame(sample: &Sample) -> Frame {
     let run = &sample.run;
     let uptime_ms = sample.uptime.as_millis() as u64;
@@ -134,7 +134,7 @@ fn lint(warning: &Warning) -> LintInfo {
     }
 }
 
-/// Four significant digits or so: enough for eyes, and fewer bytes to change.
+/// Rounds to about four significant digits: precise enough to read, and fewer bytes change.
 fn round(value: f64) -> f64 {
     if !value.is_finite() {
         return 0.0;
@@ -142,7 +142,7 @@ fn round(value: f64) -> f64 {
     if value >= 1000.0 { value.round() } else { (value * 1000.0).round() / 1000.0 }
 }
 
-/// What a client saw of a process last, for its rates.
+/// Values of a process at a client's previous refresh, for computing rates.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     generation: u32,
@@ -150,14 +150,15 @@ struct Seen {
     reductions: u64,
     busy_ns: u64,
     messages: u64,
-    /// The rates that it was sent with.
+    /// Rates that were sent with these values.
     rates: Option<Rates>,
 }
 
-/// Rates over less than this are noise: the last ones are said again.
+/// Rates over a shorter span are noise: the previous rates are sent again.
 const RATE_SPAN_MIN_NS: u64 = 50_000_000;
 
-/// One client's rows: remembers the last values that it sent, so that rates are over this client's own interval.
+/// Encodes the rows of one client. Remembers the values that it sent last, so that rates cover this client's own
+/// interval.
 #[derive(Debug, Default)]
 pub(super) struct RowEncoder {
     seen: HashMap<u32, Seen>,
@@ -171,7 +172,7 @@ struct Rates {
 }
 
 impl RowEncoder {
-    /// The rows of an order, in `columns`.
+    /// Encodes the rows of an order, in `columns`.
     pub(super) fn rows(&mut self, runtime: &Handle, order: &[Ranked], columns: &[Column]) -> Vec<Vec<Cell>> {
         let now_ns = observe::uptime(runtime).as_nanos() as u64;
         let needs_extra = columns.iter().any(|column| engines::is_told(*column));
@@ -194,7 +195,7 @@ impl RowEncoder {
         rows
     }
 
-    /// The rates since the last look; nobody knows them of a process that is new to this client.
+    /// Returns the rates since the client's previous refresh; `None` if the process is new to this client.
     fn rates(&self, glimpse: &Glimpse<'_>, now_ns: u64, seen: &mut HashMap<u32, Seen>) -> Option<Rates> {
         let now = Seen {
             generation: glimpse.generation(),
@@ -212,7 +213,7 @@ impl RowEncoder {
 }
 
 impl Seen {
-    /// This look with the rates since an earlier one, or the earlier one if it is not long ago.
+    /// Returns this observation with the rates since an earlier one, or the earlier one if it is too recent.
     fn after(self, then: &Self) -> Self {
         let span_ns = self.at_ns.saturating_sub(then.at_ns);
         if span_ns < RATE_SPAN_MIN_NS {
@@ -228,7 +229,7 @@ impl Seen {
     }
 }
 
-/// A row that has ended keeps its place until the next order.
+/// Encodes the row of a process that has ended; it keeps its position until the next order.
 fn gone(ranked: Ranked, columns: &[Column]) -> Vec<Cell> {
     let cell = |column: &Column| match column {
         Column::Pid => Cell::Text(Pid::local(ranked.slot, ranked.generation).to_string()),
@@ -261,10 +262,10 @@ fn state(seen: &Glimpse<'_>) -> &'static str {
     if seen.is_stuck() && seen.state() == ProcessState::Running { "stuck" } else { seen.state().word() }
 }
 
-/// The longest name of a future's type that is sent: those of nested combinators have no end.
+/// Longest name of a future's type that is sent: those of nested combinators have unbounded length.
 const TYPE_MAX_BYTES: usize = 1024;
 
-/// A text of at most so many bytes, so that no process makes a message larger than others do.
+/// Returns a text of at most `max_bytes` bytes, so that no process can enlarge a message without bound.
 pub(super) fn cut(text: &str, max_bytes: usize) -> String {
     text[..text.floor_char_boundary(max_bytes)].to_owned()
 }
@@ -280,7 +281,7 @@ fn parent(runtime: &Handle, seen: &Glimpse<'_>) -> Option<String> {
         .flatten()
 }
 
-/// The rows of the ancestor's table, for a client that knows no views.
+/// Encodes the rows of the legacy table, for a client that does not support views.
 pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessInfo> {
     let info = |ranked: &Ranked| {
         let seen = observe::glimpse(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation)?;
@@ -305,7 +306,7 @@ pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessIn
 }
 
 impl RowEncoder {
-    /// One process in full; `None` once it has ended.
+    /// Returns one process in full; `None` once it has ended.
     pub(super) fn detail(&mut self, runtime: &Handle, pid: Pid) -> Option<ProcessDetail> {
         let report = observe::process(runtime, pid)?;
         let seen = observe::glimpse(runtime, pid.slot()).filter(|now| now.generation() == pid.generation())?;
@@ -351,7 +352,7 @@ fn some(count: usize, pids: &[Pid]) -> Bonds {
     Bonds { count: count as u64, pids: pids.iter().map(Pid::to_string).collect() }
 }
 
-/// The newest events of a node.
+/// Returns the newest events of a node.
 pub(super) fn events(runtime: &Handle) -> Events {
     let (noted, dropped) = observe::event_counts(runtime);
     Events { events: observe::events(runtime, 0, EVENTS_SHOWN).into_iter().map(event).collect(), noted, dropped }

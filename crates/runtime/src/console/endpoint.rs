@@ -1,11 +1,11 @@
-//! The addresses at which observers find the node: a Unix socket, and loopback TCP if configured, with tokens in files.
+//! Addresses at which observers reach the node: a Unix socket and, if configured, loopback TCP with tokens in files.
 //!
 //! ```text
 //!   NAME.lock locked ──▶ NAME.sock probed ──▶ absent, stale: bound        answers, silent: refused
 //! ```
 //!
-//! Only the holder of the lock touches the socket of that name, so two nodes that find the same stale socket cannot both
-//! replace it.
+//! Only the holder of the lock changes the socket of that name, so two nodes that find the same stale socket cannot
+//! both replace it.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -24,17 +24,17 @@ use super::handshake::Tokens;
 use super::owned_file::{NameLock, OwnedFile};
 use super::private_dir::variable;
 
-/// Why the console could not be opened.
+/// Error returned when the console cannot be opened.
 #[derive(Debug, Error)]
 pub enum ConsoleError {
-    /// Another node has this socket: choose another name, or stop that node.
+    /// A running node uses this socket: choose another name, or stop that node.
     #[error("socket {} is in use by a running node: choose another name with --name, or stop that node", escaped(path.display()))]
     SocketInUse {
         /// The socket.
         path: PathBuf,
     },
-    /// Another process has this socket and accepts no connections, for example because it is stopped: end it, or choose
-    /// another name.
+    /// Another process holds this socket but accepts no connections, for example because it is stopped: end it, or
+    /// choose another name.
     #[error(
         "socket {} is held by another process, which does not answer: end that process, or choose another name with --name",
         escaped(path.display())
@@ -43,15 +43,16 @@ pub enum ConsoleError {
         /// The socket.
         path: PathBuf,
     },
-    /// Another user could enter or replace the directory, and so read what is sent: correct it, or choose another.
+    /// Another user could enter or replace the directory, and so read the traffic: correct it, or choose another
+    /// directory.
     #[error("directory {} {}", escaped(path.display()), escaped(fault))]
     UnsafeDirectory {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The fault, and how to correct it.
         fault: String,
     },
-    /// The operating system has no room for such a path: choose a shorter directory or name.
+    /// The path is longer than a socket address allows: choose a shorter directory or name.
     #[error(
         "socket path of {bytes} bytes is over the limit of {SOCKET_PATH_MAX_BYTES}: \
          set {variable} to a shorter directory or choose a shorter name ({})",
@@ -62,28 +63,28 @@ pub enum ConsoleError {
         path: PathBuf,
         /// Bytes of its path.
         bytes: usize,
-        /// What chooses the directory.
+        /// The environment variable that sets the directory.
         variable: &'static str,
     },
-    /// The path is no socket, and is left alone.
+    /// The path exists and is not a socket; it is left untouched.
     #[error("{} exists and is no socket: move it away or choose another path", escaped(path.display()))]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The name becomes a file name.
+    /// The name is not valid; it must be usable as a file name.
     #[error("node name {name:?} must be 1 to 64 letters, digits, '-', '_' or '.', and start with a letter or digit")]
     Name {
         /// The name asked for.
         name: String,
     },
-    /// Another program listens there: choose another port.
+    /// Another program listens on the address: choose another port.
     #[error("address {address} is in use: choose another port with --listen")]
     AddressInUse {
         /// The address.
         address: SocketAddr,
     },
-    /// Anyone on the network could try tokens, and read what is sent.
+    /// The address is not loopback, so that anyone on the network could try tokens and read the traffic.
     #[error(
         "address {address} is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it, by the same port"
     )]
@@ -91,7 +92,7 @@ pub enum ConsoleError {
         /// The address.
         address: SocketAddr,
     },
-    /// The limit on open files leaves no descriptor for a client: raise it.
+    /// The limit on open files leaves no descriptor for an observer: raise it.
     #[error(
         "the limit of {max} open files leaves no room for an observer: raise it with ulimit -n to {least} for one, or to \
          {enough} for {clients}"
@@ -99,21 +100,21 @@ pub enum ConsoleError {
     NoDescriptors {
         /// The limit.
         max: u64,
-        /// The limit that is enough for one observer.
+        /// The smallest limit that suffices for one observer.
         least: u64,
-        /// The limit that is enough for all.
+        /// The smallest limit that suffices for all observers.
         enough: u64,
         /// The number of observers that may be attached at once.
         clients: u32,
     },
-    /// A file, a socket or a thread was refused.
+    /// An operation on a file, a socket or a thread failed.
     #[error("cannot {what} {}: {source}", escaped(path))]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On what.
+        /// Its target.
         path: String,
-        /// Why not.
+        /// Error returned by the operating system.
         source: io::Error,
     },
 }
@@ -123,15 +124,16 @@ pub(super) fn system(what: &'static str, path: impl std::fmt::Display) -> impl F
     move |source| ConsoleError::System { what, path, source }
 }
 
-/// The longest time for which a full queue of connections counts as a burst.
+/// Longest time for which a full connection queue counts as a burst.
 const PROBE_MAX: Duration = Duration::from_millis(500);
-/// The time between two attempts to connect to a full queue.
+/// Time between two attempts to connect to a full queue.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest path that fits into a socket's address, whose last byte is a zero.
+/// Length of the longest path that fits into a socket address, excluding the terminating zero byte.
 const SOCKET_PATH_MAX_BYTES: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 107 } else { 103 };
 
-/// The directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm` if that is an absolute path, else `/tmp/rusm-UID`.
+/// Returns the directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm` if that is an absolute path, else
+/// `/tmp/rusm-UID`.
 pub fn runtime_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute()) {
         Some(dir) => dir.join("rusm"),
@@ -139,7 +141,7 @@ pub fn runtime_dir() -> PathBuf {
     }
 }
 
-/// Whether `name` can name a node.
+/// Checks that `name` is a valid node name.
 pub(super) fn check_name(name: &str) -> Result<(), ConsoleError> {
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let good = (1..=64).contains(&name.len())
@@ -156,7 +158,7 @@ pub(super) struct UnixEndpoint {
     pub(super) lock: NameLock,
 }
 
-/// Binds the Unix socket `dir/name.sock`; one that a dead node left behind is replaced.
+/// Binds the Unix socket `dir/name.sock`, replacing one that a dead node left behind.
 pub(super) fn bind_unix(dir: &Path, name: &str) -> Result<UnixEndpoint, ConsoleError> {
     let path = &dir.join(format!("{name}.sock"));
     let bytes = path.as_os_str().len();
@@ -169,7 +171,7 @@ pub(super) fn bind_unix(dir: &Path, name: &str) -> Result<UnixEndpoint, ConsoleE
     let Some(lock) = lock else {
         return Err(match holder {
             Ok(Holder::Silent) => ConsoleError::SocketSilent { path: path.to_owned() },
-            // A node locks its name before it binds the socket, and for a while after it has closed it.
+            // A node locks its name before it binds the socket, and keeps the lock briefly after closing the socket.
             _ => ConsoleError::SocketInUse { path: path.to_owned() },
         });
     };
@@ -187,7 +189,7 @@ pub(super) fn bind_unix(dir: &Path, name: &str) -> Result<UnixEndpoint, ConsoleE
     Ok(UnixEndpoint { listener, socket, lock })
 }
 
-/// The process at the other end of a socket's path.
+/// State of the process that holds a socket's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     /// The path does not exist.
@@ -198,7 +200,7 @@ enum Holder {
     Alive,
     /// A process holds the socket, and its queue of connections stays full.
     Silent,
-    /// The path is something else than a socket.
+    /// The path is not a socket.
     NotASocket,
 }
 
@@ -218,7 +220,7 @@ fn probe(path: &Path) -> io::Result<Holder> {
             Err(Errno::CONNREFUSED) => Ok(Holder::Dead),
             Err(Errno::NOENT) => Ok(Holder::Nobody),
             Err(Errno::AGAIN) if Instant::now() >= deadline => Ok(Holder::Silent),
-            // A burst of observers fills the queue of a live node for a moment.
+            // A burst of observers can fill the queue of a live node briefly.
             Err(Errno::AGAIN | Errno::INTR) => {
                 std::thread::park_timeout(PROBE_PAUSE);
                 continue;
@@ -230,7 +232,7 @@ fn probe(path: &Path) -> io::Result<Holder> {
 
 /// Opens the TCP port, on loopback only.
 pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ConsoleError> {
-    // Others of 127.0.0.0/8 are no names that an observer may call the node by.
+    // Observers may not use the other addresses of 127.0.0.0/8 in `Host`.
     if ![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip()) {
         return Err(ConsoleError::NotLoopback { address });
     }
@@ -244,7 +246,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ConsoleError>
     })
 }
 
-/// Writes new tokens into `tcp-PORT.token` (control) and `tcp-PORT.observe.token`; `tcp6-…` for an address of IPv6.
+/// Writes new tokens to `tcp-PORT.token` (control) and `tcp-PORT.observe.token`; `tcp6-…` for an IPv6 address.
 pub(super) fn write_tokens(dir: &Path, address: SocketAddr) -> Result<(Tokens, Vec<OwnedFile>), ConsoleError> {
     let tokens = Tokens { control: random_token()?, observe: random_token()? };
     let (family, port) = (if address.is_ipv6() { "tcp6" } else { "tcp" }, address.port());
@@ -254,7 +256,7 @@ pub(super) fn write_tokens(dir: &Path, address: SocketAddr) -> Result<(Tokens, V
     Ok((tokens, files))
 }
 
-/// 256 random bits in hexadecimal.
+/// Returns 256 random bits in hexadecimal.
 fn random_token() -> Result<String, ConsoleError> {
     let mut bits = [0; 32];
     let mut filled = 0;
@@ -272,7 +274,7 @@ fn random_token() -> Result<String, ConsoleError> {
 }
 
 fn write_secret(path: &Path, secret: &str) -> Result<OwnedFile, ConsoleError> {
-    // The directory is ours alone and the port is bound, so an old file is a dead node's.
+    // The directory is private and the port is bound, so an existing file was left by a dead node.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(system("replace", path.display())(error));

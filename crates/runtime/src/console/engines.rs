@@ -1,6 +1,6 @@
-//! What one client sees of the engines, and of the modules that they run.
+//! One client's view of the engines and of the modules that they run.
 //!
-//! What it costs depends on how many modules are loaded, and not on how many instances of them there are.
+//! Its cost depends on the number of loaded modules, not on the number of their instances.
 
 use rusm_protocol::{Engines, EnginesView, ServerMessage};
 
@@ -10,14 +10,14 @@ use super::node::Node;
 use super::window::{Scene, Stamp, check_hz, check_rows};
 use crate::observe;
 
-/// See the module.
+/// A client's view of the engines, refreshed at its rate.
 pub(super) struct EnginesScene(EnginesView);
 
 impl EnginesScene {
-    /// What a client wants to see.
+    /// Creates a view for a client.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: EnginesView) -> Result<Self, HostError> {
         check_rows(view.window)?;
         check_hz(view.hz)?;

@@ -1,7 +1,7 @@
-//! The filter of a process table: `name=kv* and mailq>10 and state!=waiting`, or any other text to look for.
+//! The filter of a process table: `name=kv* and mailq>10 and state!=waiting`, or any other text to search for.
 //!
-//! Conditions on numbers are decided from a process's counters alone. Names are looked up only for processes that have
-//! any, and free text never formats a pid: text that reads as a pid or as a slot number is compared as a number.
+//! Conditions on numbers are evaluated from a process's counters alone. Names are looked up only for processes that
+//! have one. Free text never formats a pid: text that parses as a pid or as a slot number is compared as a number.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use rusm_protocol::suggestion;
 use crate::Pid;
 use crate::observe::{self, Extra, Glimpse, ProcessState};
 
-/// Conditions that must all hold; none lets everything through.
+/// Conditions that must all hold; an empty list matches every process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Filter(Vec<Condition>);
 
@@ -46,11 +46,11 @@ enum Comparison {
     Greater,
 }
 
-/// A text with `*` for anything.
+/// A pattern in which `*` matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern(Vec<String>);
 
-/// Why a filter could not be read; the text says what was wrong and what would be right.
+/// Error returned when a filter cannot be parsed; the text says what is wrong and what is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilterError(String);
 
@@ -67,7 +67,7 @@ const STATES: [&str; 10] =
     ["running", "runnable", "waiting", "sleeping", "io", "exiting", "stuck", "run", "wait", "sleep"];
 
 impl Filter {
-    /// Reads a filter.
+    /// Parses a filter.
     pub(super) fn parse(text: &str) -> Result<Self, FilterError> {
         let text = text.trim();
         if text.is_empty() {
@@ -79,12 +79,12 @@ impl Filter {
         text.split(" and ").map(|part| condition(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether every process passes.
+    /// Returns true if every process matches.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the process passes.
+    /// Returns true if the process matches.
     pub(super) fn lets_through(&self, seen: &Glimpse<'_>, now_ms: u64) -> bool {
         self.0.iter().all(|condition| condition.holds(seen, now_ms))
     }
@@ -137,7 +137,7 @@ fn condition(text: &str) -> Result<Condition, FilterError> {
     }
 }
 
-/// `12`, `12k`, `1.5M`, `2G`; times in `ms`, `s`, `m`, `h` with seconds when nothing is said.
+/// Parses `12`, `12k`, `1.5M` or `2G`; times take `ms`, `s`, `m` or `h`, and are in seconds without a unit.
 fn parse_number(field: Field, value: &str) -> Result<u64, FilterError> {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let is_time = matches!(field, Field::AgeMs | Field::BusyMs);
@@ -158,7 +158,7 @@ fn parse_number(field: Field, value: &str) -> Result<u64, FilterError> {
     Err(FilterError(format!("filter value {value:?} is no number such as {example}")))
 }
 
-/// The slot and, if it is said, the generation.
+/// Parses a pid; returns the slot and, if given, the generation.
 fn parse_pid(value: &str) -> Option<(u32, Option<u32>)> {
     if let Ok(pid) = value.parse::<Pid>() {
         return Some((pid.slot(), Some(pid.generation())));

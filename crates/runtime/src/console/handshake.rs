@@ -1,4 +1,4 @@
-//! The first bytes of a connection: limits before trust, then a WebSocket, a probe, or a refusal.
+//! The first bytes of a connection: enforces limits, then decides between a WebSocket, a probe, and a refusal.
 //!
 //! ```text
 //!   bytes ──▶ head (≤ 8 KiB, ≤ 5 s) ──▶ judge ──▶ Upgrade(role)
@@ -6,8 +6,8 @@
 //!                                           └──▶ Refuse(status, why)
 //! ```
 //!
-//! A browser cannot get in: it always sends `Origin`, which is refused; it cannot set `Authorization`; and a rebound name
-//! shows in `Host`, which must be a loopback address or `localhost` with our port.
+//! A browser cannot attach: it always sends `Origin`, which is refused, and it cannot set `Authorization`. DNS
+//! rebinding shows in `Host`, which must be a loopback address or `localhost` with our port.
 
 use std::io;
 
@@ -16,21 +16,21 @@ use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// The longest request head.
+/// Maximum size of a request head.
 pub(super) const HEAD_MAX_BYTES: usize = 8 * 1024;
-/// The most fields of a request head.
+/// Maximum number of fields in a request head.
 const FIELDS_MAX: usize = 64;
 
-/// Who may come in by this door.
+/// A listener, with the data for checking its requests.
 #[derive(Clone, Debug)]
 pub(super) enum Door {
-    /// The Unix socket, whose peer was already checked.
+    /// The Unix socket; its peer has already been checked.
     Unix,
-    /// Loopback TCP: the port for `Host`, and the tokens.
+    /// Loopback TCP: the port expected in `Host`, and the tokens.
     Tcp { port: u16, tokens: Tokens },
 }
 
-/// The secrets of one node, in hexadecimal.
+/// Secrets of one node, in hexadecimal.
 #[derive(Clone)]
 pub(super) struct Tokens {
     pub(super) control: String,
@@ -43,16 +43,16 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// What a request head earns.
+/// Decision about a request head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A WebSocket with this role; the text answers the request.
+    /// Switch to a WebSocket with this role; the text answers the request.
     Upgrade { role: Role, response: String },
-    /// Whether the node is alive.
+    /// Answer that the node is alive.
     Health,
-    /// Its counters.
+    /// Answer with the node's counters.
     Metrics,
-    /// A status line and one sentence.
+    /// Refuse with a status line and one sentence.
     Refuse { status: &'static str, why: String },
 }
 
@@ -60,10 +60,10 @@ fn refuse(status: &'static str, why: impl Into<String>) -> Verdict {
     Verdict::Refuse { status, why: why.into() }
 }
 
-/// Reads a request head; what came behind it is the second part.
+/// Reads a request head; the second part of the result is the data after it.
 ///
 /// # Errors
-/// When the stream ends or fails, or [`io::ErrorKind::InvalidData`] when the head is over its limit.
+/// If the stream ends or fails; [`io::ErrorKind::InvalidData`] if the head is over its limit.
 pub(super) async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut head: Vec<u8> = Vec::with_capacity(1024);
     let mut searched = 0_usize;
@@ -84,7 +84,7 @@ pub(super) async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Resul
     }
 }
 
-/// Decides about a request head.
+/// Decides how to answer a request head.
 pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
     let mut headers = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -121,7 +121,7 @@ fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
     if !head.lists("connection", "upgrade") || !head.lists("upgrade", "websocket") {
         return refuse("426 Upgrade Required", "this is a WebSocket endpoint");
     }
-    // RFC 6455, section 4.2.1: HTTP/1.1 or higher, because HTTP/1.0 has no Upgrade.
+    // RFC 6455, section 4.2.1: HTTP/1.1 or higher, because HTTP/1.0 does not define Upgrade.
     if version != Some(1) {
         return refuse("400 Bad Request", "a WebSocket needs HTTP/1.1, not HTTP/1.0");
     }
@@ -165,7 +165,7 @@ fn is_key(key: &str) -> bool {
 }
 
 impl Tokens {
-    /// The role of an `Authorization` header; both tokens are compared in full whatever it holds.
+    /// Returns the role of an `Authorization` header; compares both tokens in full, whatever the header holds.
     fn role_of(&self, header: Option<&str>) -> Option<Role> {
         let (scheme, token) = header?.split_once(' ')?;
         let token = token.trim();
@@ -198,7 +198,7 @@ impl Head<'_> {
         self.all(name).next().is_some()
     }
 
-    /// The value of a header that is there exactly once.
+    /// Returns the value of a header that is present exactly once.
     fn only(&self, name: &str) -> Option<&str> {
         let mut values = self.all(name);
         values.next().filter(|_| values.next().is_none())

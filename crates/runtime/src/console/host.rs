@@ -1,47 +1,47 @@
-//! What a console asks of whoever brings scenarios; an application without any uses [`NoScenarios`].
+//! The interface between a console and the host of scenarios; an application without scenarios uses [`NoScenarios`].
 
 use std::collections::BTreeMap;
 
 use rusm_protocol::{ErrorCode, LatencySnapshot, ResourceProfileMeta, ScenarioMeta};
 use rusm_text::escaped;
 
-/// Whoever runs scenarios on this node.
+/// Runs scenarios on this node.
 ///
-/// The console calls these methods from its own thread, never from a scheduler. They must return at once: a run is
-/// started, not awaited.
+/// The console calls these methods from its own thread, never from a scheduler. They must return immediately: they
+/// start a run and do not wait for it.
 pub trait Host: Send + Sync + 'static {
-    /// The scenarios that observers may choose from.
+    /// Returns the scenarios that observers may choose from.
     fn scenarios(&self) -> Vec<ScenarioMeta>;
 
-    /// The resource profiles that observers may choose from.
+    /// Returns the resource profiles that observers may choose from.
     fn profiles(&self) -> Vec<ResourceProfileMeta>;
 
-    /// Starts a scenario; one that runs already is stopped first.
+    /// Starts a scenario; stops a running one first.
     ///
     /// # Errors
-    /// [`HostError`] with a line for the observer, such as an unknown id with the nearest known one.
+    /// [`HostError`] with a line for the observer, for example an unknown id with the nearest known one.
     fn run(&self, scenario: &str, params: &BTreeMap<String, String>) -> Result<(), HostError>;
 
     /// Stops the running scenario, if any.
     fn stop(&self);
 
-    /// Chooses the resource profile; a running scenario starts again with it.
+    /// Selects the resource profile; a running scenario restarts with it.
     ///
     /// # Errors
     /// [`HostError`] with a line for the observer.
     fn set_profile(&self, profile: &str) -> Result<(), HostError>;
 
-    /// The state of the run; called once a tick.
+    /// Returns the state of the run; called once a tick.
     fn sample(&self) -> RunSnapshot;
 }
 
-/// Why a host refused a command.
+/// Error returned when a host refuses a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", escaped(message))]
 pub struct HostError {
     /// The class of the error.
     pub code: ErrorCode,
-    /// What was wrong and what to do, in one line.
+    /// The problem and its remedy, in one line.
     pub message: String,
 }
 
@@ -51,20 +51,20 @@ impl HostError {
     }
 }
 
-/// The state of a run, in counters that only go up while it lasts.
+/// State of a run, in counters that only increase while it lasts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSnapshot {
     /// The scenario's id; `None` when the node is idle.
     pub scenario: Option<String>,
-    /// Counts the runs; 0 before the first.
+    /// Number of runs started; 0 before the first.
     pub run_id: u64,
     /// Milliseconds since the run started.
     pub run_ms: u64,
-    /// The run is still in its warm-up.
+    /// True while the run is in its warm-up.
     pub warming_up: bool,
-    /// What went wrong with the last run.
+    /// Error of the last run.
     pub error: Option<String>,
-    /// The resource profile's id.
+    /// Id of the resource profile.
     pub profile: String,
     /// Operations since the run started.
     pub ops: u64,
@@ -74,15 +74,15 @@ pub struct RunSnapshot {
     pub errors: u64,
     /// Operations given up by a policy since the run started.
     pub dropped: u64,
-    /// Operations a second that an open loop offers; 0 for a closed one.
+    /// Operations per second that an open loop offers; 0 for a closed one.
     pub offered_per_sec: f64,
-    /// The most processes alive at once since the run started.
+    /// Maximum number of processes alive at once since the run started.
     pub peak_concurrent: u64,
     /// Latency since the warm-up.
     pub latency: LatencySnapshot,
     /// Latency over the last second.
     pub latency_window: LatencySnapshot,
-    /// One operation in this many is timed.
+    /// Sampling interval: one in this many operations is timed.
     pub latency_sampling: u32,
 }
 

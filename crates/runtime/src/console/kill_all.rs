@@ -1,12 +1,12 @@
-//! Ends every process that a filter lets through.
+//! Ends every process that a filter matches.
 //!
 //! ```text
 //!   pass: read the table, send exits ──▶ a second pass finds new ones ──▶ passes while all schedulers pause
 //! ```
 //!
-//! A process of a spawn bomb starts the next one before its exit signal reaches it. In a pause nothing starts: each process
-//! that matches gets its signal before it can run again, and so does each child of it that has not run yet, which may not
-//! have a name or label yet.
+//! A process of a spawn bomb starts the next one before its exit signal arrives. During a pause no process starts: each
+//! matching process gets its signal before it can run again. So does each of its children that has not run yet,
+//! although it may not have the name or label yet that the filter would match.
 
 use std::time::{Duration, Instant};
 
@@ -16,25 +16,25 @@ use rustc_hash::FxHashSet;
 use super::filter::Filter;
 use crate::{ExitReason, Handle, Pid, observe};
 
-/// Time for all passes.
+/// Time limit for all passes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for polls to return at the beginning of a pause.
+/// Time limit for polls to return when a pause begins.
 const PAUSE_WITHIN: Duration = Duration::from_millis(20);
-/// Time between two passes: an exit signal takes a moment.
+/// Time between two passes, in which exit signals take effect.
 const BETWEEN: Duration = Duration::from_millis(1);
 
 /// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Killed {
-    /// Processes that got the exit signal.
+    /// Number of processes that got the exit signal.
     pub(super) processes: u64,
-    /// Processes that the last pass found in addition: they start faster than they can be ended.
+    /// Number of processes that the last pass still found: they start faster than they can be ended.
     pub(super) left: u64,
 }
 
-/// Sends the exit reason to every process that the filter lets through, in passes until one finds no more.
+/// Sends the exit reason to every process that the filter matches, in passes until one finds no more.
 ///
-/// Each process gets the reason once. One that traps exits may live on after a shutdown.
+/// Each process gets the reason once. A process that traps exits may survive a shutdown.
 pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
     let until = Instant::now() + PATIENCE;
     let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
@@ -59,7 +59,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Ends what the filter lets through; returns the number of processes that no pass before has ended.
+    /// Ends every process that the filter matches; returns the number that no earlier pass has ended.
     fn pass(&mut self) -> u64 {
         let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
         self.end_those(|seen| filter.lets_through(seen, now_ms))
@@ -89,7 +89,7 @@ impl Search<'_> {
     }
 }
 
-/// The exit reason of a command.
+/// Returns the exit reason of a command.
 pub(super) const fn exit_reason(reason: KillReason) -> ExitReason {
     match reason {
         KillReason::Shutdown => ExitReason::Shutdown,

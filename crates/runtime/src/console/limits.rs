@@ -1,31 +1,30 @@
-//! What a client may ask of the console before it is refused, slowed down or sent away.
+//! Limits on clients of the console, beyond which they are refused, slowed down or disconnected.
 
 use std::time::Duration;
 
-/// Limits on everybody who connects, whoever it is. The defaults are meant for production; tests shorten the times.
+/// Limits on every connection. The defaults are meant for production; tests shorten the times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Observers that may be attached at once. Default 32. Each costs up to 0.5 MiB, a file descriptor and its share of the
-    /// console's time. A limit on open files (`ulimit -n`) that leaves less room reduces it.
+    /// Number of observers that may be attached at once. Default 32. Each costs up to 0.5 MiB, a file descriptor and
+    /// its share of the console's time. A limit on open files (`ulimit -n`) that leaves less room reduces it.
     pub clients: u32,
-    /// Connections of one door, Unix or TCP, that may be at their handshake at once. Default 64. With more of them the one
-    /// that has been at it for longest is hung up on.
+    /// Number of pending handshakes of one listener, Unix or TCP. Default 64. Beyond it, the oldest is closed.
     pub handshakes: u32,
-    /// The longest time for a whole handshake. Default 5 s.
+    /// Time limit for a whole handshake. Default 5 s.
     pub handshake: Duration,
-    /// Connections a second that are accepted at each door. Default 200. More of them wait.
+    /// Connections per second that each listener accepts. Default 200. Further connections wait.
     pub connections_per_sec: u32,
-    /// Commands a second, and how many may come at once. Default 20. More of them are answered with an error.
+    /// Commands per second, also the size of a burst. Default 20. Further commands are answered with an error.
     pub commands_per_sec: u32,
-    /// WebSocket messages a second, pings among them. Default 200. Whoever sends more is sent away.
+    /// WebSocket messages per second, including pings. Default 200. A client that sends more is disconnected.
     pub messages_per_sec: u32,
-    /// Bytes a second that are read from a client. Default 256 KiB. More of them wait in the client's own socket.
+    /// Bytes per second read from a client. Default 256 KiB. Further bytes wait in the client's own socket.
     pub bytes_per_sec: u32,
-    /// A write that takes longer ends the connection. Default 5 s.
+    /// Time limit for a write, after which the connection is closed. Default 5 s.
     pub write: Duration,
-    /// A quiet connection is asked for a sign of life this often. Default 15 s.
+    /// Interval at which a quiet connection is pinged. Default 15 s.
     pub ping_every: Duration,
-    /// A connection without one for so long is dead. Default 45 s.
+    /// Time without any sign of life after which a connection is closed as dead. Default 45 s.
     pub dead_after: Duration,
 }
 

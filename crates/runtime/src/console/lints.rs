@@ -1,4 +1,4 @@
-//! Lints: what the node warns of by itself, looked for among few candidates while somebody watches.
+//! Lints: warnings that the node raises by itself, detected among few candidates while an observer is attached.
 //!
 //! ```text
 //!   polls that do not return ─────────▶ stuck ───┐
@@ -7,10 +7,10 @@
 //!   long mailboxes, met by the census ─▶ mailboxes
 //! ```
 //!
-//! No detector walks through the process table: the census does that anyway, as seldom as its own budget wants. Every
-//! detector keeps a bounded number of candidates, and the board a bounded number of warnings. Detectors see values and no
-//! runtime, and the time since its start is an argument, so their tests need neither sleeping nor luck. `docs/lints.md`
-//! says what each of them means.
+//! No detector walks the process table: the census does that anyway, as rarely as its own budget requires. Each
+//! detector keeps a bounded number of candidates, and the board a bounded number of warnings. Detectors take values and
+//! the time since the runtime's start as arguments, never a runtime or a clock, so their tests need no sleeping and are
+//! deterministic. `docs/lints.md` describes each lint.
 
 mod board;
 mod hogs;
@@ -36,12 +36,12 @@ use self::mailboxes::Mailboxes;
 use self::storms::Storms;
 use self::stuck::StuckPolls;
 
-/// How often detectors look that need no more, and how often the board is swept.
+/// Interval of detectors that need no faster one, and of sweeping the board.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long a warning stands after the last finding, at least.
+/// Minimum time for which a warning stays active after the last finding.
 const HOLD: Duration = Duration::from_secs(5);
 
-/// What a detector found, again each time that it looks, as long as it is so.
+/// A finding of a detector, repeated at each look for as long as the condition holds.
 #[derive(Clone, Debug, PartialEq)]
 struct Finding {
     lint: Lint,
@@ -49,11 +49,11 @@ struct Finding {
     pid: Pid,
     value: f64,
     text: String,
-    /// How long the warning stands if this is not found again.
+    /// Time for which the warning stays active if the finding is not repeated.
     hold: Duration,
 }
 
-/// See the module's picture.
+/// All detectors and the board of active warnings.
 #[derive(Debug)]
 pub(super) struct Lints {
     levels: LintLevels,
@@ -63,7 +63,7 @@ pub(super) struct Lints {
     storms: Storms,
     mailboxes: Mailboxes,
     looked: Duration,
-    /// Somebody is attached.
+    /// True while an observer is attached.
     awake: bool,
 }
 
@@ -81,7 +81,7 @@ impl Lints {
         }
     }
 
-    /// Looks at the few candidates of a tick. Without observers everything is forgotten, and nothing done.
+    /// Checks the few candidates of a tick. Without observers, discards all state and does nothing.
     pub(super) fn tick(&mut self, runtime: &Handle, sample: &mut Sample) {
         if sample.clients == 0 {
             if self.awake {
@@ -107,13 +107,13 @@ impl Lints {
         sample.lints = self.board.most_urgent(rusm_protocol::LINTS_SHOWN);
     }
 
-    /// The detector that looks at every process of a census, if somebody watches.
+    /// Returns the detector that looks at every process of a census, if an observer is attached.
     pub(super) fn begin_census(&mut self) -> Option<&mut Mailboxes> {
         let wanted = self.awake && self.levels.level(Lint::MailboxGrowing) == LintLevel::Warn;
         wanted.then_some(&mut self.mailboxes)
     }
 
-    /// A census is over.
+    /// Ends a census and raises its findings.
     pub(super) fn end_census(&mut self, runtime: &Handle, now: Duration) {
         if self.awake {
             let found = self.mailboxes.end_census(now);
@@ -124,7 +124,7 @@ impl Lints {
     fn raise(&mut self, runtime: &Handle, found: Vec<Finding>, now: Duration) {
         for finding in found.into_iter().filter(|found| self.levels.level(found.lint) == LintLevel::Warn) {
             let pid = finding.pid;
-            // A supervisor that ran short may have ended since.
+            // A supervisor close to its restart limit may have ended since.
             if pid != Pid::NONE && observe::glimpse_of(runtime, pid).is_none() {
                 continue;
             }
@@ -137,7 +137,7 @@ impl Lints {
     }
 }
 
-/// What the detector of hogs wants to know of a process.
+/// Returns the observation of a process that the detector of hogs needs.
 fn sight(runtime: &Handle, pid: Pid) -> Option<Sight> {
     let seen = observe::glimpse_of(runtime, pid)?;
     let waits = !matches!(seen.state(), ProcessState::Running | ProcessState::Runnable);

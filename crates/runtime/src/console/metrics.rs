@@ -1,4 +1,4 @@
-//! The node's counters as `OpenMetrics` text, read when they are asked for and never before.
+//! The node's counters as `OpenMetrics` text, read only on request.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,10 +13,10 @@ use super::sampler::Sample;
 use crate::Handle;
 use crate::observe;
 
-/// The media type of [`text`].
+/// Media type of [`text`].
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics of a node, at which `clients` are attached.
+/// Returns all metrics of a node to which `clients` observers are attached.
 pub(super) fn text(runtime: &Handle, sample: &Sample, clients: u32) -> String {
     let mut registry = Registry::with_prefix("rusm");
     registry.register_collector(Box::new(Node { runtime: runtime.clone(), sample: sample.clone(), clients }));
@@ -31,7 +31,7 @@ pub(super) fn text(runtime: &Handle, sample: &Sample, clients: u32) -> String {
 struct Node {
     runtime: Handle,
     sample: Sample,
-    /// Now: the sample's number is as old as the sample.
+    /// The current number: the sample's is as old as the sample.
     clients: u32,
 }
 

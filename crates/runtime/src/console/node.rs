@@ -1,4 +1,4 @@
-//! What all sessions of a console share.
+//! State shared by all sessions of a console.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use super::session::ALL_REFUSALS_PER_SEC;
 use super::sort_key::Rates;
 use crate::{Handle, observe};
 
-/// Rates that no order asked for are forgotten after so long.
+/// Time without a request after which rates are discarded.
 const RATES_KEPT: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Shared state of a console's sessions.
 pub(super) struct Node {
     pub(super) runtime: Handle,
     pub(super) host: Arc<dyn Host>,
     pub(super) limits: Limits,
     pub(super) budget: OrderBudget,
-    /// Lines of the log about refused commands.
+    /// Allowance for log lines about refused commands.
     pub(super) refusals: RefCell<Allowance>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
     clients: Cell<u32>,
-    /// Counts the starts and ends of runs, after which every order is made anew.
+    /// Number of starts and ends of runs; each change invalidates every order.
     era: Cell<u64>,
     frames: watch::Receiver<Arc<Sample>>,
     stopping: watch::Receiver<bool>,
-    /// One order is made at a time; what rates need is kept while anyone is attached.
+    /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
     rates: Mutex<Vec<Rates>>,
 }
 
@@ -80,12 +80,12 @@ impl Node {
         }
     }
 
-    /// How long the sampler waits between two samples now.
+    /// Returns the sampler's current pause between two samples.
     pub(super) fn pause(&self) -> Duration {
         self.pause.get()
     }
 
-    /// The sampler waits so long until the next sample.
+    /// Sets the sampler's pause until the next sample.
     pub(super) fn pauses(&self, pause: Duration) {
         self.pause.set(pause);
     }
@@ -110,33 +110,33 @@ impl Node {
         self.clients.get()
     }
 
-    /// What changes when a run starts or ends.
+    /// Returns a number that changes when a run starts or ends.
     pub(super) fn era(&self) -> u64 {
         self.era.get()
     }
 
-    /// A run has started or ended.
+    /// Records that a run has started or ended.
     pub(super) fn begin_era(&self) {
         self.era.set(self.era.get() + 1);
     }
 
-    /// Counts a client in, if there is room for it.
+    /// Takes a client slot; returns `None` if all are taken.
     pub(super) fn admit(&self) -> Option<Seat<'_>> {
         Seat::take(&self.clients, self.limits.clients)
     }
 
-    /// Forgets what rates need, if nobody is attached any more.
+    /// Discards the data for rates if no observer is attached any more.
     pub(super) async fn tidy_up(&self) {
         if self.clients.get() == 0 {
             self.rates.lock().await.clear();
         }
     }
 
-    /// Finds a window of the process table.
+    /// Computes a window of the process table.
     pub(super) async fn rank(&self, sort: SortKey, filter: &Filter, window: ViewWindow) -> Order {
         let mut all = self.rates.lock().await;
         if !sort.key.is_rate() {
-            // Numbers and names need nothing from here, but still one order is made at a time.
+            // Numbers and names need no stored data, but the lock still ensures one order at a time.
             return ranking::order(&self.runtime, sort, filter, window, &mut Rates::new(sort.key, self.era())).await;
         }
         let now = Instant::now();
@@ -151,12 +151,12 @@ impl Node {
     }
 }
 
-/// One of a limited number of seats, given back when it is dropped.
+/// A client slot out of a limited number, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Seat<'a>(&'a Cell<u32>);
 
 impl<'a> Seat<'a> {
-    /// A seat, if fewer than `limit` are taken.
+    /// Takes a slot if fewer than `limit` are taken.
     pub(super) fn take(taken: &'a Cell<u32>, limit: u32) -> Option<Self> {
         (taken.get() < limit).then(|| {
             taken.set(taken.get() + 1);

@@ -1,12 +1,12 @@
-//! Files that a node creates under a name and removes when it stops, and the lock on such a name.
+//! Files that a node creates and removes when it stops, and the lock on a node's name.
 //!
 //! ```text
 //!   create ──▶ OwnedFile { path, device, inode } ──▶ drop: removed if the path still names that inode
 //!   open ──▶ flock ──▶ the path still names that inode? ──▶ NameLock      else open again
 //! ```
 //!
-//! Removing by path alone would remove a successor's file: between the end of a node's listener and the removal of its
-//! files, another node may have created files of the same names. The kernel releases the lock of a process that dies.
+//! Removal by path alone could remove a successor's file: after a node has closed its listener and before it removes
+//! its files, another node may create files of the same names. The kernel releases the lock of a process that dies.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// A file that this node created; dropping it removes the file, unless another one has taken its place.
+/// A file that this node created; dropping it removes the file, unless another file has replaced it.
 #[derive(Debug)]
 pub(super) struct OwnedFile {
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// An inode number is free for other files once the file is removed and closed, so the file stays open.
+    /// The kernel may reuse an inode number once the file is removed and closed, so the file stays open.
     _open: Option<File>,
 }
 
@@ -32,7 +32,7 @@ impl OwnedFile {
         Ok(Self { path, device: about.dev(), inode: about.ino(), _open: Some(file) })
     }
 
-    /// Takes ownership of a bound socket. Its listener keeps the inode from being used again.
+    /// Takes ownership of a bound socket. Its listener prevents reuse of the inode.
     pub(super) fn of_socket(path: PathBuf) -> io::Result<Self> {
         let about = fs::symlink_metadata(&path)?;
         Ok(Self { path, device: about.dev(), inode: about.ino(), _open: None })
@@ -63,13 +63,13 @@ impl Drop for OwnedFile {
 /// An exclusive lock on a node's name, held from before its socket is bound until after its files are removed.
 #[derive(Debug)]
 pub(super) struct NameLock {
-    // The file is removed while it is locked: a node that opens it just before that locks a file without a name, and tries
+    // The file is removed while it is locked: a node that opened it just before locks a file without a name, and tries
     // again with a new one.
     _file: OwnedFile,
 }
 
 impl NameLock {
-    /// Locks the file, which is created if it does not exist; `None` if another process holds the lock.
+    /// Locks the file, creating it if it does not exist; returns `None` if another process holds the lock.
     pub(super) fn acquire(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! The check that no other user can enter or replace the directory of sockets and token files.
+//! Checks that no other user can enter or replace the directory of sockets and token files.
 //!
 //! ```text
 //!   /  run  user  1000  rusm      each one above: owned by root or this user, and not writable by others unless sticky
@@ -6,7 +6,7 @@
 //!                        └─ the directory itself: owned by this user, mode 0700, no symbolic link
 //! ```
 //!
-//! A writable directory above would let another user rename this one and put a directory of their own in its place.
+//! A writable directory above would allow another user to rename this one and put their own in its place.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};
@@ -16,14 +16,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::endpoint::{ConsoleError, runtime_dir, system};
 
-/// The number of symbolic links that a path may lead through, as in Linux.
+/// Maximum number of symbolic links in a path, as in Linux.
 const LINKS_MAX: u32 = 40;
 
 /// Creates the directory, or checks that only this user can enter it and only this user or root can replace it.
 ///
 /// Returns the path without trailing slashes: with one, the system would follow a symbolic link.
 pub(super) fn private_dir(path: &Path) -> Result<PathBuf, ConsoleError> {
-    // Before it is created, so that nothing is created where others can write.
+    // Check before creating, so that nothing is created where other users can write.
     check_dir(path)?;
     let path: PathBuf = path.components().collect();
     match DirBuilder::new().mode(0o700).recursive(true).create(&path) {
@@ -51,12 +51,12 @@ pub fn check_dir(path: &Path) -> Result<(), ConsoleError> {
     }
 }
 
-/// The variable that chose this directory, or can choose another.
+/// Returns the environment variable that set this directory, or that can set another.
 pub(super) fn variable(dir: &Path) -> &'static str {
     if dir == runtime_dir() { "XDG_RUNTIME_DIR" } else { "RUSM_SOCKET_DIR" }
 }
 
-/// Returns why another user than `user` could enter this directory, or why it is not a directory.
+/// Returns why a user other than `user` could enter this directory, or why it is not a directory.
 fn fault_of(meta: &Metadata, path: &Path, user: u32) -> Option<String> {
     let elsewhere = format!("set {} to another directory", variable(path));
     let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
@@ -74,7 +74,7 @@ fn fault_of(meta: &Metadata, path: &Path, user: u32) -> Option<String> {
         .then(|| format!("may be entered by others (mode {mode:04o}): change it with chmod 700 or {elsewhere}"))
 }
 
-/// Checks each directory above `path`, and those above the targets of symbolic links on the way.
+/// Checks each directory above `path`, and those above the targets of symbolic links in it.
 fn check_above(path: &Path, user: u32) -> Result<(), ConsoleError> {
     let variable = variable(path);
     let mut checked = PathBuf::from("/");
@@ -108,13 +108,13 @@ fn check_above(path: &Path, user: u32) -> Result<(), ConsoleError> {
     Ok(())
 }
 
-/// The names of a path, the last one first; `..` is kept.
+/// Returns the names of a path, the last one first; `..` is kept.
 fn reversed(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
     names.map(|part| part.as_os_str().to_owned()).collect()
 }
 
-/// Checks one directory above, or a symbolic link to one; `None` if it does not exist yet.
+/// Checks one directory above, or a symbolic link to one; returns `None` if it does not exist yet.
 fn check_one(path: &Path, user: u32, variable: &str) -> Result<Option<Metadata>, ConsoleError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
@@ -130,7 +130,7 @@ fn check_one(path: &Path, user: u32, variable: &str) -> Result<Option<Metadata>,
     }
 }
 
-/// Returns why another user than `user` and root could replace what is in this directory, or this link.
+/// Returns why a user other than `user` and root could replace entries of this directory, or this link.
 fn fault_above(meta: &Metadata, user: u32) -> Option<String> {
     let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
     if owner != user && owner != 0 {
@@ -138,7 +138,7 @@ fn fault_above(meta: &Metadata, user: u32) -> Option<String> {
             "is on the way to the sockets and belongs to user {owner}, neither to root nor to you, user {user}"
         ));
     }
-    // The mode of a symbolic link means nothing; only its owner and that of its directory can change it.
+    // The mode of a symbolic link is meaningless; only its owner and the owner of its directory can change it.
     let is_open = mode & 0o022 != 0 && mode & 0o1000 == 0;
     (!meta.is_symlink() && is_open).then(|| {
         format!("is on the way to the sockets and others may write to it (mode {mode:04o}): run chmod go-w on it, or")

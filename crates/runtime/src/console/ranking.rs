@@ -1,14 +1,14 @@
-//! The order of the process table: which processes fill a window of it, found in one look at each of them.
+//! Ordering of the process table: finds the processes in a window of it with one pass over all processes.
 //!
 //! ```text
-//!   every 128th process ──▶ keys, sorted ──▶ the two keys between which the window must lie
+//!   every 128th process ──▶ keys, sorted ──▶ two keys that enclose the window
 //!   every process ──▶ filter ──▶ key ──▶ above: counted · between: collected · below: counted ──▶ sort those between
 //! ```
 //!
-//! The first step reads one process in 128 and says, with a wide margin, where the window lies; the second costs the same
-//! for the first page as for the last and keeps a few thousand rows whatever the size of the table. Should the first step
-//! have been wrong, which the counts of the second show, it is done again with a wider margin. Equal keys keep the order
-//! of their slots, so a table of a million idle processes does not shuffle.
+//! The first step reads one process in 128 and estimates, with a wide margin, where the window is. The second step
+//! costs the same for the first page as for the last, and keeps a few thousand rows regardless of the table's size. Its
+//! counts show whether the estimate was wrong; if so, both steps are repeated with a wider margin. Equal keys are
+//! ordered by slot, so a table of a million idle processes does not shuffle.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -22,15 +22,16 @@ use super::sort_key::{Look, NameKey, Rates, number};
 use crate::Handle;
 use crate::observe::{self, Glimpse};
 
-/// One process in so many is looked at to find out where a window lies.
+/// Sampling interval: one process in this many is read to estimate where a window is.
 const STRIDE: u64 = 128;
-/// Slots of a table that is collected as a whole.
+/// Number of slots up to which a table is collected as a whole.
 const SMALL: usize = 4 * observe::TABLE_PART_SLOTS;
-/// Standard deviations of margin around a window. Three are missed once in some hundred orders, which then take twice as long.
+/// Margin around a window, in standard deviations. With three, one in several hundred orders misses and takes twice as
+/// long.
 const MARGIN: f64 = 3.0;
-/// Rows kept on each side of a window, so that scrolling does not need a new order.
+/// Number of rows kept on each side of a window, so that scrolling does not need a new order.
 const KEPT: u64 = 500;
-/// Parts of the table looked at before others have a turn: a few hundred microseconds.
+/// Parts of the table that are read before other tasks may run: a few hundred microseconds.
 const PARTS_PER_TURN: usize = 64;
 
 /// A process in an order.
@@ -40,28 +41,28 @@ pub(super) struct Ranked {
     pub(super) generation: u32,
 }
 
-/// A stretch of the ordered table, around the window that was asked for.
+/// A section of the ordered table, around the requested window.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     rows: Vec<Ranked>,
-    /// The place of the first of them.
+    /// Position of the first row.
     first: u64,
     pub(super) total: u64,
     pub(super) matched: u64,
-    /// When the processes were looked at.
+    /// Time at which the processes were read.
     pub(super) made: Instant,
-    /// When it was put together, which for rates may be later.
+    /// Time at which the order was computed, which for rates may be later.
     pub(super) ranked: Instant,
-    /// Rates were compared over too short a time to mean much.
+    /// True if rates were compared over too short a time to be reliable.
     pub(super) provisional: bool,
-    /// CPU time that it took.
+    /// CPU time that the order took.
     pub(super) cost: Duration,
-    /// The node's stillness when it was made, if it holds for as long as that stays the same.
+    /// The node's stillness when the order was computed, if the order is valid for as long as that does not change.
     still: Option<u64>,
 }
 
 impl Order {
-    /// Whether an order made now would be the same, because no process has done anything; it is then as good as new.
+    /// Renews the order if no process has done anything since, so that a new one would be equal; returns true if so.
     pub(super) fn renew(&mut self, runtime: &Handle, now: Instant) -> bool {
         let same = self.still.is_some() && self.still == observe::stillness(runtime);
         if same {
@@ -71,7 +72,7 @@ impl Order {
         same
     }
 
-    /// The rows of a window and the place of the first; `None` if they lie outside of what was kept.
+    /// Returns the rows of a window and the position of the first; `None` if the window is outside of the kept rows.
     ///
     /// A window past the end of the table shows its end.
     pub(super) fn window(&self, window: ViewWindow) -> Option<(u64, &[Ranked])> {
@@ -82,14 +83,14 @@ impl Order {
     }
 }
 
-/// The places of a window in a table of `matched` rows.
+/// Returns the positions of a window in a table of `matched` rows.
 fn clamp(window: ViewWindow, matched: u64) -> (u64, u64) {
     let len = u64::from(window.len);
     let from = window.offset.min(matched.saturating_sub(len));
     (from, (from + len).min(matched))
 }
 
-/// Finds a window of the table ordered by `sort`.
+/// Computes a window of the table ordered by `sort`.
 pub(super) async fn order(
     runtime: &Handle,
     sort: SortKey,
@@ -98,14 +99,15 @@ pub(super) async fn order(
     rates: &mut Rates,
 ) -> Order {
     let ranked = Instant::now();
-    // Other columns change without a poll: messages come to a process that does not wait for them, names from outside.
+    // Other columns change without a poll: messages arrive at a process that does not wait for them, and names are set
+    // from outside.
     let by_polls = matches!(sort.key, Column::Reds | Column::Messages | Column::AgeMs | Column::Pid | Column::Parent);
     let still = if by_polls && filter.is_empty() { observe::stillness(runtime) } else { None };
     let now_ms = observe::uptime(runtime).as_millis() as u64;
     let walk = Walk { runtime, filter, now_ms, all_keys: sort.key.is_rate(), cost: Cell::new(Duration::ZERO) };
-    // The largest comes first, or with every bit turned over the smallest.
+    // The largest key comes first; inverting every bit puts the smallest first.
     let flip = if sort.desc { 0 } else { u64::MAX };
-    // A constant column has a loop of its own, which does not ask each of a million processes by what they are ordered.
+    // Each constant column gets its own loop, which does not test the column for each of a million processes.
     macro_rules! by {
         ($column:expr) => {
             walk.find(window, |seen, _| number($column, seen, now_ms) ^ flip).await
@@ -135,16 +137,16 @@ pub(super) async fn order(
     Order { still, ..found.into_order(window, ranked, &walk) }
 }
 
-/// A place in an order: no two processes have the same.
+/// A position in an order, unique to each process.
 type Place<K> = (K, Reverse<u32>);
 
-/// The places between which a window must lie; `None` is the end of the table.
+/// Positions that enclose a window; `None` is the end of the table.
 struct Bounds<K> {
     upper: Option<Place<K>>,
     lower: Option<Place<K>>,
 }
 
-/// What one look at every process found.
+/// Result of one pass over all processes.
 struct Found<K> {
     rows: Vec<(Place<K>, u32)>,
     above: u64,
@@ -156,7 +158,7 @@ struct Walk<'a> {
     runtime: &'a Handle,
     filter: &'a Filter,
     now_ms: u64,
-    /// Keys are wanted of processes that the filter holds back too.
+    /// True if keys are also needed for processes that the filter rejects.
     all_keys: bool,
     cost: Cell<Duration>,
 }
@@ -182,7 +184,7 @@ impl Walk<'_> {
         self.filter.is_empty() || self.filter.lets_through(seen, self.now_ms)
     }
 
-    /// Between which places a window must lie, most probably.
+    /// Estimates the positions that enclose a window.
     async fn bounds<K: Ord + Clone>(
         &self,
         window: ViewWindow,
@@ -196,7 +198,7 @@ impl Walk<'_> {
         let mut sample: Vec<Place<K>> = Vec::with_capacity(slots / STRIDE as usize);
         let salt = self.now_ms.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ margin.to_bits();
         self.in_turns(slots / STRIDE as usize, 1024, |block| {
-            // A different one of each block every time: processes often come in patterns of a power of two.
+            // Pick a different slot of each block every time: process patterns often repeat at a power of two.
             let pick = (block as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRIDE.ilog2());
             let slot = (block as u64 * STRIDE + pick) as u32;
             if let Some(seen) = observe::glimpse(self.runtime, slot).filter(|seen| self.passes(seen)) {
@@ -209,14 +211,14 @@ impl Walk<'_> {
         let (from, to) = clamp(window, about);
         let deviation = |place: u64| margin * ((STRIDE * (place + 4 * STRIDE)) as f64).sqrt();
         let at_the_end = window.offset as f64 > about as f64 + deviation(about);
-        // From whichever end of the table the window is known.
+        // Measure from the end of the table at which the window is known.
         let spread = |place: u64| deviation(if at_the_end { about - place } else { place }) as u64;
         let upper = from.checked_sub(KEPT + spread(from)).and_then(|place| sample.get((place / STRIDE) as usize));
         let lower = sample.get(((to + KEPT + spread(to)) / STRIDE) as usize);
         Bounds { upper: upper.cloned(), lower: lower.cloned() }
     }
 
-    /// Looks at every process.
+    /// Reads every process.
     async fn collect<K: Ord>(&self, bounds: &Bounds<K>, mut key: impl FnMut(&Glimpse<'_>) -> K) -> Found<K> {
         let mut found = Found { rows: Vec::new(), above: 0, total: 0, matched: 0 };
         self.in_turns(observe::table_parts(self.runtime), PARTS_PER_TURN, |part| {
@@ -230,7 +232,7 @@ impl Walk<'_> {
         found
     }
 
-    /// The loop that a million processes go through once a second: everything that can be is outside of it.
+    /// The loop that a million processes go through once a second: as much as possible is hoisted out of it.
     #[inline(never)]
     fn collect_all<K: Ord>(
         &self,
@@ -279,7 +281,7 @@ impl Walk<'_> {
         });
     }
 
-    /// Does something for each of `0..end`, and lets others have a turn now and then.
+    /// Calls `act` for each of `0..end`, and yields to other tasks regularly.
     async fn in_turns(&self, end: usize, per_turn: usize, mut act: impl FnMut(usize)) {
         for start in (0..end).step_by(per_turn) {
             let before = thread_cpu();
@@ -296,7 +298,7 @@ impl<K: Ord> Found<K> {
         self.above <= from && to <= self.above + self.rows.len() as u64
     }
 
-    /// Sorts the rows around the window and forgets the others.
+    /// Sorts the rows around the window and discards the others.
     fn into_order(mut self, window: ViewWindow, made: Instant, walk: &Walk<'_>) -> Order {
         let before = thread_cpu();
         let (from, to) = clamp(window, self.matched);

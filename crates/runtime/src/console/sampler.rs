@@ -1,4 +1,4 @@
-//! The sampler: turns counters that only go up into rates, once a tick, and knows what that costs.
+//! The sampler: converts monotonic counters to rates, once a tick, and measures its own cost.
 //!
 //! ```text
 //!   counters ──▶ Sampler::tick(now) ──▶ Sample ──▶ encode.rs ──▶ frames
@@ -17,15 +17,15 @@ use super::lints::{LintLevels, Lints, Warning};
 use crate::observe::{self, Glimpse, MailboxBytes, SchedulerCounters, SupervisionCounters, Totals};
 use crate::{Handle, Pid};
 
-/// Ticks that the throughput window holds.
+/// Number of ticks that the throughput window holds.
 const WINDOW: usize = rusm_protocol::THROUGHPUT_POINTS;
-/// How far back rates of totals and CPU time look.
+/// Time over which rates of totals and of CPU time are computed.
 const RATE_SPAN: Duration = Duration::from_secs(1);
-/// How often the resident set is read.
+/// Interval between two reads of the resident set.
 const RSS_EVERY: Duration = Duration::from_millis(240);
-/// How often the memory of all processes is added up; the pause grows with the cost.
+/// Interval between two sums over the memory of all processes; it grows with their cost.
 const CENSUS_EVERY: Duration = Duration::from_secs(1);
-/// Share of one core that the census may take.
+/// Share of one core that the census may use.
 const CENSUS_SHARE: f64 = 0.0005;
 
 /// One tick's view of the node.
@@ -38,7 +38,7 @@ pub(super) struct Sample {
     pub(super) finished_per_sec: f64,
     pub(super) messages_per_sec: f64,
     pub(super) schedulers: Vec<SchedulerRates>,
-    /// Schedulers inside a poll.
+    /// Number of schedulers inside a poll.
     pub(super) running: u64,
     pub(super) cpu_pct: f64,
     pub(super) rss_bytes: u64,
@@ -47,7 +47,7 @@ pub(super) struct Sample {
     pub(super) mailboxes: MailboxBytes,
     pub(super) stuck: Vec<Pid>,
     pub(super) supervision: SupervisionCounters,
-    /// Warnings that stand, and the most urgent of them.
+    /// Number of active warnings, and the most urgent of them.
     pub(super) lints_total: u64,
     pub(super) lints: Vec<Warning>,
     pub(super) log: Option<LogSnapshot>,
@@ -65,7 +65,7 @@ pub(super) struct Sample {
     pub(super) stalled: bool,
 }
 
-/// One scheduler over the last tick.
+/// Rates of one scheduler over the last tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SchedulerRates {
     pub(super) utilisation: f64,
@@ -76,7 +76,7 @@ pub(super) struct SchedulerRates {
     pub(super) wakes_per_sec: f64,
 }
 
-/// What only a walk through all processes tells.
+/// Figures that require a pass over all processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Census {
     pub(super) future_bytes: u64,
@@ -85,21 +85,21 @@ pub(super) struct Census {
     cost: Duration,
 }
 
-/// See the module's picture.
+/// Computes the samples.
 #[derive(Debug)]
 pub(super) struct Sampler {
     runtime: Handle,
     target: Duration,
     seq: u64,
     last: Option<Last>,
-    /// Instants, totals and CPU time of the last second.
+    /// Times, totals and CPU time of the last second.
     history: VecDeque<Past>,
     throughput: VecDeque<f64>,
     duty: Duty,
     census: Census,
     lints: Lints,
     statm: Option<File>,
-    /// The resident set and when it was read.
+    /// The resident set and the time at which it was read.
     rss: Option<(u64, Instant)>,
     limit_bytes: u64,
 }
@@ -141,7 +141,7 @@ impl Sampler {
         }
     }
 
-    /// Reads everything once.
+    /// Takes one sample.
     pub(super) fn tick(&mut self, now: Instant, run: RunSnapshot, clients: u32) -> Sample {
         let cpu_before = thread_cpu();
         let totals = observe::totals(&self.runtime);
@@ -172,7 +172,7 @@ impl Sampler {
         sample.run = run;
         self.lints.tick(&self.runtime, &mut sample);
         sample.cost_us = thread_cpu_since(cpu_before).as_secs_f64() * 1e6;
-        // Has a budget of its own.
+        // The census has a budget of its own.
         self.take_census(now, totals.live);
         sample.census = self.census;
         sample.duty_pct = self.duty.pct(now);
@@ -227,7 +227,7 @@ impl Sampler {
         });
     }
 
-    /// Adds up what processes hold, as seldom as its budget wants.
+    /// Adds up the memory of processes, as rarely as its budget requires.
     fn take_census(&mut self, now: Instant, live: u64) {
         let pause = CENSUS_EVERY.max(self.census.cost.div_f64(CENSUS_SHARE));
         if self.census.made_at.is_some_and(|made_at| now - made_at < pause) {
@@ -270,7 +270,7 @@ impl Sampler {
     }
 }
 
-/// Memory of all processes' control blocks.
+/// Returns the memory of all processes' control blocks.
 pub(super) fn control_block_bytes(live: u64) -> u64 {
     live * Glimpse::control_block_bytes()
 }
@@ -287,12 +287,12 @@ fn scheduler_rates(new: SchedulerCounters, old: SchedulerCounters, span: f64) ->
     }
 }
 
-/// A quotient that is 0 where it has no meaning, so that every number on the wire is one.
+/// Returns a quotient, or 0 if it is undefined, so that every number on the wire is valid.
 fn per(amount: f64, of: f64) -> f64 {
     if of > 0.0 { amount / of } else { 0.0 }
 }
 
-/// The memory that this process may use: the control group's limit, else the machine's.
+/// Returns the memory that this process may use: the control group's limit, else the machine's.
 fn memory_limit() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! The console's thread: one reactor for the clock, both doors and every session.
+//! The console's thread: one reactor for the clock, both listeners and every session.
 
 use std::io;
 use std::net::TcpListener as StdTcpListener;
@@ -23,12 +23,12 @@ use super::sampler::{Sample, Sampler};
 use super::ticker::Ticker;
 use crate::{Handle, observe};
 
-/// How long sessions may take to say goodbye.
+/// Time limit for sessions to close their connections.
 const GOODBYE: Duration = Duration::from_millis(700);
 
 type Tcp<L> = Option<(L, Door)>;
 
-/// Everything that the operating system gave, ready to serve.
+/// The resources of the operating system, ready to serve.
 pub(super) struct Serving {
     reactor: Reactor,
     ticker: Ticker,
@@ -37,7 +37,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Gives the listeners a reactor.
+    /// Registers the listeners with a reactor.
     pub(super) fn open(unix: StdUnixListener, tcp: Tcp<StdTcpListener>, tick: Duration) -> io::Result<Self> {
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = reactor.enter();
@@ -51,7 +51,7 @@ impl Serving {
         Ok(Self { reactor, ticker, unix, tcp })
     }
 
-    /// Serves until told to stop.
+    /// Serves until `stopping` becomes true.
     pub(super) fn run(self, runtime: Handle, config: ConsoleConfig, stopping: watch::Receiver<bool>) {
         let serve = serve(runtime, config, self.ticker, self.unix, self.tcp, stopping);
         LocalSet::new().block_on(&self.reactor, serve);
@@ -85,7 +85,7 @@ async fn serve(
         _ = work => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
-    // Sessions see the same signal.
+    // Sessions receive the same signal.
     let until = Instant::now() + GOODBYE;
     while node.clients() > 0 && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -106,7 +106,7 @@ fn node_info(runtime: &Handle, config: &ConsoleConfig) -> NodeInfo {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "it tells nodes apart that have one process id, and measures nothing")]
+#[expect(clippy::disallowed_methods, reason = "distinguishes nodes that have one process id, and measures nothing")]
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
@@ -131,7 +131,7 @@ async fn sample(
         node.pauses(pause);
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
-            // Not known to happen; frames then come at the reactor's own pace.
+            // Not known to happen; frames are then paced by the reactor's own timer.
             tracing::warn!(%error, "the console's clock fails");
             tokio::time::sleep(pause).await;
         }

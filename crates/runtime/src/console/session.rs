@@ -1,4 +1,4 @@
-//! One observer's connection: reads commands, sends the newest frame and the rows it asked for, and nothing else.
+//! One observer's connection: reads commands, and sends only the newest frame and the rows that the client asked for.
 //!
 //! ```text
 //!            ┌────────── commands: at most 20 a second ◀── socket
@@ -6,9 +6,9 @@
 //!            └─ frame (newest, or none) · rows · detail · replies ──▶ socket, each within 5 s
 //! ```
 //!
-//! Everything that is sent regularly is sent at a tick of the node, so an observer costs no wake-ups of its own. Nothing is
-//! queued for a client: while one write waits for a slow socket, newer frames replace each other, and the next
-//! one says how many were skipped. A write that takes longer than its deadline ends the connection.
+//! Everything periodic is sent at a tick of the node, so an observer causes no wake-ups of its own. Nothing is queued
+//! for a client: while a write waits for a slow socket, each new frame replaces the previous one, and the next frame
+//! sent reports how many were skipped. A write that exceeds its deadline ends the connection.
 
 mod audit;
 mod commands;
@@ -45,28 +45,28 @@ use super::window::{Scene, Window};
 use crate::Pid;
 use crate::observe;
 
-/// How often the one process in detail is sent.
+/// Interval at which the one process in detail is sent.
 const DETAIL_EVERY: Duration = Duration::from_millis(250);
-/// How long a client that is sent away may take to read why.
+/// Time for which a disconnected client may read the reason.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// What is this much early is in time: the node's tick and a client's intervals are not in step.
+/// Tolerance for sending early: the node's tick and a client's intervals are not synchronised.
 const EARLY: Duration = Duration::from_millis(5);
 
-/// Why a session ended.
+/// Reason why a session ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// The client left, or its connection broke.
     Left,
-    /// The client broke a rule and is told which.
+    /// The client broke a rule; the close frame says which.
     Expelled(CloseCode, &'static str),
-    /// The client was too slow or silent for too long; telling it would take as long.
+    /// The client was too slow or silent for too long; sending it the reason would take just as long.
     Lost(&'static str),
-    /// The node stops.
+    /// The node is stopping.
     Stopping,
 }
 
 impl End {
-    /// One phrase for the log.
+    /// Returns one phrase for the log.
     pub(super) const fn why(&self) -> &'static str {
         match self {
             Self::Left => "left",
@@ -76,30 +76,30 @@ impl End {
     }
 }
 
-/// Who is at the other end.
+/// The client of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The address, or the user and the operating system's process.
+    /// The TCP address, or the user and the operating system process.
     pub(super) who: String,
-    /// What it may do.
+    /// Its permissions.
     pub(super) role: Role,
 }
 
-/// See the module's picture.
+/// One observer's connection and the views that it asked for.
 pub(super) struct Session<S> {
     node: Rc<Node>,
     socket: WebSocketStream<S>,
     peer: Peer,
     frame_every: Duration,
-    /// The next frame is this sample, or what is sampled after that instant.
+    /// The next frame is sent with this sample, or with the first one after `next_frame`.
     next_seq: f64,
     next_frame: Instant,
-    /// The last frame was this sample.
+    /// Number of the last sample that was sent as a frame.
     sent_seq: Option<u64>,
     skipped: u64,
     detail: bool,
     view: Option<Table>,
-    /// The rows of a client that enabled detail and knows no views.
+    /// Rows for a client that enabled detail and does not support views.
     ancestor_rows: Option<Table>,
     tree: Option<Window<TreeScene>>,
     engines: Option<Window<EnginesScene>>,
@@ -107,19 +107,19 @@ pub(super) struct Session<S> {
     stores: Option<Window<StoresScene>>,
     topics: Option<Window<TopicsScene>>,
     process: Option<(Pid, RowEncoder)>,
-    /// A filter of processes to end, before it is carried out.
+    /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
     next_process: Instant,
-    /// Events noted when they were sent last, for a client that wants them.
+    /// Number of events noted when they were last sent; `None` if the client does not want them.
     events: Option<u64>,
     next_events: Instant,
     commands: Allowance,
     audit: Audit,
     messages: Allowance,
     heard: Instant,
-    /// When it was looked whether the client lives.
+    /// Time of the last liveness check.
     checked: Instant,
-    /// The pause between two samples then.
+    /// Pause between two samples at that time.
     pause: Duration,
     pinged: Instant,
 }
@@ -161,7 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
-    /// Serves the client until it leaves or has to.
+    /// Serves the client until it leaves or is disconnected.
     pub(super) async fn run(mut self) -> End {
         let end = match self.serve().await {
             Ok(never) => match never {},
@@ -173,20 +173,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             End::Stopping => Some((CloseCode::Away, "the node stops")),
         };
         if !matches!(end, End::Lost(_)) {
-            // The client may be gone already, which is what a goodbye is for.
+            // The client may be gone already, and then there is nothing to report.
             drop(timeout(FAREWELL, self.say_goodbye(close)).await);
         }
         end
     }
 
-    /// Closes, and reads what the client still sends: unread bytes would turn the goodbye into a broken connection.
+    /// Closes the connection and reads what the client still sends: unread bytes would reset the connection before the
+    /// client has read the close frame.
     async fn say_goodbye(&mut self, close: Option<(CloseCode, &'static str)>) {
         let said = match close {
             Some((code, why)) => {
                 let reason = Utf8Bytes::from_static(why);
                 self.socket.close(Some(CloseFrame { code, reason })).await
             }
-            // The answer to the client's own goodbye, if that was how it left.
+            // Flush the answer to the client's close frame, if it sent one.
             None => self.socket.flush().await,
         };
         if matches!(said, Ok(()) | Err(WsError::ConnectionClosed)) {
@@ -222,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 
     async fn check_life(&mut self) -> Result<(), End> {
         let now = Instant::now();
-        // A node that stood still itself has heard nobody meanwhile, and has asked nobody.
+        // A node that was itself suspended could neither receive nor ping meanwhile, so that time does not count.
         let pause = self.node.pause();
         self.heard += (now - self.checked).saturating_sub(2 * pause.max(self.pause));
         (self.checked, self.pause) = (now, pause);
@@ -236,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(())
     }
 
-    /// Sends rows and detail, if it is time: at a tick, or at once after a command that changes them.
+    /// Sends rows and detail if they are due: at a tick, or at once after a command that changes them.
     async fn send_what_is_due(&mut self) -> Result<(), End> {
         let soon = Instant::now() + EARLY;
         if self.detail && self.view.as_ref().is_some_and(|table| soon >= table.next_rows(&self.node)) {
@@ -267,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     async fn offer_frame(&mut self, sample: &Sample) -> Result<(), End> {
         let now = Instant::now();
         let every = self.frame_every.max(self.node.tick());
-        // Counted in the node's samples, so that whoever wants all of them gets all of them.
+        // Counted in the node's samples, so that a client that wants all of them gets all of them.
         let per_frame = every.div_duration_f64(self.node.tick());
         let seq = sample.seq as f64;
         let on_time = seq + 0.5 > self.next_seq || now >= self.next_frame;
@@ -275,13 +276,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             return Ok(());
         }
         if let Some(sent) = self.sent_seq {
-            // Whole frames only; a little more, because the two periods are rounded.
+            // Whole frames only; the small addition absorbs the rounding of the two periods.
             let missed = ((sample.seq - sent) as f64 / per_frame + 0.01) as u64;
             self.skipped += missed.saturating_sub(1);
         }
         self.sent_seq = Some(sample.seq);
         self.next_seq = self.next_seq.max(seq - 0.5) + per_frame;
-        // The node may sample less often than it wants to.
+        // The node may sample less often than its tick.
         self.next_frame = now + every;
         let mut frame = encode::frame(sample);
         frame.skipped = self.skipped;
@@ -309,7 +310,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.send(&ServerMessage::Process { process, pid }).await
     }
 
-    /// Sends the newest events, if there are newer ones than the client knows.
+    /// Sends the newest events if the client does not have them yet.
     async fn send_events(&mut self) -> Result<(), End> {
         let (noted, _) = observe::event_counts(&self.node.runtime);
         if self.events == Some(noted) {

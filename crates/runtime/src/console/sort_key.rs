@@ -1,4 +1,4 @@
-//! What processes are ordered by: numbers, names, and rates, which need two looks at each process.
+//! Sort keys of the process table: numbers, names, and rates, which need two looks at each process.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::encode::engines::fact_of;
 use crate::Handle;
 use crate::observe::{self, Fact, Glimpse};
 
-/// Counters of a large table are compared with those of so long ago, at least.
+/// Minimum time over which the counters of a large table are compared.
 const RATE_SPAN: Duration = Duration::from_millis(2_400);
-/// Those of a small one, and the first ones of a view, so that it has something to show.
+/// Minimum time for a small table, and for the first looks of a view, so that the view shows rates early.
 const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
 
-/// The number by which a column orders.
+/// Returns the number by which a column orders.
 #[inline]
 pub(super) fn number(column: Column, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
     match column {
@@ -26,10 +26,10 @@ pub(super) fn number(column: Column, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
         Column::Messages => seen.messages(),
         Column::AgeMs => now_ms.saturating_sub(u64::from(seen.born_ms())),
         Column::Parent => u64::from(seen.parent_slot()),
-        // The busiest first when the largest come first.
+        // The busiest state comes first when the largest number does.
         Column::State => u64::MAX - seen.state() as u64,
         Column::Pid => u64::from(seen.slot()),
-        // A process that cannot tell comes after those that have none of it.
+        // A process that does not report the fact comes after those that report zero.
         column => match fact_of(column).and_then(|name| observe::extra_of(seen)?.fact(name)) {
             Some(Fact::Bytes(count) | Fact::Count(count)) => count.saturating_add(1),
             _ => 0,
@@ -37,7 +37,7 @@ pub(super) fn number(column: Column, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
     }
 }
 
-/// A name in either direction, upper and lower case alike. Processes without one come last in both.
+/// A name in either direction, ignoring case. Processes without a name come last in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NameKey {
     name: Option<Arc<str>>,
@@ -45,7 +45,7 @@ pub(super) struct NameKey {
 }
 
 impl NameKey {
-    /// What a column of words says about a process.
+    /// Returns the text of a column for a process.
     pub(super) fn of(column: Column, seen: &Glimpse<'_>, desc: bool) -> Self {
         let told = || observe::extra_of(seen);
         let name = match (column, fact_of(column)) {
@@ -84,34 +84,34 @@ fn lower_case(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().map(|byte| byte.to_ascii_lowercase())
 }
 
-/// One of the looks from which an order is made.
+/// The kind of a pass that reads processes for an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// At a few processes, to find out where a window lies.
+    /// Reads a few processes, to estimate where a window is.
     AtSome,
-    /// At every process.
+    /// Reads every process.
     AtAll,
-    /// At processes that were looked at for the same order before.
+    /// Reads processes that an earlier pass for this order has read.
     Again,
 }
 
-/// What was seen of each slot's counter, for orders by a rate.
+/// Earlier counter values of each slot, for orders by a rate.
 ///
-/// All orders between two looks see the rates of the first of them: nothing shuffles while somebody scrolls, and no
-/// client's view changes the time over which another's rates are.
+/// Counters are read at intervals, and all orders between two readings use the rates of the first. So nothing shuffles
+/// while a client scrolls, and no client's view changes the time over which another client's rates are computed.
 #[derive(Debug)]
 pub(super) struct Rates {
     column: Column,
     past: Vec<Past>,
     looked_at: Option<Instant>,
-    /// Looks so far, of which the first has nothing to compare with.
+    /// Number of looks taken; the first cannot be compared with an earlier one.
     looks: u32,
     looking: bool,
-    /// What the last order by these rates cost.
+    /// CPU time of the last order by these rates.
     cost: Duration,
-    /// The era of the node in which they were begun.
+    /// The node's era in which the looks began.
     era: u64,
-    /// The node's stillness at the last look, and whether it was the same at the one before: then all rates are zero.
+    /// The node's stillness at the last look, and whether it was equal at the look before; if so, all rates are zero.
     still: Option<u64>,
     all_zero: bool,
 }
@@ -120,7 +120,7 @@ pub(super) struct Rates {
 struct Past {
     generation: u32,
     counter: u32,
-    /// What was added between the last two looks.
+    /// Increase between the last two looks.
     added: u32,
 }
 
@@ -139,7 +139,7 @@ impl Rates {
         }
     }
 
-    /// Begins anew with the next look, once a run has started or ended since the last one.
+    /// Restarts with the next look if a run has started or ended since the last one.
     pub(super) const fn follow(&mut self, era: u64) {
         if self.era != era {
             self.era = era;
@@ -147,7 +147,7 @@ impl Rates {
         }
     }
 
-    /// Notes what an order by these rates cost: the less, the sooner the next one looks anew.
+    /// Records the cost of an order by these rates: the lower it is, the sooner counters are read again.
     pub(super) const fn spent(&mut self, cost: Duration) {
         self.cost = cost;
     }
@@ -156,12 +156,12 @@ impl Rates {
         self.column
     }
 
-    /// When the counters were read that rates are made of.
+    /// Returns the time at which the counters behind the rates were read.
     pub(super) const fn looked_at(&self) -> Option<Instant> {
         self.looked_at
     }
 
-    /// Decides whether the order to be made looks anew; true if its rates will be provisional.
+    /// Decides whether the next order reads the counters again; returns true if its rates will be provisional.
     pub(super) fn prepare(&mut self, runtime: &Handle, now: Instant) -> bool {
         let slots = observe::table_parts(runtime) * observe::TABLE_PART_SLOTS;
         let longest = if self.looks < 2 { SHORT_RATE_SPAN } else { RATE_SPAN };
@@ -180,12 +180,12 @@ impl Rates {
         self.looks < 2
     }
 
-    /// The stillness for as long as which all rates stay zero.
+    /// Returns the stillness during which all rates stay zero.
     pub(super) fn still(&self) -> Option<u64> {
         self.still.filter(|_| self.all_zero)
     }
 
-    /// What was added to a process's counter; all of it for a process that is new.
+    /// Returns the increase of a process's counter; the whole counter for a new process.
     #[inline]
     pub(super) fn key(&mut self, seen: &Glimpse<'_>, look: Look) -> u64 {
         let counter = self.counter(seen);
@@ -205,7 +205,7 @@ impl Rates {
         u64::from(added)
     }
 
-    /// The counter behind the rate; its low bits are enough for a difference.
+    /// Returns the counter behind the rate; its low bits suffice for a difference.
     #[inline]
     fn counter(&self, seen: &Glimpse<'_>) -> u32 {
         match self.column {

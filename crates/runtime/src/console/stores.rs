@@ -1,7 +1,7 @@
-//! What one client sees of the stores, of their buckets, and of the keys of one.
+//! One client's view of the stores, of their buckets, and of the keys of one bucket.
 //!
-//! Figures are for everybody who may attach. What people have stored is not: keys and values need the control role, and
-//! looking into a bucket is noted in the audit log like a command.
+//! Every client that may attach can see figures. Stored data is protected: keys and values need the control role, and
+//! viewing a bucket is recorded in the audit log like a command.
 
 use rusm_protocol::{ErrorCode, KeysInfo, KeysView, Role, ServerMessage, Stores, StoresView};
 
@@ -11,12 +11,12 @@ use super::node::Node;
 use super::window::{Scene, Stamp, check_hz, check_rows};
 use crate::observe::{self, KeysWish};
 
-/// Keys of a page.
+/// Maximum number of keys in a page.
 const KEYS_MAX: u32 = 100;
 /// Bytes of a key or a value that are shown.
 pub(super) const PREVIEW_BYTES: usize = 64;
 
-/// See the module.
+/// A client's view of the stores.
 pub(super) struct StoresScene {
     view: StoresView,
     keys: Option<KeysWish>,
@@ -24,10 +24,10 @@ pub(super) struct StoresScene {
 }
 
 impl StoresScene {
-    /// What a client of this role wants to see.
+    /// Creates a view for a client with this role.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: StoresView, role: Role) -> Result<Self, HostError> {
         check_rows(view.window)?;
         check_hz(view.hz)?;
@@ -35,7 +35,7 @@ impl StoresScene {
         Ok(Self { view, keys, role })
     }
 
-    /// Whether it looks into what people have stored.
+    /// Returns true if the view shows stored keys.
     pub(super) const fn looks_into_a_bucket(&self) -> bool {
         self.keys.is_some()
     }

@@ -1,4 +1,4 @@
-//! One client's view of the process table, in two clocks: values as often as asked for, their order as its cost allows.
+//! One client's view of the process table, on two clocks: values as often as requested, their order as its cost allows.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use super::node::Node;
 use super::ranking::Order;
 use super::window::{check_hz, check_rows};
 
-/// An order this much older than it should be is called so.
+/// Tolerance after which an order older than its intended age is reported as late.
 const LATE: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// A client's view of the process table.
 pub(super) struct Table {
     view: View,
     columns: Vec<Column>,
     filter: Filter,
     order: Option<Order>,
-    /// The node's era when the order was made.
+    /// The node's era when the order was computed.
     era: u64,
-    /// Names the order for this client.
+    /// Identifies the order for this client.
     epoch: u64,
     seq: u64,
     next_rows: Instant,
@@ -31,10 +31,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table for a client's first view.
+    /// Creates a table for a client's first view.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: View, now: Instant) -> Result<Self, HostError> {
         let filter = check(&view)?;
         let columns = columns(&view);
@@ -42,16 +42,16 @@ impl Table {
         Ok(Self { view, columns, filter, order: None, era: 0, epoch: 0, seq: 0, next_rows: now, encoder })
     }
 
-    /// The first rows, for a client that enabled detail and knows no views.
+    /// Creates a table of the first rows, for a client that enabled detail and does not support views.
     pub(super) fn of_ancestor(now: Instant) -> Result<Self, HostError> {
         let sort = SortKey { key: Column::Reds, desc: true };
         Self::new(View { sort, window: ViewWindow { offset: 0, len: DETAIL_ROWS }, ..View::default() }, now)
     }
 
-    /// Shows another view. Scrolling within what is known needs no new order.
+    /// Shows another view. Scrolling within the kept rows needs no new order.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client; the old view stays.
+    /// If the view is out of its limits; the error has a line for the client, and the old view stays.
     pub(super) fn show(&mut self, view: View, now: Instant) -> Result<(), HostError> {
         let filter = check(&view)?;
         let same_order = view.sort == self.view.sort && filter == self.filter && !view.reorder;
@@ -65,12 +65,12 @@ impl Table {
         Ok(())
     }
 
-    /// Sends rows at once, such as after they were turned off for a while.
+    /// Makes rows due at once, for example after they were turned off for a while.
     pub(super) fn wake(&mut self, now: Instant) {
         self.next_rows = now;
     }
 
-    /// When the next rows should be sent.
+    /// Returns the time at which the next rows are due.
     pub(super) fn next_rows(&self, node: &Node) -> Instant {
         match &self.order {
             None => self.next_rows.max(node.budget.ready_at()),
@@ -79,12 +79,13 @@ impl Table {
         }
     }
 
-    /// The time between two refreshes of values.
+    /// Returns the time between two refreshes of values.
     fn every(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.view.hz)
     }
 
-    /// When the order is made anew if rows are sent, and when rows are sent to bring a new order.
+    /// Returns the time from which rows that are sent get a new order, and the time at which rows are sent only to
+    /// bring one.
     fn next_order(&self, node: &Node, now: Instant) -> (Instant, Instant) {
         let ready_at = node.budget.ready_at();
         let Some(order) = self.order.as_ref().filter(|_| self.era == node.era()) else {
@@ -96,7 +97,7 @@ impl Table {
         (ready_at.max(with_values.min(oldest)), ready_at.max(oldest))
     }
 
-    /// Makes the order anew if it is time, and gives it.
+    /// Computes a new order if it is due, and returns the current one.
     async fn order(&mut self, node: &Node, now: Instant) -> Option<&Order> {
         let (due, _) = self.next_order(node, now);
         if due <= now {
@@ -112,12 +113,12 @@ impl Table {
         self.order.as_ref()
     }
 
-    /// The rows of now; `None` while the order has to wait for its budget.
+    /// Returns the current rows; `None` while the order waits for its budget.
     pub(super) async fn rows(&mut self, node: &Node, now: Instant) -> Option<Rows> {
         self.order(node, now).await?;
         let every = self.every();
         let (_, oldest) = self.next_order(node, now);
-        // An order gets too old between two refreshes of values? Then the new one brings them.
+        // If the order gets too old between two refreshes of values, send rows then to bring the new order.
         self.next_rows = (self.next_rows + every).max(now + every / 2).min(oldest).max(now);
         let order = self.order.as_ref()?;
         let (offset, window) = order.window(self.view.window)?;
@@ -140,7 +141,7 @@ impl Table {
         })
     }
 
-    /// The rows of now in the ancestor's form.
+    /// Returns the current rows in the legacy form.
     pub(super) async fn process_infos(&mut self, node: &Node, now: Instant) -> Vec<ProcessInfo> {
         let window = self.view.window;
         let order = self.order(node, now).await.and_then(|order| order.window(window));
@@ -152,7 +153,7 @@ fn columns(view: &View) -> Vec<Column> {
     if view.columns.is_empty() { Column::ALL.to_vec() } else { view.columns.clone() }
 }
 
-/// Whether a view keeps its limits, and the filter that it asks for.
+/// Checks the limits of a view; returns its filter.
 fn check(view: &View) -> Result<Filter, HostError> {
     check_rows(view.window)?;
     check_hz(view.hz)?;
@@ -175,7 +176,7 @@ mod tests {
     use crate::observe::{self, ProcessState};
     use crate::{Config, ExitReason, Pid, Runtime};
 
-    /// A runtime with parked processes and what a console knows of it.
+    /// Starts a runtime with parked processes, and a console's state for it.
     fn node(processes: usize) -> (Runtime, Vec<Pid>, Node) {
         let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
         let (_, frames) = watch::channel(Arc::default());

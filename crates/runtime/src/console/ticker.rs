@@ -1,8 +1,8 @@
-//! A clock that ticks: one wake-up of the console's thread a tick, and none between two.
+//! A periodic timer that wakes the console's thread once a tick and never in between.
 //!
-//! The reactor's own timers wake a thread up to twice for one that is further away than 64 ms or crosses such a border.
-//! On a machine that sleeps otherwise a wake-up costs more than all that is done in it, so on Linux the kernel's timer
-//! ticks, and whatever has to happen regularly happens at a tick.
+//! The reactor's own timers wake a thread up to twice for a deadline that is more than 64 ms away or crosses a 64 ms
+//! boundary. On an otherwise idle machine a wake-up costs more than all the work done in it. So on Linux the ticks come
+//! from a kernel timer, and all periodic work happens at a tick.
 
 use std::io;
 use std::time::Duration;
@@ -21,16 +21,16 @@ mod kernel {
 
     use super::{Duration, io};
 
-    /// See the module.
+    /// A timer of the kernel (`timerfd`).
     #[derive(Debug)]
     pub(crate) struct Ticker {
-        /// No pipe, but read like one: eight bytes a tick, and nothing until the next.
+        /// A timer that is read like a pipe: eight bytes at a tick, and nothing until the next.
         timer: Receiver,
         every: Duration,
     }
 
     impl Ticker {
-        /// A clock whose first tick comes after `every`.
+        /// Creates a ticker; its first tick comes after `every`.
         pub(crate) fn new(every: Duration) -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -49,7 +49,7 @@ mod kernel {
             Ok(())
         }
 
-        /// Waits for the next tick, which comes `every` so often. Those that came while nobody waited are one.
+        /// Waits for the next tick; ticks are `every` apart. Those missed since the last call count as one.
         pub(crate) async fn next(&mut self, every: Duration) -> io::Result<()> {
             self.set(every)?;
             loop {
@@ -69,12 +69,12 @@ mod wheel {
 
     use super::{Duration, io};
 
-    /// See the module.
+    /// A timer of the reactor.
     #[derive(Debug)]
     pub(crate) struct Ticker(Interval);
 
     impl Ticker {
-        /// A clock whose first tick comes after `every`.
+        /// Creates a ticker; its first tick comes after `every`.
         pub(crate) fn new(every: Duration) -> io::Result<Self> {
             let mut interval = interval_at(tokio::time::Instant::now() + every, every);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -88,7 +88,7 @@ mod wheel {
             Ok(())
         }
 
-        /// Waits for the next tick, which comes `every` so often. Those that came while nobody waited are one.
+        /// Waits for the next tick; ticks are `every` apart. Those missed since the last call count as one.
         pub(crate) async fn next(&mut self, every: Duration) -> io::Result<()> {
             self.set(every)?;
             self.0.tick().await;

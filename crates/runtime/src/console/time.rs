@@ -1,6 +1,6 @@
-//! What one client sees of tickers and streams.
+//! One client's view of tickers and streams.
 //!
-//! A rate is what a total grew by between two looks of this client.
+//! A rate is the growth of a total between two looks of this client.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use super::node::Node;
 use super::window::{Scene, Stamp, check_hz};
 use crate::observe;
 
-/// Tickers that are told of, and rings.
+/// Maximum number of tickers, and of rings, that are shown.
 const SHOWN: usize = 100;
 
-/// See the module.
+/// A client's view of tickers and streams.
 pub(super) struct TimeScene {
     view: TimeView,
     before: Before,
 }
 
-/// What the last look has found: firings by ticker, and items by ring.
+/// Totals at the last look: firings by ticker, and items by ring.
 #[derive(Default)]
 struct Before {
     at: Option<Instant>,
@@ -30,23 +30,23 @@ struct Before {
     written: Totals,
 }
 
-/// Totals by id, which only go up; the higher an id the younger.
+/// Totals by id, which only increase; a higher id is younger.
 #[derive(Default)]
 struct Totals {
     of: HashMap<u64, u64>,
-    /// The youngest that there was, shown or not.
+    /// Id of the youngest at that time, shown or not.
     newest: u64,
 }
 
 impl Totals {
-    /// What it was; nothing for one that was not there.
+    /// Returns the previous total: zero for a ticker or ring that is new, `None` for one that was not shown.
     fn before(&self, id: u64) -> Option<u64> {
         self.of.get(&id).copied().or_else(|| (id > self.newest).then_some(0))
     }
 }
 
 impl Before {
-    /// What a total has grown by a second; 0 if nobody looked at it before.
+    /// Returns the growth of a total per second; 0 if it was not observed before.
     fn rate(&self, known: Option<u64>, total: u64, now: Instant) -> f64 {
         let (Some(at), Some(known)) = (self.at, known) else { return 0.0 };
         total.saturating_sub(known) as f64 / now.duration_since(at).as_secs_f64().max(1e-3)
@@ -54,10 +54,10 @@ impl Before {
 }
 
 impl TimeScene {
-    /// What a client wants to see.
+    /// Creates a view for a client.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: TimeView) -> Result<Self, HostError> {
         check_hz(view.hz)?;
         Ok(Self { view, before: Before::default() })
@@ -78,7 +78,7 @@ impl Scene for TimeScene {
         let mut rings = observe::streams(runtime, 0);
         let streams_total = rings.len() as u64;
         let newest_ring = rings.iter().map(|ring| ring.id).max().unwrap_or(0);
-        // Of too many, those that hold somebody up are worth the most.
+        // If there are too many, prefer the rings in which a reader blocks the writer.
         rings.sort_by_key(|ring| (ring.waits_for.is_none(), ring.id));
         rings.truncate(SHOWN);
         rings.sort_by_key(|ring| ring.id);

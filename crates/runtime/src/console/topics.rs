@@ -1,6 +1,6 @@
-//! What one client sees of the topics.
+//! One client's view of the topics.
 //!
-//! A topic counts nothing for observers that it would not count anyway.
+//! Topics keep no extra counters for observers.
 
 use rusm_protocol::{ServerMessage, Topics, TopicsView};
 
@@ -10,19 +10,19 @@ use super::node::Node;
 use super::window::{Scene, Stamp, check_hz, check_rows};
 use crate::observe;
 
-/// Subscriptions and subscribers that one page tells of, so that it is never larger than what a session may hold.
+/// Maximum number of receivers in one page, so that a message stays within a session's buffer.
 const RECEIVERS_SHOWN: usize = 500;
-/// Of one topic.
+/// Maximum number of receivers of one topic.
 const RECEIVERS_OF_ONE: usize = 24;
 
-/// See the module.
+/// A client's view of the topics.
 pub(super) struct TopicsScene(TopicsView);
 
 impl TopicsScene {
-    /// What a client wants to see.
+    /// Creates a view for a client.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: TopicsView) -> Result<Self, HostError> {
         check_rows(view.window)?;
         check_hz(view.hz)?;

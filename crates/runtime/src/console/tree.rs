@@ -1,12 +1,11 @@
-//! One client's window of the tree of supervisors.
+//! One client's window of the supervision tree.
 //!
 //! ```text
-//!   top ──▶ [a] ──▶ children of a, in runs between those that are open ──▶ [b] ──▶ ...      rows as if it were a list
-//!            └─ a run outside of the window is counted, and not read
+//!   top ──▶ [a] ──▶ children of a, in runs between open ones ──▶ [b] ──▶ ...      rows, as in a list
+//!            └─ a run outside of the window is counted, but not read
 //! ```
 //!
-//! What it costs depends on the rows in the window and on the supervisors that are open, not on how many children they
-//! have.
+//! The cost depends on the rows in the window and on the open supervisors, not on the number of their children.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,21 +19,21 @@ use super::window::{Scene, Stamp, check_hz, check_rows};
 use crate::observe::{self, ChildKey};
 use crate::{Handle, Pid};
 
-/// Supervisors above each other that a path may name.
+/// Maximum depth of nested supervisors in a path.
 const DEPTH_MAX: usize = 60;
 
-/// See the module.
+/// A client's view of the supervision tree.
 pub(super) struct TreeScene {
     view: TreeView,
     open: Open,
     selected: Option<(Pid, Vec<ChildKey>)>,
 }
 
-/// Which supervisors are open.
+/// The open supervisors.
 #[derive(Debug, Default)]
 struct Open(BTreeMap<Pid, Branch>);
 
-/// A supervisor that is open, or has one under it that is.
+/// A supervisor that is open, or that has an open one below it.
 #[derive(Debug, Default)]
 struct Branch {
     open: bool,
@@ -42,10 +41,10 @@ struct Branch {
 }
 
 impl TreeScene {
-    /// What a client wants to see.
+    /// Creates a view for a client.
     ///
     /// # Errors
-    /// When the view is out of its limits, with a line for the client.
+    /// If the view is out of its limits; the error has a line for the client.
     pub(super) fn new(view: TreeView) -> Result<Self, HostError> {
         check(&view)?;
         let mut open = Open::default();
@@ -95,7 +94,7 @@ fn check(view: &TreeView) -> Result<(), HostError> {
     Ok(())
 }
 
-/// `<0.12.1>/3/0`: a supervisor at the top, and keys of children.
+/// Parses `<0.12.1>/3/0`: a top supervisor, and keys of children.
 fn parse(path: &str) -> Result<(Pid, Vec<ChildKey>), HostError> {
     let mut parts = path.split('/');
     let pid = parts.next().and_then(|pid| pid.parse().ok());
@@ -111,13 +110,13 @@ fn parse(path: &str) -> Result<(Pid, Vec<ChildKey>), HostError> {
     }
 }
 
-/// Walks the tree as the list that it is shown as.
+/// Walks the tree in the order of the list in which it is shown.
 struct Walk<'a> {
     runtime: &'a Handle,
-    /// Places of the list that are wanted.
+    /// Positions of the list that are needed.
     from: u64,
     to: u64,
-    /// The next place.
+    /// The next position.
     place: u64,
     rows: Vec<TreeRow>,
 }
@@ -128,7 +127,7 @@ impl Walk<'_> {
         let is_open = |pid: &Pid| open.0.get(pid).is_some_and(|branch| branch.open);
         let mut at = 0;
         for (place, pid) in observe::top_places(self.runtime, open.0.keys().copied().filter(is_open)) {
-            // They may have come and gone since they were counted.
+            // Supervisors may have started or ended since they were counted.
             if !(at..count).contains(&place) {
                 continue;
             }
@@ -142,7 +141,7 @@ impl Walk<'_> {
         count as u64
     }
 
-    /// Supervisors at the top in a row: those inside the window are read.
+    /// Adds consecutive top supervisors; reads only those inside the window.
     fn tops(&mut self, run: Range<usize>, count: usize, is_open: impl Fn(&Pid) -> bool) {
         let Some((offset, most)) = self.wanted(&run) else { return };
         for (at, pid) in (offset..).zip(observe::top_supervisors(self.runtime, offset, most).1) {
@@ -151,7 +150,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where the window's part of a run of this level starts and how many there are, once the run is counted.
+    /// Counts a run of this level; returns the start and length of its part inside the window.
     fn wanted(&mut self, run: &Range<usize>) -> Option<(usize, usize)> {
         let end = self.place + run.len() as u64;
         let (first, last) = (self.place.max(self.from), end.min(self.to));
@@ -160,7 +159,7 @@ impl Walk<'_> {
         (first < last).then(|| (offset, (last - first) as usize))
     }
 
-    /// The rows under an open supervisor.
+    /// Adds the rows below an open supervisor.
     fn children(&mut self, supervisor: Pid, under: &Twig, branch: &Branch) {
         let Some(report) = observe::supervisor(self.runtime, supervisor) else { return };
         let count = report.counts.total();
@@ -188,7 +187,7 @@ impl Walk<'_> {
         self.run(supervisor, at..count, count, under, branch_keys(&keys));
     }
 
-    /// Children in a row of one supervisor: those inside the window are read.
+    /// Adds consecutive children of one supervisor; reads only those inside the window.
     fn run(
         &mut self,
         supervisor: Pid,
@@ -211,7 +210,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a child is among those that are open; `keys` rise.
+/// Returns a function that is true for open children; `keys` must be sorted.
 fn branch_keys(keys: &[ChildKey]) -> impl Fn(ChildKey) -> bool + '_ {
     |key| keys.binary_search(&key).is_ok()
 }
@@ -220,7 +219,7 @@ fn bit(set: bool, depth: u32) -> u64 {
     if set { 1_u64.checked_shl(depth).unwrap_or(0) } else { 0 }
 }
 
-/// One row in full, if there is one of this path.
+/// Returns one row in full, if the path exists.
 fn detail(runtime: &Handle, top: Pid, keys: &[ChildKey]) -> Option<TreeDetail> {
     let mut path = top.to_string();
     let Some((last, above)) = keys.split_last() else {

@@ -1,11 +1,11 @@
-//! One client's window onto a part of the node, such as its tree or its topics.
+//! One client's window onto a part of the node, for example its tree or its topics.
 //!
 //! ```text
-//!   view of the client ──▶ window ──▶ look ──▶ what it found, stamped ──▶ the client
-//!                             ▲─────────────────────┘ next: at the client's rate, later if a look is dear
+//!   view of the client ──▶ window ──▶ look ──▶ result, stamped ──▶ the client
+//!                             ▲─────────────────────┘ next: at the client's rate, later if a look is expensive
 //! ```
 //!
-//! It is looked through as often as the client wants and the budget of all clients allows, and not at all when nobody asks.
+//! A look happens as often as the client wants and the budget of all clients allows, and never without a client.
 
 use std::time::{Duration, Instant};
 
@@ -16,34 +16,34 @@ use super::host::HostError;
 use super::node::Node;
 use crate::observe;
 
-/// What is to be seen through a window.
+/// A source of data for a window.
 pub(super) trait Scene {
-    /// What a look finds.
+    /// Result of a look.
     type Found;
 
-    /// Looks a second that the client wants.
+    /// Returns the looks per second that the client wants.
     fn hz(&self) -> f64;
 
-    /// Looks at the node of now.
+    /// Reads the current state of the node.
     fn look(&mut self, node: &Node) -> Self::Found;
 
-    /// What the client is told.
+    /// Returns the message for the client.
     fn tell(&self, found: Self::Found, stamp: Stamp) -> ServerMessage;
 }
 
-/// Of a look: which one it was, when, and what it took.
+/// Number, time and cost of a look.
 pub(super) struct Stamp {
-    /// Looks so far, this one included.
+    /// Number of this look, counting from 1.
     pub(super) seq: u64,
-    /// The node's uptime.
+    /// The node's uptime, in milliseconds.
     pub(super) at_ms: u64,
     /// CPU time, in microseconds.
     pub(super) cost_us: f64,
-    /// Why the client will see less than it asked for.
+    /// Reason why the client gets less than it asked for.
     pub(super) degraded: Option<String>,
 }
 
-/// See the module.
+/// A scene and the time of its next look.
 pub(super) struct Window<S> {
     scene: S,
     seq: u64,
@@ -51,12 +51,12 @@ pub(super) struct Window<S> {
 }
 
 impl<S: Scene> Window<S> {
-    /// A window that is looked through at once, and counts on from the one that the client had before.
+    /// Creates a window with its first look due at once; its numbering continues that of the client's previous window.
     pub(super) fn new(scene: S, before: Option<&Self>) -> Self {
         Self { scene, seq: before.map_or(0, |before| before.seq), next: Instant::now() }
     }
 
-    /// What there is to tell, if it is time.
+    /// Looks if it is time; returns the message for the client.
     pub(super) fn look(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
         if now < self.next.max(node.budget.ready_at()) {
             return None;
@@ -81,7 +81,7 @@ impl<S: Scene> Window<S> {
     }
 }
 
-/// Checks how many rows a client wants.
+/// Checks the number of rows that a client wants.
 pub(super) fn check_rows(window: ViewWindow) -> Result<(), HostError> {
     if window.len > VIEW_ROWS_MAX {
         let message = format!("a window of {} rows is over the limit of {VIEW_ROWS_MAX}", window.len);
@@ -90,7 +90,7 @@ pub(super) fn check_rows(window: ViewWindow) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Checks how often a client wants to look.
+/// Checks the rate of looks that a client wants.
 pub(super) fn check_hz(hz: f64) -> Result<(), HostError> {
     if !(1.0..=10.0).contains(&hz) {
         return Err(HostError::out_of_range(format!("hz of {hz} is not between 1 and 10")));

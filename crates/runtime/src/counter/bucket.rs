@@ -1,7 +1,7 @@
-//! Rate limiters whose state lies in a store: a token bucket and a leaky bucket, with a read and a write for each operation.
+//! Rate limiters that keep their state in a store: a token bucket and a leaky bucket. An operation reads and writes it.
 //!
-//! The baseline of those who keep their limits in a database. In memory alone, [`Limiter`](super::Limiter) is the same
-//! without the store.
+//! The baseline for systems that keep their limits in a database. [`Limiter`](super::Limiter) is the in-memory
+//! equivalent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use super::ground::Ground;
 use super::store::{CounterStore, Slot, StoreError};
 use super::{Admission, Counter, OptionsNever};
 
-/// What a bucket holds.
+/// Kind of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketKind {
-    /// Tokens, which come at the rate; an operation takes some.
+    /// Holds tokens, which are added at the rate; an operation takes tokens.
     Token,
-    /// What was poured in, which leaks at the rate; an operation pours some in.
+    /// Holds units, which leak at the rate; an operation adds units.
     Leaky,
 }
 
-/// A bucket and its quota.
+/// Options of a [`Bucket`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BucketOptions {
-    /// What it holds.
+    /// Kind of the bucket.
     pub kind: BucketKind,
-    /// How many a second and at once.
+    /// Rate per second, and burst.
     pub quota: Quota,
 }
 
-/// A rate limiter whose state lies in a store.
+/// A rate limiter that keeps its state in a store.
 pub struct Bucket<S> {
     kind: BucketKind,
     gcra: Gcra,
@@ -75,7 +75,7 @@ impl<S: CounterStore> Counter<S> for Bucket<S> {
         }
     }
 
-    /// Takes units; negative ones are given back.
+    /// Takes units; negative units are given back.
     #[inline]
     async fn update(&self, units: i64) -> Result<Admission, StoreError> {
         self.store.read(&self.slot).await?;
@@ -90,7 +90,7 @@ impl<S: CounterStore> Counter<S> for Bucket<S> {
         Ok(admission)
     }
 
-    /// What the bucket holds.
+    /// Returns the units in the bucket.
     fn value(&self) -> i64 {
         self.level(self.clock.now_ns())
     }

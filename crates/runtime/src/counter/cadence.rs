@@ -1,12 +1,12 @@
-//! When the net change of a counter is due to be stored.
+//! Decides when the net change of a counter is due to be stored.
 //!
 //! ```text
 //!   every interval: look(now, operations, net)
 //!     |net| ≥ threshold, armed                    ──▶ commit ──▶ armed again
 //!     |net| ≥ 2 × threshold, armed or not         ──▶ commit
-//!     nothing happened for max_age                ──▶ commit
-//!     the oldest that is not stored is oldest_max ──▶ commit
-//!   a commit that failed disarms; |net| ≤ low threshold arms again, and so does twice the threshold
+//!     no operation for max_age                    ──▶ commit
+//!     oldest unstored operation: oldest_max ago   ──▶ commit
+//!   a failed commit disarms; |net| ≤ low threshold or ≥ 2 × threshold arms again
 //! ```
 //!
 //! Never reads a clock: `now` is an argument.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// When a counter's net change is stored.
+/// Options that decide when the net change of a counter is stored.
 ///
 /// ```
 /// use rusm_runtime::counter::CommitOptions;
@@ -26,38 +26,38 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitOptions {
-    /// The net change, in units of either sign, from which on it is stored. Default 64; more means fewer commits, and more
-    /// that a crash loses.
+    /// Net change at which it is stored, in units of either sign. Default 64; a higher threshold means fewer commits,
+    /// and a larger loss in a crash.
     pub threshold: u64,
-    /// After a commit that failed, the net change at which the threshold counts again. Default half the threshold.
+    /// After a failed commit, the net change at which the threshold is armed again. Default half the threshold.
     pub low_threshold: u64,
-    /// Time between two looks at all counters. Default 10 ms.
+    /// Time between two checks of all counters. Default 10 ms.
     pub interval: Duration,
-    /// A counter that nobody touched for so long is stored whatever its net change; zero is never. Default 15 ms.
+    /// Time without operations after which a counter is stored whatever its net change; zero is never. Default 15 ms.
     pub max_age: Duration,
-    /// An operation that is not stored for so long is stored at the next look, however busy its counter; zero is never, and
-    /// the default. It bounds what a crash loses by time.
+    /// Longest time that an operation is not stored, however busy its counter: it is stored at the next check. Zero is
+    /// never, and the default. Bounds the loss in a crash by time.
     pub oldest_max: Duration,
 }
 
-/// Why options were refused.
+/// Error returned for invalid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CommitOptionsError {
     /// Use a threshold of 1 or more.
     #[error("threshold of 0 would store nothing that has not changed: use 1 or more")]
     NoThreshold,
-    /// Use a lower one.
+    /// Use a lower low threshold.
     #[error("low threshold of {low_threshold} is not below the threshold of {threshold}")]
     LowThreshold {
-        /// The low threshold given.
+        /// Low threshold given.
         low_threshold: u64,
-        /// The threshold given.
+        /// Threshold given.
         threshold: u64,
     },
-    /// Use an interval in the range.
+    /// Use an interval within the range.
     #[error("commit interval of {interval:?} is not between 100µs and 60s")]
     Interval {
-        /// The interval given.
+        /// Interval given.
         interval: Duration,
     },
 }
@@ -85,25 +85,25 @@ impl CommitOptions {
         }
     }
 
-    /// What is stored is fresh, at a modest cost.
+    /// Options for fresh stored values at a modest cost.
     pub const fn balanced() -> Self {
         Self::of(1, 192, 20)
     }
 
-    /// Fewer commits; what is stored is older.
+    /// Options for fewer commits; stored values are older.
     pub const fn low_pressure() -> Self {
         Self::of(5, 256, 20)
     }
 
-    /// More commits; what is stored is fresher.
+    /// Options for more commits; stored values are fresher.
     pub const fn fresh() -> Self {
         Self::of(1, 128, 15)
     }
 
-    /// Whether they go together.
+    /// Checks that the options are consistent.
     ///
     /// # Errors
-    /// [`CommitOptionsError`] for the first thing that is wrong.
+    /// [`CommitOptionsError`] for the first invalid option.
     pub fn check(&self) -> Result<(), CommitOptionsError> {
         let Self { threshold, low_threshold, interval, .. } = *self;
         if threshold == 0 {
@@ -119,14 +119,14 @@ impl CommitOptions {
     }
 }
 
-/// What is remembered of one counter between two looks.
+/// State of one counter between two checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cadence {
     armed: bool,
     operations: u64,
-    /// Since when nothing has happened.
+    /// Time since which no operation was seen.
     quiet_since_ns: u64,
-    /// An instant before the oldest operation that is not stored.
+    /// A time before the oldest operation that is not stored.
     dirty_since_ns: Option<u64>,
     looked_at_ns: u64,
 }
@@ -136,7 +136,7 @@ impl Cadence {
         Self { armed: true, operations: 0, quiet_since_ns: now_ns, dirty_since_ns: None, looked_at_ns: now_ns }
     }
 
-    /// Whether a net change is due, after so many operations in all.
+    /// Returns true if the net change is due; `operations` is the total number of operations.
     pub(crate) fn look(&mut self, options: &CommitOptions, now_ns: u64, operations: u64, net: i64) -> bool {
         let looked_at_ns = std::mem::replace(&mut self.looked_at_ns, now_ns);
         if operations != self.operations {
@@ -149,7 +149,7 @@ impl Cadence {
             self.armed = true;
         }
         if net == 0 {
-            // There is nothing to store, whatever happened.
+            // The operations cancelled out: there is nothing to store.
             self.dirty_since_ns = None;
             return false;
         }
@@ -159,16 +159,16 @@ impl Cadence {
             || self.dirty_since_ns.is_some_and(|since_ns| is_old(since_ns, options.oldest_max))
     }
 
-    /// What was found due, and all that happened up to `as_of_ns`, is stored.
+    /// Records that the due change is stored, with all operations up to `as_of_ns`.
     pub(crate) fn committed(&mut self, as_of_ns: u64, is_clean: bool) {
         self.armed = true;
         self.dirty_since_ns = (!is_clean).then_some(as_of_ns);
     }
 
-    /// What was found due could not be stored.
+    /// Records that the due change could not be stored.
     pub(crate) fn failed(&mut self, now_ns: u64) {
         self.armed = false;
-        // Else one that is old would be tried again at every look.
+        // Otherwise an old change would be retried at every check.
         self.quiet_since_ns = now_ns;
         self.dirty_since_ns = self.dirty_since_ns.map(|_| now_ns);
     }
@@ -195,7 +195,7 @@ mod tests {
         assert!(!cadence.look(&options(), MS, 99, 99));
         assert!(cadence.look(&options(), 2 * MS, 100, 100));
         cadence.committed(2 * MS, false);
-        // The seed never armed again when it found more than the threshold at once, and stored nothing any more.
+        // The seed never armed again after it found more than the threshold at once, and stored nothing afterwards.
         assert!(cadence.look(&options(), 3 * MS, 250, -150));
     }
 

@@ -1,13 +1,13 @@
-//! A clock that costs one load while it is asked millions of times a second, and the true one otherwise.
+//! A clock that costs one load while it is read millions of times per second, and reads the system clock otherwise.
 //!
 //! ```text
 //!   now ── ticking? ── yes ──▶ the instant of the last tick, at most 100 µs ago
 //!             └ no ──▶ CLOCK_MONOTONIC ── the last 1,024 readings took less than 1 ms? ──▶ wake the ticking thread
-//!   rusm-clock: a tick every 50 µs, until nobody has asked for 10 ms
+//!   rusm-clock: ticks every 50 µs, until the clock was not read for 10 ms
 //! ```
 //!
-//! A reading of the true clock costs 25 ns, which is several times what a limiter does otherwise. A thread that the machine
-//! does not run makes the time stand still for as long: limiters then admit later, and never more.
+//! Reading the system clock takes 25 ns, several times the rest of a limiter's work. While the ticking thread is
+//! descheduled, the time does not advance: limiters then admit later, but never more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use crossbeam_utils::CachePadded;
 
 use crate::ticker::clock;
 
-/// Time between two ticks.
+/// Time between two ticks, in nanoseconds.
 const TICK_NS: u64 = 50_000;
-/// Readings of the true clock between two looks at how fast they come.
+/// Number of system clock readings between two checks of their rate.
 const READINGS: u32 = 1_024;
-/// When so many come in less time than this, ticking is cheaper.
+/// Ticking is cheaper if `READINGS` readings take less than this time, in nanoseconds.
 const READINGS_NS: u64 = 1_000_000;
-/// Ticks that nobody asked for until it stops.
+/// Number of ticks without a reading after which ticking stops.
 const IDLE_TICKS: u32 = 200;
 
-/// See the module; clones are the same clock.
+/// A clock that ticks on its own thread while it is read often. Clones share the same clock.
 #[derive(Clone)]
 pub(crate) struct CoarseClock(Arc<Owner>);
 
@@ -37,28 +37,28 @@ struct Owner {
 
 #[derive(Default)]
 struct Shared {
-    /// The last tick; 0 while nothing ticks.
+    /// Time of the last tick; 0 while not ticking.
     tick_ns: CachePadded<AtomicU64>,
-    /// Whether anybody has read a tick since the last.
+    /// True if a tick was read since the last tick.
     asked: CachePadded<AtomicBool>,
     readings: CachePadded<AtomicU32>,
     since_ns: AtomicU64,
-    /// Changes whenever the thread has something to do.
+    /// Futex word that changes whenever the thread has work to do.
     bell: AtomicU32,
     stopped: AtomicBool,
 }
 
 impl CoarseClock {
-    /// A clock without a thread; it starts one when it is worth it.
+    /// Creates a clock without a thread; the thread is started once it saves time.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Owner { shared: Arc::default(), thread: parking_lot::Mutex::default() }))
     }
 
-    /// Nanoseconds since the machine was started, 0 never.
+    /// Returns the time in nanoseconds since boot; never 0.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         let shared = &self.0.shared;
-        // Relaxed: the number is all that there is.
+        // Relaxed: no other data depends on this word.
         let tick_ns = shared.tick_ns.load(Ordering::Relaxed);
         if tick_ns == 0 {
             return self.0.read();
@@ -69,7 +69,7 @@ impl CoarseClock {
         tick_ns
     }
 
-    /// Whether it ticks.
+    /// Returns true while the clock ticks.
     #[cfg(test)]
     fn ticks(&self) -> bool {
         self.0.shared.tick_ns.load(Ordering::Relaxed) != 0
@@ -77,11 +77,11 @@ impl CoarseClock {
 }
 
 impl Owner {
-    /// Reads the true clock, and starts to tick when that has happened often lately.
+    /// Reads the system clock, and starts ticking if it was read often lately.
     fn read(&self) -> u64 {
         let now_ns = clock::now_ns();
         let shared = &self.shared;
-        // Several threads may count as one: only the order of magnitude matters.
+        // Readings by several threads may be counted as one: only the order of magnitude matters.
         let readings = shared.readings.load(Ordering::Relaxed) + 1;
         shared.readings.store(readings % READINGS, Ordering::Relaxed);
         if readings >= READINGS {
@@ -98,7 +98,7 @@ impl Owner {
         let Some(mut thread) = self.thread.try_lock() else { return };
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            // Without a thread the true clock serves on.
+            // If the thread cannot be started, the system clock stays in use.
             *thread = Builder::new().name("rusm-clock".to_owned()).spawn(move || shared.tick()).ok();
         }
         self.shared.bell.fetch_add(1, Ordering::Release);
@@ -112,7 +112,7 @@ impl Drop for Owner {
         self.shared.bell.fetch_add(1, Ordering::Release);
         clock::wake(&self.shared.bell);
         if let Some(thread) = self.thread.get_mut().take() {
-            // Nothing in it panics.
+            // The thread never panics.
             drop(thread.join());
         }
     }
@@ -159,7 +159,7 @@ mod tests {
         while !clock.ticks() {
             assert!(clock.now_ns() > 0 && Instant::now() < deadline);
         }
-        // A machine that runs nothing of ours for a while makes it late, so it is the nearest of many that counts.
+        // The ticking thread may be descheduled for a while, so the smallest lag of many readings counts.
         let lag = || clock::now_ns().saturating_sub(clock.now_ns());
         while lag() > 2 * TICK_NS {
             assert!(Instant::now() < deadline);

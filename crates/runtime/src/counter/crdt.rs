@@ -1,12 +1,12 @@
-//! The PN-counter: a replica for each group of workers, which hear of each other when they merge.
+//! The PN-counter: one replica for each group of workers; merging exchanges their counts.
 //!
 //! ```text
 //!   operation ──▶ own replica: plus or minus ──▶ add to the store
-//!   keeper, every interval: each replica's view of the others = max(what it knew, what they have)
+//!   keeper, every interval: each replica's view of the others = max(its view, their own counts)
 //! ```
 //!
-//! Plus and minus only grow, so merging is idempotent and in any order comes to the same. When a process was killed while the
-//! store did what it asked for, nobody knows whether it was done: the keeper asks the store as soon as nothing is under way.
+//! Plus and minus only grow, so merges are idempotent and their order does not matter. If a process is killed during
+//! its store call, the outcome of the call is unknown: the keeper reads the store as soon as no operation is in flight.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use super::store::{Change, CounterStore, Slot, StoreError};
 use super::stripes::Lane;
 use super::{Admission, Counter};
 
-/// The most replicas.
+/// Largest number of replicas.
 pub const REPLICAS_MAX: usize = 1_024;
 
-/// How many replicas, and how often they merge.
+/// Number of replicas, and merge interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrdtOptions {
-    /// Replicas, 1 to 1,024. Default 4.
+    /// Number of replicas, 1 to 1,024. Default 4.
     pub replicas: usize,
     /// Time between two merges, 100 µs to a minute. Default 25 ms.
     pub merge_interval: Duration,
 }
 
-/// Why options were refused.
+/// Error returned for invalid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CrdtOptionsError {
-    /// Use a number in the range.
+    /// Use a number within the range.
     #[error("{replicas} replicas are not between 1 and {REPLICAS_MAX}")]
     Replicas {
-        /// The number given.
+        /// Number given.
         replicas: usize,
     },
-    /// Use an interval in the range.
+    /// Use an interval within the range.
     #[error("merge interval of {interval:?} is not between 100µs and 60s")]
     Interval {
-        /// The interval given.
+        /// Interval given.
         interval: Duration,
     },
 }
@@ -56,7 +56,7 @@ impl Default for CrdtOptions {
     }
 }
 
-/// What was given and what was taken.
+/// Units given, and units taken.
 #[derive(Default)]
 struct Sides {
     plus: AtomicU64,
@@ -69,7 +69,7 @@ impl Sides {
         plus.wrapping_sub(minus).cast_signed()
     }
 
-    /// Counts units that were given, or taken if they are negative.
+    /// Counts units as given, or as taken if they are negative.
     #[inline]
     fn count(&self, units: i64) {
         let side = if units < 0 { &self.minus } else { &self.plus };
@@ -82,28 +82,28 @@ impl Sides {
     }
 }
 
-/// What a replica has itself.
+/// Counts of one replica's own operations.
 #[derive(Default)]
 struct Own {
     sides: Sides,
-    /// Operations that are being stored.
+    /// Number of operations being stored.
     flights: AtomicU64,
 }
 
 struct Replica {
     own: CachePadded<Own>,
-    /// What it knows of all, by number; its own place is not used.
+    /// Counts of all replicas as known here, by index; the entry of this replica is not used.
     others: Box<[Sides]>,
 }
 
-/// A counter of replicas that merge.
+/// A PN-counter of replicas that merge periodically.
 pub struct Crdt<S> {
     home: Home,
     opened_at: i64,
     replicas: Box<[Replica]>,
-    /// What the last merge found, to know whether there is anything to merge.
+    /// Result of `seen` at the last merge, to skip merges without changes.
     merged: AtomicU64,
-    /// Whether the process of an operation ended while it was stored.
+    /// True if the process of an operation ended while the operation was being stored.
     unsure: AtomicBool,
     slot: Slot,
     store: Arc<S>,
@@ -116,7 +116,7 @@ impl<S: CounterStore> fmt::Debug for Crdt<S> {
 }
 
 impl<S: CounterStore> Crdt<S> {
-    /// The value as one replica knows it.
+    /// Returns the value as known to one replica.
     pub fn value_at(&self, replica: usize) -> i64 {
         let number = replica % self.replicas.len();
         let replica = &self.replicas[number];
@@ -124,7 +124,7 @@ impl<S: CounterStore> Crdt<S> {
         self.opened_at + replica.own.sides.net() + others.map(|(_, sides)| sides.net()).sum::<i64>()
     }
 
-    /// Has all replicas hear of all others; false if nothing has happened since the last time.
+    /// Merges the counts of all replicas into each other; returns false if nothing has changed since the last merge.
     fn merge(&self) -> bool {
         let sum = self.seen();
         if self.merged.swap(sum, Ordering::Relaxed) == sum {
@@ -138,7 +138,7 @@ impl<S: CounterStore> Crdt<S> {
         true
     }
 
-    /// What all operations come to without their signs: it only grows.
+    /// Returns the sum of all units regardless of their sign; it only grows.
     fn seen(&self) -> u64 {
         let seen =
             |Sides { plus, minus }: &Sides| plus.load(Ordering::Acquire).wrapping_add(minus.load(Ordering::Acquire));
@@ -149,9 +149,9 @@ impl<S: CounterStore> Crdt<S> {
         self.replicas.iter().all(|replica| replica.own.flights.load(Ordering::Acquire) == 0)
     }
 
-    /// Asks the store what became of operations whose end nobody has seen; tried again if there are others meanwhile.
+    /// Reads the store to find the outcome of interrupted operations; retried if other operations run meanwhile.
     async fn reconcile(&self) -> Result<(), StoreError> {
-        // First, so that one whose process ends meanwhile is asked about the next time.
+        // Clear it first: an operation that is interrupted meanwhile is then handled the next time.
         if self.unsure.swap(false, Ordering::AcqRel) {
             let known = self.difference().await;
             self.unsure.fetch_or(!matches!(known, Ok(Some(_))), Ordering::Release);
@@ -160,9 +160,10 @@ impl<S: CounterStore> Crdt<S> {
         Ok(())
     }
 
-    /// What the store has more than the replicas; none if operations came between.
+    /// Returns the stored value minus the replicas' value; `None` if operations ran meanwhile.
     async fn difference(&self) -> Result<Option<i64>, StoreError> {
-        // What has ended by the second look is in the store when it is asked, and what the store has is seen by the last.
+        // Operations that ended before `is_still` are in the stored value, and all operations in it are in the last
+        // `seen`.
         let seen = self.seen();
         if !self.is_still() {
             return Ok(None);
@@ -173,7 +174,7 @@ impl<S: CounterStore> Crdt<S> {
     }
 }
 
-/// An operation that is being stored.
+/// An operation in flight to the store.
 struct Flight<'a> {
     own: &'a Own,
     unsure: &'a AtomicBool,
@@ -236,14 +237,14 @@ impl<S: CounterStore> Counter<S> for Crdt<S> {
         own.sides.count(units.wrapping_neg());
         let stored = self.store.add(&self.slot, units.wrapping_neg(), 1).await;
         if stored.is_err() {
-            // Sides only grow: what was not stored is taken back by the other.
+            // Sides only grow: an operation that was not stored is compensated on the other side.
             own.sides.count(units);
         }
         flight.has_ended = true;
         stored.map(|()| Admission::Granted)
     }
 
-    /// What all replicas have, merged or not.
+    /// Returns the value over all replicas, merged or not.
     fn value(&self) -> i64 {
         self.opened_at + self.replicas.iter().map(|replica| replica.own.sides.net()).sum::<i64>()
     }

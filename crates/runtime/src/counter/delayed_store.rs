@@ -1,12 +1,12 @@
-//! Memory that answers after a true delay: what a store costs that is somewhere else.
+//! An in-memory store that answers after a real delay, to measure the cost of a remote store.
 //!
 //! ```text
-//!   call ──▶ line: (due, waker), first in first out ──▶ rusm-delay: sleeps until shortly before the first is due, spins,
-//!                                                       wakes all that are due ──▶ the caller goes on
+//!   call ──▶ line: (due, waker), in order of due time ──▶ rusm-delay: sleeps until shortly before the first is due,
+//!                                                         spins, wakes all that are due ──▶ the caller continues
 //! ```
 //!
-//! All delays of a store are alike, so the line is in order by itself. No caller waits less than the delay, and how long
-//! they waited in truth is kept.
+//! All delays of a store are equal, so the queue is already in order of due times. No caller waits less than the delay,
+//! and the measured delays are recorded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,13 +27,14 @@ use crate::panics;
 use crate::scheduler::{self, Local};
 use crate::ticker::clock;
 
-/// How much earlier than the first is due the thread wakes, to spin the rest: what a wake-up takes on a virtual machine. So it
-/// stays awake while many calls are under way; with 4 µs, 32 of them at 50 µs were done half as often.
+/// Time before the first due instant at which the thread wakes up and starts to spin, in nanoseconds: the duration of a
+/// wake-up on a virtual machine. The thread therefore stays awake while many calls are in flight; with 4 µs, 32
+/// concurrent calls of 50 µs reached half the throughput.
 const SPIN_NS: u64 = 30_000;
-/// The longest delay.
+/// Longest delay.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// Memory whose every call takes so long.
+/// An in-memory store with a fixed delay per call.
 #[derive(Debug)]
 pub struct DelayedStore {
     memory: MemoryStore,
@@ -44,7 +45,7 @@ pub struct DelayedStore {
 struct Line {
     delay_ns: u64,
     waiting: Mutex<VecDeque<Waiting>>,
-    /// Changes when somebody comes into an empty line.
+    /// Futex word that changes when a call enters an empty queue, or the store is dropped.
     bell: AtomicU32,
     stopped: AtomicBool,
     calls: AtomicU64,
@@ -57,14 +58,14 @@ struct Waiting {
     waker: Waker,
 }
 
-/// How long the calls of a store took in truth, up to the wake-up.
+/// Measured delay of a store's calls, up to the wake-up of the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AchievedDelay {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// The mean.
+    /// Mean delay.
     pub mean: Duration,
-    /// The longest.
+    /// Longest delay.
     pub max: Duration,
 }
 
@@ -75,10 +76,10 @@ impl fmt::Debug for Line {
 }
 
 impl DelayedStore {
-    /// A store whose every call takes `delay`, zero to 10 s.
+    /// Starts a store with a `delay` per call, between zero and 10 s.
     ///
     /// # Errors
-    /// When the delay is longer, or the system refuses the thread that keeps the time.
+    /// If the delay is longer, or the system cannot start the timer thread.
     pub fn start(delay: Duration) -> io::Result<Self> {
         if delay > DELAY_MAX {
             let text = format!("a delay of {delay:?} is longer than {DELAY_MAX:?}");
@@ -100,7 +101,7 @@ impl DelayedStore {
         Ok(Self { memory: MemoryStore::new(), line, thread })
     }
 
-    /// How long calls took in truth.
+    /// Returns the measured delay of the calls.
     pub fn achieved(&self) -> AchievedDelay {
         let calls = self.line.calls.load(Ordering::Relaxed);
         let mean_ns = self.line.waited_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or(0);
@@ -117,7 +118,7 @@ impl Drop for DelayedStore {
         self.line.stopped.store(true, Ordering::Release);
         self.line.ring();
         if let Some(thread) = self.thread.take() {
-            // A panic of a waker was reported by the panic hook.
+            // The panic hook has already reported any panic of a waker.
             drop(thread.join());
         }
     }
@@ -143,7 +144,7 @@ impl Line {
             if let Some(running) = scheduler::local().and_then(Local::running) {
                 running.waits_for(WAIT_SLEEP);
             }
-            // Who is polled before its time is in the line already, unless it has moved to another task.
+            // A call that is polled before its time is already queued, unless it has moved to another task.
             if !entered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 entered = Some(cx.waker().clone());
                 self.enter(Waiting { due_ns, waker: cx.waker().clone() });
@@ -155,7 +156,7 @@ impl Line {
 
     fn enter(&self, entry: Waiting) {
         let mut waiting = self.waiting.lock();
-        // Who polls once more before its time, or was preempted in the middle, is not the last.
+        // Not always the last: a call may be polled again before its time, or be preempted before it gets here.
         let place = waiting.iter().rposition(|other| other.due_ns <= entry.due_ns).map_or(0, |last| last + 1);
         let was_empty = waiting.is_empty();
         waiting.insert(place, entry);

@@ -1,13 +1,14 @@
-//! One number that is a whole rate limiter: the instant at which the allowance is full again.
+//! A rate limiter in a single number: the instant at which the full burst is available again.
 //!
 //! ```text
-//!     full_at ≤ now            the burst is there
+//!     full_at ≤ now            the full burst is available
 //!     now < full_at            (full_at − now) / interval units are taken
-//!     full_at − now ≤ burst · interval  after an admission, always
+//!     full_at − now ≤ burst · interval  always true after an admission
 //! ```
 //!
-//! The generic cell rate algorithm, and seen from the other side a token bucket: both admit `burst` at once and `rate` a
-//! second from then on. One compare-and-swap admits, one load denies. Never reads a clock: `now` is an argument.
+//! Implements the generic cell rate algorithm (GCRA), which is equivalent to a token bucket: it admits `burst` units at
+//! once and then `rate` units per second. An admission is one compare-and-swap, a denial one load. Never reads a clock:
+//! `now` is an argument.
 
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ use thiserror::Error;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const SECOND_NS: f64 = 1e9;
-/// Parts of a nanosecond that times are counted in: the highest rate is right to a thousandth, and nine years fit.
+/// Resolution of times, in parts per nanosecond: the highest rate is accurate to a thousandth, and nine years fit.
 const PARTS: u64 = 1 << 6;
-/// The longest that a burst may take to be there again: 52 days.
+/// Longest time for a burst to refill: 52 days.
 const REFILL_MAX: u64 = 1 << 58;
-/// The lowest rate: one in about a day.
+/// Lowest rate per second: one unit in about a day.
 const RATE_MIN: f64 = 1e-5;
-/// The highest rate.
+/// Highest rate per second.
 const RATE_MAX: f64 = 1e8;
 
-/// So many a second, and so many at once.
+/// Rate per second and burst of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
     interval: u64,
@@ -33,32 +34,32 @@ pub struct Quota {
     rate_per_sec: f64,
 }
 
-/// Why a quota was refused.
+/// Error returned for an invalid quota.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum QuotaError {
-    /// Use a rate in the range.
+    /// Use a rate within the range.
     #[error("rate of {rate_per_sec} a second is not between 0.00001 and 100000000")]
     Rate {
-        /// The rate given.
+        /// Rate given.
         rate_per_sec: f64,
     },
-    /// Use a burst that is there again within 52 days.
+    /// Use a burst that refills within 52 days.
     #[error("burst of {burst} is not between 1 and {most}, which takes 52 days at {rate_per_sec} a second")]
     Burst {
-        /// The burst given.
+        /// Burst given.
         burst: u64,
-        /// The most at this rate.
+        /// Largest burst at this rate.
         most: u64,
-        /// The rate given.
+        /// Rate given.
         rate_per_sec: f64,
     },
 }
 
 impl Quota {
-    /// So many units a second, of which `burst` may be taken at once.
+    /// Creates a quota of `rate_per_sec` units per second, of which `burst` may be taken at once.
     ///
     /// # Errors
-    /// [`QuotaError`] for a rate or a burst out of range.
+    /// [`QuotaError`] if the rate or the burst is out of range.
     pub fn per_sec(rate_per_sec: f64, burst: u64) -> Result<Self, QuotaError> {
         if !(RATE_MIN..=RATE_MAX).contains(&rate_per_sec) {
             return Err(QuotaError::Rate { rate_per_sec });
@@ -71,22 +72,22 @@ impl Quota {
         Ok(Self { interval, burst, rate_per_sec })
     }
 
-    /// Units a second.
+    /// Returns the rate, in units per second.
     pub const fn rate_per_sec(&self) -> f64 {
         self.rate_per_sec
     }
 
-    /// Units at once.
+    /// Returns the number of units that may be taken at once.
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 }
 
-/// See the module. Times are parts of nanoseconds since `origin`.
+/// A rate limiter in one atomic word. Times are parts of nanoseconds since `origin_ns`.
 #[derive(Debug)]
 pub(crate) struct Gcra {
     quota: Quota,
-    /// Times are counted from here, so that parts of nanoseconds fit.
+    /// Origin of all times, in nanoseconds: keeps parts of nanoseconds within 64 bits.
     origin_ns: u64,
     full_at: AtomicU64,
 }
@@ -100,7 +101,7 @@ impl Gcra {
         Self { quota, origin_ns: now_ns, full_at: AtomicU64::new(0) }
     }
 
-    /// Another one that has taken as much.
+    /// Returns a copy that has the same units taken.
     pub(crate) fn copy(&self) -> Self {
         Self { full_at: AtomicU64::new(self.full_at.load(Ordering::SeqCst)), ..*self }
     }
@@ -110,7 +111,8 @@ impl Gcra {
         now_ns.saturating_sub(self.origin_ns).saturating_mul(PARTS)
     }
 
-    /// Takes units if they are there; else says how long until they will be, `None` for more than the burst.
+    /// Takes units if they are available. Otherwise returns the time until they are, or `None` if they exceed the
+    /// burst.
     #[inline]
     pub(crate) fn take(&self, units: u64, now_ns: u64) -> Result<(), Option<Duration>> {
         if units > self.quota.burst {
@@ -124,7 +126,8 @@ impl Gcra {
             if next > latest {
                 return Err(Some(Duration::from_nanos((next - latest).div_ceil(PARTS))));
             }
-            // Ordered with what a limiter looks at next, see its `gate`; else the number is all that there is.
+            // SeqCst orders this with the limiter's check of `is_gated` (see `Lanes::gate`). Otherwise Relaxed would be
+            // enough: this word is all the state.
             match self.full_at.compare_exchange_weak(full_at, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(other) => full_at = other,
@@ -132,7 +135,7 @@ impl Gcra {
         }
     }
 
-    /// Takes units, now or from the future; says how long until they are there. Who comes later waits longer.
+    /// Takes units, now or from the future, and returns the time until they are available. Later calls wait longer.
     pub(crate) fn reserve(&self, units: u64, now_ns: u64) -> Duration {
         let (now, cost) = (self.now(now_ns), units.saturating_mul(self.quota.interval));
         let latest = now.saturating_add(self.quota.burst * self.quota.interval);
@@ -146,15 +149,15 @@ impl Gcra {
         }
     }
 
-    /// Gives back what was reserved and not used.
+    /// Gives back units that were reserved and not used.
     pub(crate) fn give_back(&self, units: u64) {
         let cost = units.saturating_mul(self.quota.interval);
         let back = |full_at: u64| Some(full_at.saturating_sub(cost));
-        // It never fails: the change is always one.
+        // Never fails: `back` always returns a value.
         self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back).ok();
     }
 
-    /// Units that are there.
+    /// Returns the number of units available.
     pub(crate) fn available(&self, now_ns: u64) -> u64 {
         let taken = self.full_at.load(Ordering::Relaxed).saturating_sub(self.now(now_ns));
         self.quota.burst.saturating_sub(taken.div_ceil(self.quota.interval))

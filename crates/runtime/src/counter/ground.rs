@@ -1,4 +1,4 @@
-//! What all counters of a set stand on: their runtime, their store, a clock.
+//! Backend shared by all counters of a set: their runtime, their store and a clock.
 
 use std::fmt;
 use std::ptr;
@@ -10,7 +10,7 @@ use super::stripes::Lane;
 use crate::handle::Handle;
 use crate::scheduler;
 
-/// What all counters of a set stand on.
+/// Backend shared by all counters of a set.
 pub struct Ground<S> {
     home: Home,
     store: Arc<S>,
@@ -28,7 +28,7 @@ impl<S: CounterStore> Ground<S> {
         Self { home: Home(handle), store, clock: CoarseClock::new() }
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &Arc<S> {
         &self.store
     }
@@ -38,7 +38,7 @@ impl<S: CounterStore> Ground<S> {
     }
 }
 
-/// The runtime whose schedulers have lanes of their own.
+/// The runtime of the schedulers that have their own stripes.
 #[derive(Clone)]
 pub(super) struct Home(Handle);
 
@@ -47,7 +47,7 @@ impl Home {
         self.0.config().schedulers
     }
 
-    /// The lane of this thread.
+    /// Returns the stripe of the current thread.
     #[inline]
     pub(super) fn lane(&self) -> Lane {
         match scheduler::local() {

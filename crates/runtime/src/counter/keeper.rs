@@ -1,13 +1,13 @@
-//! A set of counters, one for each key, and the process that stores what is due.
+//! A set of counters, one per key, and the keeper: the process that stores due changes.
 //!
 //! ```text
 //!   counter(key) ──▶ shards: read lock, found ──▶ Arc<C>
-//!                       └─ not found: made, and told to the keeper
+//!                       └─ not found: created and added to the keeper's list
 //!   keeper ── every interval ──▶ C::tend(all counters)
 //!          ◀── flush, stop, exit ──▶ C::tend(all counters, last) ──▶ answer
 //! ```
 //!
-//! Invariant: everything that was done before `stop` was called is stored when it returns without an error.
+//! Invariant: when `stop` returns `Ok`, everything done before the call is stored.
 
 use std::any::type_name;
 use std::fmt;
@@ -39,7 +39,7 @@ const SHARDS: usize = 32;
 
 /// Counters by key.
 ///
-/// Its drop has everything stored, as [`stop`](Self::stop) does, and tells nobody how that ended.
+/// Dropping it stores everything as [`stop`](Self::stop) does, but does not report the outcome.
 pub struct Counters<C: Counter<S>, S: CounterStore> {
     set: Arc<Set<C, S>>,
     handle: Handle,
@@ -51,24 +51,24 @@ struct Set<C: Counter<S>, S: CounterStore> {
     options: C::Options,
     shards: [RwLock<FxHashMap<Box<str>, Arc<C>>>; SHARDS],
     hasher: FxBuildHasher,
-    /// Counters that the keeper does not know yet.
+    /// Counters that the keeper has not collected yet.
     added: Mutex<Vec<Arc<C>>>,
     looks: AtomicU64,
     failures: AtomicU64,
 }
 
-/// Why counters did not start.
+/// Error returned when a set of counters cannot be started.
 #[derive(Debug, Error)]
 pub enum CountersError {
-    /// Use options that go together; the text says which do not.
+    /// Use consistent options; the text names the invalid one.
     #[error("{0}")]
     Options(Box<dyn std::error::Error + Send + Sync>),
-    /// There is no room for the process that stores them.
+    /// The process that stores the counters could not be spawned.
     #[error("cannot start the keeper of counters: {0}")]
     Spawn(#[from] SpawnError),
 }
 
-/// Asks the keeper to store everything, and to end if it is the last time.
+/// A request to the keeper to store everything, and to exit if `last` is true.
 struct Order {
     last: bool,
     answer: oneshot::Sender<Result<(), StoreError>>,
@@ -81,18 +81,18 @@ impl<C: Counter<S>, S: CounterStore> fmt::Debug for Counters<C, S> {
 }
 
 impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
-    /// Counters over a store, and the process that keeps them.
+    /// Starts a set of counters over a store, and its keeper process.
     ///
     /// # Errors
-    /// [`CountersError`] for options that do not go together, and at the process limit.
+    /// [`CountersError`] if the options are inconsistent, or at the process limit.
     pub fn start(handle: &Handle, store: S, options: C::Options) -> Result<Self, CountersError> {
         Self::over(handle, Arc::new(store), options)
     }
 
-    /// The same over a store that others use too.
+    /// Starts a set of counters over a store that other code uses too.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Same as [`start`](Self::start).
     pub fn over(handle: &Handle, store: Arc<S>, options: C::Options) -> Result<Self, CountersError> {
         C::check(&options).map_err(|error| CountersError::Options(Box::new(error)))?;
         let set = Arc::new(Set {
@@ -109,12 +109,12 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         Ok(Self { set, handle: handle.clone(), keeper })
     }
 
-    /// The counter of a key; one that the store does not know either begins with `initial`.
+    /// Returns the counter of a key. A key that is new to the store starts with `initial`.
     ///
     /// # Errors
-    /// As [`CounterStore::slot`]; [`StoreError::InUse`] while another set over this store has the key.
+    /// Same as [`CounterStore::slot`]; [`StoreError::InUse`] while another set over this store uses the key.
     pub fn counter(&self, key: &str, initial: i64) -> Result<Arc<C>, StoreError> {
-        // The upper half: the maps use the lower bits themselves.
+        // Uses the upper half of the hash: the maps use the lower bits.
         let shard = &self.set.shards[(self.set.hasher.hash_one(key) >> 32) as usize % SHARDS];
         if let Some(counter) = shard.read().get(key) {
             return Ok(Arc::clone(counter));
@@ -130,38 +130,38 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         Ok(counter)
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<S> {
         self.set.ground.store()
     }
 
-    /// Times that the keeper has looked at all counters: fewer than its interval says on a machine that has no time for it.
+    /// Returns how often the keeper has checked all counters: less often than its interval on an overloaded machine.
     pub fn looks(&self) -> u64 {
         self.set.looks.load(Ordering::Relaxed)
     }
 
-    /// Times that the store failed.
+    /// Returns the number of failed attempts to store.
     pub fn failures(&self) -> u64 {
         self.set.failures.load(Ordering::Relaxed)
     }
 
-    /// The process that stores what is due.
+    /// Returns the pid of the keeper, which stores due changes.
     pub const fn keeper(&self) -> Pid {
         self.keeper
     }
 
-    /// Stores everything that was done before.
+    /// Stores everything that was done before the call.
     ///
     /// # Errors
-    /// As the store says; [`StoreError::Closed`] when the keeper has ended.
+    /// The error of the store; [`StoreError::Closed`] if the keeper has exited.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.order(false).await
     }
 
-    /// Stores everything that was done before, and ends the keeper.
+    /// Stores everything that was done before the call, and ends the keeper.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// Same as [`flush`](Self::flush).
     pub async fn stop(self) -> Result<(), StoreError> {
         let ended = self.handle.watch(self.keeper);
         let stored = self.order(true).await;
@@ -185,7 +185,7 @@ impl<C: Counter<S>, S: CounterStore> Drop for Counters<C, S> {
 async fn keep<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &Set<C, S>) -> ExitReason {
     ctx.set_label(format!("keeper of {}", type_name::<C>().split('<').next().unwrap_or_default()));
     let interval = C::interval(&set.options).and_then(|interval| Frequency::of_period(interval).ok());
-    // A node that refuses the driver of tickers keeps counters all the same, and stores them when asked.
+    // If the node cannot start the ticker driver, the keeper still works, and stores on request only.
     let mut ticker = interval.and_then(|frequency| ctx.ticker(frequency, TickerOptions::default()).ok());
     let mut counters = Vec::new();
     loop {
@@ -212,7 +212,7 @@ async fn keep<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &Set<C, S>) ->
             None | Some(Asked::Nothing) => {}
             Some(Asked::Exit(reason)) => return reason,
             Some(Asked::Order(order)) => {
-                // Who asked may have gone away.
+                // The caller may have been dropped.
                 drop(order.answer.send(stored));
                 if order.last {
                     return ExitReason::Normal;
@@ -222,7 +222,7 @@ async fn keep<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &Set<C, S>) ->
     }
 }
 
-/// What a message asks of the keeper.
+/// Meaning of a message to the keeper.
 enum Asked {
     Order(Order),
     Exit(ExitReason),

@@ -1,12 +1,13 @@
-//! Rate limiters for whoever has something to limit: one, or one for each key.
+//! Rate limiters: one limit, or one limit per key.
 //!
 //! ```text
-//!   try_acquire ──▶ admitted, or how long until it would be
-//!   acquire     ──▶ takes its place in the schedule, waits until it is due ──▶ gate ──▶ admitted
+//!   try_acquire ──▶ admitted, or the time until it would be
+//!   acquire     ──▶ reserves a place in the schedule, waits until it is due ──▶ gate ──▶ admitted
 //! ```
 //!
-//! Who gives up gives its place back, and whoever comes next may be due at the same instant as somebody behind it: the gate, which
-//! nobody gives anything back to, lets them through one after the other. Until somebody has waited there is no gate.
+//! A dropped `acquire` gives its place back, so the next caller may be due at the same instant as a caller already
+//! behind it. The gate, to which nothing is given back, lets them through one after the other. The first `acquire`
+//! creates it.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -23,39 +24,39 @@ use super::gcra::{Gcra, Quota};
 use crate::scheduler;
 use crate::ticker;
 
-/// A longer wait than this sleeps by the reactor's timer first, which is cheap and right to the millisecond.
+/// Waits longer than this first use the reactor's timer, which is cheap and accurate to the millisecond.
 const COARSE_WAIT: Duration = Duration::from_millis(5);
-/// How much of a long wait is left to the precise timer.
+/// Part of a long wait that is left to the precise timer.
 const PRECISE_WAIT: Duration = Duration::from_millis(2);
 
-/// Why units were not acquired.
+/// Error returned when units were not acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AcquireError {
-    /// Try again after this time, at which they will be there if nobody else takes them.
+    /// Retry after this time: the units will then be available unless another caller takes them.
     #[error("the rate is used up for {after:?}")]
     Later {
-        /// The time to wait.
+        /// Time to wait.
         after: Duration,
     },
-    /// Ask for less: so many will never be there at once.
+    /// Request fewer units: more than the burst is never available at once.
     #[error("{units} at once are more than the burst of {burst}")]
     MoreThanBurst {
-        /// The units asked for.
+        /// Number of units requested.
         units: u64,
-        /// The most that is there at once.
+        /// Largest number of units available at once.
         burst: u64,
     },
-    /// Wait until keys are idle, or allow more of them.
+    /// Wait until keys are idle, or allow more keys.
     #[error(
         "no room for another key: this limiter keeps {keys} in {SHARDS} parts, and the part of this key has only keys in use"
     )]
     Keys {
-        /// The most keys of all parts.
+        /// Largest number of keys in all shards.
         keys: usize,
     },
 }
 
-/// A rate limiter; clones are the same one. It needs neither a runtime nor a thread.
+/// A rate limiter. Clones share the same limit. It needs neither a runtime nor a thread.
 ///
 /// ```
 /// use rusm_runtime::counter::{AcquireError, Limiter, Quota};
@@ -72,17 +73,18 @@ pub struct Limiter {
 }
 
 struct Lanes {
-    /// Who waits has a place in it, and may give it back.
+    /// Schedule of all units taken. A waiting `acquire` has a place in it and may give it back.
     gcra: Gcra,
     is_gated: AtomicBool,
     gate: OnceLock<Gcra>,
 }
 
 impl Lanes {
-    /// Who was admitted, whatever others gave back.
+    /// Returns the gate, which counts admissions regardless of what callers gave back to the schedule.
     ///
-    /// Whoever took units before looks at the mark after, and whoever makes the gate sets the mark before it looks at what was
-    /// taken: so one of both sees the other, and if both do, the gate lets somebody wait for nothing.
+    /// `try_acquire` takes units and then reads `is_gated`; creating the gate sets `is_gated` and then copies the units
+    /// taken. Both sides are sequentially consistent, so at least one sees the other. If both do, the units count twice
+    /// in the gate and a caller may wait needlessly, but never too many are admitted.
     fn gate(&self) -> &Gcra {
         self.gate.get_or_init(|| {
             self.is_gated.store(true, Ordering::SeqCst);
@@ -98,7 +100,7 @@ impl fmt::Debug for Limiter {
 }
 
 impl Limiter {
-    /// A limiter whose burst is there.
+    /// Creates a limiter with its full burst available.
     pub fn new(quota: Quota) -> Self {
         Self::with_clock(quota, CoarseClock::new())
     }
@@ -108,15 +110,15 @@ impl Limiter {
         Self { lanes: Arc::new(Lanes { gcra, is_gated: AtomicBool::new(false), gate: OnceLock::new() }), clock }
     }
 
-    /// What it limits to.
+    /// Returns the quota of the limiter.
     pub fn quota(&self) -> Quota {
         self.lanes.gcra.quota()
     }
 
-    /// Takes units now or not at all.
+    /// Takes units immediately or fails.
     ///
     /// # Errors
-    /// [`AcquireError::Later`] with the time after which they will be there; [`AcquireError::MoreThanBurst`].
+    /// [`AcquireError::Later`] with the time after which the units will be available; [`AcquireError::MoreThanBurst`].
     #[inline]
     pub fn try_acquire(&self, units: u64) -> Result<(), AcquireError> {
         let (now_ns, lanes) = (now_ns(&self.clock), &*self.lanes);
@@ -130,9 +132,10 @@ impl Limiter {
         lanes.gate().take(units, now_ns).inspect_err(|_| lanes.gcra.give_back(units))
     }
 
-    /// Takes units and waits until they are there: for its turn, not for luck. Those who came before are served before.
+    /// Takes units and waits until they are available. Each call reserves its place in the schedule on arrival, so
+    /// calls are served in order of arrival.
     ///
-    /// A future that is dropped gives back what it has not waited for. Outside of a process it needs a tokio runtime.
+    /// Dropping the future gives the place back unless its time has come. Needs a tokio runtime outside of processes.
     ///
     /// # Errors
     /// [`AcquireError::MoreThanBurst`].
@@ -151,7 +154,7 @@ impl Limiter {
                 sleep(Duration::from_nanos(left)).await;
                 continue;
             }
-            // By its instant in the schedule, not by the clock: who wakes late takes nothing of the rate.
+            // Uses the scheduled instant, not the clock: a late wake-up must not reduce the rate.
             match gate.take(units, due_ns) {
                 Err(Some(after)) => due_ns = due_ns.saturating_add(super::cadence::nanos(after)),
                 Ok(()) | Err(None) => break,
@@ -161,7 +164,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// Units that are there.
+    /// Returns the number of units available now.
     pub fn available(&self) -> u64 {
         self.available_at(now_ns(&self.clock))
     }
@@ -178,7 +181,7 @@ impl Limiter {
     }
 }
 
-/// A place in the schedule, given back unless its time came.
+/// A place in the schedule. Dropping it gives the units back; it is forgotten once its time has come.
 struct Place<'a> {
     gcra: &'a Gcra,
     units: u64,
@@ -190,7 +193,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The time that limiters follow: in a process whose time is virtual, that.
+/// Returns the time that limiters use: the virtual time in a process that has one.
 #[inline]
 fn now_ns(clock: &CoarseClock) -> u64 {
     #[cfg(feature = "test")]
@@ -216,7 +219,7 @@ async fn sleep(left: Duration) {
 
 const SHARDS: usize = 32;
 
-/// A limiter for each key, all with the same quota; clones are the same one.
+/// One limiter per key, all with the same quota. Clones share the same limiters.
 ///
 /// ```
 /// use rusm_runtime::counter::{KeyedLimiter, Quota};
@@ -247,9 +250,9 @@ impl<K> fmt::Debug for KeyedLimiter<K> {
 }
 
 impl<K: Hash + Eq> KeyedLimiter<K> {
-    /// A limiter for so many keys at a time, at the most: they fall into 32 parts by chance, each for one in 32 of `keys_max`,
-    /// rounded up. A part may be full before the others are, so give a fifth more than you need. Keys whose burst is there again are forgotten when others need the room,
-    /// which changes nothing for them.
+    /// Creates a limiter for at most `keys_max` keys at a time. Keys are hashed into 32 shards, each with room for
+    /// `keys_max / 32` keys, rounded up. One shard may be full before the others, so allow a fifth more keys than
+    /// needed. A full shard removes keys with a fully available burst, which does not change their limit.
     pub fn new(quota: Quota, keys_max: usize) -> Self {
         let shards = Shards {
             limiters: std::array::from_fn(|_| RwLock::default()),
@@ -259,10 +262,10 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
         Self { shared: Arc::new(shards), quota, clock: CoarseClock::new() }
     }
 
-    /// Takes units of a key now or not at all.
+    /// Takes units of a key immediately or fails.
     ///
     /// # Errors
-    /// As [`Limiter::try_acquire`], and [`AcquireError::Keys`] when too many keys of its part are in use.
+    /// Same as [`Limiter::try_acquire`], and [`AcquireError::Keys`] if too many keys of the shard are in use.
     pub fn try_acquire<Q: Hash + Eq + ToOwned<Owned = K> + ?Sized>(
         &self,
         key: &Q,
@@ -277,10 +280,10 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
         self.limiter(key)?.try_acquire(units)
     }
 
-    /// Takes units of a key and waits until they are there.
+    /// Takes units of a key and waits until they are available.
     ///
     /// # Errors
-    /// As [`Limiter::acquire`], and [`AcquireError::Keys`] when too many keys of its part are in use.
+    /// Same as [`Limiter::acquire`], and [`AcquireError::Keys`] if too many keys of the shard are in use.
     pub async fn acquire<Q: Hash + Eq + ToOwned<Owned = K> + ?Sized + Sync>(
         &self,
         key: &Q,
@@ -293,17 +296,17 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
         limiter.acquire(units).await
     }
 
-    /// Keys that are remembered.
+    /// Returns the number of keys that have a limiter.
     pub fn keys(&self) -> usize {
         self.shared.limiters.iter().map(|shard| shard.read().len()).sum()
     }
 
     fn shard<Q: Hash + ?Sized>(&self, key: &Q) -> &RwLock<FxHashMap<K, Limiter>> {
-        // The upper half: the maps use the lower bits themselves.
+        // Uses the upper half of the hash: the maps use the lower bits.
         &self.shared.limiters[(self.shared.hasher.hash_one(key) >> 32) as usize % SHARDS]
     }
 
-    /// The limiter of a key, made when there is none.
+    /// Returns the limiter of a key; creates it if it does not exist.
     fn limiter<Q: Hash + Eq + ToOwned<Owned = K> + ?Sized>(&self, key: &Q) -> Result<Limiter, AcquireError>
     where
         K: std::borrow::Borrow<Q>,

@@ -1,13 +1,14 @@
-//! Counters that store every operation: the atomic, alone and in batches.
+//! Counters that store every operation: `Atomic` one by one, `Batch` in batches.
 //!
 //! ```text
-//!   Atomic: operation ──▶ add to the store, counted as on its way meanwhile ──▶ done
-//!   Batch:  operation ──▶ lane: (operations, net) ── full? ──▶ one add to the store ──▶ done
-//!                            └ keeper, every interval ──▶ one commit of all lanes that have anything
+//!   Atomic: operation ──▶ add to the store, counted as in flight meanwhile ──▶ done
+//!   Batch:  operation ──▶ stripe: (operations, net) ── full? ──▶ one add to the store ──▶ done
+//!                            └ keeper, every interval ──▶ one commit of all stripes that are not empty
 //! ```
 //!
-//! A process may be killed while the store does what it asked for, and a store may fail after it has done it: then nobody knows
-//! whether it was done. What has its end in doubt is kept apart, and the keeper asks the store before it stores it once more.
+//! A process may be killed during its store call, and a store may fail after it has applied a call: the outcome is then
+//! unknown. Operations with an unknown outcome are kept apart, and the keeper reads the store before it stores them
+//! again.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,15 +26,15 @@ use super::store::{Change, CounterStore, Slot, StoreError};
 use super::stripes::Lane;
 use super::{Admission, Counter, NoOptions, OptionsNever};
 
-/// A counter whose every operation is stored before it is done.
+/// A counter that stores every operation before the operation completes.
 pub struct Atomic<S> {
-    /// Units that the store has been asked for and has not answered.
+    /// Units sent to the store and not yet answered.
     flying: CachePadded<AtomicI64>,
     slot: Slot,
     store: Arc<S>,
 }
 
-/// Units of an operation that waits for the store, for as long as its process does: the slot says what came of it.
+/// Units of an operation that waits for the store. Once it is dropped, the slot alone has the outcome.
 struct Flying<'a> {
     all: &'a AtomicI64,
     units: i64,
@@ -66,7 +67,7 @@ impl<S: CounterStore> Counter<S> for Atomic<S> {
     #[inline]
     async fn update(&self, units: i64) -> Result<Admission, StoreError> {
         let mut call = pin!(self.store.add(&self.slot, units.wrapping_neg(), 1));
-        // A store that answers at once is asked and done.
+        // A store that answers at once needs no in-flight accounting.
         let mut flying = None;
         let stored = poll_fn(|cx| {
             let stored = call.as_mut().poll(cx);
@@ -84,28 +85,29 @@ impl<S: CounterStore> Counter<S> for Atomic<S> {
     }
 }
 
-/// How many operations make a batch, and how long one waits for more.
+/// Size of a batch, and the longest time that it waits for more operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Operations of a batch, 1 to 65,536. Default 64; more means fewer calls of the store, and more that a crash loses.
+    /// Number of operations in a batch, 1 to 65,536. Default 64; more means fewer store calls, and a larger loss in a
+    /// crash.
     pub size: u64,
-    /// After so long a batch is stored as it is, 100 µs to a minute. Default 10 ms.
+    /// Time after which an incomplete batch is stored, 100 µs to a minute. Default 10 ms.
     pub interval: Duration,
 }
 
-/// Why options were refused.
+/// Error returned for invalid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchOptionsError {
-    /// Use a size in the range.
+    /// Use a size within the range.
     #[error("batch size of {size} is not between 1 and {BATCH_MAX}")]
     Size {
-        /// The size given.
+        /// Size given.
         size: u64,
     },
-    /// Use an interval in the range.
+    /// Use an interval within the range.
     #[error("batch interval of {interval:?} is not between 100µs and 60s")]
     Interval {
-        /// The interval given.
+        /// Interval given.
         interval: Duration,
     },
 }
@@ -116,13 +118,13 @@ impl Default for BatchOptions {
     }
 }
 
-/// The most operations of a batch.
+/// Largest number of operations in a batch.
 pub const BATCH_MAX: u64 = 1 << 16;
-/// What does not fit into a batch beside others is stored by itself.
+/// Operations with more units than this are stored individually: the net change of a batch must fit into its word.
 const UNITS_MAX: u64 = 1 << 20;
 const NET_BITS: u32 = 40;
 
-/// Operations that were not stored yet, and what they come to, in one word.
+/// Operations that are not stored yet, and their net change, packed into one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pending {
     operations: u64,
@@ -130,7 +132,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Words add up as what they stand for does.
+    /// Words add up: the sum of two words is the word of the two sums.
     const fn word(self) -> u64 {
         (self.operations << NET_BITS).wrapping_add(self.net.cast_unsigned())
     }
@@ -142,17 +144,17 @@ impl Pending {
     }
 }
 
-/// A counter whose operations are stored by the batch.
+/// A counter that stores its operations in batches.
 pub struct Batch<S> {
     home: Home,
     lanes: Box<[CachePadded<AtomicU64>]>,
-    /// What is on its way to the store, or was and nobody knows whether it has come there.
+    /// Units in flight to the store, or with an unknown outcome.
     flying: AtomicI64,
     flights: AtomicU64,
     opened_at: i64,
-    /// What the store is known to have got since.
+    /// Units known to be stored since then.
     stored: AtomicI64,
-    /// Whether a flight failed, or its process ended in the middle of it. No other begins then, until the store was asked.
+    /// True after a flight failed or its process ended during it. No other flight begins until the store was read.
     unsure: AtomicBool,
     lost: Mutex<Pending>,
     size: u64,
@@ -160,7 +162,7 @@ pub struct Batch<S> {
     store: Arc<S>,
 }
 
-/// Operations on their way to the store.
+/// Operations in flight to the store.
 struct Flight<'a, S: CounterStore> {
     counter: &'a Batch<S>,
     batch: Pending,
@@ -168,10 +170,11 @@ struct Flight<'a, S: CounterStore> {
 }
 
 impl<'a, S: CounterStore> Flight<'a, S> {
-    /// None while it is not known what became of another one.
+    /// Begins a flight; returns `None` while the outcome of another flight is unknown.
     fn begin(counter: &'a Batch<S>) -> Option<Self> {
         let flight = Self::boards(counter);
-        // Whoever asks the store sees that there is a flight, or this sees that somebody is to ask it.
+        // Either the keeper, before it reads the store, sees this flight, or this call sees that the store must be
+        // read.
         (!counter.is_unsure()).then_some(flight)
     }
 
@@ -180,7 +183,7 @@ impl<'a, S: CounterStore> Flight<'a, S> {
         Self { counter, batch: Pending::default(), has_ended: true }
     }
 
-    /// With what the store turned out not to have, which counts as flying already.
+    /// Begins a flight with operations that turned out not to be stored; `flying` includes them already.
     fn once_more(counter: &'a Batch<S>, left: Pending) -> Self {
         let mut flight = Self::boards(counter);
         flight.batch = left;
@@ -199,7 +202,7 @@ impl<'a, S: CounterStore> Flight<'a, S> {
         self.has_ended = true;
     }
 
-    /// The store has refused it, and whoever asked for it is told so.
+    /// Ends a flight that the store has refused; the caller receives the error.
     fn refused(mut self) {
         self.has_ended = true;
     }
@@ -230,7 +233,7 @@ impl<S: CounterStore> Batch<S> {
         }
     }
 
-    /// Stores what a lane has; what the store refuses, or while it is to be asked first, is left to the keeper.
+    /// Stores the operations of a stripe. If the store fails or must be read first, they are left to the keeper.
     #[cold]
     async fn flush(&self, lane: &AtomicU64) {
         let Some(mut flight) = Flight::begin(self) else {
@@ -260,13 +263,13 @@ impl<S: CounterStore> Batch<S> {
             flight.landed();
         } else {
             flight.refused();
-            // Should it be there all the same, the keeper takes it back.
+            // If it was stored nevertheless, the keeper reverts it.
             self.lose(Pending::default());
         }
         stored
     }
 
-    /// Puts operations to those that are lost, which the keeper stores as soon as it knows how many of them are.
+    /// Adds operations to the lost ones; the keeper stores them once it knows how many are missing in the store.
     fn defer(&self, batch: Pending) {
         self.flying.fetch_add(batch.net, Ordering::Relaxed);
         self.lose(batch);
@@ -279,8 +282,8 @@ impl<S: CounterStore> Batch<S> {
         self.unsure.store(true, Ordering::SeqCst);
     }
 
-    /// Asks the store what it has of flights whose end nobody has seen; gives the rest, which is to be stored once more. While
-    /// other flights are under way it stays unsure.
+    /// Reads the store to find the outcome of lost flights; returns the missing units, which must be stored again. Does
+    /// nothing while other flights are in progress.
     async fn reconcile(&self) -> Result<Option<Flight<'_, S>>, StoreError> {
         if !self.is_unsure() || self.flights.load(Ordering::SeqCst) > 0 {
             return Ok(None);
@@ -295,7 +298,7 @@ impl<S: CounterStore> Batch<S> {
         self.unsure.load(Ordering::SeqCst)
     }
 
-    /// So much of what was lost is in the store; gives the rest.
+    /// Records that `net` units of the lost ones are in the store; returns the rest.
     fn find(&self, net: i64) -> Pending {
         let mut lost = self.lost.lock();
         self.stored.fetch_add(net, Ordering::Relaxed);
@@ -305,7 +308,7 @@ impl<S: CounterStore> Batch<S> {
         Pending { operations, net: all - net }
     }
 
-    /// Takes off with what each counter has, and with what was lost of it.
+    /// Begins flights with the pending and the lost operations of each counter.
     async fn take_off(counters: &[Arc<Self>]) -> Result<Vec<Flight<'_, S>>, StoreError> {
         let mut flights = Vec::new();
         for counter in counters {
@@ -355,7 +358,8 @@ impl<S: CounterStore> Counter<S> for Batch<S> {
         }
     }
 
-    /// Done when it is in a batch; who fills one waits until it is stored, or the store has refused it and the keeper has it.
+    /// Completes when the operation is in a batch. The call that fills a batch waits until the batch is stored, or
+    /// until the store has refused it and the keeper takes it over.
     #[inline]
     async fn update(&self, units: i64) -> Result<Admission, StoreError> {
         if units.unsigned_abs() > UNITS_MAX {
@@ -365,7 +369,7 @@ impl<S: CounterStore> Counter<S> for Batch<S> {
         let lane = self.lane();
         let one = Pending { operations: 1, net: units }.word();
         let before = Pending::of(lane.fetch_add(one, Ordering::AcqRel));
-        // The one that fills it; those who come while it is stored begin the next. It is counted whatever becomes of the batch.
+        // This call fills the batch; calls during the flush begin the next. The operation counts whatever the outcome.
         if before.operations + 1 >= self.size {
             self.flush(lane).await;
         }
@@ -396,7 +400,7 @@ impl<S: CounterStore> Counter<S> for Batch<S> {
             if !last || !counters.iter().any(|counter| counter.is_unsure()) {
                 return Ok(());
             }
-            // Other flights are under way.
+            // Other flights are in progress.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -1,12 +1,12 @@
-//! Counters on disk: a redb file, one thread that writes, and one transaction for all who wait.
+//! Stores counters in a redb file, with one writer thread and one transaction for all waiting calls.
 //!
 //! ```text
-//!   call ──▶ jobs ──▶ rusm-counters: takes all that wait ──▶ one transaction ──▶ commit ──▶ everybody is answered
+//!   call ──▶ jobs ──▶ rusm-counters: takes all waiting jobs ──▶ one transaction ──▶ commit ──▶ answers every call
 //!                          └ eventual: a durable commit at least every 100 ms
 //! ```
 //!
-//! A call that was answered with success is in the file, and survives what its [`CommitDurability`] says. No scheduler ever
-//! waits for the disk: callers are processes that wait for an answer.
+//! A call that returned success is committed to the file and survives what its [`CommitDurability`] states. No
+//! scheduler ever waits for the disk: callers are processes that await an answer.
 
 use std::fmt;
 use std::io;
@@ -28,30 +28,32 @@ use crate::scheduler;
 use crate::store::{OpenError, Panicked, SafeDatabase};
 
 const TABLE: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
-/// How long an eventual commit may not be durable.
+/// Longest time that a commit stays non-durable with [`CommitDurability::Eventual`].
 const EVENTUAL: Duration = Duration::from_millis(100);
-/// How long to refuse writes after a failure before the next one tries.
+/// Shortest time after a failure during which writes fail without being attempted.
 const REST: Duration = Duration::from_millis(100);
-/// Opening a file again may mean to read all of it: it takes at most one part of so many of the time.
+/// Reopening may read the whole file. The pause after a failure is at least this multiple of the failed attempt's
+/// duration, so reopening takes about a tenth of the time at most.
 const REST_FACTOR: u32 = 10;
 
-/// What an acknowledged write survives.
+/// Durability of an acknowledged write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitDurability {
-    /// Nothing: it is lost when the process dies, up to the next durable commit, which is the one at the end.
+    /// Not durable: writes since the last durable commit are lost when the process dies. Only closing the store makes a
+    /// durable commit.
     None,
-    /// What happened more than 100 ms before the process or the machine died.
+    /// Survives a crash of the process or the machine, except for the writes of the last 100 ms.
     Eventual,
-    /// The end of the process and of the machine: each transaction waits for the disk.
+    /// Survives a crash of the process and of the machine: each transaction waits for the disk.
     #[default]
     Immediate,
 }
 
 impl CommitDurability {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::None, Self::Eventual, Self::Immediate];
 
-    /// A word for it.
+    /// Returns the name of the variant in lower case.
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -61,7 +63,7 @@ impl CommitDurability {
     }
 }
 
-/// Counters in a redb file.
+/// A counter store in a redb file.
 pub struct RedbStore {
     line: Arc<Line>,
     thread: Option<JoinHandle<()>>,
@@ -99,11 +101,11 @@ impl fmt::Debug for RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the file, or makes it; blocks until what it has is read.
+    /// Opens or creates the file; blocks until its contents are read.
     ///
     /// # Errors
-    /// [`StoreError::Storage`] with what redb says: a file that is no database, or is open in another process; a disk that is
-    /// full or read-only.
+    /// [`StoreError::Storage`] with redb's error: the file is not a database, or is open in another process; the disk
+    /// is full or read-only.
     pub fn open(path: impl AsRef<Path>, durability: CommitDurability) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let places = Places::default();
@@ -132,12 +134,12 @@ impl RedbStore {
         Ok(Self { line, thread: Some(thread.map_err(refused)?) })
     }
 
-    /// Transactions that were committed.
+    /// Returns the number of committed transactions.
     pub fn transactions(&self) -> u64 {
         self.line.transactions.load(Ordering::Relaxed)
     }
 
-    /// Those of them that waited for the disk.
+    /// Returns the number of committed transactions that waited for the disk.
     pub fn durable_transactions(&self) -> u64 {
         self.line.durable.load(Ordering::Relaxed)
     }
@@ -157,19 +159,19 @@ impl RedbStore {
 }
 
 impl Drop for RedbStore {
-    /// Has what was asked for written, durably, and waits until the file is closed; not on a scheduler, which must not wait for
-    /// the disk: dropped by a process, it is closed soon after.
+    /// Writes all pending jobs durably and waits until the file is closed. On a scheduler thread, which must not wait
+    /// for the disk, it does not wait: the file is closed soon afterwards.
     fn drop(&mut self) {
         self.line.jobs.lock().closed = true;
         self.line.changed.notify_one();
         if let Some(thread) = self.thread.take().filter(|_| scheduler::local().is_none()) {
-            // A panic in it was reported by the panic hook.
+            // The panic hook has already reported any panic of the thread.
             drop(thread.join());
         }
     }
 }
 
-/// Why the file was not read or written.
+/// Reason why the file could not be read or written.
 #[derive(Debug, Error)]
 enum Failure {
     #[error(transparent)]
@@ -185,7 +187,7 @@ fn run<T>(database: &SafeDatabase, code: impl FnOnce(&Database) -> Result<T, red
     Ok(database.run(code)??)
 }
 
-/// Runs code in a transaction and commits it. A transaction in which redb panics is not dropped: a second panic in its
+/// Runs code in a transaction and commits it. If redb panics, the transaction is leaked: a second panic in its
 /// destructor would abort the program.
 fn commit<T>(
     database: &Database,
@@ -204,31 +206,31 @@ fn load(database: &Database, places: &Places) -> Result<(), redb::Error> {
     commit(database, Durability::Immediate, |transaction| {
         for entry in transaction.open_table(TABLE)?.iter()? {
             let (key, value) = entry?;
-            // Keys of no use were never written.
+            // Invalid keys were never written.
             places.slot(key.value(), value.value()).ok();
         }
         Ok(())
     })
 }
 
-/// The thread that writes.
+/// State of the writer thread.
 struct Writer {
     path: PathBuf,
-    /// None after a failure, until it could be opened again: redb refuses everything once it has seen one.
+    /// `None` after a failure until the file is reopened: redb rejects all operations after its first error.
     database: Option<SafeDatabase>,
     line: Arc<Line>,
     durability: CommitDurability,
     durable_at: Instant,
-    /// Whether anything is committed that is not durable.
+    /// True while a commit is not durable yet.
     owes: bool,
-    /// Keys of that, which a failure undoes.
+    /// Keys of the non-durable commits, which a failure undoes.
     unsynced: FxHashMap<Arc<str>, Slot>,
-    /// After a failure: until when, and what those hear that come before.
+    /// After a failure: end of the pause, and the error returned to writes until then.
     rest: Option<(Instant, StoreError)>,
 }
 
 impl Drop for Writer {
-    /// Nobody waits for a thread that has ended, whatever the reason.
+    /// Closes the queue and drops the waiting jobs: no caller may wait for a thread that has ended for whatever reason.
     fn drop(&mut self) {
         let waiting = {
             let mut jobs = self.line.jobs.lock();
@@ -256,7 +258,7 @@ impl Writer {
         }
     }
 
-    /// Waits for jobs, or until something must become durable.
+    /// Waits for jobs, or until a durable commit is due.
     fn wait(&self) -> (Vec<Job>, bool) {
         let mut jobs = self.line.jobs.lock();
         while jobs.waiting.is_empty() && !jobs.closed {
@@ -279,12 +281,12 @@ impl Writer {
                 Ok(answers) => Ok(answers[index]),
                 Err(error) => Err(error.clone()),
             };
-            // Who asked may have gone away.
+            // The caller may have been dropped.
             drop(job.answer.send(answer));
         }
     }
 
-    /// Does the jobs; after a failure not before a rest, and in the file opened again.
+    /// Executes the jobs. After a failure, writes fail until the pause is over; then the file is reopened.
     fn attempt(&mut self, jobs: &[Job]) -> Result<Vec<i64>, StoreError> {
         if jobs.iter().all(|job| matches!(job.work, Work::Read(_))) {
             return Ok(jobs
@@ -313,8 +315,8 @@ impl Writer {
         })
     }
 
-    /// Opens the file after a failure, with the values that everybody knows: those of a commit that failed may be in it, and
-    /// those that were not durable may not.
+    /// Reopens the file after a failure and writes the values that callers have seen: the file may contain values of a
+    /// failed commit and may lack values that were not durable.
     fn reopen(&mut self) -> Result<SafeDatabase, Failure> {
         let database = SafeDatabase::open(&self.path)?;
         run(&database, |database| {
@@ -343,10 +345,10 @@ impl Writer {
         self.durable_at = Instant::now();
     }
 
-    /// One transaction for all jobs, in their order; gives what they read.
+    /// Executes all jobs in order in one transaction; returns one answer for each job.
     fn transact(&mut self, database: &SafeDatabase, jobs: &[Job]) -> Result<Vec<i64>, Failure> {
         let mut answers = Vec::with_capacity(jobs.len());
-        // The newest value of each key that changes; the slots keep the old one until it is committed.
+        // Newest value of each changed key; the slots keep the old value until the commit succeeds.
         let mut values: FxHashMap<&str, (&Slot, i64)> = FxHashMap::default();
         for job in jobs {
             let newest = |slot: &'_ Slot| values.get(slot.key()).map_or_else(|| slot.value(), |(_, value)| *value);
@@ -394,14 +396,14 @@ impl Writer {
 
     fn make_durable(&mut self) {
         let outcome = match self.database.take() {
-            // To open it again makes everything durable, too.
+            // Reopening makes everything durable as well.
             None => self.reopen(),
             Some(database) => {
                 run(&database, |database| commit(database, Durability::Immediate, |_| Ok(()))).map(|()| database)
             }
         };
         self.durable_at = Instant::now();
-        // Tried again when it is due the next time.
+        // A failed commit is retried the next time that a durable commit is due.
         if let Ok(database) = outcome {
             self.database = Some(database);
             self.synced();
@@ -472,7 +474,7 @@ mod tests {
         let mut before = pin!(store.read(&slot));
         assert_eq!(before.as_mut().poll(&mut cx), Poll::Pending);
 
-        // As by a panic.
+        // A panic would drop it, too.
         drop(writer);
 
         assert_eq!(before.as_mut().poll(&mut cx), Poll::Ready(Err(StoreError::Closed)));

@@ -1,10 +1,10 @@
-//! Where counters are kept: an interface, and memory.
+//! Counter stores: the interface, and a store in memory.
 //!
 //! ```text
 //!   counter ──▶ CounterStore: read, add, set one key · commit many keys at once ──▶ Slot: value, account of calls
 //! ```
 //!
-//! Every method but [`CounterStore::slot`] is one call of the store, and counted; so is what it writes.
+//! Every method except [`CounterStore::slot`] is one counted call of the store; written values are counted, too.
 
 use std::fmt;
 use std::future::Future;
@@ -16,87 +16,87 @@ use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-/// The longest key, in bytes.
+/// Length of the longest key, in bytes.
 pub const KEY_MAX_BYTES: usize = 1_024;
 
-/// Keeps the values of counters.
+/// Stores the values of counters.
 pub trait CounterStore: Send + Sync + fmt::Debug + 'static {
-    /// The place of a key, which is made with `initial` when there is none.
+    /// Returns the slot of a key; creates it with `initial` if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Key`] for a key of no use.
+    /// [`StoreError::Key`] if the key is not valid.
     fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError>;
 
     /// Reads a value.
     fn read(&self, slot: &Slot) -> impl Future<Output = Result<i64, StoreError>> + Send;
 
-    /// Adds units that so many events have come to.
+    /// Adds units, which are the sum of `events` events.
     fn add(&self, slot: &Slot, units: i64, events: u64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Sets a value.
     fn set(&self, slot: &Slot, value: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Makes all changes or none.
+    /// Applies all changes or none.
     fn commit(&self, changes: Vec<Change>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// What was asked of the store so far.
+    /// Returns the number of calls so far, by kind.
     fn account(&self) -> Account;
 }
 
 /// Units to add to a value.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Whose value.
+    /// Slot of the value.
     pub slot: Slot,
-    /// What to add.
+    /// Units to add.
     pub units: i64,
-    /// Events that it stands for; a net change is one.
+    /// Number of events that the units represent; a net change counts as one.
     pub events: u64,
 }
 
-/// Why a store could not do what was asked of it.
+/// Error returned by a store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// Use a key of 1 to 1,024 bytes.
     #[error("a key of {bytes} bytes is not between 1 and {KEY_MAX_BYTES} bytes long")]
     Key {
-        /// The length given.
+        /// Length given.
         bytes: usize,
     },
-    /// Two sets of counters would each give away what the other has given: use the counter of the one set, or end that.
+    /// Two sets of counters would each grant the same units: use the counter of the other set, or stop that set.
     #[error("another set of counters has the key {key:?}")]
     InUse {
-        /// The key.
+        /// Key of the counter.
         key: String,
     },
-    /// The text says what the storage said.
+    /// The storage failed; the text is its error.
     #[error("{0}")]
     Storage(String),
-    /// The store was closed.
+    /// The store is closed.
     #[error("the counter store is closed")]
     Closed,
 }
 
-/// What was asked of a store; it only goes up.
+/// Numbers of calls of a store; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Values read: a call each.
+    /// Number of values read, one per call.
     pub reads: u64,
-    /// Calls that write.
+    /// Number of calls that write.
     pub write_calls: u64,
-    /// Values written, one or more a call.
+    /// Number of values written, one or more per call.
     pub rows: u64,
-    /// Events that were written: a batch is a row of many.
+    /// Number of events written: a batch is one row with many events.
     pub events: u64,
 }
 
 impl Account {
-    /// All calls.
+    /// Returns the number of all calls.
     pub const fn calls(&self) -> u64 {
         self.reads + self.write_calls
     }
 
-    /// What was asked since an earlier account.
+    /// Returns the difference from an earlier account.
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
             reads: self.reads - earlier.reads,
@@ -107,11 +107,11 @@ impl Account {
     }
 }
 
-/// The place of a key in a store; clones are the same place.
+/// The entry of a key in a store; clones refer to the same entry.
 #[derive(Clone)]
-pub struct Slot(Arc<CachePadded<Place>>, #[expect(dead_code, reason = "its drop matters")] Option<Arc<Claim>>);
+pub struct Slot(Arc<CachePadded<Place>>, #[expect(dead_code, reason = "frees the claim on drop")] Option<Arc<Claim>>);
 
-/// The right to keep count of a key, which one set of counters has at a time.
+/// The exclusive right of one set of counters to use a key.
 struct Claim(Arc<CachePadded<Place>>);
 
 impl Drop for Claim {
@@ -124,9 +124,9 @@ struct Place {
     is_claimed: AtomicBool,
     value: AtomicI64,
     reads: AtomicU64,
-    /// Writes of one event.
+    /// Number of writes of one event.
     singles: AtomicU64,
-    /// Writes of this key alone, of more events or none.
+    /// Number of writes of this key alone with several events or none.
     others: AtomicU64,
     events: AtomicU64,
     key: Arc<str>,
@@ -152,7 +152,7 @@ impl Slot {
         Self(Arc::new(CachePadded::new(place)), None)
     }
 
-    /// This place for one set of counters, until it and all its clones are dropped.
+    /// Claims the entry for one set of counters, until the returned slot and all its clones are dropped.
     pub(super) fn claim(&self) -> Result<Self, StoreError> {
         if self.0.is_claimed.swap(true, Ordering::Acquire) {
             return Err(StoreError::InUse { key: self.key().to_owned() });
@@ -160,7 +160,7 @@ impl Slot {
         Ok(Self(Arc::clone(&self.0), Some(Arc::new(Claim(Arc::clone(&self.0))))))
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.0.key
     }
@@ -170,7 +170,7 @@ impl Slot {
         Arc::clone(&self.0.key)
     }
 
-    /// The value as the store has it now; no call of the store.
+    /// Returns the value as stored now; does not count as a call.
     #[inline]
     pub fn value(&self) -> i64 {
         self.0.value.load(Ordering::Acquire)
@@ -191,7 +191,7 @@ impl Slot {
     /// Counts a read.
     #[inline]
     pub(super) fn count_read(&self) {
-        // Relaxed, here and below: counters that are only summed.
+        // Relaxed, here and below: these counts are only summed.
         self.0.reads.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -207,11 +207,11 @@ impl Slot {
     }
 }
 
-/// The places of all keys, and the account of what was asked.
+/// The slots of all keys, and the counts of calls.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     by_key: RwLock<FxHashMap<Arc<str>, Slot>>,
-    /// Commits of many keys, and what they wrote.
+    /// Number of commits of many keys, and the rows and events they wrote.
     commits: AtomicU64,
     commit_rows: AtomicU64,
     commit_events: AtomicU64,
@@ -261,12 +261,12 @@ impl Places {
     }
 }
 
-/// Keeps counters in memory: for those that may be forgotten, and to see what a store costs that costs nothing.
+/// A store in memory: for counters that may be lost, and as the baseline without storage costs.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Places);
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,38 +1,39 @@
-//! Where units are counted: a lane for each scheduler that nobody else writes, and one that all other threads share.
+//! Striped counts of units: one stripe per scheduler, written by its thread alone, and one shared by all other threads.
 //!
 //! ```text
-//!   update ──▶ lane: net, operations           own lane: plain load and store, 2 ns; shared lane: fetch-and-add
-//!   spend  ──▶ lane: purse = (credit, spent)   one compare-and-swap on a line of one's own
-//!                │ empty                       under the lock: from the bank, or from the other purses
+//!   update ──▶ stripe: net, operations           own stripe: plain load and store, 2 ns; shared: fetch-and-add
+//!   spend  ──▶ stripe: purse = (credit, spent)   one compare-and-swap on an exclusive cache line
+//!                │ empty                         under the lock: from the bank, or from the other purses
 //!                ▼
-//!              bank: units that lie in no purse
+//!              bank: units that are in no purse
 //! ```
 //!
-//! What was taken in all is `Σ net + Σ spent + moved`. Invariants: `bank + Σ credit + Σ spent + moved` is the budget plus
-//! what updates gave or took when they were last looked at, so nobody spends what is not there; and who reads the lanes
-//! before `moved` never sees less taken than was.
+//! A purse is the local credit of a stripe, the bank is the reserve. The units taken in total are `Σ net + Σ spent +
+//! moved`. Invariants: `bank + Σ credit + Σ spent + moved` is the budget adjusted by the updates when the bank last
+//! accounted for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved`
+//! never sees fewer units taken than were taken.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// The most units that a purse holds, and that it has spent before they are moved.
+/// Largest credit of a purse, and largest number of spent units before they are moved.
 pub(crate) const PURSE_MAX: u64 = 1 << 30;
 
-/// Whose lane: that of a scheduler, or the one that all other threads share.
+/// Selects a stripe: that of a scheduler, or the one that all other threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Of the scheduler of this number, and only its thread says so.
+    /// Stripe of the scheduler with this index; only its own thread may use it.
     Own(usize),
-    /// Of all other threads.
+    /// Stripe of all other threads.
     Shared,
 }
 
-/// See the module.
+/// Counts of units in stripes, over a budget.
 pub(crate) struct Stripes {
     lanes: Box<[CachePadded<Counts>]>,
-    /// Units that were spent and are in no purse any more.
+    /// Spent units that were moved out of the purses.
     moved: AtomicI64,
     bank: Mutex<Bank>,
 }
@@ -41,14 +42,14 @@ pub(crate) struct Stripes {
 struct Counts {
     net: AtomicI64,
     operations: AtomicU64,
-    /// Credit in the upper half, what was spent of it in the lower.
+    /// Credit in the upper half, units spent from it in the lower half.
     purse: AtomicU64,
 }
 
-/// Units that lie in no purse.
+/// Reserve: units that are in no purse.
 struct Bank {
     units: i64,
-    /// What updates had taken when the bank last looked.
+    /// Units taken by updates when the bank last accounted for them.
     updates: i64,
 }
 
@@ -69,15 +70,15 @@ impl Purse {
 }
 
 impl Counts {
-    /// Changes the purse, unless `change` says that it cannot be.
+    /// Changes the purse; returns false if `change` returns `None`.
     #[inline]
     fn purse(&self, change: impl Fn(Purse) -> Option<Purse>) -> bool {
         let change = |word| change(Purse::of(word)).map(Purse::word);
-        // Release: who sees the purse without what was moved out of it sees `moved` with it.
+        // Release: a reader that no longer sees spent units in the purse sees them in `moved`.
         self.purse.fetch_update(Ordering::AcqRel, Ordering::Relaxed, change).is_ok()
     }
 
-    /// Takes all credit out.
+    /// Removes all credit and returns it.
     fn empty(&self) -> i64 {
         let word = self.purse.fetch_and(0xffff_ffff, Ordering::AcqRel);
         (word >> 32).cast_signed()
@@ -85,7 +86,7 @@ impl Counts {
 }
 
 impl Stripes {
-    /// Lanes for so many schedulers and all other threads, over a budget.
+    /// Creates stripes for `schedulers` schedulers and for all other threads, over a budget.
     pub(crate) fn new(schedulers: usize, budget: i64) -> Self {
         Self {
             lanes: (0..=schedulers).map(|_| CachePadded::default()).collect(),
@@ -94,7 +95,7 @@ impl Stripes {
         }
     }
 
-    /// The lanes, the shared one with them.
+    /// Returns the number of stripes, including the shared one.
     pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
@@ -107,12 +108,13 @@ impl Stripes {
         }
     }
 
-    /// Takes units without asking; negative ones are given.
+    /// Takes units unconditionally; negative units are given.
     #[inline]
     pub(crate) fn update(&self, lane: Lane, units: i64) {
         let counts = self.counts(lane);
         match lane {
-            // Relaxed: one thread alone writes here. The count of operations comes after, so who has seen it sees the units.
+            // Relaxed: only one thread writes here. The count of operations is stored last, so its readers see the
+            // units.
             Lane::Own(_) => {
                 let net = counts.net.load(Ordering::Relaxed);
                 counts.net.store(net.wrapping_add(units), Ordering::Relaxed);
@@ -124,7 +126,7 @@ impl Stripes {
         counted(counts, lane);
     }
 
-    /// Takes units if they are there.
+    /// Takes units if they are available; returns false otherwise.
     #[inline]
     pub(crate) fn spend(&self, lane: Lane, units: u64) -> bool {
         let counts = self.counts(lane);
@@ -139,7 +141,7 @@ impl Stripes {
         false
     }
 
-    /// Gives units back, not more than were spent; says how many.
+    /// Gives units back, at most as many as were spent; returns their number.
     #[inline]
     pub(crate) fn refund(&self, lane: Lane, units: u64) -> u64 {
         let counts = self.counts(lane);
@@ -169,13 +171,13 @@ impl Stripes {
             return true;
         }
         self.move_spent(counts);
-        // A share, so that the others find something too.
+        // Takes only a share, so that other stripes find units too.
         let share = (bank.units / (2 * self.lanes.len().cast_signed() as i64)).clamp(0, (PURSE_MAX / 2).cast_signed());
         let filled = share.max(wanted);
         bank.units -= filled;
         let more = filled.cast_unsigned() - units;
         let put = counts.purse(|purse| {
-            // What others have put back meanwhile leaves room for less; a lane that is shared may have spent again.
+            // Concurrent refunds may have added credit, which leaves less room; a shared stripe may have spent again.
             Some(Purse { credit: purse.credit + more, spent: purse.spent + units })
         });
         debug_assert!(put, "a purse always takes what fits into half of it");
@@ -188,15 +190,15 @@ impl Stripes {
         for counts in &self.lanes {
             self.move_spent(counts);
         }
-        // Only under the lock does it become less.
+        // `moved` decreases only under the lock.
         let returned = i64::try_from(units).unwrap_or(i64::MAX).min(self.moved.load(Ordering::Relaxed));
         self.moved.fetch_sub(returned, Ordering::Relaxed);
         bank.units += returned;
         returned.cast_unsigned()
     }
 
-    /// Moves what a purse has spent to where it does not count against its size. First it is added, then taken away: whoever
-    /// reads the purse and then `moved` may see it twice, and never not at all.
+    /// Moves the spent units out of a purse, so that they do not count against its size. They are added to `moved`
+    /// before they are removed: a reader of the purse and then of `moved` may count them twice, but never misses them.
     fn move_spent(&self, counts: &Counts) {
         loop {
             let word = counts.purse.load(Ordering::Relaxed);
@@ -206,19 +208,19 @@ impl Stripes {
             if counts.purse.compare_exchange(word, without, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return;
             }
-            // Its owner was quicker.
+            // The purse was changed concurrently: undo and retry.
             self.moved.fetch_sub(purse.spent.cast_signed(), Ordering::Relaxed);
         }
     }
 
-    /// Takes what updates have taken out of the bank.
+    /// Deducts the units that updates have taken from the bank.
     fn look_at_updates(&self, bank: &mut Bank) {
         let updates = self.lanes.iter().fold(0, |sum, counts| counts.net.load(Ordering::Relaxed).wrapping_add(sum));
         bank.units = bank.units.wrapping_sub(updates.wrapping_sub(bank.updates));
         bank.updates = updates;
     }
 
-    /// What was taken in all; while units are moved it may seem more, and never less.
+    /// Returns the units taken in total. While units are moved it may be too high, but never too low.
     #[inline]
     pub(crate) fn taken(&self) -> i64 {
         let lane = |counts: &CachePadded<Counts>| {
@@ -229,7 +231,7 @@ impl Stripes {
         lanes.wrapping_add(self.moved.load(Ordering::Relaxed))
     }
 
-    /// The operations, and what they had taken at least: exactly that, once nobody adds to it.
+    /// Returns the number of operations and the least units they took; exact once no operation adds to them.
     pub(crate) fn settled(&self) -> (u64, i64) {
         let _nothing_moves = self.bank.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let operations = self.lanes.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();

@@ -1,4 +1,4 @@
-//! What holds of stripes for any sequence of operations; the models have every interleaving.
+//! Properties of stripes for any sequence of operations; the models check every interleaving.
 
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ proptest! {
                     updates += units;
                 }
                 Step::Spend(units) => {
-                    // Updates count from the next time that a purse is filled.
+                    // Updates are accounted for the next time that a purse is refilled.
                     if stripes.spend(lane(number), units) {
                         granted += units.cast_signed();
                     } else {

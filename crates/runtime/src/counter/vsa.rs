@@ -1,17 +1,17 @@
-//! The vector-scalar accumulator: a counter that stores only what does not cancel out.
+//! The vector-scalar accumulator: a counter that persists only its net change.
 //!
 //! ```text
-//!   scalar S = opened at − committed        what the store has
-//!   vector A = taken − committed            what it does not have yet, of either sign
-//!   value    = S − A                        the truth, at any moment
+//!   scalar S = opened at − committed        value in the store
+//!   vector A = taken − committed            net change that is not stored yet, of either sign
+//!   value    = S − A                        true value at any moment
 //!
-//!   update, try_consume, refund ──▶ stripes    in memory alone
+//!   update, try_consume, refund ──▶ stripes    in memory only
 //!   keeper, every interval ──▶ due? ──▶ one commit for all that are due ──▶ committed += A
 //! ```
 //!
-//! The truth is `opened at − taken`, in which nothing is committed: so a commit can neither lose a unit nor count one
-//! twice, as long as it is known whether it was made. When that is not known, because the store failed or the keeper was
-//! ended in the middle, the store is asked what it has before the next one.
+//! The true value is `opened at − taken`, which does not depend on `committed`: a commit can neither lose a unit nor
+//! count one twice, provided that its outcome is known. If the outcome is unknown, because the store failed or the
+//! keeper was killed during the commit, the value is read from the store before the next commit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,29 +27,29 @@ use super::stripes::Stripes;
 use super::{Admission, Counter};
 use crate::ticker::clock;
 
-/// A counter that stores only what does not cancel out; see [`counter`](crate::counter).
+/// A counter that persists only its net change; see [`counter`](crate::counter).
 pub struct Vsa {
     home: Home,
     stripes: Stripes,
     slot: Slot,
     opened_at: i64,
     committed: AtomicI64,
-    /// Whether it is unknown if the last commit was made.
+    /// True while the outcome of the last commit is unknown.
     unsure: AtomicBool,
     cadence: Mutex<Cadence>,
 }
 
-/// A counter at one instant.
+/// State of a counter at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What the store has.
+    /// Value in the store.
     pub scalar: i64,
-    /// What was taken since, less what was given.
+    /// Units taken since the last commit, minus the units given.
     pub vector: i64,
 }
 
 impl State {
-    /// The truth.
+    /// Returns the true value.
     pub const fn value(&self) -> i64 {
         self.scalar.wrapping_sub(self.vector)
     }
@@ -75,50 +75,50 @@ impl Vsa {
         }
     }
 
-    /// Takes units without asking; negative ones are given.
+    /// Takes units unconditionally; negative units are given.
     #[inline]
     pub fn add(&self, units: i64) {
         self.stripes.update(self.home.lane(), units);
     }
 
-    /// Takes units if they are there: together, what was granted and not refunded is never more than there was.
+    /// Takes units if they are available: all grants minus all refunds never exceed the units that existed.
     ///
-    /// Units that [`add`](Self::add) takes count from the next time that the granting runs short.
+    /// Units that [`add`](Self::add) takes are accounted for the next time that local credit runs out.
     #[inline]
     pub fn try_consume(&self, units: u64) -> bool {
         self.stripes.spend(self.home.lane(), units)
     }
 
-    /// Gives units back that [`try_consume`](Self::try_consume) granted, not more than it did; says how many.
+    /// Gives back units that [`try_consume`](Self::try_consume) granted, at most as many; returns their number.
     #[inline]
     pub fn refund(&self, units: u64) -> u64 {
         self.stripes.refund(self.home.lane(), units)
     }
 
-    /// What is there: the truth, less for an instant while others give back.
+    /// Returns the available units: the true value, or less for a moment while other threads refund.
     #[inline]
     pub fn available(&self) -> i64 {
         self.opened_at.wrapping_sub(self.stripes.taken())
     }
 
-    /// What the store has, and what it has not.
+    /// Returns the stored value and the net change since.
     #[inline]
     pub fn state(&self) -> State {
         let committed = self.committed.load(Ordering::Acquire);
         State { scalar: self.opened_at.wrapping_sub(committed), vector: self.stripes.taken().wrapping_sub(committed) }
     }
 
-    /// Operations so far.
+    /// Returns the number of operations.
     pub fn operations(&self) -> u64 {
         self.stripes.settled().0
     }
 
-    /// The lanes that a reading adds up.
+    /// Returns the number of stripes that a reading sums up.
     pub fn stripes(&self) -> usize {
         self.stripes.len()
     }
 
-    /// The net change, if it is due.
+    /// Returns the net change if it is due.
     fn due(&self, options: &CommitOptions, now_ns: u64, last: bool) -> Option<i64> {
         let (operations, taken) = self.stripes.settled();
         let net = taken.wrapping_sub(self.committed.load(Ordering::Relaxed));
@@ -126,7 +126,7 @@ impl Vsa {
         (due || last && net != 0).then_some(net)
     }
 
-    /// Asks the store what it has, when that is not known.
+    /// Reads the value from the store if the outcome of the last commit is unknown.
     async fn reconcile<S: CounterStore>(&self, store: &S) -> Result<(), StoreError> {
         if self.unsure.load(Ordering::Acquire) {
             let has = store.read(&self.slot).await?;
@@ -137,7 +137,7 @@ impl Vsa {
     }
 }
 
-/// Net changes on their way to the store: unless somebody says what became of them, that is unknown.
+/// Net changes in flight to the store. Their outcome is unknown if it is dropped without a call of `landed`.
 struct Flight {
     counters: Vec<(Arc<Vsa>, i64)>,
     now_ns: u64,

@@ -1,22 +1,23 @@
-//! Who may write and read where in a ring, and who sleeps until when: everything but the items themselves.
+//! Positions of a ring's writer and readers, and the protocol for sleeping and waking: everything but the items.
 //!
 //! ```text
-//!   writer:  copy in ─▶ head (Release) ─▶ [fence] ─▶ anybody asleep? wake them all       (in batches)
-//!   reader:  register ─▶ asleep + 1    ─▶ [fence] ─▶ head once more ─▶ sleep
+//!   writer:  copy in ─▶ head (Release) ─▶ [fence] ─▶ any reader asleep? wake them all     (in batches)
+//!   reader:  register ─▶ asleep + 1    ─▶ [fence] ─▶ load head again ─▶ sleep
 //!
-//!   reader:  copy out ─▶ tail (Release) ─▶ [fence] ─▶ the writer waits for me? pass it on, or wake it
-//!   writer:  waits for = first laggard  ─▶ [fence] ─▶ its tail once more ─▶ sleep
+//!   reader:  copy out ─▶ tail (Release) ─▶ [fence] ─▶ writer waits for me? hand over, or wake it
+//!   writer:  waits for = first laggard  ─▶ [fence] ─▶ load its tail again ─▶ sleep
 //! ```
 //!
-//! Each pair of lines is a store–load pair around two sequentially consistent fences: one of the two sees the other, so no
-//! wake-up is lost. `tests/models_ring.rs` runs this file under loom, and shows that it fails with any fence left out.
+//! Each pair of lines is a store–load pair around two sequentially consistent fences: at least one side sees the other,
+//! so no wake-up is lost. `tests/models_ring.rs` runs this file under loom, and shows that it fails without any of the
+//! fences.
 //!
-//! A writer that must wait does not wait for "room" but for one reader that is in its way. That reader, once it has
-//! passed the mark, hands the wait over to the next one that has not, and the last one wakes the writer: the readers
-//! together look at each seat once, however many they are, and observers see who holds up whom.
+//! A writer without room waits for one particular reader that is in its way. That reader, once it has passed the
+//! target, hands the wait over to the next reader that has not, and the last one wakes the writer. The readers together
+//! check each reader slot once, however many they are, and observers see which reader delays the writer.
 //!
-//! Invariants: `head - capacity <= tail <= head` for every reader, and the writer's `floor` is never above any of the tails.
-//! Positions never go back.
+//! Invariants: `head - capacity <= tail <= head` for every reader, and the writer's `floor` is never above any of the
+//! tails. Positions never decrease.
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -29,24 +30,24 @@ use crate::panics;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Dekker, Mutex, overwrite, store_load};
 
-/// The writer waits for nobody.
+/// The writer does not wait for a reader.
 pub(crate) const NOBODY: u64 = u64::MAX;
 
-/// How a ring ended.
+/// State of the end of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It has not.
+    /// The ring has not ended.
     Open,
-    /// The writer said that this was all.
+    /// The writer has closed the ring.
     Finished,
-    /// The writer is gone without a word.
+    /// The writer was dropped without closing the ring.
     Cut,
 }
 
-/// What the writer does with readers that are in its way.
+/// Action of the writer on readers that are in its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Nothing: it waits.
+    /// None: the writer waits.
     Unguarded,
     /// It moves them forward.
     Skips,
@@ -54,23 +55,23 @@ pub(crate) enum Guard {
     Evicts,
 }
 
-/// What a reader finds.
+/// Result of a reader's look at the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// As many items.
+    /// This number of items.
     Items(u64),
-    /// Nothing more will come.
+    /// No more items will come.
     End(Ended),
-    /// It was too slow and is no reader any more.
+    /// The reader was too slow and was evicted.
     Evicted,
 }
 
-/// The shared part.
+/// State shared by the writer and the readers.
 pub(crate) struct Cursors {
     pub(crate) capacity: u64,
     pub(crate) guard: Guard,
     pub(crate) head: CachePadded<AtomicU64>,
-    /// Never less than the wakers that are noted.
+    /// Number of sleeping readers; never less than the number of stored wakers.
     pub(crate) readers_asleep: CachePadded<AtomicU64>,
     pub(crate) writer_wait: CachePadded<WriterWait>,
     ended: AtomicU32,
@@ -78,17 +79,17 @@ pub(crate) struct Cursors {
 }
 
 pub(crate) struct WriterWait {
-    /// The seat of the reader that the writer waits for.
+    /// Reader slot of the reader that the writer waits for.
     pub(crate) on: AtomicU64,
-    /// The position that all must have reached so that the writer has much to do.
+    /// Position that all readers must reach to give the writer a large amount of room.
     pub(crate) eased: AtomicU64,
-    /// The position that all must have reached so that it has anything to do.
+    /// Position that all readers must reach to give the writer the room that it needs.
     pub(crate) needed: AtomicU64,
     pub(crate) waker: Mutex<Option<Waker>>,
 }
 
 impl Cursors {
-    /// Cursors for a ring whose capacity is a power of two.
+    /// Creates cursors for a ring with this capacity, which must be a power of two.
     pub(crate) fn new(capacity: u64, seats: Seats, guard: Guard) -> Self {
         Self {
             capacity,
@@ -106,12 +107,12 @@ impl Cursors {
         }
     }
 
-    /// Items ever written.
+    /// Returns the number of items ever written.
     pub(crate) fn written(&self) -> u64 {
         self.head.load(Ordering::Acquire)
     }
 
-    /// The seat that the writer waits for.
+    /// Returns the reader slot of the reader that the writer waits for.
     pub(crate) fn blocked_on(&self) -> Option<usize> {
         let on = self.writer_wait.on.load(Ordering::Relaxed);
         (on != NOBODY).then_some(on as usize)
@@ -125,10 +126,10 @@ impl Cursors {
         }
     }
 
-    /// Adds a reader that reads what is written from now on; `None` if all seats are taken.
+    /// Adds a reader of the items written from now on; returns `None` if all reader slots are taken.
     pub(crate) fn join(&self) -> Option<ReaderCursor> {
         let seat = self.seats.take()?;
-        // A writer that has not seen this reader yet goes by a floor that is not above the head that is read here.
+        // A writer that has not seen this reader yet uses a floor that is not above the head loaded here.
         store_load(Dekker::Join);
         let head = self.head.load(Ordering::Acquire);
         self.seats.read_to(seat).store(head, Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Cursors {
         Some(ReaderCursor::at(self, seat, head))
     }
 
-    /// Takes a reader out; the ring goes on without it.
+    /// Removes a reader; the ring continues without it.
     pub(crate) fn leave(&self, reader: &ReaderCursor) {
         self.forget(reader.seat());
         self.seats.vacate(reader.seat());
@@ -147,17 +148,18 @@ impl Cursors {
         self.seats.give(reader.seat());
     }
 
-    /// Publishes what the reader in `seat` has read; from the thread that ran it, perhaps after the reader has moved on.
+    /// Publishes the position of the reader in `seat`. Runs on the thread that ran the reader; the reader may
+    /// have moved to another thread since.
     pub(crate) fn publish_seat(&self, seat: usize) {
         if self.guard == Guard::Unguarded {
             let to = self.seats.read_to(seat).load(Ordering::Acquire);
-            // A vacant or joining seat has a larger word, which stays.
+            // A vacant or joining reader slot has a larger word, which stays.
             self.seats.tail(seat).fetch_max(to, Ordering::AcqRel);
         }
         self.has_moved(seat, Pause::Rests);
     }
 
-    /// Says that nothing more comes, and wakes everybody.
+    /// Records the end of the items, and wakes all readers.
     pub(crate) fn end(&self, ended: Ended) {
         let code = match ended {
             Ended::Open => 0,
@@ -169,7 +171,7 @@ impl Cursors {
         self.wake_readers();
     }
 
-    /// Wakes the readers that sleep, if there are any.
+    /// Wakes the sleeping readers, if there are any.
     pub(crate) fn wake(&self) {
         store_load(Dekker::Wake);
         if self.readers_asleep.load(Ordering::Relaxed) > 0 {
@@ -192,7 +194,7 @@ impl Cursors {
         }
     }
 
-    /// Tells the writer, if it waits for this reader.
+    /// Notifies the writer if it waits for this reader.
     #[inline]
     pub(crate) fn has_moved(&self, seat: usize, pause: Pause) {
         store_load(Dekker::Move);
@@ -204,7 +206,7 @@ impl Cursors {
     #[cold]
     fn release_writer(&self, seat: usize, pause: Pause) {
         let free = match self.guard {
-            // Others that are behind are not in its way unless they read; it looks for itself.
+            // Other lagging readers are in the way only while they read; the writer checks them itself.
             Guard::Skips => self.hand_over(seat, None),
             Guard::Unguarded | Guard::Evicts => self.pass_on(seat, pause) == Wait::Over,
         };
@@ -216,13 +218,14 @@ impl Cursors {
         }
     }
 
-    /// Hands the writer's wait from a reader that has passed the mark to the next that has not.
+    /// Hands the writer's wait over from a reader that has passed the target to the next reader that has not.
     ///
-    /// That one may be at rest, so it must be in the way of what is needed: of what would ease the writer it would never tell.
+    /// The next reader may be resting and would then never report that it has passed `eased`: it is chosen only if it
+    /// is behind `needed`.
     pub(crate) fn pass_on(&self, mut seat: usize, mut pause: Pause) -> Wait {
         let wait = &self.writer_wait;
         loop {
-            // Each time anew: whoever took the wait over may have known what the writer wanted before.
+            // Load it in each round: the target may have changed since this wait was handed over.
             let needed = wait.needed.load(Ordering::Relaxed);
             let target = if pause == Pause::ReadsOn { wait.eased.load(Ordering::Relaxed) } else { needed };
             if self.lags(seat, target) {
@@ -230,7 +233,7 @@ impl Cursors {
             }
             let next = (seat + 1..self.seats.used()).find(|next| self.lags(*next, needed));
             if !self.hand_over(seat, next) {
-                // Whoever was faster goes on from there.
+                // The thread that was faster continues from there.
                 return Wait::Goes;
             }
             match next {
@@ -252,33 +255,33 @@ impl Cursors {
         self.seats.tail(seat).load(Ordering::Relaxed) & READING != 0
     }
 
-    // Relaxed: the writer looks again before it writes.
+    // Relaxed: the writer checks again before it writes.
     pub(crate) fn lags(&self, seat: usize, target: u64) -> bool {
         position(self.seats.tail(seat).load(Ordering::Relaxed)) < target
     }
 }
 
-/// What a reader that has moved will do next.
+/// Expected next action of a reader that has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It reads on, so a writer that waits for it may have more room soon.
+    /// It continues to read, so a writer that waits for it may have more room soon.
     ReadsOn,
-    /// Nobody knows when it reads again.
+    /// It is unknown when it reads again.
     Rests,
 }
 
 impl Pause {
-    /// Of one who is to be heard at once nothing else will be heard.
+    /// A reader that is published at once may not publish anything else for a while, so it counts as resting.
     pub(crate) const fn after(at_once: bool) -> Self {
         if at_once { Self::Rests } else { Self::ReadsOn }
     }
 }
 
-/// What became of the writer's wait.
+/// Outcome of the writer's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It goes on, on some reader.
+    /// It continues, for some reader.
     Goes,
-    /// Nobody is in its way any more.
+    /// No reader is in the way any more.
     Over,
 }

@@ -1,12 +1,12 @@
-//! Items that are written where they lie.
+//! Writes items in place.
 
 use std::fmt;
 
 use super::writer::Writer;
 
-/// The place of items that are to be written; dropping it writes none.
+/// Slots for items to be written in place; dropping it writes nothing.
 ///
-/// It holds what was there a lap ago, or the default.
+/// The slots contain the items of one lap ago, or the default.
 pub struct Grant<'a, T: Send + Sync + 'static> {
     writer: &'a mut Writer<T>,
     count: usize,
@@ -19,7 +19,7 @@ impl<T: Send + Sync + 'static> fmt::Debug for Grant<'_, T> {
 }
 
 impl<'a, T: Send + Sync + 'static> Grant<'a, T> {
-    /// So many places of a ring that has room for them.
+    /// Creates a grant of `count` slots in a ring that has room for them.
     #[inline]
     pub(super) const fn new(writer: &'a mut Writer<T>, count: usize) -> Self {
         Self { writer, count }
@@ -27,16 +27,16 @@ impl<'a, T: Send + Sync + 'static> Grant<'a, T> {
 }
 
 impl<T: Copy + Default + Send + Sync + 'static> Grant<'_, T> {
-    /// The place, in two parts where it goes round the end of the ring.
+    /// Returns the slots, in two parts if they wrap around the end of the ring.
     #[inline]
     pub fn slices(&mut self) -> (&mut [T], &mut [T]) {
         self.writer.place(self.count)
     }
 
-    /// Writes the first `count` of them, all at most.
+    /// Writes the first `count` items, at most all of them.
     #[inline]
     pub fn commit(mut self, count: usize) {
-        // Slots that nobody has looked at hold nothing yet.
+        // Slots that were never accessed are not initialised yet; `slices` fills them with the default.
         let _ = self.slices();
         self.writer.fill(count.min(self.count));
     }

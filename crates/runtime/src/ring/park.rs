@@ -1,4 +1,4 @@
-//! How a thread that is no scheduler waits for the other side of a ring.
+//! Blocks threads that are not schedulers until the other side of a ring makes progress.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,7 +19,7 @@ impl Wake for Sleeper {
     }
 }
 
-/// Sleeps until `poll` is ready; `None` if that takes longer than until `deadline`.
+/// Blocks until `poll` is ready; returns `None` if that takes longer than until `deadline`.
 ///
 /// # Panics
 /// On a scheduler's thread, which must not block.

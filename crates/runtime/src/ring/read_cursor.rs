@@ -1,4 +1,4 @@
-//! How far one reader of a ring is, and what it finds.
+//! Position of one reader of a ring, and its view of the items.
 
 use std::task::{Context, Poll};
 
@@ -7,20 +7,20 @@ use super::seats::{EVICTED, MARKED, READING, position};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Dekker, overwrite, store_load};
 
-/// A reader's own part.
+/// State private to one reader.
 #[derive(Debug)]
 pub(crate) struct ReaderCursor {
     seat: usize,
     tail: u64,
     published: u64,
-    /// Items that are given back together; at least one.
+    /// Number of items that are given back together; at least one.
     batch: u64,
-    /// The head when the reader looked last.
+    /// Head as the reader loaded it last.
     head: u64,
 }
 
 impl ReaderCursor {
-    /// A reader that reads next what is written next.
+    /// Creates a cursor that starts to read at `head`, with the next item written.
     pub(crate) fn at(cursors: &Cursors, seat: usize, head: u64) -> Self {
         let batch = (cursors.capacity / 8).max(1);
         Self { seat, tail: head, published: head, batch, head }
@@ -31,13 +31,13 @@ impl ReaderCursor {
         self.seat
     }
 
-    /// The next item.
+    /// Returns the position of the next item.
     #[inline]
     pub(crate) const fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// Items to read; looks at the writer only if it knows of less than `wanted`.
+    /// Returns the number of items to read; loads the head only if fewer than `wanted` are known.
     #[inline]
     pub(crate) fn available(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         if self.head - self.tail < wanted {
@@ -46,7 +46,8 @@ impl ReaderCursor {
         self.head - self.tail
     }
 
-    /// Begins to read where the writer may move this reader; gives the items that it has missed, or `None` once evicted.
+    /// Begins a read on a ring where the writer may move this reader. Returns the number of missed items, or `None`
+    /// once evicted.
     pub(crate) fn begin(&mut self, cursors: &Cursors) -> Option<u64> {
         if cursors.guard == Guard::Unguarded {
             return Some(0);
@@ -57,7 +58,7 @@ impl ReaderCursor {
             if word == EVICTED {
                 return None;
             }
-            // Of a look that was leaked the mark is left, and perhaps that of an eviction.
+            // A leaked `Peek` leaves `READING` set, and the writer may then have set `MARKED` to evict this reader.
             if word & MARKED != 0 {
                 tail.store(EVICTED, Ordering::Release);
                 cursors.has_moved(self.seat, Pause::Rests);
@@ -77,19 +78,19 @@ impl ReaderCursor {
         Some(missed)
     }
 
-    /// Has read `count` items, which are still to be [given back](Self::give_back).
+    /// Records that `count` items were read, which must still be [given back](Self::give_back).
     #[inline]
     pub(crate) const fn advance(&mut self, count: u64) {
         self.tail += count;
     }
 
-    /// The tail at which so much was read that the writer should hear of it.
+    /// Returns the tail at which a batch is complete and the writer should be notified.
     pub(crate) const fn publish_at(&self) -> u64 {
         self.published + self.batch
     }
 
-    /// Gives back what was read, of which the last was `count` items: the writer hears of it now, or when it is much.
-    /// Ends what [`begin`](Self::begin) began.
+    /// Gives back the items read, the last `count` of them by the current read, and ends what [`begin`](Self::begin)
+    /// began. Notifies the writer now if `at_once`, otherwise when a batch is complete.
     pub(crate) fn give_back(&mut self, cursors: &Cursors, count: u64, at_once: bool) {
         if cursors.guard == Guard::Unguarded {
             self.give_back_unguarded(cursors, at_once);
@@ -98,10 +99,10 @@ impl ReaderCursor {
         }
     }
 
-    /// The same where nobody moves readers, which have nothing to begin.
+    /// Gives items back on an unguarded ring, where the writer never moves readers and reads need no `begin`.
     #[inline]
     pub(crate) fn give_back_unguarded(&mut self, cursors: &Cursors, at_once: bool) {
-        // Released, because another thread may publish it.
+        // Release: another thread may publish this position.
         cursors.seats.read_to(self.seat).store(self.tail, Ordering::Release);
         if at_once || self.tail >= self.publish_at() {
             self.publish(cursors, at_once);
@@ -115,7 +116,7 @@ impl ReaderCursor {
         cursors.has_moved(self.seat, Pause::after(at_once));
     }
 
-    /// Of a guarded ring the writer hears at once.
+    /// Gives items back on a guarded ring, where the writer is notified of every read.
     fn give_back_guarded(&mut self, cursors: &Cursors, count: u64, at_once: bool) {
         let tail = cursors.seats.tail(self.seat);
         let reading = (self.tail - count) | READING;
@@ -126,7 +127,7 @@ impl ReaderCursor {
         cursors.has_moved(self.seat, Pause::after(at_once));
     }
 
-    /// Tells the writer how far this reader is, and that it does not read just now.
+    /// Publishes the position of this reader, and that it is not reading at present.
     pub(crate) fn rest(&mut self, cursors: &Cursors) {
         if cursors.guard == Guard::Unguarded && self.published != self.tail {
             self.published = self.tail;
@@ -136,7 +137,7 @@ impl ReaderCursor {
         cursors.has_moved(self.seat, Pause::Rests);
     }
 
-    /// What there is, without waiting; `None` is nothing yet.
+    /// Looks for items without waiting; returns `None` if nothing is available yet.
     pub(crate) fn look(&mut self, cursors: &Cursors) -> Option<Found> {
         if cursors.guard != Guard::Unguarded {
             let word = cursors.seats.tail(self.seat).load(Ordering::Relaxed);
@@ -144,11 +145,11 @@ impl ReaderCursor {
                 return Some(Found::Evicted);
             }
             if position(word) > self.tail {
-                // The writer has moved it; `begin` will say by how much.
+                // The writer has moved this reader; `begin` returns by how much.
                 return Some(Found::Items(1));
             }
         }
-        // In this order: what was written before the end is seen after it.
+        // Load `ended` first: items written before the end are then visible.
         let ended = cursors.ended();
         match self.available(cursors, 1) {
             0 if ended == Ended::Open => None,
@@ -157,13 +158,14 @@ impl ReaderCursor {
         }
     }
 
-    /// Waits for items, or for the end.
+    /// Waits for items or for the end.
     pub(crate) fn poll_found(&mut self, cursors: &Cursors, cx: &mut Context<'_>) -> Poll<Found> {
         if let Some(found) = self.look(cursors) {
             return Poll::Ready(found);
         }
         self.rest(cursors);
-        // Counted before it is noted: a writer that takes the waker at once must not count another sleeper away with it.
+        // Increment before the waker is stored: otherwise a writer that takes the waker at once would subtract another
+        // sleeping reader.
         cursors.readers_asleep.fetch_add(1, Ordering::SeqCst);
         if !cursors.seats.note_waker(self.seat, cx.waker()) {
             cursors.readers_asleep.fetch_sub(1, Ordering::Relaxed);

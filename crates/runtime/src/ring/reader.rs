@@ -1,6 +1,6 @@
-//! The side of a ring that reads, and how one comes by it.
+//! The reading side of a ring, and how readers join.
 
-#![expect(unsafe_code, reason = "touches slots that the cursors have given to the reader; each block says so")]
+#![expect(unsafe_code, reason = "touches slots that the cursors have granted to the reader; each block says so")]
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,49 +16,49 @@ use super::shared::Shared;
 use super::turn::{self, Mark, Place};
 use super::writer::Flush;
 
-/// There is no seat for another reader: end one, or build the ring with more.
+/// Error returned when a ring has no free reader slot: drop a reader, or build the ring with more slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("all {readers_max} readers of the ring are taken")]
 pub struct JoinError {
-    /// Readers that it has seats for.
+    /// Number of reader slots of the ring.
     pub readers_max: usize,
 }
 
-/// Why there is nothing to read.
+/// Reason why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// Nothing yet; only those say it that do not wait.
+    /// There is nothing yet; returned only by methods that do not wait.
     #[error("nothing to read yet")]
     Empty,
-    /// The writer has closed the ring, and all was read.
+    /// The writer has closed the ring, and all items were read.
     #[error("the ring is closed")]
     Ended,
-    /// The writer ended without closing the ring; what it had written was read.
+    /// The writer was dropped without closing the ring; all items that it had written were read.
     #[error("the writer ended without closing the ring")]
     Cut,
-    /// A lossy ring went on without waiting: read on from there.
+    /// The writer of a lossy ring did not wait for this reader: continue to read after the missed items.
     #[error("{items} items were missed")]
     Missed {
-        /// Items that this reader will never see, since it was told last.
+        /// Number of items that this reader has missed since the last such error.
         items: u64,
     },
-    /// This reader was too slow and is none any more.
+    /// This reader was too slow and was evicted.
     #[error("the reader was too slow and was evicted")]
     Evicted,
 }
 
-/// What a reader has done; all of it only goes up.
+/// Counts of what a reader has done; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderStats {
-    /// Reads that gave something.
+    /// Number of reads that returned items.
     pub reads: u64,
-    /// Reads that found nothing.
+    /// Number of reads that found nothing.
     pub empty: u64,
-    /// Items missed.
+    /// Number of missed items.
     pub missed: u64,
 }
 
-/// What readers of a ring come from; cheap to clone.
+/// Creates the readers of a ring; cheap to clone.
 pub struct Subscriber<T: Send + Sync + 'static>(Arc<Shared<T>>);
 
 impl<T: Send + Sync + 'static> fmt::Debug for Subscriber<T> {
@@ -78,14 +78,14 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
         Self(ring)
     }
 
-    /// Adds a reader of what is written from now on.
+    /// Adds a reader of the items written from now on.
     ///
     /// # Errors
-    /// [`JoinError`] when there is no seat left.
+    /// [`JoinError`] if all reader slots are taken.
     pub fn join(&self) -> Result<Reader<T>, JoinError> {
         let cursors = &self.0.cursors;
         let cursor = cursors.join().ok_or_else(|| JoinError { readers_max: cursors.seats.len() })?;
-        // Until somebody else reads by it.
+        // Observers see this process until another one reads.
         turn::note_reader(&self.0, cursor.seat());
         Ok(Reader {
             ring: Arc::clone(&self.0),
@@ -97,24 +97,24 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
         })
     }
 
-    /// Readers that there are just now.
+    /// Returns the current number of readers.
     pub fn readers(&self) -> usize {
         self.0.cursors.seats.taken()
     }
 
-    /// Bytes that the ring takes: items, cursors and what belongs to them.
+    /// Returns the memory used by the ring, in bytes: items, cursors and their bookkeeping.
     pub fn bytes(&self) -> usize {
         super::shared::AnyRing::bytes(&*self.0)
     }
 }
 
-/// The side of a ring that reads; dropping it takes it out.
+/// The reading side of a ring; dropping it removes the reader.
 pub struct Reader<T: Send + Sync + 'static> {
     ring: Arc<Shared<T>>,
     cursor: ReaderCursor,
     mark: Mark,
     flush: Flush,
-    /// The tail that nobody must hear of anything before: 0 where it is passed on at each turn, or at once.
+    /// The writer must not be notified before the tail reaches this position; 0 if notifications are not lazy.
     quiet_until: u64,
     stats: ReaderStats,
 }
@@ -129,53 +129,53 @@ impl<T: Send + Sync + 'static> fmt::Debug for Reader<T> {
 }
 
 impl<T: Send + Sync + 'static> Reader<T> {
-    /// The number of the next item, counted from the first that was ever written.
+    /// Returns the position of the next item, counted from the first item ever written.
     pub const fn position(&self) -> u64 {
         self.cursor.tail()
     }
 
-    /// What it has done.
+    /// Returns the counts of this reader.
     pub const fn stats(&self) -> ReaderStats {
         self.stats
     }
 
-    /// Decides when the writer hears that there is room.
+    /// Sets when the writer is notified of free room.
     pub const fn set_flush(&mut self, flush: Flush) {
         self.flush = flush;
         self.quiet_until = 0;
     }
 
-    /// Tells the writer how far this reader is.
+    /// Notifies the writer of this reader's position.
     pub fn flush(&mut self) {
         self.cursor.rest(&self.ring.cursors);
     }
 
-    /// Looks at what is there without copying it, and waits for it. Nothing is read until it is [released](Peek::release).
+    /// Waits for items and returns them without a copy. They are not read until they are [released](Peek::release).
     ///
     /// # Errors
-    /// [`ReadError`] when nothing more will come, or something was missed before what comes now.
+    /// [`ReadError`] if no more items will come, or if items were missed before the next one.
     pub async fn peek(&mut self) -> Result<Peek<'_, T>, ReadError> {
         let count = poll_fn(|cx| self.poll_open(cx)).await?;
         Ok(Peek { reader: self, count })
     }
 
-    /// The same without waiting.
+    /// Same as [`peek`](Self::peek), without waiting.
     ///
     /// # Errors
-    /// [`ReadError::Empty`] too.
+    /// Also [`ReadError::Empty`].
     #[inline]
     pub fn try_peek(&mut self) -> Result<Peek<'_, T>, ReadError> {
         let count = self.try_open(1)?;
         Ok(Peek { reader: self, count })
     }
 
-    /// Finds items and begins to read them; their number. What was begun must be given back.
+    /// Waits for items and begins to read them; returns their number. A read that was begun must be ended by `release`.
     pub(crate) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
         if turn::may_go_on(cx) { self.poll_opened(cx) } else { Poll::Pending }
     }
 
     fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
-        // The shortest way: nobody moves this reader, and there is something.
+        // Fast path: the writer does not move this reader, and there are items.
         let available = self.available_unguarded(1);
         if available > 0 {
             return Poll::Ready(Ok(available));
@@ -194,7 +194,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// The same without waiting; looks at the writer if less than `wanted` is known of.
+    /// Begins to read without waiting; loads the head if fewer than `wanted` items are known.
     #[inline]
     fn try_open(&mut self, wanted: usize) -> Result<usize, ReadError> {
         match self.available_unguarded(wanted) {
@@ -203,7 +203,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Items that are there where nobody moves readers; 0 where somebody may.
+    /// Returns the number of available items of an unguarded ring; 0 for a guarded ring.
     #[inline]
     fn available_unguarded(&mut self, wanted: usize) -> usize {
         let cursors = &self.ring.cursors;
@@ -241,7 +241,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         Ok(available)
     }
 
-    /// Gives items back that were opened.
+    /// Gives back items of a read that was begun.
     #[inline]
     pub(crate) fn release(&mut self, count: usize) {
         self.count(count);
@@ -250,7 +250,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Whether the end of this turn passes on what is read, as this reader has had noted.
+    /// Returns true if the notification by this reader is already recorded for the end of this turn.
     #[inline]
     fn is_noted(&self, place: Place) -> bool {
         place == Place::Turn(self.mark) && self.flush == Flush::Turn
@@ -262,7 +262,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         self.cursor.advance(read as u64);
     }
 
-    /// Has the writer hear of what was read: now or at the end of the turn.
+    /// Notifies the writer of the items read: now, or at the end of the turn.
     #[inline(never)]
     fn pass_on(&mut self, count: u64) {
         let at_once = match self.flush {
@@ -276,24 +276,24 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Items that this reader knows of.
+    /// Returns the number of items that this reader knows of.
     pub(crate) fn available(&mut self) -> usize {
         self.cursor.available(&self.ring.cursors, 0) as usize
     }
 
-    /// Items that are there, in two parts where they go round the end of the ring.
+    /// Returns available items, in two parts if they wrap around the end of the ring.
     #[inline]
     pub(crate) fn opened(&self, count: usize) -> (&[T], &[T]) {
-        // SAFETY: the cursors have given these items to this reader, and the borrow keeps it from giving them back.
+        // SAFETY: the cursors have granted these items to this reader, and the borrow keeps it from giving them back.
         unsafe { self.ring.slots.items(self.cursor.tail(), count) }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Reader<T> {
-    /// Reads one value, and waits for it.
+    /// Waits for one value and reads it.
     ///
     /// # Errors
-    /// [`ReadError`] when nothing more will come, or something was missed before what comes now.
+    /// [`ReadError`] if no more items will come, or if items were missed before the next one.
     pub async fn next(&mut self) -> Result<T, ReadError> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -310,10 +310,10 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         Poll::Ready(Ok(Peek { reader: self, count }.take_first()))
     }
 
-    /// The same without waiting.
+    /// Same as [`next`](Self::next), without waiting.
     ///
     /// # Errors
-    /// [`ReadError::Empty`] too.
+    /// Also [`ReadError::Empty`].
     #[inline]
     pub fn try_next(&mut self) -> Result<T, ReadError> {
         let peek = self.try_peek()?;
@@ -322,21 +322,22 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
 }
 
 impl<T: Copy + Send + Sync + 'static> Reader<T> {
-    /// Reads what is there, as far as it fits, and waits for it if there is nothing.
+    /// Reads the available items, as many as fit into `items`; waits if nothing is available.
     ///
     /// # Errors
-    /// [`ReadError`] when nothing more will come, or something was missed before what comes now.
+    /// [`ReadError`] if no more items will come, or if items were missed before the next one.
     pub async fn read(&mut self, items: &mut [T]) -> Result<usize, ReadError> {
         poll_fn(|cx| self.poll_read(cx, items)).await
     }
 
-    /// The same, as a poll.
+    /// Same as [`read`](Self::read), as a poll function.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, items: &mut [T]) -> Poll<Result<usize, ReadError>> {
         if items.is_empty() {
             return Poll::Ready(Ok(0));
         }
         let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
-        // The shortest way: the end of this turn passes on what is read, as was noted, and nobody moves this reader.
+        // Fast path: the notification is already recorded for the end of this turn, and the writer does not move this
+        // reader.
         if self.is_noted(place) {
             let available = self.available_unguarded(items.len());
             if available > 0 {
@@ -347,15 +348,15 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
             }
         }
         let opened = ready!(self.poll_opened(cx))?;
-        // What the cursor knew of may be the end of a batch.
+        // The known items may be only the end of a batch.
         let opened = opened.max(self.cursor.available(&self.ring.cursors, items.len() as u64) as usize);
         Poll::Ready(Ok(self.copy_out(opened, items)))
     }
 
-    /// Fills `items`, and waits as often as it must.
+    /// Fills `items`, waiting as often as necessary.
     ///
     /// # Errors
-    /// As [`read`](Self::read); how many were read before is lost with them.
+    /// Same as [`read`](Self::read); the number of items read before the error is lost.
     pub async fn read_exact(&mut self, items: &mut [T]) -> Result<(), ReadError> {
         let mut filled = 0;
         while filled < items.len() {
@@ -364,18 +365,19 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         Ok(())
     }
 
-    /// Reads what is there, as far as it fits.
+    /// Reads the available items without waiting, as many as fit into `items`.
     ///
     /// # Errors
-    /// [`ReadError::Empty`] too.
-    // Part of its caller, as a write is: the compiler sees how long it is, and not that most of it is left out.
+    /// Also [`ReadError::Empty`].
+    // Always inlined, like a write: the compiler judges by its length, and does not see that most of it is eliminated.
     #[expect(clippy::inline_always, reason = "see above")]
     #[inline(always)]
     pub fn try_read(&mut self, items: &mut [T]) -> Result<usize, ReadError> {
         if items.is_empty() {
             return Ok(0);
         }
-        // The shortest way, for one who reads as much as there is: all that it wants is there, and nobody moves it.
+        // Fast path for a reader that keeps up: all requested items are available, and the writer does not move this
+        // reader.
         if self.available_unguarded(items.len()) >= items.len() {
             self.copy_all(items);
             self.release(items.len());
@@ -390,10 +392,10 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         Ok(self.copy_out(opened, items))
     }
 
-    /// Reads from a thread that may block.
+    /// Reads on a thread that may block.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Same as [`read`](Self::read).
     ///
     /// # Panics
     /// On a scheduler's thread, which must not block.
@@ -416,10 +418,10 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         count
     }
 
-    /// Copies items that are there.
+    /// Copies available items.
     #[inline]
     fn copy_all(&self, items: &mut [T]) {
-        // SAFETY: the cursors have given these items to this reader.
+        // SAFETY: the cursors have granted these items to this reader.
         unsafe { self.ring.slots.copy_out(self.cursor.tail(), items) };
     }
 
@@ -437,9 +439,9 @@ impl<T: Send + Sync + 'static> Drop for Reader<T> {
     }
 }
 
-/// Items that are there; they are read by [`release`](Self::release), and dropping this reads none.
+/// Available items. They are read by [`release`](Self::release); dropping this reads none.
 ///
-/// For as long as it lives no writer overwrites them, of whatever policy.
+/// While it exists, the writer does not overwrite the items under any policy.
 pub struct Peek<'a, T: Send + Sync + 'static> {
     reader: &'a mut Reader<T>,
     count: usize,
@@ -452,23 +454,24 @@ impl<T: Send + Sync + 'static> fmt::Debug for Peek<'_, T> {
 }
 
 impl<T: Send + Sync + 'static> Peek<'_, T> {
-    /// How many there are: one at least.
+    /// Returns the number of items, at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// The items, in two parts where they go round the end of the ring.
+    /// Returns the items, in two parts if they wrap around the end of the ring.
     #[inline]
     pub fn slices(&self) -> (&[T], &[T]) {
         self.reader.opened(self.count)
     }
 
-    /// Reads the first `count` of them, all at most.
+    /// Reads the first `count` items, at most all of them.
     #[inline]
     pub fn release(self, count: usize) {
         let count = count.min(self.count);
-        // Taking the borrow out of a value with a drop would need a second one: the drop itself gives nothing back.
+        // The borrow cannot be moved out of a type that implements `Drop`, so the drop is skipped; it would give back
+        // nothing.
         let mut this = std::mem::ManuallyDrop::new(self);
         this.reader.release(count);
     }

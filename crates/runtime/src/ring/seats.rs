@@ -1,10 +1,10 @@
-//! Where the readers of a ring stand: a word each, on lines of their own.
+//! Reader slots of a ring: a few words for each reader, on separate cache lines.
 //!
 //! ```text
-//!   word of a seat:  VACANT | EVICTED | JOINING | READING? MARKED? position     (positions count items and only grow)
+//!   tail of a slot:  VACANT | EVICTED | JOINING | READING? MARKED? position     (positions count items and only grow)
 //! ```
 //!
-//! `READING` and `MARKED` are only used by guarded rings, whose writer may move readers: it never moves one that reads.
+//! Only guarded rings use `READING` and `MARKED`: their writer may move readers, but never a reader that is reading.
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -12,52 +12,53 @@ use std::task::Waker;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, overwrite};
 
-/// Nobody sits here.
+/// The reader slot has no reader.
 pub(crate) const VACANT: u64 = u64::MAX;
-/// The reader was too slow and is none any more.
+/// The reader was too slow and was evicted.
 pub(crate) const EVICTED: u64 = u64::MAX - 1;
-/// The reader is about to find its place.
+/// The reader is joining and does not have a position yet.
 const JOINING: u64 = u64::MAX - 2;
-/// The reader copies just now, so its items must stay.
+/// The reader is copying, so its items must not be overwritten.
 pub(crate) const READING: u64 = 1 << 63;
-/// The reader is evicted as soon as it has copied.
+/// The reader is evicted as soon as it has finished copying.
 pub(crate) const MARKED: u64 = 1 << 62;
 
-/// Words that each seat has at least: tail, position, missed, owner.
+/// Smallest number of words per reader slot: tail, position, missed, owner.
 const SEAT_WORDS: usize = 4;
-/// Words of the line pairs that processors load together.
+/// Number of words in a pair of cache lines, which processors load together.
 const PAIR_WORDS: usize = 16;
 
-/// The item that the reader with this word reads next; of none, one that is never reached.
+/// Returns the position of the next item of a reader with this word; without a reader, a position that is never
+/// reached.
 pub(crate) const fn position(word: u64) -> u64 {
     match word {
         VACANT | EVICTED => u64::MAX,
-        // Before everything: whoever writes waits until it has found its place.
+        // Before every position: the writer waits until the reader has its position.
         JOINING => 0,
         word => word & !(READING | MARKED),
     }
 }
 
-/// The seats of a ring's readers.
+/// The reader slots of a ring.
 pub(crate) struct Seats {
     words: Box<[AtomicU64]>,
-    /// The first word that begins a pair of lines.
+    /// Index of the first word that is aligned to a pair of cache lines.
     first: usize,
     stride: usize,
     wakers: Box<[Mutex<Option<Waker>>]>,
-    /// Seats from this number on were never taken.
+    /// Reader slots from this index on were never taken.
     used: AtomicUsize,
     taken: AtomicUsize,
-    /// Free seats below `used`, the highest number first.
+    /// Free reader slots below `used`, highest index first.
     free: Mutex<Vec<usize>>,
 }
 
 impl Seats {
-    /// Seats of at least `line_bytes` each.
+    /// Creates `count` reader slots of at least `line_bytes` each.
     pub(crate) fn new(count: usize, line_bytes: usize) -> Self {
         let stride = (line_bytes / 8).max(SEAT_WORDS);
         let words: Box<[AtomicU64]> = (0..count * stride + PAIR_WORDS - 1).map(|_| AtomicU64::new(VACANT)).collect();
-        // Under loom a word is no word; nothing there depends on where it lies.
+        // Under loom atomics have another size, and alignment does not matter.
         let first = words.as_ptr().align_offset(8 * PAIR_WORDS).min(PAIR_WORDS - 1);
         Self {
             words,
@@ -70,48 +71,48 @@ impl Seats {
         }
     }
 
-    /// The word that the writer goes by.
+    /// Published position of the reader, which the writer uses.
     #[inline]
     pub(crate) fn tail(&self, seat: usize) -> &AtomicU64 {
         &self.words[self.first + seat * self.stride]
     }
 
-    /// How far the reader has read; its tail follows in batches, and where it flushes by hand this does too.
+    /// Exact position of the reader. The tail follows in batches; with `Flush::Lazy` this position is delayed, too.
     #[inline]
     pub(crate) fn read_to(&self, seat: usize) -> &AtomicU64 {
         &self.words[self.first + seat * self.stride + 1]
     }
 
-    /// Items that the reader has missed.
+    /// Number of items that the reader has missed.
     #[inline]
     pub(crate) fn missed(&self, seat: usize) -> &AtomicU64 {
         &self.words[self.first + seat * self.stride + 2]
     }
 
-    /// Who reads, for observers.
+    /// Process that reads, for observers.
     #[inline]
     pub(crate) fn owner(&self, seat: usize) -> &AtomicU64 {
         &self.words[self.first + seat * self.stride + 3]
     }
 
-    /// Seats that were ever taken; all others are vacant.
+    /// Returns the number of reader slots that were ever taken; all later ones are vacant.
     #[inline]
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Readers.
+    /// Returns the number of readers.
     #[inline]
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Seats that there are.
+    /// Returns the number of reader slots.
     pub(crate) fn len(&self) -> usize {
         self.wakers.len()
     }
 
-    /// Takes a seat; `None` if all are taken. Its words are the caller's to set.
+    /// Takes a reader slot; returns `None` if all are taken. The caller must set its words.
     pub(crate) fn take(&self) -> Option<usize> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let seat = match free.pop() {
@@ -124,20 +125,20 @@ impl Seats {
         Some(seat)
     }
 
-    /// Makes a seat vacant, without letting others take it yet.
+    /// Makes a reader slot vacant, but does not allow it to be taken yet.
     pub(crate) fn vacate(&self, seat: usize) {
         self.taken.fetch_sub(1, Ordering::AcqRel);
         overwrite(self.tail(seat), VACANT, Ordering::Release);
     }
 
-    /// Lets others take a vacant seat.
+    /// Allows a vacant reader slot to be taken.
     pub(crate) fn give(&self, seat: usize) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let place = free.partition_point(|other| *other > seat);
         free.insert(place, seat);
     }
 
-    /// Whom to wake when there is something to read; true if nobody was noted before.
+    /// Stores the waker to wake when there is something to read; returns true if none was stored before.
     pub(crate) fn note_waker(&self, seat: usize, waker: &Waker) -> bool {
         let mut place = self.wakers[seat].lock().unwrap_or_else(PoisonError::into_inner);
         match &*place {
@@ -157,7 +158,7 @@ impl Seats {
         self.wakers[seat].lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Bytes of all seats.
+    /// Returns the size of all reader slots, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.words) + size_of_val(&*self.wakers)
     }

@@ -1,4 +1,4 @@
-//! What the two sides of a ring share, and what of it is there without knowing the type of its items.
+//! State shared by both sides of a ring, and the part of it that does not depend on the item type.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,21 +8,21 @@ use super::cursors::Cursors;
 use super::slots::Slots;
 use crate::pid::Pid;
 
-/// A ring.
+/// State of a ring, shared by its writer and its readers.
 pub(crate) struct Shared<T> {
     pub(crate) cursors: Cursors,
     pub(crate) slots: Slots<T>,
     pub(crate) notes: Notes,
 }
 
-/// What only observers read.
+/// Data that only observers read.
 pub(crate) struct Notes {
     pub(crate) policy: Policy,
     pub(crate) label: Option<Arc<str>>,
     writer: AtomicU64,
-    /// Times that the writer went to sleep.
+    /// Number of times that the writer parked.
     pub(crate) parks: AtomicU64,
-    /// Readers that were evicted.
+    /// Number of evicted readers.
     pub(crate) evicted: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// A ring of whatever.
+/// A ring with any type of items.
 pub(crate) trait AnyRing: Send + Sync {
     fn cursors(&self) -> &Cursors;
     fn notes(&self) -> &Notes;
@@ -61,7 +61,7 @@ impl<T: Send + Sync> AnyRing for Shared<T> {
 }
 
 impl Notes {
-    /// The process that wrote last.
+    /// Returns the process that wrote last.
     pub(crate) fn writer(&self) -> Option<Pid> {
         unpacked(self.writer.load(Ordering::Relaxed))
     }
@@ -71,7 +71,7 @@ impl Notes {
     }
 }
 
-/// A pid of this node in one word.
+/// Packs a pid of this node into one word.
 pub(crate) fn packed(pid: Pid) -> u64 {
     u64::from(pid.slot()) << 32 | u64::from(pid.generation())
 }

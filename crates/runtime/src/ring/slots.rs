@@ -1,8 +1,8 @@
-//! The memory of a ring: slots that are written and read through cursors, which decide who may touch which.
+//! Memory of a ring: slots that are accessed through cursors, which decide which side may access which slot.
 //!
-//! A position is a count of items; its slot is the position modulo the capacity, so a run of items is at most two slices.
+//! A position counts items; its slot is the position modulo the capacity, so a run of items is at most two slices.
 
-#![expect(unsafe_code, reason = "slots are shared between a writer and readers; each block says whose they are")]
+#![expect(unsafe_code, reason = "slots are shared between a writer and readers; each block names the owner")]
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::mem::{MaybeUninit, needs_drop};
@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where slots begin: on a cache line.
+/// Alignment of the first slot: a cache line.
 const ALIGN: usize = 64;
 
 /// The slots of a ring.
@@ -18,18 +18,18 @@ pub(crate) struct Slots<T> {
     first: NonNull<MaybeUninit<T>>,
     mask: u64,
     layout: Layout,
-    /// Slots from the first on that hold a value; only the writer stores it.
+    /// Number of slots, from the first, that hold a value; only the writer stores it.
     filled: AtomicU64,
 }
 
-// SAFETY: the slots are a buffer of `T`s that moves and is shared as they are: readers on other threads look at them, and
+// SAFETY: the slots are a buffer of `T`s and follow the rules of `T`: readers on other threads borrow the items, and
 // the last owner drops them.
 unsafe impl<T: Send + Sync> Send for Slots<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 
 impl<T> Slots<T> {
-    /// As many slots, a power of two; `None` if there is not so much memory.
+    /// Allocates `capacity` slots, which must be a power of two; returns `None` if there is not enough memory.
     pub(crate) fn new(capacity: u64) -> Option<Self> {
         const { assert!(size_of::<T>() != 0, "a ring carries items of at least one byte") };
         let layout = Layout::array::<T>(usize::try_from(capacity).ok()?).ok()?.align_to(ALIGN).ok()?;
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         Some(Self { first, mask: capacity - 1, layout, filled: AtomicU64::new(0) })
     }
 
-    /// Bytes of all slots.
+    /// Returns the size of all slots, in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.layout.size()
     }
@@ -49,18 +49,18 @@ impl<T> Slots<T> {
 
     #[inline]
     const fn slot(&self, position: u64) -> *mut MaybeUninit<T> {
-        // SAFETY: the mask keeps it inside of the allocation.
+        // SAFETY: the mask keeps the pointer inside of the allocation.
         unsafe { self.first.as_ptr().add((position & self.mask) as usize) }
     }
 
-    /// How many of `count` slots from `position` on lie before the end of the buffer.
+    /// Returns the number of slots, of `count` from `position` on, before the end of the buffer.
     #[inline]
     const fn before_the_end(&self, position: u64, count: usize) -> usize {
         let left = (self.capacity() - (position & self.mask)) as usize;
         if count < left { count } else { left }
     }
 
-    /// Puts one value at `position`, and gives the one that was there a lap ago.
+    /// Writes one value at `position`, and returns the value of one lap ago if it must be dropped.
     ///
     /// # Safety
     /// The caller is the writer, and no reader may read the slot.
@@ -68,10 +68,10 @@ impl<T> Slots<T> {
     pub(crate) unsafe fn put(&self, position: u64, value: T) -> Option<T> {
         let slot = self.slot(position);
         if needs_drop::<T>() && self.holds(position) {
-            // SAFETY: the slot holds a value, and is the caller's.
+            // SAFETY: the slot holds a value, and the caller has exclusive access to it.
             return Some(unsafe { ptr::replace(slot.cast::<T>(), value) });
         }
-        // SAFETY: the slot is the caller's, and holds nothing that must be dropped.
+        // SAFETY: the caller has exclusive access to the slot, which holds nothing that must be dropped.
         unsafe { (*slot).write(value) };
         if needs_drop::<T>() {
             self.note_filled(position + 1);
@@ -90,14 +90,14 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The items from `position` on, in two slices.
+    /// Returns the items from `position` on, in two slices.
     ///
     /// # Safety
-    /// The caller is a reader to whom the cursors have given these items, for as long as the slices live.
+    /// The caller is a reader, and the cursors have granted it these items for the lifetime of the slices.
     #[inline]
     pub(crate) unsafe fn items(&self, position: u64, count: usize) -> (&[T], &[T]) {
         let first = self.before_the_end(position, count);
-        // SAFETY: both runs lie inside of the buffer and were written, and the writer leaves them alone meanwhile.
+        // SAFETY: both runs are inside of the buffer and were written, and the writer does not touch them meanwhile.
         unsafe {
             (
                 slice::from_raw_parts(self.slot(position).cast::<T>(), first),
@@ -114,14 +114,15 @@ impl<T: Copy> Slots<T> {
     /// The caller is the writer, and no reader may read these slots.
     #[inline]
     pub(crate) unsafe fn copy_in(&self, position: u64, items: &[T]) {
-        // A single item is not worth a call.
+        // Avoids a call for a single item.
         if let [item] = items {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             unsafe { (*self.slot(position)).write(*item) };
             return;
         }
         let first = self.before_the_end(position, items.len());
-        // SAFETY: as promised; a run of them lies before the end, and what does not is copied in two.
+        // SAFETY: guaranteed by the caller; `first` items are before the end, and a run that wraps is copied in two
+        // parts.
         unsafe {
             if first < items.len() {
                 self.copy_round_in(position, items, first);
@@ -131,43 +132,44 @@ impl<T: Copy> Slots<T> {
         };
     }
 
-    /// The same for items of which the first so many lie before the end of the buffer.
+    /// Copies items in that wrap around: the first `first` of them are before the end of the buffer.
     ///
     /// # Safety
-    /// As for [`copy_in`](Self::copy_in).
+    /// Same as for [`copy_in`](Self::copy_in).
     #[cold]
     unsafe fn copy_round_in(&self, position: u64, items: &[T], first: usize) {
         let (items, rest) = items.split_at(first);
-        // SAFETY: as promised; what goes round the end lies at the beginning.
+        // SAFETY: guaranteed by the caller; items that wrap around continue at the beginning.
         unsafe {
             self.copy_run_in(position, items);
             self.copy_run_in(position + first as u64, rest);
         }
     }
 
-    /// The same for items that lie before the end of the buffer.
+    /// Copies items in that do not wrap around.
     ///
     /// # Safety
-    /// As for [`copy_in`](Self::copy_in).
+    /// Same as for [`copy_in`](Self::copy_in).
     #[inline]
     unsafe fn copy_run_in(&self, position: u64, items: &[T]) {
-        // SAFETY: as promised; the run lies inside of the buffer.
+        // SAFETY: guaranteed by the caller; the run is inside of the buffer.
         unsafe { ptr::copy_nonoverlapping(items.as_ptr(), self.slot(position).cast::<T>(), items.len()) };
     }
 
     /// Copies items out from `position` on.
     ///
     /// # Safety
-    /// The caller is a reader to whom the cursors have given these items.
+    /// The caller is a reader, and the cursors have granted it these items.
     #[inline]
     pub(crate) unsafe fn copy_out(&self, position: u64, items: &mut [T]) {
         if let [item] = items {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             *item = unsafe { (*self.slot(position)).assume_init() };
             return;
         }
         let first = self.before_the_end(position, items.len());
-        // SAFETY: as promised; a run of them lies before the end, and what does not is copied in two.
+        // SAFETY: guaranteed by the caller; `first` items are before the end, and a run that wraps is copied in two
+        // parts.
         unsafe {
             if first < items.len() {
                 self.copy_round_out(position, items, first);
@@ -177,45 +179,46 @@ impl<T: Copy> Slots<T> {
         };
     }
 
-    /// The same for items of which the first so many lie before the end of the buffer.
+    /// Copies items out that wrap around: the first `first` of them are before the end of the buffer.
     ///
     /// # Safety
-    /// As for [`copy_out`](Self::copy_out).
+    /// Same as for [`copy_out`](Self::copy_out).
     #[cold]
     unsafe fn copy_round_out(&self, position: u64, items: &mut [T], first: usize) {
         let (items, rest) = items.split_at_mut(first);
-        // SAFETY: as promised; what goes round the end lies at the beginning.
+        // SAFETY: guaranteed by the caller; items that wrap around continue at the beginning.
         unsafe {
             self.copy_run_out(position, items);
             self.copy_run_out(position + first as u64, rest);
         }
     }
 
-    /// The same for items that lie before the end of the buffer.
+    /// Copies items out that do not wrap around.
     ///
     /// # Safety
-    /// As for [`copy_out`](Self::copy_out).
+    /// Same as for [`copy_out`](Self::copy_out).
     #[inline]
     unsafe fn copy_run_out(&self, position: u64, items: &mut [T]) {
-        // SAFETY: as promised; the run lies inside of the buffer.
+        // SAFETY: guaranteed by the caller; the run is inside of the buffer.
         unsafe { ptr::copy_nonoverlapping(self.slot(position).cast::<T>(), items.as_mut_ptr(), items.len()) };
     }
 }
 
 impl<T: Copy + Default> Slots<T> {
-    /// The slots from `position` on, to write into: what was there a lap ago, or the default.
+    /// Returns the slots from `position` on for writing. They hold the items of one lap ago, or the default.
     ///
     /// # Safety
-    /// The caller is the writer, no reader may read these slots for as long as the slices live, and all before were written.
+    /// The caller is the writer, no reader may read these slots for the lifetime of the slices, and all earlier
+    /// positions were written.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "the cursors make the caller the only one who has them")]
+    #[expect(clippy::mut_from_ref, reason = "the cursors grant the caller exclusive access")]
     pub(crate) unsafe fn to_fill(&self, position: u64, count: usize) -> (&mut [T], &mut [T]) {
         if position < self.capacity() {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.fill_first_lap(position, count) };
         }
         let first = self.before_the_end(position, count);
-        // SAFETY: as promised; both runs lie inside of the buffer, apart from each other, and hold values.
+        // SAFETY: guaranteed by the caller; both runs are inside of the buffer, do not overlap, and hold values.
         unsafe {
             (
                 slice::from_raw_parts_mut(self.slot(position).cast::<T>(), first),
@@ -226,15 +229,15 @@ impl<T: Copy + Default> Slots<T> {
 }
 
 impl<T: Copy + Default> Slots<T> {
-    /// Puts the default where nothing was ever written.
+    /// Writes the default into slots that were never written.
     ///
     /// # Safety
-    /// As for [`to_fill`](Self::to_fill), and the position is of the first lap.
+    /// Same as for [`to_fill`](Self::to_fill), and the position must be in the first lap.
     #[cold]
     unsafe fn fill_first_lap(&self, position: u64, count: usize) {
         let end = (position + count as u64).min(self.capacity());
         for fresh in position.max(self.filled.load(Ordering::Relaxed))..end {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             unsafe { (*self.slot(fresh)).write(T::default()) };
         }
         self.note_filled(end);
@@ -243,7 +246,7 @@ impl<T: Copy + Default> Slots<T> {
 
 impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody else is left. Of a type that must be dropped, exactly the noted slots hold a value.
+        // SAFETY: this is the last owner. If `T` must be dropped, exactly the first `filled` slots hold a value.
         unsafe {
             if needs_drop::<T>() {
                 let filled = *self.filled.get_mut() as usize;

@@ -1,11 +1,11 @@
-//! What a process owes to rings and topics at the end of its turn: wake-ups and positions that it has kept back.
+//! Work for rings and topics that is deferred to the end of a process's turn: wake-ups and positions of readers.
 //!
 //! ```text
-//!   write, read ──▶ touch: noted once for each turn ──▶ poll returns ──▶ end: wake readers, publish tails
+//!   write, read ──▶ touch: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
 //! ```
 //!
-//! Invariant: when a poll has returned, everything that its process has written is announced, and everything that it has
-//! read is free.
+//! Invariant: when a poll has returned, everything that its process has written is announced, and everything that it
+//! has read is free.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -22,20 +22,20 @@ use crate::running::Running;
 use crate::scheduler::{self, Local};
 use crate::topic;
 
-/// The rings that were touched in this turn, and by which side: a reader has a seat.
+/// Rings touched in this turn, each with the side: the writer, or the reader in a reader slot.
 pub(crate) struct Turn {
-    /// Begins anywhere: a mark must not be taken for one of an earlier scheduler at the same address.
+    /// Starts at a random number: otherwise a mark could match one of an earlier scheduler at the same address.
     number: Cell<u64>,
-    /// Whether any were touched: all that the end of a turn without rings looks at.
+    /// True if any ring or topic was touched. The end of a turn without rings checks nothing else.
     owes: Cell<bool>,
     touched: RefCell<Vec<Touched>>,
 }
 
-/// What is to be passed on.
+/// A deferred notification.
 enum Touched {
-    /// Of a ring, by its writer or by the reader in a seat.
+    /// Of a ring, by its writer or by the reader in a reader slot.
     Ring(Arc<dyn AnyRing>, Option<usize>),
-    /// Of a topic: wake-ups.
+    /// Wake-ups of a topic.
     Topic(Arc<topic::Shared>),
 }
 
@@ -49,24 +49,24 @@ impl Touched {
     }
 }
 
-/// The turn in which a side was noted last.
+/// Turn in which a side of a ring was last recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     scheduler: usize,
     turn: u64,
 }
 
-/// Where a poll runs.
+/// Context in which a poll runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In this turn of a process.
+    /// This turn of a process.
     Turn(Mark),
-    /// Where there are no turns.
+    /// Outside of processes, where there are no turns.
     Outside,
 }
 
 impl Mark {
-    /// The turn of the running process.
+    /// Returns the current turn of the running process.
     #[inline]
     fn of(running: &Running<'_>) -> Self {
         Self { scheduler: ptr::from_ref(running.local).addr(), turn: running.local.turn.number.get() }
@@ -82,7 +82,7 @@ impl Turn {
         }
     }
 
-    /// Passes on what was kept back.
+    /// Sends the deferred notifications.
     #[inline]
     pub(crate) fn end(&self) {
         if self.owes.get() {
@@ -92,7 +92,7 @@ impl Turn {
 
     #[cold]
     fn pass_on(&self) {
-        // What is woken, and what is dropped with a ring, may touch others.
+        // Waking a process or dropping a ring may touch other rings, so repeat until none is left.
         loop {
             self.number.set(self.number.get() + 1);
             let mut touched = self.touched.take();
@@ -100,7 +100,7 @@ impl Turn {
             for touched in touched.drain(..) {
                 panics::contain(|| touched.pass_on());
             }
-            // Its memory serves the next turn.
+            // Reuse the memory in the next turn.
             if !self.owes.get() {
                 *self.touched.borrow_mut() = touched;
                 return;
@@ -114,7 +114,7 @@ fn running<'a>() -> Option<Running<'a>> {
     scheduler::local().and_then(Local::running)
 }
 
-/// Notes that a side has something to pass on at the end of this turn; false where there are no turns.
+/// Records that a side has a notification to send at the end of this turn; returns false outside of turns.
 #[inline]
 pub(crate) fn touch<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, mark: &mut Mark) -> bool {
     let Some(running) = running() else { return false };
@@ -137,14 +137,14 @@ fn note<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, ru
     running.local.turn.owes.set(true);
 }
 
-/// Notes for observers that the running process, if one runs, is who reads from this seat.
+/// Records the running process, if there is one, as the reader of this reader slot, for observers.
 pub(crate) fn note_reader<T>(ring: &Shared<T>, seat: usize) {
     if let Some(pid) = running_pid() {
         ring.cursors.seats.owner(seat).store(packed(pid), Ordering::Relaxed);
     }
 }
 
-/// Has the topic's sleepers woken at the end of this turn; false where there are no turns.
+/// Wakes the topic's sleepers at the end of this turn; returns false outside of turns.
 pub(crate) fn wakes_later(topic: &Arc<topic::Shared>) -> bool {
     let Some(running) = running() else { return false };
     running.local.turn.touched.borrow_mut().push(Touched::Topic(Arc::clone(topic)));
@@ -152,18 +152,19 @@ pub(crate) fn wakes_later(topic: &Arc<topic::Shared>) -> bool {
     true
 }
 
-/// The running process.
+/// Returns the pid of the running process.
 pub(crate) fn running_pid() -> Option<Pid> {
     running().map(|running| running.pid())
 }
 
-/// Whether the running process may go on, or has had its share of this turn; it must return to its scheduler then.
+/// Returns true if the running process may continue; false if its budget is used up and it must return to its
+/// scheduler.
 #[inline]
 pub(crate) fn may_go_on(cx: &Context<'_>) -> bool {
     place_to_go_on(cx).is_some()
 }
 
-/// The same, and where that is.
+/// Same as [`may_go_on`], but returns the context in which the poll runs.
 #[inline]
 pub(crate) fn place_to_go_on(cx: &Context<'_>) -> Option<Place> {
     let Some(running) = running() else { return Some(Place::Outside) };
@@ -180,7 +181,7 @@ pub(crate) fn place_to_go_on(cx: &Context<'_>) -> Option<Place> {
     Some(Place::Turn(Mark::of(&running)))
 }
 
-/// Notes that the poll waits for the other side of a ring.
+/// Records that the running process waits for the other side of a ring.
 pub(crate) fn waits() {
     if let Some(running) = running() {
         running.waits_for(WAIT_SEND);

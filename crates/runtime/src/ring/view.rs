@@ -1,4 +1,4 @@
-//! Rings as observers see them.
+//! Views of rings for observers.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,64 +12,64 @@ use crate::pid::Pid;
 use crate::running::Running;
 use crate::scheduler::{self, Local};
 
-/// A ring at some recent moment; what ends in `_total` only goes up.
+/// State of a ring at a recent moment. Fields ending in `_total` only grow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingView {
-    /// Unlike every other of its runtime.
+    /// Number of the ring, unique within its runtime.
     pub id: u64,
-    /// What it was called.
+    /// Label given when the ring was built.
     pub label: Option<Arc<str>>,
-    /// Items that fit.
+    /// Number of items that fit.
     pub capacity: u64,
-    /// Bytes of an item.
+    /// Size of an item, in bytes.
     pub item_bytes: usize,
-    /// Bytes of the ring.
+    /// Size of the ring, in bytes.
     pub bytes: usize,
-    /// What happens to readers that are too slow.
+    /// Policy for readers that are too slow.
     pub policy: Policy,
-    /// Items written.
+    /// Number of items written.
     pub written_total: u64,
-    /// Items that the slowest reader has before it; 0 without readers.
+    /// Number of items that the slowest reader has not read; 0 without readers.
     pub fill: u64,
-    /// The process that wrote last.
+    /// Process that wrote last.
     pub writer: Option<Pid>,
-    /// The writer is gone; readers may still read what is there.
+    /// True if the writer is gone; readers may still read the remaining items.
     pub ended: bool,
-    /// Readers.
+    /// Number of readers.
     pub readers: usize,
-    /// The reader that the writer waits for.
+    /// Reader that the writer waits for.
     pub waits_for: Option<ReaderView>,
-    /// Times that the writer had to wait.
+    /// Number of times that the writer had to wait.
     pub waits_total: u64,
-    /// Readers evicted.
+    /// Number of evicted readers.
     pub evicted_total: u64,
-    /// Some or all of the readers, the slowest first.
+    /// Some or all of the readers, slowest first.
     pub slowest: Vec<ReaderView>,
 }
 
-/// A reader of a ring.
+/// State of one reader of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderView {
-    /// Its seat.
+    /// Index of its reader slot.
     pub seat: usize,
-    /// The process that read last; `None` for a thread, and for one that has not read yet.
+    /// Process that read last; `None` for a thread, and for a reader that has not read yet.
     pub pid: Option<Pid>,
-    /// Items that it has before it.
+    /// Number of items that it has not read yet.
     pub lag: u64,
-    /// Items that it has missed.
+    /// Number of items that it has missed.
     pub missed_total: u64,
 }
 
-/// The rings that observers of a runtime see.
+/// Rings that are visible to the observers of a runtime.
 #[derive(Default)]
 pub(crate) struct Streams(Mutex<Known>);
 
-/// Rings that observers can see at most; of more, those that were built last are not shown.
+/// Largest number of visible rings; rings built beyond it are not shown.
 const KNOWN_MAX: usize = 65_536;
 
 #[derive(Default)]
 struct Known {
-    /// With what tells them apart, in the order in which they were built.
+    /// Rings with their unique numbers, in the order in which they were built.
     rings: Vec<(u64, Weak<dyn AnyRing>)>,
     last_id: u64,
 }
@@ -83,7 +83,7 @@ impl Known {
 impl Streams {
     fn add(&self, ring: Weak<dyn AnyRing>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Seldom: its memory doubles each time that so many are alive.
+        // Rare: the capacity doubles whenever that many rings are alive.
         if known.rings.len() == known.rings.capacity() {
             known.forget_the_dead();
         }
@@ -104,7 +104,7 @@ impl Streams {
     }
 }
 
-/// Makes a ring known to the observers of a runtime, or of the one whose process builds it.
+/// Makes a ring visible to the observers of `runtime`, or by default of the runtime that the calling process runs on.
 pub(crate) fn announce<T: Send + Sync + 'static>(runtime: Option<&Handle>, ring: &Arc<Shared<T>>) {
     let weak: Weak<dyn AnyRing> = Arc::<Shared<T>>::downgrade(ring);
     if let Some(runtime) = runtime {
@@ -118,7 +118,7 @@ pub(crate) fn announce<T: Send + Sync + 'static>(runtime: Option<&Handle>, ring:
 
 fn view(id: u64, ring: &dyn AnyRing, readers_most: usize) -> RingView {
     let (cursors, notes) = (ring.cursors(), ring.notes());
-    // The readers first: none is then ahead of the head.
+    // Load the readers first: then none of them is ahead of the head.
     let places: Vec<(usize, u64)> =
         (0..cursors.seats.used()).filter_map(|seat| Some((seat, place(ring, seat)?))).collect();
     let written_total = cursors.written();
@@ -152,7 +152,7 @@ fn view(id: u64, ring: &dyn AnyRing, readers_most: usize) -> RingView {
     }
 }
 
-/// How far the reader in a seat is; `None` if nobody reads there.
+/// Returns the position of the reader in a reader slot; `None` if the slot has no reader.
 fn place(ring: &dyn AnyRing, seat: usize) -> Option<u64> {
     let seats = &ring.cursors().seats;
     let word = seats.tail(seat).load(Ordering::Acquire);

@@ -1,7 +1,7 @@
-//! How far the writer of a ring is, and how it comes by room.
+//! Position of the writer of a ring, and how the writer obtains room.
 //!
 //! ```text
-//!   room known of? ─▶ look at all readers ─▶ lossy: move those in the way ─▶ still none: wait for the first in the way
+//!   room known? ─▶ load all tails ─▶ lossy: move readers in the way ─▶ still none: wait for the first of them
 //! ```
 
 use std::sync::PoisonError;
@@ -12,25 +12,25 @@ use super::seats::{EVICTED, MARKED, READING, position};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Dekker, store_load};
 
-/// The writer's own part.
+/// State private to the writer.
 #[derive(Debug)]
 pub(crate) struct WriterCursor {
     head: u64,
-    /// What the head may reach before the writer must look at the readers again: a capacity above the lowest of them.
+    /// Position that the head may reach before the writer must load the tails again: the lowest tail plus the capacity.
     limit: u64,
-    /// The head at which readers are woken next: so much after they were woken last.
+    /// Head at which readers are woken next: one batch after the last wake-up.
     wake_at: u64,
-    /// Items that are announced together; at least one.
+    /// Number of items that are announced together; at least one.
     batch: u64,
     waits: bool,
-    /// Times that it looked at all seats.
+    /// Number of times that the writer loaded all tails.
     pub(crate) looks: u64,
-    /// Times that it went to sleep.
+    /// Number of times that the writer parked.
     pub(crate) parks: u64,
 }
 
 impl WriterCursor {
-    /// A writer that has written nothing.
+    /// Creates the cursor of a writer that has written nothing.
     pub(crate) fn new(cursors: &Cursors) -> Self {
         let batch = (cursors.capacity / 4).max(1);
         Self { head: 0, limit: cursors.capacity, wake_at: batch, batch, waits: false, looks: 0, parks: 0 }
@@ -41,19 +41,19 @@ impl WriterCursor {
         self.head
     }
 
-    /// Whether there is room for so many, without looking at the readers.
+    /// Returns true if there is room for `wanted` items, without loading the tails.
     #[inline]
     pub(crate) const fn knows_of_room(&self, wanted: u64) -> bool {
         self.limit - self.head >= wanted
     }
 
-    /// Items that may be written without a look at the readers.
+    /// Returns the number of items that may be written without loading the tails.
     #[inline]
     pub(crate) const fn known_room(&self) -> u64 {
         self.limit - self.head
     }
 
-    /// Items that may be written; looks at the readers only if it knows of less than `wanted`.
+    /// Returns the number of items that may be written; loads the tails only if fewer than `wanted` are known.
     #[inline]
     pub(crate) fn room(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         let room = self.limit - self.head;
@@ -68,13 +68,13 @@ impl WriterCursor {
         for seat in 0..cursors.seats.used() {
             lowest = lowest.min(position(cursors.seats.tail(seat).load(Ordering::Acquire)));
         }
-        // A reader that is joining stands before everything, and must not pull the limit down.
+        // A joining reader counts as position 0, which must not lower the limit.
         self.limit = self.limit.max(lowest + cursors.capacity);
         let room = self.limit - self.head;
         if room < wanted && cursors.guard == Guard::Skips { self.skip(cursors, wanted) } else { room }
     }
 
-    /// Moves readers that are in the way to where they are in nobody's way for a while.
+    /// Moves readers that are in the way far enough forward not to be in the way again soon.
     fn skip(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         let wanted = wanted.min(cursors.capacity);
         let (needed, eased) = (self.floor_for(cursors, wanted), wanted.max(cursors.capacity / 8));
@@ -86,7 +86,7 @@ impl WriterCursor {
             while position(word) < goal && word & READING == 0 {
                 match tail.compare_exchange_weak(word, goal, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => {
-                        // Only the writer adds; the reader hears of it by the gap in its positions.
+                        // Only the writer adds here; the reader finds out by the gap in its positions.
                         cursors.seats.missed(seat).fetch_add(goal - word, Ordering::Relaxed);
                         word = goal;
                     }
@@ -99,12 +99,12 @@ impl WriterCursor {
         self.limit - self.head
     }
 
-    /// Where the slowest reader must be for `room` items.
+    /// Returns the position that the slowest reader must reach for `room` items.
     const fn floor_for(&self, cursors: &Cursors, room: u64) -> u64 {
         (self.head + room).saturating_sub(cursors.capacity)
     }
 
-    /// Evicts the readers that are in the way of `wanted` items; how many were.
+    /// Evicts the readers that are in the way of `wanted` items; returns their number.
     pub(crate) fn evict(&self, cursors: &Cursors, wanted: u64) -> u64 {
         let target = self.floor_for(cursors, wanted);
         let mut evicted = 0;
@@ -125,26 +125,26 @@ impl WriterCursor {
         evicted
     }
 
-    /// Makes `count` items readable, which were copied in.
+    /// Makes `count` items readable that were copied in.
     #[inline]
     pub(crate) fn publish(&mut self, cursors: &Cursors, count: u64) {
         self.head += count;
         cursors.head.store(self.head, Ordering::Release);
     }
 
-    /// The head at which so much is new that the readers should be woken.
+    /// Returns the head at which a batch is complete and the readers should be woken.
     #[inline]
     pub(crate) const fn wake_at(&self) -> u64 {
         self.wake_at
     }
 
-    /// Whether it is there.
+    /// Returns true if the head has reached [`wake_at`](Self::wake_at).
     #[inline]
     pub(crate) const fn is_wake_due(&self) -> bool {
         self.head >= self.wake_at
     }
 
-    /// Wakes the readers that sleep.
+    /// Wakes the sleeping readers.
     #[inline]
     pub(crate) fn wake(&mut self, cursors: &Cursors) {
         let wake_at = self.head + self.batch;
@@ -154,8 +154,8 @@ impl WriterCursor {
         }
     }
 
-    /// Waits for room for `wanted` items; for half of the ring if that is more and whoever is in the way reads on, because
-    /// a writer that is woken should have much to do.
+    /// Waits for room for `wanted` items, or for half of the ring if that is more and the reader in the way continues
+    /// to read: a writer that is woken earlier waits again soon.
     pub(crate) fn poll_room(&mut self, cursors: &Cursors, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
         loop {
             let room = self.room(cursors, wanted);
@@ -171,7 +171,7 @@ impl WriterCursor {
         }
     }
 
-    /// Has a reader wake the writer; false if nobody is in its way any more.
+    /// Registers the writer to be woken by a reader; returns false if no reader is in the way any more.
     fn waits_on(&mut self, cursors: &Cursors, waker: &Waker, wanted: u64) -> bool {
         let wait = &cursors.writer_wait;
         *wait.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
@@ -188,7 +188,7 @@ impl WriterCursor {
         if skips { in_the_way(first) } else { cursors.pass_on(first, Pause::Rests) == Wait::Goes }
     }
 
-    /// Nobody needs to tell the writer anything.
+    /// Ends the wait: no reader needs to wake the writer.
     #[inline]
     pub(crate) fn rest(&mut self, cursors: &Cursors) {
         if self.waits {

@@ -1,6 +1,6 @@
-//! The side of a ring that writes.
+//! The writing side of a ring.
 
-#![expect(unsafe_code, reason = "touches slots that the cursors have given to the writer; each block says so")]
+#![expect(unsafe_code, reason = "touches slots that the cursors have granted to the writer; each block says so")]
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use super::turn::{self, Mark, Place};
 use super::write_cursor::WriterCursor;
 use super::{Policy, park};
 
-/// When the other side hears of what was written or read, besides when there is much of it and when it is waited for.
+/// Selects when the other side is notified, apart from complete batches and waits for the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
     /// At the end of the process's turn; outside of processes at once.
@@ -32,52 +32,52 @@ pub enum Flush {
     Lazy,
 }
 
-/// Why a chunk was not written, or no room for it was given.
+/// Error returned when a chunk was not written, or no room for it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
     /// The slowest reader must read first.
     #[error("no room for {chunk} items: {room} are free")]
     Full {
-        /// Items of the chunk.
+        /// Number of items in the chunk.
         chunk: usize,
-        /// Items that would fit.
+        /// Number of items that would fit.
         room: usize,
     },
-    /// It will never fit: write it in parts.
+    /// The chunk will never fit: write it in parts.
     #[error("a chunk of {chunk} items is larger than the ring of {capacity}")]
     TooLarge {
-        /// Items of the chunk.
+        /// Number of items in the chunk.
         chunk: usize,
-        /// Items of the ring.
+        /// Number of items that fit into the ring.
         capacity: usize,
     },
 }
 
-/// What a writer has done; all of it only goes up.
+/// Counts of what a writer has done; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterStats {
-    /// Writes that put something in.
+    /// Number of writes that stored something.
     pub writes: u64,
-    /// Writes that found less room than they wanted.
+    /// Number of writes that found less room than they wanted.
     pub full: u64,
-    /// Times that it looked at all readers.
+    /// Number of times that the writer loaded the positions of all readers.
     pub looks: u64,
-    /// Times that it went to sleep.
+    /// Number of times that the writer parked.
     pub parks: u64,
 }
 
-/// The side of a ring that writes; dropping it without [`close`](Self::close) cuts the stream off, and readers are told.
+/// The writing side of a ring. Dropping it without [`close`](Self::close) cuts the stream off: readers get an error.
 pub struct Writer<T: Send + Sync + 'static> {
     ring: Arc<Shared<T>>,
     cursor: WriterCursor,
     mark: Mark,
     flush: Flush,
-    /// The head that nobody must hear of anything before: 0 where it is passed on at each turn, or at once.
+    /// Readers must not be notified before the head reaches this position; 0 if notifications are not lazy.
     quiet_until: u64,
     writes: u64,
     full: u64,
     closed: bool,
-    /// When the readers in the way are evicted.
+    /// Timer of the eviction of readers that are in the way.
     eviction: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -105,60 +105,60 @@ impl<T: Send + Sync + 'static> Writer<T> {
         }
     }
 
-    /// Items that fit.
+    /// Returns the number of items that fit.
     pub fn capacity(&self) -> usize {
         self.ring.cursors.capacity as usize
     }
 
-    /// Items ever written.
+    /// Returns the number of items ever written.
     pub const fn written(&self) -> u64 {
         self.cursor.head()
     }
 
-    /// Readers that there are just now.
+    /// Returns the current number of readers.
     pub fn readers(&self) -> usize {
         self.ring.cursors.seats.taken()
     }
 
-    /// What readers come from.
+    /// Returns the subscriber of the ring, which creates readers.
     pub fn subscriber(&self) -> Subscriber<T> {
         Subscriber::new(Arc::clone(&self.ring))
     }
 
-    /// What it has done.
+    /// Returns the counts of this writer.
     pub const fn stats(&self) -> WriterStats {
         WriterStats { writes: self.writes, full: self.full, looks: self.cursor.looks, parks: self.cursor.parks }
     }
 
-    /// Decides when sleeping readers hear of what is written.
+    /// Sets when sleeping readers are notified of written items.
     pub const fn set_flush(&mut self, flush: Flush) {
         self.flush = flush;
         self.quiet_until = 0;
     }
 
-    /// Wakes the readers that sleep, if there is something new.
+    /// Wakes the sleeping readers if there is something new.
     #[inline(never)]
     pub fn flush(&mut self) {
         self.cursor.wake(&self.ring.cursors);
     }
 
-    /// Says that this was all: readers read what is there, and then hear of the end.
+    /// Closes the ring: readers read the remaining items, and then [`ReadError::Ended`](super::ReadError::Ended).
     pub fn close(mut self) {
         self.finish();
     }
 
-    /// The same for one who keeps it and writes nothing more.
+    /// Closes the ring for a caller that keeps the writer; nothing more may be written.
     pub(crate) fn finish(&mut self) {
         self.closed = true;
         self.ring.cursors.end(Ended::Finished);
     }
 
-    /// Items that could be written now.
+    /// Returns the number of items that could be written now.
     pub fn room(&mut self) -> usize {
         self.cursor.room(&self.ring.cursors, 1) as usize
     }
 
-    /// Writes one value, and waits for room.
+    /// Waits for room and writes one value.
     pub async fn push(&mut self, value: T) {
         let (mut value, waiting) = (Some(value), Waiting(self));
         poll_fn(|cx| {
@@ -182,10 +182,10 @@ impl<T: Send + Sync + 'static> Writer<T> {
         .await;
     }
 
-    /// Writes one value, now or not at all.
+    /// Writes one value immediately or fails.
     ///
     /// # Errors
-    /// The value, if the ring is full.
+    /// Returns the value if the ring is full.
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), T> {
         if self.room_for(1) == 0 {
@@ -205,7 +205,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         old
     }
 
-    /// Room, looking at the readers if less than `wanted` is known of.
+    /// Returns the room; loads the positions of the readers if less than `wanted` is known.
     #[inline]
     fn room_for(&mut self, wanted: usize) -> usize {
         let room = self.cursor.room(&self.ring.cursors, wanted as u64) as usize;
@@ -215,7 +215,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         room
     }
 
-    /// The same for all or nothing: what can never fit costs no reader of a lossy ring its place.
+    /// Returns the room for a chunk. A chunk that can never fit must not move the readers of a lossy ring.
     #[inline]
     fn room_for_all(&mut self, wanted: usize) -> usize {
         let is_known = self.cursor.known_room() >= wanted as u64;
@@ -225,11 +225,11 @@ impl<T: Send + Sync + 'static> Writer<T> {
     #[cold]
     fn note_full(&mut self) {
         self.full += 1;
-        // Whoever must read before there is more room should know that there is something to read.
+        // Readers that must read before there is more room should know that there is something to read.
         self.flush();
     }
 
-    /// Whether there is room for so many, and the end of this turn wakes readers, as this writer has had noted.
+    /// Returns true if there is room for `count` items, and the wake-up is already recorded for the end of this turn.
     #[inline]
     fn takes_the_shortest_way(&mut self, place: Place, count: usize) -> bool {
         let is_noted = place == Place::Turn(self.mark) && self.flush == Flush::Turn;
@@ -240,7 +240,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         true
     }
 
-    /// Wakes readers if there is much for them.
+    /// Wakes the readers if a batch is complete.
     #[inline]
     fn wake_if_due(&mut self) {
         if self.cursor.is_wake_due() {
@@ -269,7 +269,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         }
     }
 
-    /// Has readers hear of what was written: now or at the end of the turn.
+    /// Notifies the readers of the written items: now, or at the end of the turn.
     #[inline(never)]
     fn pass_on(&mut self) {
         let at_once = match self.flush {
@@ -285,7 +285,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         }
     }
 
-    /// Waits for room for so many items, at most as many as fit.
+    /// Waits for room for `wanted` items, which must not exceed the capacity.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
         if turn::may_go_on(cx) { self.poll_room_in_place(cx, wanted) } else { Poll::Pending }
     }
@@ -331,9 +331,9 @@ impl<T: Send + Sync + 'static> Writer<T> {
 }
 
 impl<T: Copy + Send + Sync + 'static> Writer<T> {
-    /// Writes items, and waits for room as often as it must.
+    /// Writes all items, waiting for room as often as necessary.
     ///
-    /// Dropping the future leaves those that were written.
+    /// Dropping the future keeps the items that were already written.
     pub async fn write(&mut self, items: &[T]) {
         let (mut rest, waiting) = (items, Waiting(self));
         poll_fn(|cx| {
@@ -346,7 +346,7 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         .await;
     }
 
-    /// Writes as many items as there is room for, and waits only if there is none.
+    /// Writes as many items as there is room for; waits only if the ring is full.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, items: &[T]) -> Poll<usize> {
         if items.is_empty() {
             return Poll::Ready(0);
@@ -364,7 +364,7 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         Poll::Ready(count)
     }
 
-    /// Writes as many items as there is room for now, and says how many.
+    /// Writes as many items as there is room for now; returns their number.
     #[inline]
     pub fn try_write(&mut self, items: &[T]) -> usize {
         if !self.cursor.knows_of_room(items.len() as u64) {
@@ -382,10 +382,10 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         items.len()
     }
 
-    /// Writes a chunk, now and as a whole or not at all.
+    /// Writes a whole chunk immediately, or nothing.
     ///
     /// # Errors
-    /// [`ChunkError`] when it does not fit, now or ever.
+    /// [`ChunkError`] if the chunk does not fit now, or will never fit.
     #[inline]
     pub fn try_write_all(&mut self, chunk: &[T]) -> Result<(), ChunkError> {
         let room = self.room_for_all(chunk.len());
@@ -396,7 +396,7 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         Ok(())
     }
 
-    /// Writes items from a thread that may block.
+    /// Writes items on a thread that may block.
     ///
     /// # Panics
     /// On a scheduler's thread, which must not block.
@@ -425,7 +425,7 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         }
     }
 
-    /// Writes items for which there is room; readers may see them, and hear nothing yet.
+    /// Writes items for which there is room. Readers may see them, but are not notified yet.
     #[inline]
     fn put_all(&mut self, items: &[T]) {
         // SAFETY: there is room for them, so no reader may read these slots.
@@ -435,10 +435,10 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
 }
 
 impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
-    /// Gives the place of the next `count` items, to write them there without a copy.
+    /// Returns slots for the next `count` items, to be written without a copy.
     ///
     /// # Errors
-    /// [`ChunkError`] when there is no room for so many, now or ever.
+    /// [`ChunkError`] if there is not enough room now, or will never be.
     #[inline]
     pub fn try_grant(&mut self, count: usize) -> Result<Grant<'_, T>, ChunkError> {
         let room = self.room_for_all(count);
@@ -448,10 +448,10 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
         Ok(Grant::new(self, count))
     }
 
-    /// The same, and waits for room.
+    /// Same as [`try_grant`](Self::try_grant), but waits for room.
     ///
     /// # Errors
-    /// [`ChunkError::TooLarge`] when the ring is smaller.
+    /// [`ChunkError::TooLarge`] if the ring is smaller.
     pub async fn grant(&mut self, count: usize) -> Result<Grant<'_, T>, ChunkError> {
         if count > self.capacity() {
             return Err(self.no_room(count, 0));
@@ -462,14 +462,14 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
         Ok(Grant::new(self, count))
     }
 
-    /// The place of items for which there is room.
+    /// Returns the slots of items for which there is room.
     #[inline]
     pub(super) fn place(&mut self, count: usize) -> (&mut [T], &mut [T]) {
-        // SAFETY: there is room for them, so no reader may read these slots, and the borrow holds the only writer.
+        // SAFETY: there is room for the items, so no reader may read these slots, and the only writer is borrowed.
         unsafe { self.ring.slots.to_fill(self.cursor.head(), count) }
     }
 
-    /// Has readers see what was written in [`place`](Self::place).
+    /// Makes the items written in [`place`](Self::place) visible to the readers.
     #[inline]
     pub(super) fn fill(&mut self, count: usize) {
         if count > 0 {
@@ -479,7 +479,7 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
     }
 }
 
-/// A wait for room: whoever gives it up waits for nobody any more.
+/// A wait for room. Dropping it ends the wait, so that no reader wakes the writer.
 struct Waiting<'a, T: Send + Sync + 'static>(&'a mut Writer<T>);
 
 impl<T: Send + Sync + 'static> Drop for Waiting<'_, T> {

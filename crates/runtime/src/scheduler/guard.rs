@@ -1,15 +1,15 @@
-//! When another scheduler's queue is worth taking from, and who looks after one that is not.
+//! Decides whether another scheduler's queue is worth stealing from, and monitors a queue that is not.
 //!
 //! ```text
-//!   observe ──▶ lasting: it will take long, or is never empty ──▶ steal
-//!          ├──▶ over: nothing comes any more                  ──▶ sleep
-//!          └──▶ brisk: emptied and filled again               ──▶ guard: asleep, but for a look each millisecond
+//!   observe ──▶ lasting: takes long, or is never empty ──▶ steal
+//!          ├──▶ over: nothing is queued any more       ──▶ sleep
+//!          └──▶ brisk: emptied and filled again        ──▶ monitor: sleep, but check each millisecond
 //! ```
 //!
-//! To run a process elsewhere costs some cache misses on both cores: more than a process that lives for a hundred
-//! nanoseconds is worth, and more than a scheduler needs to empty a short queue by itself. Such a scheduler is left
-//! alone, and wakes nobody while it is guarded. Nobody can know that its next poll will be as short as the last ones, so
-//! its guard comes back: what lies behind a long poll is taken after two of its looks at the latest.
+//! Running a process on another core costs some cache misses on both cores. This is more than a process that lives for
+//! a hundred nanoseconds is worth, and more than a scheduler needs to empty a short queue itself. Such a queue is left
+//! alone, and its scheduler wakes no other one while it is monitored. Its next poll may still be a long one, so the
+//! monitor keeps checking: work behind a long poll is stolen after at most two checks.
 
 use std::cell::{Cell as Plain, RefCell};
 use std::pin::Pin;
@@ -21,35 +21,35 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{Local, SchedulerShared};
 
-/// Shorter polls on average are not worth the cache misses of a steal, however many of them wait.
+/// Shorter polls on average are not worth the cache misses of a steal, no matter how many processes are queued.
 const SHORT_POLL_NS: u64 = 1_000;
-/// Less time that the queue will take is not worth a steal.
+/// A queue that needs less time is not worth a steal.
 const QUICK_NS: u64 = 8_000;
-/// Time between two looks.
+/// Time between two observations.
 const LOOK_NS: u64 = 10_000;
-/// A queue of short polls that was never empty for so long will not be soon.
+/// A queue of short polls that was never empty for this time will probably not be empty soon.
 const LASTING_NS: u64 = 50_000;
-/// A queue that was worth a steal is taken from again without a look for so long, unless it holds a single process.
+/// Time for which a queue that was worth a steal is stolen from without observation, unless it holds one process only.
 const TRUST_NS: u64 = 1_000_000;
 /// Spins between two reads of the clock.
 const LOOK_ROUNDS: u32 = 32;
-/// Time between two looks of a guard.
+/// Time between two checks of a monitored peer.
 const ROUND: Duration = Duration::from_millis(1);
-/// A look of a guard after less than this tells nothing.
+/// A check that comes sooner after the last one is not meaningful.
 const ROUND_MIN_NS: u64 = 500_000;
 
-/// What is to be done about another scheduler's queue.
+/// Result of observing another scheduler's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It outlasts a steal.
+    /// The queue lasts longer than a steal takes.
     Lasting,
-    /// It is emptied sooner than a steal would help, and filled again.
+    /// The queue is emptied sooner than a steal would help, and filled again.
     Brisk,
-    /// There is nothing in it, or something else to do.
+    /// The queue stays empty, or this scheduler has something else to do.
     Over,
 }
 
-/// What one look saw of another scheduler.
+/// One observation of another scheduler.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
     at_ns: u64,
@@ -68,12 +68,12 @@ impl Sight {
         }
     }
 
-    /// How long polls were on average up to `then`.
+    /// Returns the average duration of a poll up to `then`.
     fn poll_ns(self, then: Self) -> u64 {
         (then.at_ns - self.at_ns) / (then.polls - self.polls + 1)
     }
 
-    /// What the first look, the last one and `then` say together; `None` for one look more.
+    /// Decides from the first observation, the last one and `then`. `None`: observe again.
     fn verdict(self, last: Self, then: Self) -> Option<Verdict> {
         let (poll_ns, refilled) = (self.poll_ns(then), self.refills != then.refills);
         if poll_ns >= SHORT_POLL_NS && poll_ns * then.queued as u64 >= QUICK_NS {
@@ -89,12 +89,12 @@ impl Sight {
     }
 }
 
-/// The schedulers that this one guards while it sleeps.
+/// Peers that this scheduler monitors while it sleeps.
 #[derive(Default)]
 pub(super) struct Wards {
     seen: RefCell<Vec<(usize, Sight)>>,
     any: Plain<bool>,
-    /// Until when the queue of whom is taken from without a look.
+    /// The scheduler to steal from without observation, and the end of that time.
     trusted: Plain<(usize, u64)>,
     alarm: RefCell<Option<Pin<Box<Sleep>>>>,
 }
@@ -105,7 +105,7 @@ impl Wards {
         self.any.get()
     }
 
-    /// Has the reactor wake the guard for its next look.
+    /// Lets the reactor wake this scheduler for its next check.
     pub(super) fn wake_soon(&self, cx: &mut TaskContext<'_>) {
         if !self.any() {
             return;
@@ -120,7 +120,7 @@ impl Wards {
 }
 
 impl SchedulerShared {
-    /// Whether a guard looks after its queue, so that it need wake nobody for it.
+    /// Returns true if another scheduler monitors this queue, so that enqueuing need not wake one.
     #[inline]
     pub(crate) fn is_guarded(&self) -> bool {
         self.guard.load(Ordering::Relaxed) != 0
@@ -128,7 +128,7 @@ impl SchedulerShared {
 }
 
 impl Local {
-    /// Watches another scheduler until it is known what is to be done about its queue.
+    /// Observes another scheduler until it is clear whether to steal from its queue.
     pub(super) fn observe(&self, id: usize) -> Verdict {
         let other = &self.shared.schedulers[id];
         let first = Sight::of(other, self.stopwatch.now_ns());
@@ -159,7 +159,7 @@ impl Local {
         }
     }
 
-    /// Looks after another scheduler from now on.
+    /// Starts to monitor another scheduler.
     pub(super) fn guard(&self, id: usize) {
         let other = &self.shared.schedulers[id];
         let me = self.id as u32 + 1;
@@ -169,7 +169,7 @@ impl Local {
         }
     }
 
-    /// Looks at the wards after a sleep, and keeps those who certainly need nobody; the others are observed anew.
+    /// Checks the monitored peers after a sleep. Peers with brisk queues stay monitored; the others are released.
     #[inline]
     pub(super) fn look_after_wards(&self, now_ns: u64) {
         if self.wards.any() {
@@ -195,7 +195,7 @@ impl Local {
         self.wards.any.set(!self.wards.seen.borrow().is_empty());
     }
 
-    /// Leaves the wards to themselves: this scheduler has something to run.
+    /// Releases all monitored peers: this scheduler has found work.
     #[inline]
     pub(super) fn release_wards(&self) {
         if self.wards.any.replace(false) {

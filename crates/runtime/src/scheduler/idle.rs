@@ -1,4 +1,4 @@
-//! A scheduler without work: what it takes from others, how long it waits for them, and its way into sleep and back.
+//! A scheduler without work: stealing, waiting for other schedulers, going to sleep and waking up.
 
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
@@ -11,14 +11,14 @@ use crate::cell::bump;
 use crate::parking::Sleep;
 use crate::slab::Slot;
 
-/// Rounds of waiting for others who send work time and again: longer than a turn of their reactor.
+/// Rounds of waiting for schedulers that send work repeatedly. Longer than a turn of their reactor.
 const FED_SPIN_ROUNDS: u32 = 2_000;
-/// Whoever promises work brings it sooner; the reactor waits so long.
+/// Longest wait for promised work, which mostly comes sooner. The reactor is not polled meanwhile.
 #[cfg(feature = "store")]
 const PROMISE_NS: u64 = 100_000;
 
 impl Local {
-    /// A process of another scheduler: whatever is stuck there, or of the longest queue what outlasts the taking.
+    /// Steals a process: from the LIFO slot of a stuck scheduler, or from the longest queue if that outlasts the steal.
     #[cold]
     pub(super) fn stolen(&self) -> Option<Slot> {
         if !self.searching.replace(true) {
@@ -50,10 +50,10 @@ impl Local {
         Some(slot)
     }
 
-    /// Waits a little for what other schedulers send, without taking anything from them; false if nothing came.
+    /// Waits briefly for work from other schedulers, without stealing. Returns false if none came.
     ///
-    /// What lies in their queues is not for this one: it must not be waited for here, where nothing is stolen. Nor is what
-    /// comes from outside, such as the ticks of a ticker: it ends the wait and promises nothing.
+    /// Work in the queues of other schedulers does not end the wait, because nothing is stolen here. Work from outside,
+    /// for example the ticks of a ticker, ends the wait but returns false: it does not predict more.
     pub(super) fn await_feed(&self) -> bool {
         let came = (0..FED_SPIN_ROUNDS).any(|round| {
             std::hint::spin_loop();
@@ -63,7 +63,7 @@ impl Local {
         came && self.shared.injector.is_empty() && !self.me.was_served_from_outside()
     }
 
-    /// Waits a little for what somebody outside has promised.
+    /// Waits briefly for work that a thread outside has promised.
     #[cfg(feature = "store")]
     #[cold]
     pub(super) fn await_promised(&self) {
@@ -74,14 +74,14 @@ impl Local {
         }
     }
 
-    /// Goes to sleep in the reactor; false if work came just then.
+    /// Goes to sleep in the reactor. Returns false if work came in the meantime.
     pub(super) fn sleep(&self, cx: &mut TaskContext<'_>) -> bool {
         if self.searching.replace(false) {
             self.shared.parking.end_search();
         }
         match self.shared.parking.sleep(self.id, || self.shared.has_work() || !self.me.pinned.is_empty()) {
             Sleep::Asleep => {}
-            // Whoever queued that may have left it to a search, and woken nobody.
+            // The enqueuing thread may have seen a search in progress and woken no scheduler: search again.
             Sleep::Work => {
                 self.shared.parking.search();
                 self.searching.set(true);
@@ -102,13 +102,14 @@ impl Local {
         true
     }
 
-    /// Takes back this scheduler's mark if it slept; one who was picked counts as searching, which is the answer.
+    /// Clears the asleep mark of this scheduler. Returns true if it was picked while asleep, and so counts as
+    /// searching.
     pub(super) fn rise(&self) -> bool {
         let picked = self.asleep.replace(false) && !self.shared.parking.wake_up(self.id);
         if picked {
             self.searching.set(true);
         } else if self.wards.any() && !self.searching.replace(true) {
-            // Whatever it finds releases the wards.
+            // Any work that the search finds releases the monitored peers.
             self.shared.parking.search();
         }
         picked

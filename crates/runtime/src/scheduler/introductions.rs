@@ -1,8 +1,8 @@
-//! How a process that may only send to processes it knows gets to know its senders.
+//! Introductions: how a process that may send only to known processes gets to know its senders.
 //!
-//! A message to such a process, which has the flag [`CONFINED`](crate::cell::CONFINED), introduces its sender: the receiver may
-//! answer. The receiver keeps who it knows under a lock; a scheduler remembers the introductions that its own processes made
-//! last, so that a conversation takes the lock once.
+//! A message to such a process, which has the flag [`CONFINED`](crate::cell::CONFINED), introduces its sender, so the
+//! receiver may answer. The receiver stores the known processes under a lock. Each scheduler caches the last
+//! introductions made by its own processes, so a conversation takes the lock only once.
 
 use std::cell::Cell as Plain;
 
@@ -11,10 +11,10 @@ use crate::holdings::Holdings;
 use crate::pid::Pid;
 use crate::slab::Slot;
 
-/// Introductions that a scheduler remembers.
+/// Number of introductions that a scheduler caches.
 const REMEMBERED: usize = 64;
 
-/// Pairs of sender and receiver, by the slot of the receiver.
+/// Pairs of sender and receiver, indexed by the slot of the receiver.
 pub(super) struct Introductions([Plain<(Pid, Pid)>; REMEMBERED]);
 
 impl Introductions {
@@ -28,13 +28,13 @@ impl Introductions {
 }
 
 impl Local {
-    /// Whether the running process was introduced to `to` and this scheduler remembers it.
+    /// Returns true if this scheduler has cached an introduction of the running process to `to`.
     #[cold]
     pub(super) fn is_introduced(&self, to: Pid) -> bool {
         self.current.get().map(Slot::pid).is_some_and(|from| self.introduced.last(to).get() == (from, to))
     }
 
-    /// Introduces the running process to `to`, which may send to it from now on.
+    /// Introduces the running process to `to`, which may then send to it.
     #[cold]
     pub(crate) fn introduce(&self, to: Pid) {
         let (Some(from), Some(slot)) = (self.current.get().map(Slot::pid), self.shared.slab.slot(to)) else {

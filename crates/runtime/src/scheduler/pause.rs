@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   caller:      asked = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ asked = false
-//!   scheduler:   looks at `asked` before each slice ──▶ waits while it is set
+//!   scheduler:   checks `asked` before each slice ──▶ waits while it is set
 //! ```
 //!
 //! The caller waits up to a deadline for polls that do not return; such a scheduler pauses when its poll returns.
@@ -14,19 +14,19 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::runtime::Shared;
 
-/// The pause that is asked for, if one is.
+/// The requested pause, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
     asked: AtomicBool,
-    /// Schedulers that have paused.
+    /// Number of schedulers that have paused.
     paused: Mutex<usize>,
     changed: Condvar,
-    /// Held for a pause: there is one at a time.
+    /// Held during a pause: only one pause at a time.
     turn: Mutex<()>,
 }
 
 impl Pause {
-    /// Returns true if schedulers are to pause. Relaxed: a scheduler that sees it late pauses one slice later.
+    /// Returns true if schedulers must pause. Relaxed: a scheduler that sees it late pauses one slice later.
     #[inline]
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
@@ -51,7 +51,7 @@ impl Pause {
     }
 }
 
-/// Ends a pause, whatever becomes of the code in it.
+/// Ends a pause, also if its code panics.
 struct Ending<'a>(&'a Pause);
 
 impl Drop for Ending<'_> {

@@ -1,6 +1,6 @@
-//! What runs next on a scheduler: its own shortcut and queue, the injector, and what it can steal.
+//! Selects the next process of a scheduler: from its LIFO slot, its queue, the injector, or by stealing.
 
-#![expect(unsafe_code, reason = "reads slots back from the place of the next to run")]
+#![expect(unsafe_code, reason = "reads slots back from the LIFO slot")]
 
 use std::ops::Not;
 use std::sync::atomic::Ordering;
@@ -18,17 +18,17 @@ use crate::parking::Parking;
 use crate::pid::Pid;
 use crate::slab::Slot;
 
-/// Receivers run in a row from the one-slot shortcut before the queue has its turn.
+/// Number of receivers run in a row from the LIFO slot before the queue gets its turn.
 const HOT_STREAK: u32 = 16;
-/// Polls between two looks at what others gave this scheduler to run, while there is other work.
+/// Number of polls between two checks for work from other threads, while there is other work.
 const LOOK_POLLS: u32 = 8;
-/// One in so many of them goes to the injector first, the others only to what is pinned here.
+/// One check in this number tries the injector first; the others only check the processes pinned here.
 const INJECTOR_LOOKS: u32 = 8;
-/// A slice of no more was one of long polls.
+/// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
 
 impl Local {
-    /// The next process to run.
+    /// Returns the next process to run.
     #[inline]
     pub(super) fn next_slot(&self) -> Option<Slot> {
         if let Some(chance) = &self.chance {
@@ -54,7 +54,7 @@ impl Local {
             .or_else(|| if self.fed.get() { None } else { self.stolen() })
     }
 
-    /// What others gave this scheduler to run, or all of them, while it has work of its own.
+    /// Takes work that other threads gave to this scheduler, or to all schedulers, although the queue has work.
     #[inline(never)]
     fn look_elsewhere(&self) -> Option<Slot> {
         self.until_look.set(LOOK_POLLS);
@@ -64,8 +64,8 @@ impl Local {
         injected.or_else(|| self.pinned())
     }
 
-    /// Runs a process, and then those whose turn is next because of it, at most so many in all, until the clock was read;
-    /// gives how many ran and the instant.
+    /// Runs a process, and then the processes that it put into the LIFO slot, at most `most` in all and only until the
+    /// clock is read. Returns the number of processes run, and the time of that read.
     #[inline]
     pub(super) fn run_streak(&self, mut slot: Slot, most: u32) -> (u32, Option<u64>) {
         let most = most.min(self.until_look.get()).min(self.hot_left.get() + 1).max(1);
@@ -91,9 +91,11 @@ impl Local {
     #[inline]
     pub(super) fn begin_run(slot: Slot) -> Taken {
         let cell = slot.cell();
-        // SAFETY: whoever took the process out of a run queue will run it, or runs it already: it was handed over.
+        // SAFETY: this thread took the process out of a run queue and will run it, or was given `RUNNING` with it
+        // (`hand`).
         let handed = unsafe { slot.body() }.handed.replace(false);
-        // First, for senders on other cores write to the same cache line: a look before would fetch it twice.
+        // First of all: senders on other cores write to the same cache line, and reading the cell before would fetch it
+        // twice.
         let taken = if handed { cell.gate.begin_handed() } else { cell.gate.begin_run() };
         if handed {
             cell.wait.store(cell.wait.load(Ordering::Relaxed) & !WAIT_TURN, Ordering::Relaxed);
@@ -104,8 +106,8 @@ impl Local {
         taken
     }
 
-    /// Wakes what waits inside of the process by wakers of its own where mail came, or its turn has come again; the process
-    /// runs once more for it than it must.
+    /// Wakes futures inside of the process that wait with wakers of their own, if messages have arrived or the process
+    /// had yielded. The process may be polled once more than necessary.
     #[cold]
     fn wake_within(slot: Slot, taken: Taken) {
         if taken.newest() == 0 && slot.cell().wait.load(Ordering::Relaxed) & WAIT_AGAIN == 0 {
@@ -116,7 +118,7 @@ impl Local {
         }
     }
 
-    /// What the process whose turn ends waits for.
+    /// Records and returns what the process waits for at the end of its turn.
     #[inline]
     pub(super) fn waits(&self, cell: &Cell) -> u8 {
         let wait = self.wait.get();
@@ -127,7 +129,8 @@ impl Local {
         wait
     }
 
-    /// The same where something waits inside of it by a waker of its own: that waits on, whether this poll came to it or not.
+    /// Like `waits`, for a process in which futures wait with own wakers: they still wait, even if this poll did not
+    /// reach them.
     #[cold]
     fn waits_within(&self, cell: &Cell, wait: u8) -> u8 {
         let again = if self.woken.get() { WAIT_AGAIN } else { 0 };
@@ -135,7 +138,8 @@ impl Local {
         wait | WAIT_RECEIVE
     }
 
-    /// Whoever runs has taken its time: the clock is read soon, so that timers need not wait for a whole slice of such polls.
+    /// Notes that the running poll is long. The clock is then read soon, so that timers need not wait for a slice of
+    /// such polls.
     #[cfg(feature = "wasm")]
     pub(crate) fn poll_is_long(&self) {
         if let Some(slot) = self.current.get() {
@@ -143,8 +147,8 @@ impl Local {
         }
     }
 
-    /// Has every other one of the slices that follow long polls begin elsewhere than at the queue: counted in polls alone,
-    /// what lies in the injector would wait for dozens of them.
+    /// Lets every other slice after long polls begin with work from other threads instead of the queue. The checks are
+    /// counted in polls, so work in the injector would otherwise wait for dozens of long polls.
     pub(super) fn slice_ends_after(&self, polls: u32) {
         if polls > FEW_POLLS {
             return;
@@ -157,13 +161,13 @@ impl Local {
         self.looks.set(looks);
     }
 
-    /// A process that the seed chose among all that could run.
+    /// Returns a runnable process that the seed selects.
     #[cold]
     fn drawn(&self, chance: &Chance) -> Option<Slot> {
         while let Some(slot) = self.injected().or_else(|| self.queue.pop()).or_else(|| self.pinned()) {
             chance.push(slot);
         }
-        // What is due at this instant fires before those whom the same instant woke, or after some of them.
+        // Timers due at this instant fire before the processes woken at the same instant run, or after some of them.
         if chance.flips() {
             self.shared.fire_due();
         }
@@ -172,11 +176,11 @@ impl Local {
 
     #[inline]
     fn take_next(&self) -> Option<Slot> {
-        // SAFETY: the place holds slots of this runtime, which runs.
+        // SAFETY: the LIFO slot holds slots of this runtime, which is running.
         unsafe { Slot::from_ptr(self.me.next.take()) }
     }
 
-    /// A process that only this scheduler may run; in the queue it could be stolen, so it is taken alone.
+    /// Takes a process that only this scheduler may run. Takes only one: in the queue, others could be stolen.
     #[inline]
     fn pinned(&self) -> Option<Slot> {
         self.me.pinned.is_empty().not().then(|| insist(|| self.me.pinned.steal())).flatten()
@@ -187,7 +191,7 @@ impl Local {
         insist(|| self.shared.injector.steal_batch_and_pop(&self.queue))
     }
 
-    /// Queues a process on this scheduler; a `hot` one runs next.
+    /// Queues a process on this scheduler. A `hot` process runs next.
     #[inline]
     pub(crate) fn enqueue(&self, slot: Slot, hot: bool) {
         let home = slot.cell().home();
@@ -215,8 +219,8 @@ impl Local {
         }
     }
 
-    /// Puts a letter straight into the mailbox of a process that waits for nothing but messages, and has it run next; gives
-    /// the letter back if there is no such process.
+    /// Puts an envelope directly into the mailbox of a process that waits only for messages, and lets that process run
+    /// next. Returns the envelope if this is not possible.
     #[inline]
     pub(crate) fn hand(&self, to: Pid, letter: Letter) -> Result<(), Letter> {
         let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
@@ -229,8 +233,8 @@ impl Local {
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
         let body = unsafe { slot.body() };
-        // Before the gate was taken it may have begun to wait in another way, or another one has moved in, which runs for
-        // nothing. Now it stays as it is.
+        // Before the gate was taken, the process may have begun another wait, or the slot may have a new tenant, which
+        // is then polled in vain. Check again, now that neither can change.
         let is_as_it_was = is_meant() && cell.hindrances() == hindrances;
         let handed = if is_as_it_was && cell.has_room() && cell.mail_bytes.load(Ordering::Relaxed) == 0 {
             let mut backlog = body.backlog.get();
@@ -249,15 +253,15 @@ impl Local {
         handed
     }
 
-    /// Whether another scheduler sleeps that should hear of what is queued here.
+    /// Returns true if another scheduler sleeps and should be woken for work queued here.
     #[inline]
     pub(super) fn may_wake(&self) -> bool {
         self.shared.parking.might_wake() && !self.me.is_guarded()
     }
 
-    /// Wakes another scheduler for what was just queued here, unless this one runs it within microseconds: it is the only
-    /// process in the queue, and no poll is under way, or one that is about to end. To wake another for it would double what
-    /// a spawn or a wake-up costs.
+    /// Wakes another scheduler for the process just queued here, unless this scheduler will run it within microseconds:
+    /// it is the only one in the queue, and no poll is running or the running poll is about to end. Waking another
+    /// scheduler would double the cost of a spawn or a wake-up.
     fn wake_for_queue(&self) {
         let runs_soon = self.current.get().is_none() || self.brief.get();
         if runs_soon && self.queue.len() == 1 {
@@ -267,7 +271,7 @@ impl Local {
         }
     }
 
-    /// Wakes another scheduler after all if something else is to run before the process that nobody was woken for.
+    /// Sends the skipped wake-up after all, if something else runs before the process that it was skipped for.
     #[inline]
     pub(crate) fn pay_wake(&self) {
         if self.owed.get() {
@@ -279,14 +283,14 @@ impl Local {
         }
     }
 
-    /// Has the running process spawn its next one without waking another scheduler: its poll ends right after that, or
-    /// it pays the wake before it goes on.
+    /// Lets the running process spawn its next child without waking another scheduler. Its poll must end right after
+    /// that, or call `pay_wake` before it continues.
     pub(crate) fn spawns_and_returns(&self) {
         self.pay_wake();
         self.brief.set(true);
     }
 
-    /// Notes that the running process waits with a timeout and has set no timer.
+    /// Notes that the running process waits with a timeout and has set no timer yet.
     #[inline]
     pub(crate) fn list_waiting(&self, slot: Slot) {
         self.wait.set(self.wait.get() | WAIT_LISTED);
@@ -297,13 +301,14 @@ impl Local {
         self.listed.set(listed);
     }
 
-    /// Wakes the processes that still wait as they were listed, so that they set their timers; false if there are none.
+    /// Wakes the listed processes that still wait, so that they set their timers. Returns false if none waits.
     pub(super) fn rouse_listed(&self) -> bool {
         let mut listed = self.listed.take();
         let mut any = false;
         for slot in listed.drain(..) {
-            // Read without the gate: one that has moved on meanwhile is polled once too often, which is harmless. Its last
-            // wait was noted on this thread, or it was listed again where it was noted.
+            // Read without the gate: a process that has continued in the meantime is polled once too often, which is
+            // harmless. Its last wait was recorded on this thread, or the process was listed again on the thread that
+            // recorded it.
             let cell = slot.cell();
             if cell.wait.load(Ordering::Relaxed) & WAIT_LISTED != 0 && cell.gate.phase() == Phase::Parked {
                 wake(slot);
@@ -324,7 +329,7 @@ impl Local {
         }
     }
 
-    /// Makes `slot` the next to run; whoever was that goes to the queue.
+    /// Puts `slot` into the LIFO slot. Returns the previous process there, which goes to the queue.
     #[inline]
     fn put_next(&self, slot: Slot) -> Option<Slot> {
         // SAFETY: as in `take_next`.
@@ -332,7 +337,7 @@ impl Local {
     }
 }
 
-/// Tries until it is known whether there is something.
+/// Repeats a steal until it succeeds or finds the queue empty.
 pub(crate) fn insist(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
     loop {
         match steal() {

@@ -1,6 +1,6 @@
-//! The end of a process: everything that it held goes back, its slot too, and whoever watches is told.
+//! The end of a process: frees what it held and its slot, and notifies its links, monitors and watchers.
 
-#![expect(unsafe_code, reason = "takes a process apart that this thread runs")]
+#![expect(unsafe_code, reason = "destroys a process that this thread runs")]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::pid::Pid;
 use crate::slab::Slot;
 use crate::task::Exit;
 
-/// Boxes that a scheduler keeps for processes which will hold something.
+/// Number of emptied side tables that a scheduler keeps for new processes.
 const HELD_KEPT: usize = 256;
 
 impl Local {
-    /// A free slot; `None` at the limit or when the runtime stops.
+    /// Takes a free slot; `None` at the limit or when the runtime stops.
     #[inline]
     pub(crate) fn take_slot(&self) -> Option<Slot> {
         self.slots.take().or_else(|| self.restock())
@@ -39,20 +39,20 @@ impl Local {
     }
 
     pub(super) fn end_early(&self, slot: Slot, exit: &Exit) {
-        // SAFETY: this thread runs the process, whose future is pending.
+        // SAFETY: this thread runs the process; its future is pending.
         match unsafe { slot.body().drop_future() } {
             Ok(()) => self.end(slot, exit),
             Err(payload) => self.end(slot, &Some(Box::new(panics::reason(payload)))),
         }
     }
 
-    /// Ends the process: everything that it held goes back, and whoever watches is told.
+    /// Ends the process: frees what it held, and notifies its links, monitors and watchers.
     pub(super) fn end(&self, slot: Slot, exit: &Exit) {
         let cell = slot.cell();
         let pid = slot.pid();
-        // Before others can learn of the end: what they start in its place must not meet the limit.
+        // Before other threads can see the exit: the processes that they start in its place must not exceed the limit.
         bump(&self.me.counters.closed, 1);
-        // What a value does in its drop may send, spawn or panic; the process still exists for it.
+        // Dropping a message may send, spawn or panic; the process still exists for that code.
         let taken = cell.gate.close();
         if taken.newest() != 0 || cell.backlog.load(Ordering::Relaxed) != 0 {
             self.drop_mail(slot, taken);
@@ -66,16 +66,16 @@ impl Local {
         if let Some(released) = released {
             self.give_held(self.shared.part_with(pid, released, exit.as_deref()));
         }
-        // What was dropped may have written to rings.
+        // Dropped values may have written to rings.
         self.turn.end();
         bump(&self.me.counters.exited, 1);
-        // A slot whose generations are used up is never given to anybody again, so no pid can come twice.
+        // A slot without unused generations is never given out again, so no pid is reused.
         if next_generation != 0 {
             self.give_slot(slot);
         }
     }
 
-    /// An empty box for what a new process is to hold.
+    /// Returns an empty side table for a new process.
     pub(crate) fn take_held(&self) -> Box<Held> {
         let mut boxes = self.held.take();
         let held = boxes.pop();
@@ -83,7 +83,7 @@ impl Local {
         held.unwrap_or_default()
     }
 
-    /// Keeps the emptied box of a process that has ended for another one.
+    /// Keeps the emptied side table of an ended process for another one.
     fn give_held(&self, mut held: Box<Held>) {
         held.reset();
         let mut boxes = self.held.take();
@@ -96,13 +96,13 @@ impl Local {
     #[cold]
     fn report_crash(&self, pid: Pid, name: Option<Arc<str>>, reason: &ExitReason) {
         tracing::debug!(%pid, %reason, "process ended abnormally");
-        // Whoever is killed is not news.
+        // A kill is deliberate, so it is not reported as a crash.
         if *reason != ExitReason::Killed {
             self.note(|| EventKind::Crash { pid, name, reason: reason.clone() });
         }
     }
 
-    /// Notes an event, as long as there are not too many.
+    /// Records an event, unless there were too many in this slice.
     pub(crate) fn note(&self, kind: impl FnOnce() -> EventKind) {
         let left = self.events_left.get();
         if left == 0 {
@@ -115,11 +115,11 @@ impl Local {
     #[cold]
     fn drop_mail(&self, slot: Slot, taken: Taken) {
         self.take_in(slot, taken);
-        // SAFETY: this thread still owns the body: the gate is closed and the slot in no stock.
+        // SAFETY: this thread still owns the body: the gate is closed, and the slot is not in a free list.
         let body = unsafe { slot.body() };
         let mut backlog = body.backlog.replace(Backlog::EMPTY);
         while let Some(letter) = backlog.pop() {
-            // Added by senders and taken away per message, never reset: a sender that lost the race takes back its own.
+            // Subtracted per message and never reset: a sender that finds the gate closed subtracts its own bytes.
             slot.cell().mail_bytes.fetch_sub(letter.heap(), Ordering::Relaxed);
             self.shared.release_mail(Some(self), letter.heap());
             panics::contain(|| drop(letter.open(&self.nodes)));

@@ -1,6 +1,6 @@
-//! What others may see and touch of a scheduler: its queues from their far end, its counters, its sleep.
+//! State of a scheduler that other threads may access: the far end of its queues, its counters and its sleep.
 
-#![expect(unsafe_code, reason = "reads slots back from where their scheduler has put them")]
+#![expect(unsafe_code, reason = "reads back slots that their scheduler has stored")]
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -14,31 +14,32 @@ use crate::next::NextPlace;
 use crate::pid::Pid;
 use crate::slab::Slot;
 
-/// See the module.
+/// State of a scheduler that other threads may access.
 pub(crate) struct SchedulerShared {
     pub(crate) stealer: Stealer<Slot>,
-    /// The receiver to run next; others may take it while this scheduler is stuck.
+    /// LIFO slot: the receiver that runs next. Other threads may take it while this scheduler is stuck.
     pub(crate) next: CachePadded<NextPlace<Cell>>,
-    /// Processes that run nowhere else.
+    /// Processes that may run only on this scheduler.
     pub(crate) pinned: Injector<Slot>,
     pub(super) unpark: OnceLock<Waker>,
-    /// A thread that is no scheduler woke it last, or gave it something to run.
+    /// Its last wake-up or work came from a thread that is not a scheduler.
     outside: AtomicBool,
-    /// Woken for what will be queued in a moment.
+    /// Woken for work that will be queued in a moment.
     #[cfg(feature = "store")]
     pub(super) promised: AtomicBool,
-    /// The scheduler that guards this one, counted from 1; 0 if there is none. See `guard.rs`.
+    /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `guard.rs`.
     pub(super) guard: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
 }
 
-/// Counters that only their scheduler writes; they only go up.
+/// Counters that only their scheduler writes. They never decrease.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) spawned: AtomicU64,
-    /// Processes that do not count for the limit any more: raised before others can see that one has ended.
+    /// Processes that no longer count toward the limit. Incremented before other threads can see that the process has
+    /// ended.
     pub(crate) closed: AtomicU64,
-    /// Processes of which nothing is left.
+    /// Processes that have ended completely.
     pub(crate) exited: AtomicU64,
     pub(crate) crashed: AtomicU64,
     pub(crate) polls: AtomicU64,
@@ -48,17 +49,17 @@ pub(crate) struct Counters {
     pub(crate) gave_up: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) steals: AtomicU64,
-    /// Times that something was queued where nothing was.
+    /// Number of times that something was queued in an empty queue.
     pub(super) refills: AtomicU64,
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
-    /// Events that nobody was told of.
+    /// Events that were dropped because there were too many.
     pub(crate) events_dropped: AtomicU64,
-    /// Nanoseconds not asleep, up to `busy_since_ns`.
+    /// Nanoseconds awake, up to `busy_since_ns`.
     pub(crate) busy_ns: AtomicU64,
-    /// The instant from which busy time is not in `busy_ns` yet; 0 while asleep.
+    /// Start of the busy time that is not in `busy_ns` yet; 0 while asleep.
     pub(crate) busy_since_ns: AtomicU64,
-    /// The cell of the running process; null between two.
+    /// Cell of the running process; null between two polls.
     pub(crate) current: AtomicPtr<Cell>,
 }
 
@@ -77,37 +78,37 @@ impl SchedulerShared {
         }
     }
 
-    /// Runnable processes that wait here.
+    /// Returns the number of runnable processes in the queues of this scheduler.
     pub(crate) fn run_queue(&self) -> usize {
         self.stealer.len() + usize::from(!self.next.is_empty()) + self.pinned.len()
     }
 
-    /// The process inside a poll.
+    /// Returns the process that is being polled.
     pub(crate) fn running(&self) -> Option<Pid> {
         let cell = self.counters.current.load(Ordering::Acquire);
-        // SAFETY: a scheduler names only cells of its own runtime, whose chunks are held until its thread has ended, and
-        // it names none after that.
+        // SAFETY: a scheduler stores only cells of its own runtime. Their chunks exist until its thread has ended, and
+        // it stores none after that.
         unsafe { Slot::from_ptr(cell) }.map(Slot::pid)
     }
 
-    /// Takes the process that runs next here, while this scheduler is stuck.
+    /// Takes the process in the LIFO slot, while this scheduler is stuck.
     pub(crate) fn steal_next(&self) -> Option<Slot> {
-        // SAFETY: the place holds slots of its own runtime, which runs.
+        // SAFETY: the LIFO slot holds slots of its own runtime, which is running.
         unsafe { Slot::from_ptr(self.next.steal()) }
     }
 
-    /// Whether it waits for work.
+    /// Returns true if the scheduler waits for work.
     #[cfg(feature = "test")]
     pub(crate) fn is_asleep(&self) -> bool {
         self.counters.busy_since_ns.load(Ordering::Relaxed) == 0
     }
 
-    /// Notes that what comes now is not another scheduler's; relaxed, for it only saves or costs a sleep.
+    /// Notes that work or a wake-up comes from outside. Relaxed: a late value only saves or costs a sleep.
     pub(crate) fn is_served_from_outside(&self) {
         self.outside.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was since the last look.
+    /// Returns true if work or a wake-up came from outside since the last call.
     pub(super) fn was_served_from_outside(&self) -> bool {
         let was = self.outside.load(Ordering::Relaxed);
         if was {
@@ -116,7 +117,8 @@ impl SchedulerShared {
         was
     }
 
-    /// Wakes this scheduler, which then stays awake a little for what will be queued. Relaxed, as it only saves a sleep.
+    /// Wakes this scheduler, which then stays awake briefly for promised work. Relaxed: a late value only costs a
+    /// sleep.
     #[cfg(feature = "store")]
     pub(crate) fn promise(&self) {
         self.promised.store(true, Ordering::Relaxed);

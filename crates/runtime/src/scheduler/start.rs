@@ -1,4 +1,5 @@
-//! From a thread to a scheduler: its state, its seat in the thread, and its loop as a task of its reactor.
+//! Turns a thread into a scheduler: creates its state, registers it for the thread, and runs its loop as a task of its
+//! reactor.
 
 use std::cell::Cell as Plain;
 use std::future::poll_fn;
@@ -23,7 +24,7 @@ use crate::slab::Slot;
 use crate::stock::Stock;
 use crate::stopwatch::Stopwatch;
 
-/// Makes a thread a scheduler until it is dropped.
+/// Makes the current thread a scheduler until this is dropped.
 struct Seat(*const Local);
 
 impl Seat {
@@ -80,13 +81,14 @@ impl Local {
         }
     }
 
-    /// The body of a scheduler's thread.
+    /// Body of a scheduler's thread.
     pub(crate) fn run(shared: &Arc<Shared>, id: usize, queue: Worker<Slot>, reactor: &tokio::runtime::Runtime) {
         Stand::Back.take();
         Self::drive(shared, id, queue, None, reactor, async {});
     }
 
-    /// Makes this thread a scheduler until the runtime stops, with `beside` in the same reactor; gives what that gave.
+    /// Makes this thread a scheduler until the runtime stops, and runs `beside` in the same reactor. Returns the result
+    /// of that.
     pub(crate) fn drive<T>(
         shared: &Arc<Shared>,
         id: usize,
@@ -113,8 +115,8 @@ impl Local {
     }
 }
 
-/// Panics aloud if a scheduler's loop did: it catches every panic of a process, so the fault is the runtime's own, and what
-/// lay on this thread runs no more. While it was a scheduler the hook kept the panic to itself.
+/// Panics if the loop of a scheduler did. The loop catches every panic of a process, so this is a fault of the runtime,
+/// and the processes queued on this thread will never run. The panic hook was silent while the thread was a scheduler.
 fn hear(id: usize, ended: Result<(), JoinError>) {
     let Err(error) = ended else { return };
     match error.try_into_panic() {

@@ -1,7 +1,7 @@
-//! A new file for redb, which gets its name when it is whole.
+//! Creation of a redb file, which gets its name only when it is complete.
 //!
-//! redb makes a file in two steps, and of whom dies between them, or finds the disk full, there would stay a file that nobody
-//! can open.
+//! redb creates a file in two steps. If the process dies between them, or the disk is full, a file would remain that
+//! cannot be opened.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use redb::{Builder, DatabaseError, StorageError};
 use super::disk::sync_directory;
 use super::limited_file::LimitedFile;
 
-/// Makes a database at a path, whose name outlives a power cut, unless something is there.
+/// Creates a database at a path, durably including its name, unless something exists there.
 pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
     if fs::symlink_metadata(path).is_ok() {
         return Ok(());
@@ -25,7 +25,7 @@ pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
     sync_directory(path).map_err(failed)
 }
 
-/// A file of a name that nobody else has.
+/// Creates a file next to `path` under a name that no other process uses.
 fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut number = 0_u64;
     loop {
@@ -44,10 +44,10 @@ fn make(file: File) -> Result<(), DatabaseError> {
     again.sync_all().map_err(failed)
 }
 
-/// Gives a file its name, unless another has it by now.
+/// Gives a file its name, unless another file has it by now.
 fn name(whole: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(whole, path).map_err(|error| (error.kind(), error)) {
-        // On a file system without links two that create it at once may replace each other's, which is empty still.
+        // Without hard links, two concurrent creators may replace each other's file, which is still empty.
         Err((ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) if !path.exists() => fs::rename(whole, path),
         Err((ErrorKind::AlreadyExists | ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) | Ok(()) => Ok(()),
         Err((_, error)) => Err(error),

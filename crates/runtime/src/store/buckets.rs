@@ -1,4 +1,4 @@
-//! The buckets of a store by their names, with figures that cost an observer nothing to read.
+//! The buckets of a store by name, with figures that observers read without access to the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::salvage::Salvage;
 use super::tables;
 use crate::stores::BucketReport;
 
-/// What is known of a bucket without reading it. Relaxed throughout: figures of about now.
+/// State of a bucket that is known without reading the file. Relaxed throughout: figures are approximate.
 #[derive(Debug)]
 pub(super) struct BucketState {
     pub(super) name: Arc<str>,
@@ -47,12 +47,12 @@ impl BucketState {
     }
 }
 
-/// See the module.
+/// The known buckets by name.
 #[derive(Debug, Default)]
 pub(super) struct Buckets(RwLock<BTreeMap<Arc<str>, Arc<BucketState>>>);
 
 impl Buckets {
-    /// The bucket of a name, which need not be in the file yet.
+    /// Returns the bucket with a name; it need not exist in the file yet.
     pub(super) fn named(&self, name: &str) -> Result<Arc<BucketState>, StoreError> {
         if let Some(known) = self.known(name) {
             return Ok(known);
@@ -60,7 +60,7 @@ impl Buckets {
         check_name(name)?;
         let mut buckets = self.0.write();
         if buckets.len() >= BUCKETS_MAX {
-            // What nobody has and nothing lies in was only asked for.
+            // Drop buckets without a handle and without keys: they were only looked up.
             buckets.retain(|_, state| Arc::strong_count(state) > 1 || state.keys.load(Relaxed) > 0);
         }
         if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(name) {
@@ -70,7 +70,7 @@ impl Buckets {
         Ok(Arc::clone(state))
     }
 
-    /// The bucket of a name, if anybody has used it.
+    /// Returns the bucket with a name, if it has been used.
     pub(super) fn known(&self, name: &str) -> Option<Arc<BucketState>> {
         self.0.read().get(name).map(Arc::clone)
     }
@@ -83,21 +83,21 @@ impl Buckets {
         self.0.read().values().map(|state| state.reads.load(Relaxed)).sum()
     }
 
-    /// The states of all buckets, those of these names among them.
+    /// Returns the states of all buckets, including those with these names.
     fn with_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<Arc<BucketState>>, StoreError> {
         let mut buckets = self.0.write();
         for name in names {
             if !buckets.contains_key(name) {
-                // One with a name that is none would be of another version.
+                // An invalid name would come from another version.
                 check_name(name)?;
                 buckets.insert(name.into(), Arc::new(BucketState::new(name)));
             }
         }
-        // The disk is read without the lock.
+        // Clone, so that the disk is read without holding the lock.
         Ok(buckets.values().cloned().collect())
     }
 
-    /// Reads what is left of a damaged file: which buckets there are, and of how many keys.
+    /// Measures the readable rest of a damaged file: its buckets, and the number of keys of each.
     pub(super) fn measure_salvage(&self, salvage: &Salvage) -> Result<(), StoreError> {
         let rows: BTreeMap<&str, u64> =
             salvage.tables().filter_map(|(name, table)| Some((tables::bucket_of(name)?, table.rows))).collect();
@@ -108,7 +108,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// Reads from the file how large the buckets are, at the start and after something was undone.
+    /// Reads the sizes of the buckets from the file, at the start and after operations were undone.
     pub(super) fn measure(&self, txn: &ReadTransaction) -> Result<(), StoreError> {
         let sizes = match txn.open_table(tables::BUCKETS) {
             Ok(table) => {

@@ -1,18 +1,18 @@
-//! What somebody keeps in a store for itself alone.
+//! Exclusive use of a name in a store.
 
 use std::sync::Arc;
 
 use super::Store;
 use super::core::Core;
 
-/// The right to use what is kept under a name; it ends with its drop.
+/// Exclusive right to the data kept under a name; dropping it releases the name.
 pub(crate) struct Claim {
     core: Arc<Core>,
     name: Box<str>,
 }
 
 impl Store {
-    /// Claims a name, unless somebody has it.
+    /// Claims a name; returns `None` if it is claimed already.
     pub(crate) fn claim(&self, name: &str) -> Option<Claim> {
         let core = Arc::clone(&self.0.core);
         let is_new = core.claims.lock().insert(name.into());

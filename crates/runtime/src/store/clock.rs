@@ -1,4 +1,4 @@
-//! What time it is for keys that expire: the wall clock, because they outlive the node, or one that a test turns.
+//! The clock for keys that expire: the wall clock, because keys outlive the node, or one that a test advances.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A clock that counts milliseconds since 1970 and never goes back while it is used.
 #[derive(Clone)]
 pub struct Clock {
-    // Relaxed throughout: a time that is read a moment late is as good.
+    // Relaxed throughout: a slightly older time is good enough.
     latest_ms: Arc<AtomicU64>,
     is_wall: bool,
 }
@@ -20,22 +20,22 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The wall clock; when somebody sets it back, time stands still until it has caught up.
+    /// Returns the wall clock; if the system's clock is set back, this one stops until it has caught up.
     pub fn wall() -> Self {
         Self { latest_ms: Arc::default(), is_wall: true }
     }
 
-    /// A clock that stands still until it is [advanced](Self::advance).
+    /// Returns a clock that changes only when it is [advanced](Self::advance).
     pub fn manual() -> Self {
         Self { latest_ms: Arc::new(AtomicU64::new(1)), is_wall: false }
     }
 
-    /// Lets time pass; of a wall clock, whose time passes by itself, nothing changes until it gets there.
+    /// Advances the clock; a wall clock, which advances by itself, stops until it has caught up.
     pub fn advance(&self, by: Duration) {
         self.latest_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "keys expire at a time of the calendar, also while no node runs")]
+    #[expect(clippy::disallowed_methods, reason = "keys expire at a calendar time, even while no node runs")]
     pub(super) fn now_ms(&self) -> u64 {
         if !self.is_wall {
             return self.latest_ms.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Clock {
     }
 }
 
-/// When something expires whose time begins now; never 0, which is for those that do not.
+/// Returns the time at which something that starts now expires; never 0, which means that it does not expire.
 pub(super) fn expiry_ms(now_ms: u64, within: Duration) -> u64 {
     now_ms.saturating_add(u64::try_from(within.as_millis()).unwrap_or(u64::MAX)).max(1)
 }

@@ -1,4 +1,4 @@
-//! What can be set about a store, and what an acknowledgement of it means.
+//! Configuration of a store, including the durability of an acknowledgement.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,55 +7,56 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::error::OpenError;
 
-/// The values of [`StoreConfig::default`] and the limits that cannot be set, for help texts and documents.
+/// Values of [`StoreConfig::default`], and limits that cannot be configured, for help texts and documents.
 pub mod defaults {
     use std::time::Duration;
 
-    /// How long an eventually durable write may stay undurable.
+    /// Maximum time until an eventually durable write is durable.
     pub const EVENTUAL_WITHIN: Duration = Duration::from_millis(100);
-    /// Operations that one commit carries at most.
+    /// Maximum number of operations in one commit.
     pub const GROUP_OPERATIONS: usize = 1024;
-    /// Operations that wait for the writer at most.
+    /// Maximum number of operations that wait for the writer.
     pub const QUEUE_OPERATIONS: usize = 8192;
-    /// Bytes of operations that wait for the writer at most.
+    /// Maximum size of the operations that wait for the writer, in bytes.
     pub const QUEUE_BYTES: usize = 64 * 1024 * 1024;
     /// Bytes of the file that are kept in memory.
     pub const CACHE_BYTES: usize = 256 * 1024 * 1024;
-    /// Bytes that a value has at most.
+    /// Maximum size of a value, in bytes.
     pub const VALUE_BYTES_MAX: usize = 16 * 1024 * 1024;
-    /// How often keys whose time is over are removed.
+    /// Interval at which expired keys are removed.
     pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
-    /// Bytes that a key has at most.
+    /// Maximum size of a key, in bytes.
     pub const KEY_BYTES_MAX: usize = 4096;
-    /// Bytes that the name of a bucket has at most.
+    /// Maximum size of a bucket's name, in bytes.
     pub const BUCKET_NAME_BYTES_MAX: usize = 128;
-    /// Buckets that a store has at most.
+    /// Maximum number of buckets in a store.
     pub const BUCKETS_MAX: usize = 1024;
-    /// Writes that one transaction makes at most.
+    /// Maximum number of writes in one transaction.
     pub const TRANSACTION_OPERATIONS_MAX: usize = 10_000;
-    /// Bytes that one transaction writes at most.
+    /// Maximum number of bytes that one transaction writes.
     pub const TRANSACTION_BYTES_MAX: usize = 64 * 1024 * 1024;
-    /// Rows of a page at most.
+    /// Maximum number of rows in a page.
     pub const SCAN_ROWS_MAX: usize = 10_000;
-    /// Bytes of a page at most, unless its first row is larger.
+    /// Maximum size of a page, in bytes, unless its first row is larger.
     pub const SCAN_BYTES_MAX: usize = 16 * 1024 * 1024;
 }
 
-/// What holds once a write is acknowledged.
+/// Guarantee that holds once a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// Every reader sees it. It outlives the node only if something durable follows or the store is closed.
+    /// The write is visible to every reader. It outlives the node only if something durable follows or the store is
+    /// closed.
     None,
-    /// Every reader sees it, and it is durable within [`StoreConfig::eventual_within`]. After a crash the last writes may
-    /// be missing: an end of what was acknowledged, never something from its middle.
+    /// The write is visible to every reader, and durable within [`StoreConfig::eventual_within`]. After a crash the
+    /// most recent acknowledged writes may be missing, but never one that is older than a surviving write.
     Eventual,
-    /// It survives the death of the node and a power cut.
+    /// The write survives the death of the node and a power cut.
     #[default]
     Immediate,
 }
 
 impl Durability {
-    /// The word for it in files, flags and reports.
+    /// Returns the word for it in files, flags and reports.
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -82,30 +83,33 @@ impl FromStr for Durability {
     }
 }
 
-/// What can be set about a store.
+/// Configuration of a store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// What an acknowledgement means unless an operation says otherwise. Default: immediate.
+    /// Guarantee of an acknowledgement, unless an operation sets its own. Default: immediate.
     pub durability: Durability,
-    /// How long an eventually durable write may stay undurable, 1 ms – 1 h. Default 100 ms. A longer time syncs less often
-    /// and loses more in a crash.
+    /// Maximum time until an eventually durable write is durable, 1 ms – 1 h. Default 100 ms. A longer time syncs less
+    /// often and loses more in a crash.
     pub eventual_within: Duration,
-    /// Operations that one commit carries at most, 1–65,536. Default 1,024; 1 turns group commit off.
+    /// Maximum number of operations in one commit, 1–65,536. Default 1,024; 1 disables group commit.
     pub group_operations: usize,
-    /// Operations that wait for the writer at most, 1–1,048,576. Default 8,192. Who comes then waits for room.
+    /// Maximum number of operations that wait for the writer, 1–1,048,576. Default 8,192. Further callers wait for
+    /// room.
     pub queue_operations: usize,
-    /// Bytes of operations that wait for the writer at most. Default 64 MiB; a larger one may come alone.
+    /// Maximum size of the operations that wait for the writer, in bytes. Default 64 MiB; a larger one is accepted
+    /// alone.
     pub queue_bytes: usize,
-    /// Bytes of the file that are kept in memory. Default 256 MiB. More spares reads of the disk.
+    /// Bytes of the file that are kept in memory. Default 256 MiB. A larger cache saves disk reads.
     pub cache_bytes: usize,
-    /// Bytes that a value has at most, up to 1 GiB. Default 16 MiB. Larger ones hold up those that share their commit.
+    /// Maximum size of a value, in bytes, up to 1 GiB. Default 16 MiB. A large value delays the others in its commit.
     pub value_bytes_max: usize,
-    /// How often keys whose time is over are removed, 1 ms – 1 h. Default 1 s. They are invisible at once; this frees their room.
+    /// Interval at which expired keys are removed, 1 ms – 1 h. Default 1 s. They become invisible at once; removal
+    /// frees their space.
     pub sweep_every: Duration,
-    /// Verifies the whole file when it is opened, and each block that is read again. Default: true. Opening takes about as long
-    /// as reading the file, and an update 5 % more CPU time. Without it damage may be returned as data.
+    /// Verifies the whole file when it is opened, and each block that is read again. Default: true. Opening takes about
+    /// as long as reading the file, and an update takes 5 % more CPU time. Without it, damage may be returned as data.
     pub verify: bool,
-    /// What decides that a key's time is over. Default: the wall clock, which survives a restart.
+    /// Clock that decides when a key has expired. Default: the wall clock, which survives a restart.
     pub clock: Clock,
 }
 

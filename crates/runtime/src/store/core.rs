@@ -1,4 +1,4 @@
-//! What the handles of a store, its writes under way and its writer share.
+//! State shared by the handles of a store, its writes in flight and its writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use super::salvage::Salvage;
 use super::work::Request;
 use crate::stores::StorageReport;
 
-/// See the module. Relaxed throughout: figures of about now.
+/// The shared state of a store. Relaxed throughout: figures are approximate.
 pub(super) struct Core {
     pub(super) config: StoreConfig,
     pub(super) disk: Disk,
@@ -25,13 +25,13 @@ pub(super) struct Core {
     pub(super) buckets: Buckets,
     pub(super) waiting: AtomicU64,
     pub(super) counters: WriteCounters,
-    /// Names that [`Store::claim`](super::Store::claim) has given away.
+    /// Names claimed with [`Store::claim`](super::Store::claim).
     pub(super) claims: Mutex<FxHashSet<Box<str>>>,
     last_error: Mutex<Option<Arc<str>>>,
     closed: AtomicBool,
 }
 
-/// What the writer has done.
+/// Counters of the writer.
 #[derive(Debug, Default)]
 pub(super) struct WriteCounters {
     pub(super) operations: AtomicU64,
@@ -61,12 +61,12 @@ impl Core {
         *self.last_error.lock() = Some(error.to_string().into());
     }
 
-    /// Error of a write to a damaged store.
+    /// Returns the error for a write to a damaged store.
     pub(super) fn read_only(&self) -> StoreError {
         StoreError::ReadOnly(rusm_text::escape(&self.disk.path().to_string_lossy()).into())
     }
 
-    /// Takes down, and logs, that the store is damaged and takes no writes.
+    /// Records and logs that the store is damaged and accepts no writes.
     pub(super) fn tell_damage(&self, salvage: &Salvage) {
         let damage = salvage.damage().unwrap_or_default();
         let parts = damage.len();
@@ -84,15 +84,15 @@ impl Core {
         self.closed.load(Relaxed)
     }
 
-    /// The writer has ended.
+    /// Records that the writer has ended.
     pub(super) fn set_closed(&self) {
         self.closed.store(true, Relaxed);
     }
 
-    /// After a failed read redb refuses everything: the writer finds out, and opens the file again.
+    /// Lets the writer discover a failed read and reopen the file: redb refuses all operations after one.
     pub(super) fn ask_for_recovery(&self) {
         if let Pushed::Blocked(_, ticket) = self.queue.push(Request::sync().0, Waker::noop()) {
-            // Those who wait find out.
+            // The queue is full, so the queued requests will discover the failure.
             self.queue.leave(ticket, false);
         }
     }

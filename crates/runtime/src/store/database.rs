@@ -1,17 +1,16 @@
-//! A redb database that is verified before it is used, and given up for good when redb has panicked.
+//! A redb database that is verified before it is used, and abandoned after a panic in redb.
 //!
 //! ```text
 //!   redb ──▶ Guarded ──▶ Metered ──▶ Journaled ──▶ file and journal
-//!              ├ first look, once the file is locked: header, commit and every page are verified
-//!              ├ each write: the checksums of its blocks are noted
+//!              ├ first access, once the file is locked: header, commit and every page are verified
+//!              ├ each write: the checksums of its blocks are recorded
 //!              └ each read: they are compared
 //! ```
 //!
-//! redb trusts a file that was closed, and a damaged page misleads it into wrong values, a panic, or a second panic in a
-//! destructor, which aborts the program. So a damaged file never reaches redb: it is read by [`Salvage`] instead.
+//! redb trusts a file that was closed. A damaged page misleads it into wrong values, a panic, or a second panic in a
+//! destructor, which aborts the program. So a damaged file never reaches redb: [`Salvage`] reads it instead.
 //!
-//! Invariant: no byte is handed to redb that is other than redb wrote it, and nothing of redb is dropped in which a panic
-//! happened.
+//! Invariant: redb only reads bytes as it wrote them, and no redb value is dropped after a panic inside it.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -32,19 +31,19 @@ use super::salvage::Salvage;
 use super::sums::BlockSums;
 use crate::panics;
 
-/// A database that was opened.
-#[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
+/// An opened database.
+#[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
 pub(crate) enum Opened {
     Sound(SafeDatabase),
-    /// Some of it cannot be read: it stays locked, and takes no writes.
+    /// Part of the file cannot be read: it stays locked, and accepts no writes.
     Damaged(Salvage),
 }
 
-/// Why a database was not opened.
+/// Reason why a database was not opened.
 #[derive(Debug)]
 pub(crate) enum OpenFailure {
     Database(DatabaseError),
-    /// Nothing of it can be read; the text says why.
+    /// Nothing of the file can be read; the text says why.
     Corrupt(String),
 }
 
@@ -54,7 +53,7 @@ impl From<DatabaseError> for OpenFailure {
     }
 }
 
-/// Opens a database, and verifies all of it first if `verifies`; redb gets what `wrap` makes of the storage.
+/// Opens a database, and verifies all of it first if `verifies`; redb gets the storage that `wrap` returns.
 pub(crate) fn open<B: StorageBackend>(
     storage: Box<dyn StorageBackend>,
     cache_bytes: usize,
@@ -86,7 +85,7 @@ pub(crate) fn open<B: StorageBackend>(
             Ok(Opened::Sound(SafeDatabase { database: Some(database), has_panicked: AtomicBool::new(false), guarded }))
         }
         Ok(Err(error)) => Err(error.into()),
-        // The unwinding has dropped the database.
+        // Unwinding has already dropped the database.
         Err(payload) => {
             guarded.abandon();
             drop(panics::reason(payload));
@@ -95,22 +94,22 @@ pub(crate) fn open<B: StorageBackend>(
     }
 }
 
-/// A database of redb for a part of the program that needs no [`Store`](super::Store): verified when it is opened, kept with a
-/// journal, and never dropped after a panic in it.
+/// A redb database for code that does not need a [`Store`](super::Store): verified when it is opened, with a journal,
+/// and never dropped after a panic in it.
 pub struct SafeDatabase {
-    /// Nothing while it is dropped.
+    /// `None` only while it is dropped.
     database: Option<Database>,
     has_panicked: AtomicBool,
     guarded: Guarded,
 }
 
-/// Error returned when redb has panicked; the database is not used any more.
+/// Error returned when redb has panicked; the database can no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("redb panicked, so the file must be opened again")]
 pub struct Panicked;
 
 impl SafeDatabase {
-    /// Opens the file of a database, or creates it. Blocks while all of it is read and verified.
+    /// Opens the file of a database, or creates it. Blocks while the whole file is read and verified.
     ///
     /// # Errors
     /// [`OpenError`] names the file and what is wrong with it.
@@ -118,13 +117,13 @@ impl SafeDatabase {
         super::disk::open_database(path.as_ref())
     }
 
-    /// Runs code that uses the database. A panic of it is silent, and ends the use of the database.
+    /// Runs code that uses the database. A panic in the code is silent, and makes the database unusable.
     ///
-    /// What the code takes from redb must not be dropped by the unwinding: a destructor that panics as well would abort the
-    /// program.
+    /// Values that the code gets from redb must not be dropped by unwinding: a second panic in a destructor would abort
+    /// the program.
     ///
     /// # Errors
-    /// [`Panicked`] when redb panics, or has before.
+    /// [`Panicked`] if redb panics, or has panicked before.
     pub fn run<T>(&self, code: impl FnOnce(&Database) -> T) -> Result<T, Panicked> {
         let Some(database) = self.database.as_ref().filter(|_| !self.has_panicked()) else { return Err(Panicked) };
         let outcome = panics::quietly(|| catch_unwind(AssertUnwindSafe(|| code(database))));
@@ -163,24 +162,24 @@ impl fmt::Debug for SafeDatabase {
 }
 
 /// Result of the verification of a storage.
-#[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
+#[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
 enum Verdict {
-    /// It was not verified yet.
+    /// The storage has not been verified yet.
     Open,
     Sound,
-    /// The commit to salvage rows from, or the reason that none can be read.
+    /// The commit from which to salvage rows, or the reason why none can be read.
     Damaged(Result<(Header, Slot), String>),
 }
 
 struct Guard {
-    /// Nothing once it was given up.
+    /// `None` once the storage was abandoned.
     storage: RwLock<Option<Box<dyn StorageBackend>>>,
-    /// Nothing for a storage that is not verified.
+    /// `None` for a storage that is not verified.
     sums: Option<BlockSums>,
     verdict: Mutex<Verdict>,
 }
 
-/// A storage that verifies itself at its first use and compares blocks when they are read again.
+/// A storage that verifies itself at its first use, and compares blocks when they are read again.
 #[derive(Clone)]
 pub(crate) struct Guarded(Arc<Guard>);
 
@@ -202,7 +201,7 @@ impl Guarded {
         self.0.storage.read().as_ref().map_or(Ok(false), |storage| code(&**storage))
     }
 
-    /// Lets go of the storage as it is, as if the program had ended: nothing is written, and its locks are free.
+    /// Releases the storage as if the program had ended: nothing is written, and its locks are freed.
     pub(crate) fn abandon(&self) {
         drop(self.0.storage.write().take());
     }
@@ -238,7 +237,7 @@ fn verify(storage: &dyn StorageBackend, sums: &BlockSums) -> io::Result<Verdict>
         return Ok(Verdict::Damaged(Err("its header is damaged, and there is no copy of it".to_owned())));
     };
     let pages = Pages::new(storage, &header)?;
-    // After a crash the newest commit may be one that was not acknowledged, unless the label says otherwise.
+    // After a crash, the newest commit may be an unacknowledged one; with a label it is not.
     let is_acknowledged = header.is_clean() || matches!(label::read(storage)?, label::Found::Label(_));
     let tried = if is_acknowledged { &candidates[..1] } else { &candidates[..] };
     for slot in tried {
@@ -284,7 +283,7 @@ impl StorageBackend for Guarded {
     }
 
     fn close(&self) -> io::Result<()> {
-        // redb closes what it cannot open, but the rest of a damaged file is still read.
+        // redb closes a storage that it cannot open, but the rest of a damaged file is still read.
         if let Verdict::Damaged(Ok(_)) = *self.0.verdict.lock() {
             return Ok(());
         }

@@ -1,11 +1,11 @@
-//! The file under a store: opened with every refusal named, measured as it is used, opened again after a failure.
+//! The file of a store: opened with a specific error for each failure, measured during use, reopened after a failure.
 //!
 //! ```text
 //!   readers ──▶ source() ──▶ redb ──▶ Metered ──▶ Guarded ──▶ Journaled ──▶ file and journal     counts syncs, times reads
-//!   writer  ──▶ reopen() after a failed commit: redb refuses everything from then on
+//!   writer  ──▶ reopen() after a failed commit: redb refuses all operations from then on
 //! ```
 //!
-//! Invariant: nobody waits for the file to be opened again; who comes meanwhile hears that the store is not available.
+//! Invariant: no operation waits for the file to be reopened; meanwhile they fail because the store is not available.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -28,26 +28,26 @@ use super::limited_file::LimitedFile;
 use super::prompt::Prompt;
 use super::salvage::Salvage;
 
-/// A read of the disk that a scheduler can do besides.
+/// Longest disk read that a scheduler can afford, in nanoseconds.
 const QUICK_READ_NS: u64 = 50_000;
-/// How long a reader may hold on to the database before it is opened again without asking.
+/// Time limit for readers to release the database, after which it is reopened regardless.
 const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// Opens the storage of a store, each time it must be opened.
 pub(super) type Opener = Box<dyn Fn() -> Result<Box<dyn StorageBackend>, DatabaseError> + Send + Sync>;
 
-/// What the disk has had to do.
+/// Counters of disk operations.
 #[derive(Debug, Default)]
 pub(super) struct DiskCounters {
     pub(super) syncs: AtomicU64,
     pub(super) sync_ns: AtomicU64,
     pub(super) slow_reads: AtomicU64,
     pub(super) bytes: AtomicU64,
-    /// How long reads take lately; 0 before the first.
+    /// Moving average of the duration of reads, in nanoseconds; 0 before the first.
     read_ns: AtomicU64,
 }
 
-/// See the module.
+/// The opened file of a store, with its counters.
 pub(super) struct Disk {
     path: PathBuf,
     opener: Opener,
@@ -76,7 +76,7 @@ impl From<Opened> for Source {
 }
 
 impl Disk {
-    /// The file of this path, made if there is none.
+    /// Opens the file at this path, and creates it if it does not exist.
     pub(super) fn open_file(path: &Path, cache_bytes: usize, verifies: bool) -> Result<Self, OpenError> {
         let opener = opener_of(path)?;
         Self::open(path.to_owned(), opener, cache_bytes, verifies)
@@ -94,7 +94,7 @@ impl Disk {
         &self.path
     }
 
-    /// Returns the source to read from, unless the store is being reopened. Keep it for one look only.
+    /// Returns the source to read from, unless the store is being reopened. Keep it for one read only.
     pub(super) fn source(&self) -> Option<Source> {
         let source = self.source.read().clone();
         source.filter(|source| !matches!(source, Source::Database(database) if database.has_panicked()))
@@ -104,18 +104,18 @@ impl Disk {
         self.source().is_some()
     }
 
-    /// Whether a read may take longer than a scheduler should wait, as the last ones did.
+    /// Returns true if a read may take longer than a scheduler should wait, judging by recent reads.
     pub(super) fn is_slow(&self) -> bool {
         let read_ns = self.counters.read_ns.load(Relaxed);
         if read_ns <= QUICK_READ_NS {
             return false;
         }
-        // Reads that find everything in the page cache say nothing: it wears off.
+        // Reads that redb's cache serves are not measured, so the average decays here.
         self.counters.read_ns.store(read_ns - read_ns / 64, Relaxed);
         true
     }
 
-    /// Closes the database, after the reader that looks at it now.
+    /// Closes the database after its current readers.
     pub(super) fn close(&self) {
         let Some(mut source) = self.source.write().take() else { return };
         let started = Instant::now();
@@ -132,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// Closes the database and opens it again.
+    /// Closes the database and reopens it.
     pub(super) fn reopen(&self) -> Result<(), OpenError> {
         self.close();
         let source = self.connect()?;
@@ -153,7 +153,7 @@ impl Disk {
     }
 }
 
-/// Opens the file of a database that is no store, with the care that the file of a store gets.
+/// Opens the file of a database that is not a store, with the same checks as the file of a store.
 pub(super) fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
     let storage = opener_of(path)?().map_err(|error| OpenError::database(path.to_owned(), error))?;
     let opened = database::open(storage, CACHE_BYTES, true, |guarded| guarded);
@@ -168,14 +168,15 @@ pub(super) fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
     }
 }
 
-/// Opens the file of this path and its journal, each time it is called; creates the file if there is none.
+/// Opens the file at this path and its journal, each time it is called; creates the file if it does not exist.
 fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     prepare(path)?;
     let file = open_file(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
     drop(file);
-    // However the file is named the next time, its journal is found.
+    // With the canonical path, the journal is found even if the file is opened by another name next time.
     let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
-    // Who made it may have died before its name was safe. A folder that cannot be read keeps nobody from what is in it.
+    // The creator may have died before the file's name was durable. An unreadable directory does not prevent use of the
+    // file.
     drop(sync_directory(&again));
     let journal = journal_of(&again);
     Ok(Box::new(move || {
@@ -184,7 +185,7 @@ fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     }))
 }
 
-/// Creates the file of a new store, and refuses what is not the file of one.
+/// Creates the file of a new store, and rejects a path that is not a store's file.
 fn prepare(path: &Path) -> Result<(), OpenError> {
     let journal = journal_of(path);
     let found = fs::metadata(path).ok();
@@ -198,7 +199,7 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
             }
             Ok(())
         }
-        // A journal without its file is of something else, which must not be taken for new.
+        // A journal without its file belongs to something else: do not create a new store beside it.
         None if fs::metadata(&journal).is_ok_and(|found| found.len() > 0 || special(&found).is_some()) => {
             let refused = |error| OpenError::io(path.to_owned(), error);
             let file = open_regular(&journal, OpenOptions::new().read(true)).map_err(refused)?;
@@ -209,7 +210,7 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// What this is, if it is neither a file nor a folder.
+/// Returns the kind of file, if it is neither a regular file nor a directory.
 fn special(found: &fs::Metadata) -> Option<&'static str> {
     let kind = found.file_type();
     let kinds = [
@@ -220,7 +221,7 @@ fn special(found: &fs::Metadata) -> Option<&'static str> {
     kinds.into_iter().find(|(is, _)| *is).map(|(_, kind)| kind)
 }
 
-/// Opens a file, and nothing that is not one.
+/// Opens a file, and rejects anything that is not one.
 pub(super) fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     if let Some(kind) = fs::metadata(path).ok().as_ref().and_then(special) {
         let what = format!("{} is not a regular file but a {kind}", path.display());
@@ -230,7 +231,7 @@ pub(super) fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<Fil
 }
 
 impl Disk {
-    /// What readers and writers hear while the database is closed.
+    /// Returns the error of readers and writers while the database is closed.
     pub(super) fn unavailable(why: Option<Arc<str>>) -> StoreError {
         StoreError::Unavailable(why.unwrap_or_else(|| "it is being opened again".into()))
     }
@@ -242,10 +243,10 @@ pub(super) fn journal_of(path: &Path) -> PathBuf {
     journal.into()
 }
 
-/// A journal that lies beside its file.
+/// A journal that is stored beside its file.
 struct Beside {
     path: PathBuf,
-    /// Which file it is, by device and number.
+    /// Device and inode number of the opened journal.
     opened: Mutex<Option<(u64, u64)>>,
 }
 
@@ -254,7 +255,7 @@ impl Shelf for Beside {
         let open = || {
             let is_new = !self.path.exists();
             let file = open_file(&self.path)?;
-            // Who made it may have died before its name was safe.
+            // The creator may have died before the journal's name was durable.
             let synced = sync_directory(&self.path);
             if is_new {
                 synced?;
@@ -267,7 +268,7 @@ impl Shelf for Beside {
     }
 
     fn retire(&self) -> io::Result<()> {
-        // Somebody may have put other files here while this one was open.
+        // Another file may have replaced this one while it was open.
         let is_there = fs::metadata(&self.path).is_ok_and(|found| Some(place(&found)) == *self.opened.lock());
         if is_there { fs::remove_file(&self.path) } else { Ok(()) }
     }
@@ -281,7 +282,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     open_regular(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600))
 }
 
-/// Makes a new file's name durable: without it the file may be gone after a power cut, whatever was synced inside.
+/// Makes the name of a new file durable: without this the file may be gone after a power cut, even if its data was
+/// synced.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
@@ -289,7 +291,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A storage that is measured.
+/// A storage that counts and times its operations.
 #[derive(Debug)]
 struct Metered {
     inner: Box<dyn StorageBackend>,
@@ -304,7 +306,7 @@ impl StorageBackend for Metered {
         Ok(bytes)
     }
 
-    /// Called for what redb has not in its own cache.
+    /// Called only for data that is not in redb's own cache.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let started = Instant::now();
         self.inner.read(offset, out)?;
@@ -312,7 +314,8 @@ impl StorageBackend for Metered {
         if took_ns > QUICK_READ_NS {
             self.counters.slow_reads.fetch_add(1, Relaxed);
         }
-        // Lossy between threads, which an average forgives. One read of a busy disk weighs enough to be noticed.
+        // Concurrent updates may be lost, which an average tolerates. One slow read of a busy disk weighs enough to be
+        // noticed.
         let before_ns = self.counters.read_ns.load(Relaxed);
         self.counters.read_ns.store(before_ns - before_ns / 8 + took_ns / 8, Relaxed);
         Ok(())

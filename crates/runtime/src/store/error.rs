@@ -1,4 +1,4 @@
-//! Why a store did not open, and why an operation on it was not done.
+//! Errors of opening a store, and of operations on it.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -12,89 +12,89 @@ use thiserror::Error;
 use super::database::OpenFailure;
 use super::pages::KeyRange;
 
-/// Why a store did not open.
+/// Error returned when a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Somebody else has it open: this process or another one. Stop that one, or open it once and share the handle.
+    /// The store is already open, in this process or another one. Close it there, or open it once and share the handle.
     #[error("{} is open already, in this process or in another one", escaped(path.display()))]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// The file, or a directory above it, may not be written. Change its permissions or choose another place.
+    /// The file, or a directory above it, is not writable. Change its permissions or choose another path.
     #[error("cannot write {}: {source}", escaped(path.display()))]
     Denied {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error returned by the operating system.
         source: io::Error,
     },
-    /// There is no room for it. Free some.
+    /// The disk is full. Free some space.
     #[error("the disk of {} is full: {source}", escaped(path.display()))]
     Full {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error returned by the operating system.
         source: io::Error,
     },
-    /// The file is damaged, or it never was a store. Restore it from a copy, or move it away.
+    /// The file is damaged, or was never a store. Restore it from a copy, or move it away.
     #[error("{} is not a store or is damaged: {}", escaped(path.display()), escaped(what))]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// Description of the damage.
         what: String,
     },
-    /// It is a pipe, a socket or a device. Choose the path of a file, or one where there is nothing.
+    /// The path is a pipe, a socket or a device. Choose the path of a regular file, or one that does not exist.
     #[error("{} is not a regular file but a {kind}: choose another path", escaped(path.display()))]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// The kind of file that was found.
+        /// The kind of file found.
         kind: &'static str,
     },
-    /// The file has no bytes. Restore it from a copy, or remove it to begin a new store.
+    /// The file is empty. Restore it from a copy, or remove it to begin a new store.
     #[error("{} is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store", escaped(path.display()))]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// A newer version wrote the file. Open it with that one.
+    /// A newer version wrote the file. Open it with that version.
     #[error("{} is of format {found}, this version knows formats up to {known}", escaped(path.display()))]
     Newer {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u64,
-        /// The newest that this version reads.
+        /// The newest format that this version reads.
         known: u64,
     },
-    /// Another application keeps something else in the file. Choose another one.
+    /// The file contains data of another application. Choose another file.
     #[error("{} belongs to another application: it has the table `{}`", escaped(path.display()), escaped(table))]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The table found.
         table: String,
     },
-    /// The operating system refused something else, such as a directory that does not exist.
+    /// Another operation of the operating system failed, for example because a directory does not exist.
     #[error("cannot open {}: {source}", escaped(path.display()))]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error returned by the operating system.
         source: io::Error,
     },
-    /// Choose a number in the range.
+    /// A configured number is out of range. Choose one in the range.
     #[error("{name} of {value} is not between {min} and {max}")]
     OutOfRange {
         /// The field of [`StoreConfig`](super::StoreConfig).
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least allowed.
+        /// The minimum.
         min: u64,
-        /// The most allowed.
+        /// The maximum.
         max: u64,
     },
 }
@@ -104,7 +104,7 @@ impl OpenError {
         match source.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::Denied { path, source },
             kind if means_full(kind) => Self::Full { path, source },
-            // What redb says of a file that is none of its own.
+            // redb's error for a file that it did not write.
             ErrorKind::InvalidData => Self::Corrupt { path, what: source.to_string() },
             _ => Self::Io { path, source },
         }
@@ -141,94 +141,95 @@ impl OpenError {
     }
 }
 
-/// Returns true if there is no room for what was to be written: on the disk, in the quota, or below the limit on file sizes.
+/// Returns true if a write failed for lack of space: on the disk, in the quota, or below the limit on file sizes.
 pub(super) const fn means_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// The formats in what redb says of a file that a newer version of it wrote.
+/// Parses the formats from redb's error for a file that a newer version of redb wrote.
 fn newer_format(what: &str) -> Option<(u64, u64)> {
     let (known, found) = what.strip_prefix("Expected file format version <= ")?.split_once(", found ")?;
     Some((found.parse().ok()?, known.parse().ok()?))
 }
 
-/// Why an operation was not done.
+/// Error returned when an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Choose another name.
+    /// The name of the bucket is not valid. Choose another one.
     #[error("`{}` is no name for a bucket: 1 to {max} letters, digits and . _ - / :", escaped(name))]
     BucketName {
-        /// The name, or as much of it as may be long.
+        /// The name, cut off at the maximum length.
         name: String,
-        /// The most bytes allowed.
+        /// The maximum number of bytes.
         max: usize,
     },
-    /// Use the buckets that there are, with prefixes for what belongs together.
+    /// The store has too many buckets. Use existing ones, with prefixes for related keys.
     #[error("a store has at most {max} buckets")]
     TooManyBuckets {
-        /// How many there may be.
+        /// The maximum number of buckets.
         max: usize,
     },
-    /// Use a shorter key that is not empty.
+    /// The key is empty or too long. Use a shorter one that is not empty.
     #[error("a key of {bytes} bytes is not between 1 and {max}")]
     Key {
         /// The key's length.
         bytes: usize,
-        /// The most allowed.
+        /// The maximum length.
         max: usize,
     },
-    /// Store it in parts.
+    /// The value is too large. Store it in parts.
     #[error("a value of {bytes} bytes is over the limit of {max}")]
     ValueTooLarge {
         /// The value's length.
         bytes: usize,
-        /// The most allowed.
+        /// The maximum length.
         max: usize,
     },
-    /// Use several transactions.
+    /// The transaction is too large. Use several.
     #[error("a transaction of {size} {unit} is over the limit of {max}")]
     TransactionTooLarge {
-        /// How large it became.
+        /// The size that it reached.
         size: usize,
-        /// What was counted: operations or bytes.
+        /// The unit of the size: operations or bytes.
         unit: &'static str,
-        /// The most allowed.
+        /// The maximum size.
         max: usize,
     },
-    /// Ask for fewer rows at once.
+    /// The number of rows is out of range. Request fewer rows at once.
     #[error("a limit of {limit} rows is not between 1 and {max}")]
     Rows {
-        /// How many were asked for.
+        /// The number of rows requested.
         limit: usize,
-        /// The most allowed.
+        /// The maximum number.
         max: usize,
     },
-    /// The disk has no room, or the file is as large as `ulimit -f` allows; nothing of the operation is kept. The store goes on by itself when there is some again.
+    /// The disk is full, or the file is as large as `ulimit -f` allows; nothing of the operation is kept. The store
+    /// resumes by itself when there is space again.
     #[error("the disk of the store is full")]
     Full,
     /// The file is damaged. Restore it from a copy, or run `rusm store repair` on it.
     #[error("the store is damaged: {}", escaped(.0))]
     Corrupt(Arc<str>),
-    /// Part of the file is damaged, and what was asked for may be in it. What is not in the range can be read.
+    /// Part of the file is damaged, and the requested data may be in it. Data outside of the range can be read.
     #[error("the store is damaged: {0}: run `rusm store repair` on its file")]
     Damaged(Box<Damage>),
-    /// A damaged store takes no writes. Stop what uses it, and run `rusm store repair` on its file.
+    /// A damaged store accepts no writes. Stop its users, and run `rusm store repair` on its file.
     #[error("the store is damaged, so it takes no writes: run `rusm store repair {0}`")]
     ReadOnly(Arc<str>),
-    /// The disk refused to write or to sync. Whether the operation is kept is known only when it is read again.
+    /// A write or a sync failed. Read the data again to find out whether the operation was kept.
     #[error("the disk of the store failed: {}", escaped(.0))]
     Failed(Arc<str>),
-    /// An earlier failure closed the file, and it could not be opened again yet; try again later.
+    /// An earlier failure closed the file, and it could not be reopened yet. Try again later.
     #[error("the store is not available: {}", escaped(.0))]
     Unavailable(Arc<str>),
-    /// The code of the transaction panicked; nothing of it is kept.
+    /// The code of the transaction panicked; nothing of the transaction is kept.
     #[error("the transaction panicked: {}", escaped(.0))]
     Panicked(Arc<str>),
-    /// The store was closed before.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
-    /// Use `.await` in a process; `wait()` would hold up its scheduler.
+    /// A process called `wait()`, which would block its scheduler. Use `.await` in a process.
     #[error("a process must not wait for the store with a blocking call")]
     OnScheduler,
 }
@@ -236,11 +237,11 @@ pub enum StoreError {
 /// A part of a store that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The bucket; `None` if it is the list of buckets, or a table of the store's own.
+    /// The bucket; `None` for the list of buckets, or for one of the store's own tables.
     pub bucket: Option<Arc<str>>,
-    /// The table of the store's own.
+    /// The name of the store's own table.
     pub table: Option<Arc<str>>,
-    /// The keys that may be in the part.
+    /// Keys that may be in the part.
     pub range: KeyRange,
 }
 
@@ -256,7 +257,7 @@ impl fmt::Display for Damage {
 }
 
 impl StoreError {
-    /// What a failed read or write of the disk means.
+    /// Converts a failed read or write of the disk.
     pub(super) fn io(error: &io::Error) -> Self {
         match error.kind() {
             kind if means_full(kind) => Self::Full,

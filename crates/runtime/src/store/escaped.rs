@@ -1,11 +1,11 @@
-//! Keys of a store as messages show them: escaped text, or hexadecimal.
+//! Formats keys of a store for messages: as escaped text, or in hexadecimal.
 
 use std::fmt::Write;
 
-/// Bytes of a key that a message shows at most.
+/// Maximum number of bytes of a key that a message shows.
 const SHOWN: usize = 64;
 
-/// Returns a key for a message: as text where it is text, otherwise in hexadecimal; long ones are cut off.
+/// Formats a key for a message: as text if it is text, otherwise in hexadecimal; long keys are cut off.
 pub fn key(bytes: &[u8]) -> String {
     let first = &bytes[..bytes.len().min(SHOWN)];
     let mut shown = match std::str::from_utf8(first) {

@@ -1,4 +1,4 @@
-//! Whose file it is, and of which format: a file of somebody else, or of a newer version, is left alone.
+//! Checks the owner and the format of a file: a file of another application, or of a newer version, is left untouched.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::error::{OpenError, StoreError};
 use super::salvage::Salvage;
 use super::tables;
 
-/// Writes down whose file it is, or finds it written.
+/// Checks that the file is a store of this format; marks a new file as one.
 pub(super) fn check(database: &Database, path: &Path) -> Result<(), OpenError> {
     let failed = |error: StoreError| OpenError::storage(path.to_owned(), &error);
     match read(database).map_err(failed)? {
@@ -19,7 +19,7 @@ pub(super) fn check(database: &Database, path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Finds whose file a damaged one is, as far as that can be read.
+/// Checks that a damaged file is a store, as far as it can be read.
 pub(super) fn check_salvage(salvage: &Salvage, path: &Path) -> Result<(), OpenError> {
     let mut tables = salvage.tables().map(|(name, _)| name);
     let is_ours = |name: &str| name == tables::FORMATS.name() || tables::bucket_of(name).is_some();

@@ -1,57 +1,58 @@
-//! How long a commit stays open for those that are about to come.
+//! Group commit: how long a commit stays open for writes that are about to arrive.
 //!
 //! ```text
-//!   commit of 40 ends, 24 came meanwhile ──▶ 40 are told ──▶ the next begins with 24, and expects 64
+//!   commit of 40 ends, 24 arrived meanwhile ──▶ 40 are notified ──▶ the next begins with 24, and expects 64
 //! ```
 //!
-//! Writers that write again as soon as they are told would otherwise fall apart into two halves that take turns, each with
-//! its own sync. Who is waited for may never come, so the wait is a small part of what a commit takes, and after one in vain
-//! the next commits do not wait.
+//! Callers that write again as soon as they are notified would otherwise split into two halves that alternate, each
+//! with its own sync. An expected write may never arrive, so the wait is a small part of a commit's duration, and after
+//! a wait in vain the next commits do not wait.
 //!
 //! Never reads a clock: `now` is an argument.
 
 use std::time::{Duration, Instant};
 
-/// A commit stays open for one part of so many of what commits take.
+/// A commit stays open for this fraction of the average commit time: one over `PART`.
 const PART: u32 = 4;
-/// The longest that a commit stays open.
+/// Maximum time for which a commit stays open.
 const OPEN_MAX: Duration = Duration::from_millis(5);
-/// What commits must take at least, because to sleep takes its time too.
+/// Minimum commit time for waiting, because sleeping itself takes time.
 const WORTH_IT: Duration = Duration::from_micros(100);
-/// So many requests are taken at once while a commit is open, so that applying and coming overlap.
+/// Number of requests to wait for at once while a commit is open, so that applying them overlaps with arrivals.
 const HANDFUL: usize = 8;
-/// For so many it is worth to stay awake, and to have others woken, for a little.
+/// Number of requests from which spinning briefly, and waking schedulers early, is worthwhile.
 pub(super) const MANY: usize = 16;
-/// How long to stay awake for those that were told just now: longer than a sleeping thread takes to come.
+/// Time to spin for callers that were just notified: longer than a sleeping thread takes to wake up.
 const AWAKE: Duration = Duration::from_micros(60);
-/// The most commits that do not wait after waits in vain.
+/// Maximum number of commits that do not wait after waits in vain.
 const PATIENCE_MAX: u32 = 64;
 
-/// See the module.
+/// Statistics of commits that decide about waiting.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     expected: usize,
     commit_time: Duration,
-    /// Commits that do not wait any more because of the last one in vain, and how many those will be after the next.
+    /// Number of commits that still skip the wait after one in vain; `penalty` is its value after the last wait in
+    /// vain, and doubles each time.
     skipped: u32,
     penalty: u32,
-    /// Whether the commit that is open waits.
+    /// True if the open commit waits.
     waits: bool,
 }
 
 impl Gathering {
-    /// A commit of so many has ended, and so many wait already that are not of it.
+    /// Records that a commit of `told` requests has ended while `waiting` others are in the queue.
     pub(super) const fn told(&mut self, told: usize, waiting: usize) {
         self.expected = told + waiting;
     }
 
-    /// A commit has taken so long.
+    /// Records the duration of a commit.
     pub(super) fn committed(&mut self, took: Duration) {
-        // A slow one now and then must not hold up those after it.
+        // A moving average, so that one slow commit does not delay those after it.
         self.commit_time = if self.commit_time.is_zero() { took } else { (self.commit_time * 7 + took) / 8 };
     }
 
-    /// Until when a commit stays open that begins now.
+    /// Returns the time until which a commit that begins now stays open.
     pub(super) fn until(&mut self, now: Instant) -> Instant {
         self.waits = self.commit_time >= WORTH_IT && self.skipped == 0;
         if !self.waits {
@@ -61,25 +62,26 @@ impl Gathering {
         now + (self.commit_time / PART).min(OPEN_MAX)
     }
 
-    /// Of how many more a commit with so many should hear before it looks at the queue again; 0 if it should end.
+    /// Returns the number of requests to wait for before a commit of `has` requests looks at the queue again; 0 if it
+    /// should end.
     pub(super) fn missing(&self, has: usize, most: usize) -> usize {
         self.expected.min(most).saturating_sub(has).min(HANDFUL)
     }
 
-    /// How long to look out for the next to come before the writer sleeps: not after waits in vain.
+    /// Returns the time to spin for the next requests before the writer sleeps; zero after waits in vain.
     pub(super) fn awake(&self) -> Duration {
         let worth_it = self.expected >= MANY && self.commit_time >= WORTH_IT && self.skipped == 0;
         if worth_it { AWAKE.min(self.commit_time / PART) } else { Duration::ZERO }
     }
 
-    /// The same while a commit is open.
+    /// Returns the time to spin while a commit is open.
     pub(super) fn awake_within(&self) -> Duration {
         if self.waits { self.awake() } else { Duration::ZERO }
     }
 
-    /// A commit was closed with so many.
+    /// Records that a commit was closed with `has` requests.
     pub(super) const fn gathered(&mut self, has: usize) {
-        // Nearly all is as good: somebody always stops.
+        // Nearly all is enough: some callers always stop writing.
         if has >= self.expected - self.expected / 8 {
             self.penalty = 0;
             self.skipped = 0;

@@ -1,7 +1,7 @@
-//! One commit while it is put together: what the operations in it read and write.
+//! One commit under construction: the reads and writes of its operations.
 //!
-//! Invariant: an operation sees everything that came before it in the same commit, and nobody else sees any of it before the
-//! commit has ended.
+//! Invariant: an operation sees everything that came before it in the same commit, and nothing outside of the commit
+//! sees any of it before the commit has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use super::buckets::{BucketState, Buckets};
 use super::error::StoreError;
 use super::tables::{self, EXPIRY, Rows};
 
-/// See the module.
+/// One commit under construction.
 pub(super) struct Group<'t> {
     txn: &'t WriteTransaction,
     now_ms: u64,
@@ -33,7 +33,7 @@ struct Opened<'t> {
     writes: u64,
 }
 
-/// How large a bucket is once the commit has ended.
+/// Size of a bucket after the commit.
 pub(super) struct Grown {
     bucket: Arc<BucketState>,
     keys: u64,
@@ -64,7 +64,7 @@ impl<'t> Group<'t> {
         }
     }
 
-    /// Lets the commit make everything durable, also if nothing is written.
+    /// Makes the commit durable together with all earlier ones, even if nothing is written.
     pub(super) const fn sync(&mut self) {
         self.must_sync = true;
     }
@@ -73,7 +73,7 @@ impl<'t> Group<'t> {
         self.must_sync
     }
 
-    /// Whether something was written that will expire.
+    /// Returns true if something was written that will expire.
     pub(super) const fn puts_expiring(&self) -> bool {
         self.puts_expiring
     }
@@ -82,12 +82,12 @@ impl<'t> Group<'t> {
         self.now_ms
     }
 
-    /// What the disk refused: the commit cannot end well any more.
+    /// Returns the error of the disk, if any; after it the commit cannot succeed.
     pub(super) const fn failure(&self) -> Option<&StoreError> {
         self.failure.as_ref()
     }
 
-    /// Keeps in mind that the disk refused something, whatever the operation makes of it.
+    /// Remembers an error of the disk, even if the operation ignores it.
     fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &result {
             self.failure.get_or_insert_with(|| error.clone());
@@ -95,7 +95,7 @@ impl<'t> Group<'t> {
         result
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let value = self.try_get(bucket, key);
         self.note(value)
@@ -108,7 +108,7 @@ impl<'t> Group<'t> {
         Ok((!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
     }
 
-    /// Whether a key has this value, or none.
+    /// Returns true if a key has this value; `None` means that it does not exist.
     pub(super) fn has(
         &mut self,
         bucket: &Arc<BucketState>,
@@ -118,7 +118,7 @@ impl<'t> Group<'t> {
         Ok(self.get(bucket, key)?.as_deref() == expected)
     }
 
-    /// Gives a key a value, which expires then, or never for 0.
+    /// Sets the value of a key, which expires at `expiry_ms`, or never if that is 0.
     pub(super) fn put(
         &mut self,
         bucket: &Arc<BucketState>,
@@ -150,7 +150,7 @@ impl<'t> Group<'t> {
         self.move_expiry(bucket, key, old_expiry_ms, expiry_ms)
     }
 
-    /// Takes a key away; whether it was there.
+    /// Deletes a key; returns true if it existed.
     pub(super) fn delete(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<bool, StoreError> {
         let deleted = self.try_delete(bucket, key);
         self.note(deleted)
@@ -168,7 +168,7 @@ impl<'t> Group<'t> {
         Ok(!tables::is_over(expiry_ms, now_ms))
     }
 
-    /// Takes away up to `most` keys whose time is over; how many, and whether keys are left that will expire.
+    /// Removes up to `most` expired keys; returns their number, and whether keys remain that will expire.
     pub(super) fn sweep(&mut self, buckets: &Buckets, most: usize) -> Result<(u64, bool), StoreError> {
         let swept = self.try_sweep(buckets, most);
         self.note(swept)
@@ -196,7 +196,7 @@ impl<'t> Group<'t> {
         Ok((count, left))
     }
 
-    /// Writes down how large the buckets are, and takes away those that are empty; then the transaction can be committed.
+    /// Records the sizes of the buckets, and deletes empty ones; then the transaction can be committed.
     pub(super) fn close(mut self) -> Result<Vec<Grown>, StoreError> {
         self.expiry = None;
         let mut sizes = None;
@@ -205,7 +205,7 @@ impl<'t> Group<'t> {
             let keys = rows.len()?;
             drop(rows);
             if keys == 0 {
-                // Also one that was only looked for: to open it has made it.
+                // Also delete a bucket that was only read: opening its table has created it.
                 self.txn.delete_table(tables::rows(&bucket.table))?;
             }
             if writes == 0 {
@@ -260,7 +260,7 @@ impl<'t> Group<'t> {
     }
 }
 
-/// When a row expires, and the bytes of its value.
+/// Returns the time at which a row expires, and the number of bytes of its value.
 fn weigh(row: &[u8]) -> (u64, u64) {
     let (expiry_ms, value) = tables::read_row(row);
     (expiry_ms, value.len() as u64)

@@ -1,7 +1,6 @@
-//! Looks at the file of a store that nothing has open: checks it, reads what is intact, and writes that to a new file.
+//! Inspects the file of a store that is not open: checks it, reads what is intact, and writes that to a new file.
 //!
-//! Nothing of redb runs on the file that is looked at, and the file is never written to: what its journal holds is done again
-//! in memory.
+//! redb never runs on the inspected file, and the file is never written to: its journal is replayed in memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -21,7 +20,7 @@ use super::pages::{Header, KeyRange, PAGE, Pages, Slot};
 use super::salvage::{Salvage, Salvaged};
 use super::tables::{self, BUCKETS, EXPIRY, FORMATS};
 
-/// Tables of other parts of this program that have a file of redb of their own.
+/// Tables of other parts of this program, which have redb files of their own.
 const COUNTERS: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
 const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 
@@ -59,7 +58,7 @@ pub struct Check {
     pub tables: Vec<TableCheck>,
     /// Everything that is damaged.
     pub damage: Vec<Damage>,
-    /// The file's header or its length is damaged, and the copy of it in the file was used.
+    /// True if the file's header or length is damaged, and was restored from its copy in the file.
     pub is_header_restored: bool,
     /// Other findings.
     pub notes: Vec<String>,
@@ -83,7 +82,7 @@ pub struct ExportedRow<'a> {
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// When it expires, in milliseconds since 1970; 0 for never.
+    /// Time at which it expires, in milliseconds since 1970; 0 for never.
     pub expiry_ms: u64,
 }
 
@@ -92,9 +91,9 @@ pub struct ExportedRow<'a> {
 pub struct Repaired {
     /// The new file.
     pub path: PathBuf,
-    /// Rows of buckets that it has.
+    /// Number of rows that its buckets have.
     pub rows: u64,
-    /// Rows that are lost, as far as their number is known.
+    /// Number of rows that are lost, as far as it is known.
     pub rows_lost: u64,
 }
 
@@ -152,7 +151,7 @@ impl Inspection {
         let first = *candidates.first().ok_or_else(|| corrupt("its header is damaged".to_owned()))?;
         let pages = Pages::new(&storage, &header).map_err(failed)?;
         let mut sound = None;
-        // Without its journal, the file may have half of the commit that is the newest.
+        // Without its journal, the file may contain only half of the newest commit.
         let tried = if notes.is_empty() { &candidates[..1] } else { &candidates[..] };
         for slot in tried {
             if pages.verify(slot, &mut |_, _| {}).map_err(failed)? {
@@ -165,7 +164,7 @@ impl Inspection {
         Ok(Self { path: path.to_owned(), salvage, is_sound: sound.is_some(), is_header_restored: false, notes })
     }
 
-    /// Reads all of it.
+    /// Reads the whole file.
     ///
     /// # Errors
     /// The operating system's error if the file cannot be read.
@@ -201,10 +200,10 @@ impl Inspection {
         Ok(check)
     }
 
-    /// Passes every row that can be read to `visit`; the rows of the store's own tables are not among them.
+    /// Passes every readable row to `visit`, except the rows of the store's own tables.
     ///
     /// # Errors
-    /// What `visit` returns, or the operating system when the file cannot be read.
+    /// The error of `visit`, or the operating system's error if the file cannot be read.
     pub fn export(&self, visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<()>) -> io::Result<()> {
         for (name, table) in self.salvage.tables() {
             let bucket = tables::bucket_of(name);
@@ -228,11 +227,11 @@ impl Inspection {
         Ok(())
     }
 
-    /// Writes every row that can be read to a new file, which must not exist.
+    /// Writes every readable row to a new file, which must not exist.
     ///
     /// # Errors
-    /// What the operating system or redb says when the file cannot be written; [`ErrorKind::InvalidInput`] when the file has
-    /// tables of another application.
+    /// The error of the operating system or of redb if the file cannot be written; [`ErrorKind::InvalidInput`] if the
+    /// file has tables of another application.
     pub fn repair(&self, output: &Path) -> io::Result<Repaired> {
         if fs::symlink_metadata(output).is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
@@ -246,7 +245,7 @@ impl Inspection {
         }
         let written = self.write(output);
         if written.is_err() {
-            // Half of a new file is of no use.
+            // A partial new file is useless.
             drop(fs::remove_file(output));
         }
         written
@@ -277,7 +276,7 @@ impl Inspection {
         Ok(repaired)
     }
 
-    /// Copies the rows of a table that can be read; how many.
+    /// Copies the readable rows of a table; returns their number.
     fn copy(&self, txn: &WriteTransaction, name: &str, table: &super::pages::Table) -> io::Result<u64> {
         let mut count = 0;
         let mut each = |put: &mut Put<'_>| {
@@ -324,7 +323,7 @@ impl Inspection {
         Ok(count)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -333,12 +332,13 @@ impl Inspection {
 /// Writes a row to a table.
 type Put<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), redb::Error> + 'a;
 
-/// Returns true if this is the name of a table that a store writes by itself.
+/// Returns true if a store writes the table of this name by itself.
 fn is_own(name: &str) -> bool {
     [FORMATS.name(), BUCKETS.name(), EXPIRY.name()].contains(&name)
 }
 
-/// Puts a repaired file in the place of the damaged one, which is kept with its journal under another name; returns that.
+/// Replaces a damaged file with the repaired one. The damaged file and its journal are kept under another name, which
+/// is returned.
 ///
 /// # Errors
 /// The operating system's error if a file cannot be renamed.

@@ -1,6 +1,6 @@
-//! A file of redb that refuses to grow beyond the limit on file sizes of this program (`ulimit -f`).
+//! A redb file that refuses to grow beyond this program's limit on file sizes (`ulimit -f`).
 //!
-//! The error means a full disk.
+//! The error is treated as a full disk.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ impl StorageBackend for LimitedFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        // A file that is over the limit already may shrink.
+        // A file that is already over the limit may shrink.
         if len > self.0.len()? {
             file_limit::check(len)?;
         }

@@ -1,4 +1,4 @@
-//! A storage that is changed in memory only: what a journal holds is done again in front of a file that stays as it is.
+//! A storage that is changed in memory only: a journal is replayed in front of a file that stays unchanged.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,7 +19,7 @@ pub(super) struct Overlay<B> {
 #[derive(Debug)]
 struct Changed {
     len: u64,
-    /// Bytes of the base that still count; it may have been cut off.
+    /// Bytes of the base that are still valid; the storage may have been truncated.
     base_len: u64,
     blocks: BTreeMap<u64, Vec<u8>>,
 }
@@ -37,7 +37,7 @@ impl<B: StorageBackend> Overlay<B> {
     }
 }
 
-/// The blocks that a range touches: number, and the parts of the block and of the range.
+/// Returns the blocks that a range touches: the block's number, the offset within it, and the part of the range.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let end = offset + len as u64;
     (offset / PAGE..end.div_ceil(PAGE)).map(move |block| {

@@ -1,14 +1,14 @@
-//! Reads the pages of a redb file without redb, and verifies each one against the checksum that its parent holds.
+//! Reads the pages of a redb file without redb, and verifies each one against the checksum in its parent.
 //!
 //! ```text
 //!   header ──▶ commit slot ──▶ tree of tables ──▶ tree of a table ──▶ branch ──▶ … ──▶ leaf: keys and values
-//!                  └ checksum      └ a checksum beside every page number, of the page that it names
+//!                  └ checksum      └ a checksum beside each page number, of the page with that number
 //! ```
 //!
-//! redb verifies these checksums only after a crash, and trusts a page afterwards: a damaged one misleads it into wrong
+//! redb verifies these checksums only after a crash, and otherwise trusts a page: a damaged one misleads it into wrong
 //! values or a panic. This module follows the file format of redb's `docs/design.md`, version 3.
 //!
-//! Invariant: no byte of a page is interpreted before its checksum has been verified, and none without a bound check.
+//! Invariant: no byte of a page is interpreted before its checksum has been verified, and none without a bounds check.
 
 mod header;
 mod key_range;
@@ -28,14 +28,14 @@ pub use self::key_range::KeyRange;
 pub(crate) const PAGE: u64 = 4096;
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
-/// A tree is never deeper; redb has the same bound.
+/// Maximum depth of a tree; redb has the same limit.
 const DEPTH_MAX: usize = 128;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
     array(bytes, at).map(|bytes| u16::from_le_bytes(bytes).into())
 }
 
-/// Widths of the keys and values of a table; `None` for those that vary.
+/// Widths of the keys and values of a table, in bytes; `None` if they vary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Widths {
     pub(super) key: Option<usize>,
@@ -75,14 +75,14 @@ pub(super) enum Page {
     Branch(Branch),
 }
 
-/// Keys and values.
+/// A page of keys and values.
 pub(super) struct Leaf {
     bytes: Vec<u8>,
     rows: usize,
     widths: Widths,
 }
 
-/// Pages below, and the keys between them.
+/// A page of references to pages below, and the keys between them.
 pub(super) struct Branch {
     bytes: Vec<u8>,
     keys: usize,
@@ -113,7 +113,7 @@ impl Leaf {
         self.rows
     }
 
-    /// A key and its value.
+    /// Returns a key and its value.
     pub(super) fn row(&self, row: usize) -> Option<(&[u8], &[u8])> {
         let key = if row == 0 { self.ends() } else { self.key_end(row - 1)? };
         let value = if row == 0 { self.key_end(self.rows - 1)? } else { self.value_end(row - 1)? };
@@ -139,7 +139,8 @@ impl Branch {
         self.keys + 1
     }
 
-    /// The key that all keys of this child are less than or equal to, and those of the next one greater than.
+    /// Returns the key after a child: all keys of the child are less than or equal to it, those of the next are
+    /// greater.
     pub(super) fn key(&self, child: usize) -> Option<&[u8]> {
         if child >= self.keys {
             return None;
@@ -148,7 +149,7 @@ impl Branch {
         self.bytes.get(from..self.key_end(child)?)
     }
 
-    /// The first child that may hold keys greater than or equal to this one.
+    /// Returns the first child that may hold keys greater than or equal to this one.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {
         (0..self.keys).find(|child| self.key(*child).is_some_and(|end| key <= end)).unwrap_or(self.keys)
     }
@@ -162,16 +163,16 @@ impl Branch {
 /// Tables with their names, and the ranges of names that cannot be read.
 pub(super) type FoundTables = (Vec<(String, Table)>, Vec<KeyRange>);
 
-/// Why a page was not returned.
+/// Reason why a page was not returned.
 #[derive(Debug)]
 pub(super) enum PageError {
-    /// Its checksum does not match, or it lies outside of the file.
+    /// Its checksum does not match, or it is outside of the file.
     Damaged,
-    /// The disk refused to read it.
+    /// The disk failed to read it.
     Io(io::Error),
 }
 
-/// Reads pages of a file as its header says where they lie.
+/// Reads pages of a file at the positions that its header defines.
 pub(super) struct Pages<'a> {
     storage: &'a dyn StorageBackend,
     header: Header,
@@ -197,7 +198,7 @@ impl<'a> Pages<'a> {
         parse(bytes, page.checksum, widths).ok_or(PageError::Damaged)
     }
 
-    /// Passes the rows of a tree to `visit`, in the order of their keys, and the ranges of keys that cannot be read.
+    /// Passes the rows of a tree, in key order, and the unreadable ranges of keys to `visit`.
     pub(super) fn walk(
         &self,
         root: PageRef,
@@ -241,7 +242,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The tables of a commit, with their names; the rest is in the ranges of names that cannot be read.
+    /// Returns the tables of a commit with their names, and the ranges of names that cannot be read.
     pub(super) fn tables(&self, root: Option<Root>) -> io::Result<FoundTables> {
         let (mut tables, mut damaged) = (Vec::new(), Vec::new());
         let Some(root) = root else { return Ok((tables, damaged)) };
@@ -258,10 +259,10 @@ impl<'a> Pages<'a> {
         Ok((tables, damaged))
     }
 
-    /// Verifies all pages of a commit, and passes the offset and the bytes of each to `visit`; whether all are intact.
+    /// Verifies all pages of a commit, and passes the offset and bytes of each to `visit`; returns true if all are
+    /// intact.
     ///
-    /// Pages are read in the order of their places, level by level, and neighbours in one piece: about as fast as the file
-    /// can be copied.
+    /// Pages are read level by level in file order, with adjacent pages in one read: about as fast as copying the file.
     pub(super) fn verify(&self, slot: &Slot, visit: &mut dyn FnMut(u64, &[u8])) -> io::Result<bool> {
         let mut level: Vec<Pending> = Vec::new();
         for root in [slot.tables, slot.system].into_iter().flatten() {
@@ -279,7 +280,7 @@ impl<'a> Pages<'a> {
         Ok(false)
     }
 
-    /// Verifies these pages; those below them, or `None` when one is damaged.
+    /// Verifies these pages; returns those below them, or `None` if one is damaged.
     fn verify_level(
         &self,
         mut level: Vec<Pending>,
@@ -321,15 +322,15 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Bytes that are read in one piece while a file is verified, unless one page is larger.
+/// Maximum number of bytes in one read during verification, unless one page is larger.
 const PIECE: u64 = 1024 * 1024;
 
-/// A page that is to be verified.
+/// A page to be verified.
 #[derive(Clone, Copy)]
 struct Pending {
     page: PageRef,
     widths: Widths,
-    /// Its rows are tables; their pages are verified as well.
+    /// True if its rows are tables; their pages are verified as well.
     has_tables: bool,
 }
 
@@ -338,10 +339,10 @@ impl Pending {
         Self { page, widths, has_tables }
     }
 
-    /// Verifies the page; adds those below it.
+    /// Verifies the page, and adds those below it.
     fn verify(self, bytes: &[u8], below: &mut Vec<Self>) -> bool {
         let (page, widths) = (self.page, self.widths);
-        // Most pages are leaves of tables, of which nothing but the checksum matters: they need no copy.
+        // Most pages are leaves of tables, of which only the checksum matters: avoid the copy.
         if bytes.first() == Some(&LEAF) && !self.has_tables {
             return leaf_end(bytes, widths).is_some_and(|end| xxh3_128(&bytes[..end]) == page.checksum);
         }
@@ -353,7 +354,7 @@ impl Pending {
             }),
             Some(Page::Leaf(leaf)) => (0..leaf.len()).all(|row| {
                 let table = leaf.row(row).and_then(|(_, table)| Table::read(table));
-                // Multimaps are not of this program; redb verifies them when it needs them.
+                // This program does not use multimaps; redb verifies them when it needs them.
                 let root = table.as_ref().filter(|table| !table.is_multimap).and_then(|table| table.root);
                 below.extend(root.iter().zip(&table).map(|(root, table)| Self::new(root.page, table.widths, false)));
                 table.is_some()
@@ -390,7 +391,7 @@ fn parse(bytes: Vec<u8>, checksum: u128, widths: Widths) -> Option<Page> {
     }
 }
 
-/// Item that a [walk](Pages::walk) visits.
+/// An item that a [walk](Pages::walk) visits.
 pub(super) enum Found<'a> {
     Row(&'a [u8], &'a [u8]),
     Damaged(KeyRange),

@@ -1,11 +1,11 @@
-//! Wakes a scheduler of those who wait for a commit a moment before it ends.
+//! Prewake: wakes a scheduler of processes that wait for a commit, shortly before the commit ends.
 //!
 //! ```text
-//!   writer: … sync of the disk ──▶ prompt ──▶ redb tidies up ──▶ everybody is told
+//!   writer: … sync of the disk ──▶ prewake ──▶ redb cleans up ──▶ all callers are notified
 //!                                     └──▶ a scheduler wakes up meanwhile
 //! ```
 //!
-//! To wake a thread takes about as long as what redb does after the sync.
+//! Waking a thread takes about as long as redb's work after the sync.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::runtime::Shared;
 use crate::scheduler;
 
-/// See the module.
+/// The scheduler to wake early, and whether the next sync does so.
 #[derive(Default)]
 pub(super) struct Prompt {
     /// The runtime of the process that wrote last.
@@ -24,7 +24,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Notes that whoever runs on this thread will wait for a commit.
+    /// Records that the process on this thread will wait for a commit.
     pub(super) fn is_waited_for(&self) {
         let Some(local) = scheduler::local() else { return };
         let mut of = self.of.lock();
@@ -33,12 +33,12 @@ impl Prompt {
         }
     }
 
-    /// The next sync is the one that many wait for, or is not.
+    /// Sets whether many callers wait for the next sync.
     pub(super) fn arm(&self, is_waited_for: bool) {
         self.armed.store(is_waited_for, Relaxed);
     }
 
-    /// The disk has synced.
+    /// Wakes a scheduler if this sync was armed; called after the disk has synced.
     pub(super) fn synced(&self) {
         if self.armed.load(Relaxed) {
             self.armed.store(false, Relaxed);

@@ -1,12 +1,12 @@
-//! From those who write to the one writer: a bounded queue, and who waits for room in it.
+//! The bounded queue from callers to the writer, and the callers that wait for room in it.
 //!
 //! ```text
 //!   push ──▶ room? ──▶ requests ──▶ take: all that wait, up to a group ──▶ writer
 //!              └ no ─▶ blocked wakers ◀── one woken for each request taken
 //! ```
 //!
-//! Invariant: while anybody is blocked there is something in the queue, or somebody who was woken for the room and has not
-//! come yet; who gives up then wakes the next.
+//! Invariant: while a caller is blocked, the queue is not empty, or a caller woken for its room has not returned yet;
+//! if that caller gives up, it wakes the next one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 use super::work::Request;
 use crate::panics;
 
-/// What became of a request.
+/// Result of pushing a request.
 pub(super) enum Pushed {
-    /// It is in the queue.
+    /// The request is in the queue.
     In,
-    /// There is no room; the waker is woken when there may be some, and the ticket takes it back.
+    /// The queue is full. The waker is woken when there may be some; the ticket withdraws it.
     Blocked(Request, u64),
-    /// The writer is gone.
+    /// The writer has ended.
     Closed,
 }
 
-/// Why the writer goes on.
+/// Reason why the writer continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     /// There are requests.
     Requests,
-    /// It is time for something else.
+    /// The deadline has passed.
     Time,
-    /// No more requests will come.
+    /// The queue is closed.
     Closed,
 }
 
@@ -45,17 +45,17 @@ struct State {
     blocked: VecDeque<(u64, Waker)>,
     tickets: u64,
     is_closed: bool,
-    /// How many requests the writer waits for; 0 if it does not.
+    /// Number of requests that the writer waits for; 0 if it does not wait.
     writer_waits: usize,
 }
 
-/// See the module.
+/// A bounded queue of requests with one consumer.
 pub(super) struct Queue {
     operations_max: usize,
     bytes_max: usize,
     state: Mutex<State>,
     arrived: Condvar,
-    /// Requests in the queue, for who looks without the lock. Relaxed: whoever acts on it takes the lock.
+    /// Number of requests in the queue, readable without the lock. Relaxed: readers take the lock before acting on it.
     len: AtomicUsize,
 }
 
@@ -96,12 +96,12 @@ impl Queue {
         Pushed::In
     }
 
-    /// Takes back a ticket: its holder comes again, or never.
+    /// Withdraws a ticket; `comes_again` is true if its holder will push again.
     pub(super) fn leave(&self, ticket: u64, comes_again: bool) {
         let mut state = self.state();
         match state.blocked.iter().position(|(known, _)| *known == ticket) {
             Some(at) => _ = state.blocked.remove(at),
-            // It was woken for room that it will not take.
+            // The holder was woken for room that it will not use: pass the wake-up on.
             None if !comes_again => {
                 let next = state.blocked.pop_front();
                 drop(state);
@@ -127,7 +127,7 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for so many requests, at most until `until`; does not sleep over the first `awake`.
+    /// Waits for `most` requests, at most until `until`; spins instead of sleeping for the first `awake`.
     pub(super) fn wait(&self, most: usize, until: Option<Instant>, awake: Duration) -> Woken {
         let begun = Instant::now();
         while self.len.load(Relaxed) < most && begun.elapsed() < awake {
@@ -157,12 +157,12 @@ impl Queue {
         }
     }
 
-    /// Requests that wait.
+    /// Returns the number of requests in the queue.
     pub(super) fn len(&self) -> usize {
         self.state().requests.len()
     }
 
-    /// No more requests; the blocked hear of it.
+    /// Closes the queue for new requests, and wakes the blocked callers.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;

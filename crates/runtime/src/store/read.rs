@@ -1,7 +1,7 @@
-//! Reading: on the scheduler while the file is in memory, on a thread of its own while it is not.
+//! Reads: on the scheduler while the file is in memory, otherwise on a blocking thread.
 //!
-//! A key that is in the page cache is found in about a microsecond, which is less than handing it to another thread would
-//! cost. When reads of the disk become slow, or a page has many rows, the schedulers are spared.
+//! A key in the page cache is found in about a microsecond, which is less than a handover to another thread costs. If
+//! disk reads become slow, or a page has many rows, reads move off the schedulers.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -27,14 +27,14 @@ use super::tables::{self, ReadRows};
 use super::write;
 use super::writer::REDB_PANICKED;
 
-/// Rows that a scheduler reads besides.
+/// Maximum number of rows that a scheduler reads itself.
 const QUICK_ROWS: usize = 128;
-/// Expired rows that a page passes over before it ends early.
+/// Maximum number of expired rows that a page skips before it ends early.
 const OVER_ROWS_MAX: usize = 10_000;
 
 type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 
-/// A read that happens when it is awaited or [waited](Self::wait) for, and not before.
+/// A read that starts only when it is awaited or [waited](Self::wait) for.
 #[must_use = "a read does not happen before it is awaited or waited for"]
 pub struct Read<T> {
     core: Arc<Core>,
@@ -58,10 +58,10 @@ impl<T: Send + 'static> Read<T> {
         Self { core: Arc::clone(core), state: State::Fresh { job: Box::new(job), is_quick } }
     }
 
-    /// Reads on this thread. Not for processes, which `.await` it.
+    /// Reads on this thread. Processes must use `.await` instead.
     ///
     /// # Errors
-    /// [`StoreError`] when the disk fails, [`StoreError::OnScheduler`] when a process calls this.
+    /// [`StoreError`] if the disk fails, [`StoreError::OnScheduler`] if a process calls this.
     pub fn wait(self) -> Result<T, StoreError> {
         write::wait(self)
     }
@@ -86,7 +86,7 @@ impl<T: Send + 'static> Future for Read<T> {
         if polled.is_pending() {
             self.state = State::Away(away);
         }
-        // It ends without an outcome only when the runtime ends.
+        // The task ends without an outcome only if the runtime shuts down.
         polled.map(|outcome| outcome.unwrap_or(Err(StoreError::Closed)))
     }
 }
@@ -98,20 +98,20 @@ pub struct Row {
     pub key: Bytes,
     /// The value.
     pub value: Bytes,
-    /// When it expires, in milliseconds since 1970; 0 for never.
+    /// Time at which it expires, in milliseconds since 1970; 0 for never.
     pub expiry_ms: u64,
 }
 
-/// Rows in the order of their keys.
+/// Rows in key order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The rows.
     pub rows: Vec<Row>,
-    /// The key to go on after; `None` at the end.
+    /// The key after which the next page starts; `None` at the end.
     pub next: Option<Bytes>,
 }
 
-/// The value of a key.
+/// Reads the value of a key.
 pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Read<Option<Bytes>> {
     let (shared, bucket, key) = (Arc::clone(core), Arc::clone(bucket), Box::<[u8]>::from(key));
     Read::new(core, true, move || {
@@ -131,7 +131,7 @@ pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Re
     })
 }
 
-/// What a page is to hold.
+/// Query for a page.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) prefix: Box<[u8]>,
@@ -140,7 +140,7 @@ pub(super) struct Wish {
     pub(super) bytes_max: usize,
 }
 
-/// A page of rows.
+/// Reads a page of rows.
 pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, wish: Wish) -> Read<Page> {
     let (shared, bucket) = (Arc::clone(core), Arc::clone(bucket));
     Read::new(core, wish.limit <= QUICK_ROWS, move || {
@@ -156,7 +156,7 @@ pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, wish: Wish) -> R
 fn page(look: &Look<'_>, bucket: &BucketState, wish: &Wish, now_ms: u64) -> Result<Page, StoreError> {
     let end = tables::after_prefix(&wish.prefix);
     let from = if wish.after < wish.prefix { Bound::Included(&*wish.prefix) } else { Bound::Excluded(&*wish.after) };
-    // A range whose ends have changed places is redb's to refuse by a panic.
+    // redb panics on a range with its start after its end.
     if end.as_ref().is_some_and(|end| **end <= *wish.after) {
         return Ok(Page::default());
     }
@@ -178,7 +178,7 @@ fn page(look: &Look<'_>, bucket: &BucketState, wish: &Wish, now_ms: u64) -> Resu
             };
             let scanned = salvage.scan(&bucket.name, (&first, end.as_deref()), &mut |key, row| filling.takes(key, row));
             match scanned {
-                // The rows before the damage are returned, and the next page says what is damaged.
+                // Return the rows before the damage; the next page reports the damage.
                 Err(StoreError::Damaged(_)) if filling.last.is_some() => filling.page.next = filling.last.take(),
                 scanned => scanned?,
             }
@@ -187,19 +187,19 @@ fn page(look: &Look<'_>, bucket: &BucketState, wish: &Wish, now_ms: u64) -> Resu
     Ok(filling.page)
 }
 
-/// A page that is filled.
+/// A page under construction.
 struct Filling<'a> {
     wish: &'a Wish,
     now_ms: u64,
     page: Page,
     bytes: usize,
-    /// Rows passed over because their time is over.
+    /// Number of rows that were skipped because they have expired.
     over: usize,
     last: Option<Bytes>,
 }
 
 impl Filling<'_> {
-    /// Takes a row; false if the page ends before it.
+    /// Adds a row; returns false if the page ends before it.
     fn takes(&mut self, key: &[u8], row: &[u8]) -> bool {
         let (expiry_ms, value) = tables::read_row(row);
         let is_over = tables::is_over(expiry_ms, self.now_ms);
@@ -221,13 +221,13 @@ impl Filling<'_> {
     }
 }
 
-/// The rows of a bucket, in a database or in what is left of one.
+/// Source of a bucket's rows: a database, or the readable rest of one.
 enum Look<'a> {
     Rows(&'a ReadRows),
     Salvage(&'a Salvage),
 }
 
-/// Looks at the rows of a bucket as the last commit has left them; `None` if there are none yet.
+/// Reads the rows of a bucket at the last commit; returns `None` if the bucket does not exist yet.
 fn look<T>(
     core: &Core,
     bucket: &BucketState,
@@ -264,7 +264,7 @@ fn look_at<T>(
     bucket: &BucketState,
     reads: impl FnOnce(&Look<'_>) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
-    // Neither is dropped while a panic of redb unwinds: a second one in a destructor would abort the program.
+    // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
     let txn = ManuallyDrop::new(database.begin_read()?);
     let looked = match txn.open_table(tables::rows(&bucket.table)) {
         Ok(rows) => {

@@ -1,6 +1,6 @@
-//! A store that is damaged, as it can still be read: every page that a read touches is verified, and redb is not asked.
+//! Reads a damaged store: verifies every page that a read touches, and does not use redb.
 //!
-//! Invariant: a row is returned as it was written, or the read fails with the bucket and the range of keys that is damaged.
+//! Invariant: a row is returned as it was written, or the read fails with the bucket and the damaged range of keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use super::error::{Damage, StoreError};
 use super::pages::{Found, Header, KeyRange, Page, PageError, PageRef, Pages, Slot, Table, Widths};
 use super::tables;
 
-/// A damaged store.
+/// The readable rest of a damaged store.
 pub(crate) struct Salvage {
     storage: Box<dyn StorageBackend>,
     header: Header,
     tables: BTreeMap<String, Table>,
-    /// Names of tables that cannot be read.
+    /// Ranges of table names that cannot be read.
     lost: Vec<KeyRange>,
 }
 
@@ -35,23 +35,23 @@ pub(super) enum Salvaged<'a> {
 }
 
 impl Salvage {
-    /// Reads which tables there are.
+    /// Reads the list of tables.
     pub(super) fn new(storage: Box<dyn StorageBackend>, header: &Header, slot: Slot) -> io::Result<Self> {
         let (tables, lost) = Pages::new(&*storage, header)?.tables(slot.tables)?;
         Ok(Self { storage, header: *header, tables: tables.into_iter().collect(), lost })
     }
 
-    /// The tables that can be read.
+    /// Returns the tables that can be read.
     pub(super) fn tables(&self) -> impl Iterator<Item = (&str, &Table)> {
         self.tables.iter().map(|(name, table)| (&**name, table))
     }
 
-    /// The ranges of names of tables that cannot be read.
+    /// Returns the ranges of table names that cannot be read.
     pub(super) fn lost_tables(&self) -> &[KeyRange] {
         &self.lost
     }
 
-    /// Passes all rows of a table to `visit`, in their order.
+    /// Passes all rows of a table to `visit`, in key order.
     pub(super) fn walk(&self, table: &Table, visit: &mut dyn FnMut(Salvaged<'_>) -> io::Result<()>) -> io::Result<()> {
         let Some(root) = table.root else { return Ok(()) };
         Pages::new(&*self.storage, &self.header)?.walk(root.page, table.widths, &mut |found| {
@@ -62,7 +62,7 @@ impl Salvage {
         })
     }
 
-    /// The table of a bucket, if it has any rows.
+    /// Returns the table of a bucket, if it exists.
     fn bucket(&self, bucket: &Arc<str>) -> Result<Option<&Table>, StoreError> {
         let name = tables::table_name(bucket);
         match self.tables.get(&name) {
@@ -74,7 +74,7 @@ impl Salvage {
         }
     }
 
-    /// The row of a key.
+    /// Returns the row of a key.
     pub(super) fn get(&self, bucket: &Arc<str>, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(table) = self.bucket(bucket)? else { return Ok(None) };
         let Some(root) = table.root else { return Ok(None) };
@@ -100,7 +100,7 @@ impl Salvage {
         }
     }
 
-    /// Passes the rows from a key on to `visit`, in their order, until it returns false; none from `to` on.
+    /// Passes the rows from key `from` up to but excluding `to` to `visit`, in key order, until it returns false.
     pub(super) fn scan(
         &self,
         bucket: &Arc<str>,
@@ -114,7 +114,7 @@ impl Salvage {
         scan.descend(root.page, &KeyRange::default()).map(drop)
     }
 
-    /// Everything in it that is damaged.
+    /// Returns everything that is damaged.
     pub(super) fn damage(&self) -> io::Result<Vec<Damage>> {
         let mut found: Vec<Damage> = Vec::new();
         for range in &self.lost {
@@ -130,7 +130,7 @@ impl Salvage {
             })?;
         }
         if found.is_empty() {
-            // Every row is intact, but redb cannot tell which pages are free.
+            // Every row is intact, but redb cannot determine which pages are free.
             found.push(Damage { bucket: None, table: Some("redb's own".into()), range: KeyRange::default() });
         }
         Ok(found)
@@ -139,12 +139,12 @@ impl Salvage {
 
 impl Drop for Salvage {
     fn drop(&mut self) {
-        // Its locks end with it, whatever closing it says.
+        // Closing releases the locks even if it fails.
         let _closed = self.storage.close();
     }
 }
 
-/// Reads a page that holds keys of this range.
+/// Reads a page with keys in this range.
 fn read(
     pages: &Pages<'_>,
     page: PageRef,
@@ -169,7 +169,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Visits the rows below a page; false if the scan has ended.
+    /// Visits the rows below a page; returns false if the scan has ended.
     fn descend(&mut self, page: PageRef, range: &KeyRange) -> Result<bool, StoreError> {
         match read(&self.pages, page, self.widths, self.bucket, range)? {
             Page::Leaf(leaf) => {

@@ -1,7 +1,7 @@
-//! Checksums of the blocks of an open file, in memory: a block that the disk returns other than it was written is noticed.
+//! In-memory checksums of the blocks of an open file: detects a block that the disk returns other than it was written.
 //!
-//! A file is verified when it is opened, and every block that is written afterwards passes here. So the checksum of each block
-//! that is read again, after it left redb's cache, is known: 4 bytes for 4 KiB.
+//! A file is verified when it is opened, and every block that is written afterwards passes through here. So a checksum
+//! is known for each block that is read again after it left redb's cache. It takes up 4 bytes for 4 KiB.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -12,10 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::pages::PAGE;
 
 const BLOCK: usize = PAGE as usize;
-/// The checksum of a block of which nothing is known.
+/// Checksum of a block with unknown content.
 const UNKNOWN: u32 = 0;
 
-/// The checksums of all blocks. Relaxed throughout: redb orders a write of a page and the reads of it.
+/// Checksums of all blocks. Relaxed throughout: redb orders the writes and the reads of a page.
 #[derive(Debug, Default)]
 pub(super) struct BlockSums(RwLock<Vec<AtomicU32>>);
 
@@ -23,7 +23,8 @@ fn sum(block: &[u8]) -> u32 {
     (xxh3_64(block) as u32).max(1)
 }
 
-/// The whole blocks among these bytes; the first one of the file has redb's header, which is written in parts.
+/// Returns the whole blocks in these bytes, except the first of the file: it has redb's header, which is written in
+/// parts.
 fn blocks(offset: u64, bytes: &[u8]) -> Option<Range<usize>> {
     let first = usize::try_from(offset).ok()? / BLOCK;
     let is_whole = offset.is_multiple_of(PAGE) && bytes.len().is_multiple_of(BLOCK) && first > 0;
@@ -31,7 +32,7 @@ fn blocks(offset: u64, bytes: &[u8]) -> Option<Range<usize>> {
 }
 
 impl BlockSums {
-    /// Takes down what was written, or was read and verified.
+    /// Records the checksums of bytes that were written, or were read and verified.
     pub(super) fn note(&self, offset: u64, bytes: &[u8]) {
         let Some(blocks) = blocks(offset, bytes) else {
             return self.forget(offset, bytes.len());
@@ -54,7 +55,7 @@ impl BlockSums {
         sums.iter().take(end).skip(first).for_each(|place| place.store(UNKNOWN, Relaxed));
     }
 
-    /// Returns true unless a block is other than it was noted.
+    /// Returns true unless a block differs from its recorded checksum.
     pub(super) fn are_as_noted(&self, offset: u64, bytes: &[u8]) -> bool {
         let Some(blocks) = blocks(offset, bytes) else { return true };
         let sums = self.0.read();
@@ -65,7 +66,7 @@ impl BlockSums {
         })
     }
 
-    /// Forgets what lies behind the end of the file.
+    /// Discards the checksums behind the end of the file.
     pub(super) fn cut(&self, len: u64) {
         let mut sums = self.0.write();
         let blocks = (len as usize).div_ceil(BLOCK);

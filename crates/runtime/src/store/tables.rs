@@ -1,15 +1,15 @@
-//! How a store lies in redb's tables, and the one place that knows how a row is made.
+//! The layout of a store in redb's tables; the only module that knows the encoding of a row.
 //!
 //! ```text
-//!   rusm.format              the version of this layout
-//!   rusm.buckets   name ──▶ bytes of keys and values        how many keys there are, redb knows itself
+//!   rusm.format              version of this layout
+//!   rusm.buckets   name ──▶ bytes of keys and values        redb itself counts the keys
 //!   rusm.expiry    expiry, bucket, key ──▶ nothing          the next to expire comes first
 //!   bucket/NAME    key ──▶ expiry, value                    expiry in ms since 1970, 0 for never
 //! ```
 
 use redb::{ReadOnlyTable, Table, TableDefinition};
 
-/// The version of this layout.
+/// Version of this layout.
 pub(super) const FORMAT: u64 = 1;
 
 pub(super) const FORMATS: TableDefinition<'_, (), u64> = TableDefinition::new("rusm.format");
@@ -19,31 +19,31 @@ pub(super) const EXPIRY: TableDefinition<'_, &'static [u8], ()> = TableDefinitio
 pub(super) type Rows<'t> = Table<'t, &'static [u8], &'static [u8]>;
 pub(super) type ReadRows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// The name of a bucket's table.
+/// Returns the name of a bucket's table.
 pub(super) fn table_name(bucket: &str) -> String {
     format!("bucket/{bucket}")
 }
 
-/// The bucket whose table has this name.
+/// Returns the bucket that belongs to this table name.
 pub(super) fn bucket_of(table: &str) -> Option<&str> {
     table.strip_prefix("bucket/")
 }
 
-/// The table of this name.
+/// Returns the definition of the table with this name.
 pub(super) const fn rows(table: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(table)
 }
 
 const EXPIRY_BYTES: usize = 8;
 
-/// Makes a row.
+/// Encodes a row.
 pub(super) fn write_row(row: &mut Vec<u8>, expiry_ms: u64, value: &[u8]) {
     row.clear();
     row.extend_from_slice(&expiry_ms.to_le_bytes());
     row.extend_from_slice(value);
 }
 
-/// When a row expires, 0 for never, and its value.
+/// Decodes a row: the time at which it expires, 0 for never, and its value.
 pub(super) fn read_row(row: &[u8]) -> (u64, &[u8]) {
     match row.split_first_chunk::<EXPIRY_BYTES>() {
         Some((expiry_ms, value)) => (u64::from_le_bytes(*expiry_ms), value),
@@ -51,12 +51,12 @@ pub(super) fn read_row(row: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// Whether a row that expires then is invisible now.
+/// Returns true if a row with this expiry has expired.
 pub(super) const fn is_over(expiry_ms: u64, now_ms: u64) -> bool {
     expiry_ms != 0 && expiry_ms <= now_ms
 }
 
-/// The place of a key among all that expire.
+/// Returns the key of an entry in the expiry table.
 pub(super) fn expiry_key(expiry_ms: u64, bucket: &str, key: &[u8]) -> Vec<u8> {
     let mut place = Vec::with_capacity(EXPIRY_BYTES + 1 + bucket.len() + key.len());
     place.extend_from_slice(&expiry_ms.to_be_bytes());
@@ -66,7 +66,7 @@ pub(super) fn expiry_key(expiry_ms: u64, bucket: &str, key: &[u8]) -> Vec<u8> {
     place
 }
 
-/// The same the other way round.
+/// Decodes a key of the expiry table.
 pub(super) fn read_expiry_key(place: &[u8]) -> Option<(u64, &str, &[u8])> {
     let (expiry_ms, rest) = place.split_first_chunk::<EXPIRY_BYTES>()?;
     let (length, rest) = rest.split_first()?;
@@ -74,12 +74,12 @@ pub(super) fn read_expiry_key(place: &[u8]) -> Option<(u64, &str, &[u8])> {
     Some((u64::from_be_bytes(*expiry_ms), std::str::from_utf8(bucket).ok()?, key))
 }
 
-/// The first place after everything that has expired.
+/// Returns the first expiry key after everything that has expired.
 pub(super) fn expiry_end(now_ms: u64) -> [u8; EXPIRY_BYTES] {
     now_ms.saturating_add(1).to_be_bytes()
 }
 
-/// The least key that is greater than all that begin with `prefix`; `None` if there is none.
+/// Returns the least key greater than all that begin with `prefix`; `None` if it does not exist.
 pub(super) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

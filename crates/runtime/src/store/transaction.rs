@@ -1,7 +1,7 @@
 //! Several reads and writes that happen together or not at all.
 //!
-//! What a transaction writes stays beside the commit until its code has ended well, so one that gives up takes nothing of the
-//! others with it that share the commit.
+//! A transaction's writes are kept apart from the commit until its code has succeeded. So a transaction that fails does
+//! not affect the other operations in the same commit.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use super::{Bucket, check_key};
 use crate::exit::ExitReason;
 use crate::panics;
 
-/// What a key will be; `None` for gone.
+/// New value and expiry of a key; `None` if it is deleted.
 type Change = Option<(Bytes, u64)>;
 type Changes = (Arc<BucketState>, BTreeMap<Box<[u8]>, Change>);
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Transaction<'_, '_> {
 }
 
 impl<'a, 't> Transaction<'a, 't> {
-    /// Runs the code, and hands its writes to the commit if it ends well.
+    /// Runs the code, and passes its writes to the commit if it succeeds.
     pub(super) fn run<T, E: From<StoreError>>(
         group: &'a mut Group<'t>,
         code: impl FnOnce(&mut Transaction<'_, 't>) -> Result<T, E>,
@@ -57,10 +57,10 @@ impl<'a, 't> Transaction<'a, 't> {
         Ok(outcome)
     }
 
-    /// The value of a key, as this transaction has left it.
+    /// Returns the value of a key, including this transaction's own changes.
     ///
     /// # Errors
-    /// [`StoreError`] when the key is none, or the disk fails.
+    /// [`StoreError`] if the key is not valid, or the disk fails.
     pub fn get(&mut self, bucket: &Bucket, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, StoreError> {
         let key = key.as_ref();
         check_key(key)?;
@@ -71,15 +71,15 @@ impl<'a, 't> Transaction<'a, 't> {
         }
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`StoreError`] when key, value or transaction are too large.
+    /// [`StoreError`] if the key, the value or the transaction is too large.
     pub fn put(&mut self, bucket: &Bucket, key: impl AsRef<[u8]>, value: impl Into<Bytes>) -> Result<(), StoreError> {
         self.set(bucket, key.as_ref(), Some((value.into(), 0)))
     }
 
-    /// Gives a key a value for so long.
+    /// Sets the value of a key, which expires after `time`.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -94,7 +94,7 @@ impl<'a, 't> Transaction<'a, 't> {
         self.set(bucket, key.as_ref(), Some((value.into(), expiry_ms)))
     }
 
-    /// Takes a key away.
+    /// Deletes a key.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -123,7 +123,7 @@ impl<'a, 't> Transaction<'a, 't> {
     }
 }
 
-/// Runs code of somebody else on the writer's thread.
+/// Runs foreign code on the writer thread; converts a panic to an error.
 pub(super) fn contained<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
     panics::aloud(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
         ExitReason::Panic(info) => StoreError::Panicked(info.message.as_str().into()),

@@ -1,4 +1,4 @@
-//! One operation on its way through the writer: applied to a commit with others, told of its end.
+//! One operation in the writer: applied to a commit together with others, and notified when the commit ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,18 +10,19 @@ use super::core::Core;
 use super::error::StoreError;
 use super::group::Group;
 
-/// Keys that one sweep takes away.
+/// Maximum number of keys that one sweep removes.
 pub(super) const SWEEP_KEYS: usize = 512;
 
-/// What comes back from the writer.
+/// Receives the outcome of an operation from the writer.
 pub(super) type Reply<T, E = StoreError> = oneshot::Receiver<Result<T, E>>;
 
-/// Something that the writer does within a commit.
+/// An operation that the writer performs within a commit.
 pub(super) trait Work: Send {
-    /// Does it; what it writes becomes visible with the commit. Does nothing to the group if it fails by itself.
+    /// Performs the operation; its writes become visible with the commit. Leaves the group unchanged if it fails by
+    /// itself.
     fn apply(&mut self, group: &mut Group<'_>);
 
-    /// Says that the commit has ended.
+    /// Notifies the operation that the commit has ended.
     fn finish(self: Box<Self>, committed: &Result<(), StoreError>);
 }
 
@@ -29,14 +30,14 @@ pub(super) trait Work: Send {
 pub(super) struct Request {
     pub(super) work: Box<dyn Work>,
     pub(super) durability: Durability,
-    /// Bytes that it holds in memory.
+    /// Bytes that the operation holds in memory.
     pub(super) bytes: usize,
-    /// Whether it is the store's own, and nobody's write.
+    /// True for the store's own upkeep, false for a caller's write.
     pub(super) is_upkeep: bool,
 }
 
 impl Request {
-    /// Makes everything durable that was acknowledged before.
+    /// Creates a request that makes everything durable that was acknowledged before.
     pub(super) fn sync() -> (Self, Reply<()>) {
         let (work, reply) = Operation::boxed(|group: &mut Group<'_>| {
             group.sync();
@@ -45,7 +46,8 @@ impl Request {
         (Self { work, durability: Durability::Immediate, bytes: 0, is_upkeep: true }, reply)
     }
 
-    /// Takes away some of the keys whose time is over; how many, and whether there are more that will expire.
+    /// Creates a request that removes some expired keys; its reply is their number, and whether keys remain that will
+    /// expire.
     pub(super) fn sweep(core: Arc<Core>) -> (Self, Reply<(u64, bool)>) {
         let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| {
             let (swept, is_left) = group.sweep(&core.buckets, SWEEP_KEYS)?;
@@ -56,7 +58,7 @@ impl Request {
     }
 }
 
-/// Code that runs in a commit, and who waits for what it returns.
+/// Code that runs in a commit, and the channel for its result.
 pub(super) struct Operation<F, T, E> {
     code: Option<F>,
     outcome: Option<Result<T, E>>,
@@ -92,7 +94,7 @@ where
             (_, Err(error)) => Err(error.clone().into()),
             (None, Ok(())) => Err(StoreError::Failed(Arc::from("it was never begun")).into()),
         };
-        // Who does not wait any more does not want to know.
+        // The caller may have stopped waiting.
         drop(self.reply.send(outcome));
     }
 }

@@ -1,4 +1,4 @@
-//! A write on its way: a future for processes, a blocking wait for threads.
+//! A write in flight: a future for processes, a blocking wait for threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,21 +14,21 @@ use super::queue::Pushed;
 use super::work::{Reply, Request};
 use crate::scheduler;
 
-/// A write that is sent to the store when it is awaited or [waited](Self::wait) for, and not before.
+/// A write that is sent to the store only when it is awaited or [waited](Self::wait) for.
 ///
-/// Once it is sent it happens, also if nobody waits for it any more.
+/// Once sent it is carried out, even if the caller stops waiting for it.
 #[must_use = "a write is not sent before it is awaited or waited for"]
 pub struct Write<T, E = StoreError> {
     core: Arc<Core>,
     state: State<T, E>,
-    /// Whether it is among those that wait.
+    /// True once it is included in the number of waiting writes.
     is_counted: bool,
 }
 
 enum State<T, E> {
     Refused(E),
     Fresh(Request, Reply<T, E>),
-    /// There was no room; with the ticket of the queue.
+    /// The queue was full; the last field is the queue's ticket.
     Blocked(Request, Reply<T, E>, u64),
     Sent(Reply<T, E>),
     Over,
@@ -56,7 +56,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
         Self { core, state: State::Refused(error), is_counted: false }
     }
 
-    /// What the acknowledgement of this write is to mean, other than the store's default.
+    /// Sets the durability of this write, instead of the store's default.
     pub fn durability(mut self, durability: Durability) -> Self {
         if let State::Fresh(request, _) = &mut self.state {
             request.durability = durability;
@@ -64,10 +64,10 @@ impl<T, E: From<StoreError>> Write<T, E> {
         self
     }
 
-    /// Blocks this thread until the write is acknowledged. Not for processes, which `.await` it.
+    /// Blocks this thread until the write is acknowledged. Processes must use `.await` instead.
     ///
     /// # Errors
-    /// [`StoreError`] when it was not done, [`StoreError::OnScheduler`] when a process calls this.
+    /// [`StoreError`] if the write was not done, [`StoreError::OnScheduler`] if a process calls this.
     pub fn wait(self) -> Result<T, E> {
         wait(self)
     }
@@ -99,7 +99,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
                         self.state = State::Sent(reply);
                         return Poll::Pending;
                     };
-                    // Without an answer only if the writer is gone.
+                    // The reply is missing only if the writer has ended.
                     return Poll::Ready(outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())));
                 }
                 State::Over => unreachable!("a write is not polled after its end"),
@@ -108,7 +108,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
     }
 }
 
-// Nothing in it is ever pinned.
+// No field is ever pinned.
 impl<T, E> Unpin for Write<T, E> {}
 
 impl<T, E: From<StoreError>> Future for Write<T, E> {
@@ -130,7 +130,7 @@ impl<T, E> Drop for Write<T, E> {
     }
 }
 
-/// Blocks this thread until a future ends; no scheduler's thread.
+/// Blocks this thread until a future ends; fails on a scheduler's thread.
 pub(super) fn wait<T, E: From<StoreError>>(future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     struct Unpark(Thread);
 

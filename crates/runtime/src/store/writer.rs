@@ -1,15 +1,15 @@
-//! The one thread that writes: whoever waits shares a commit, and its one sync of the disk.
+//! The writer thread: all waiting writes share a commit, and its one sync of the disk.
 //!
 //! ```text
-//!   queue ──▶ apply ──▶ apply ──▶ … ──▶ nothing waits any more ──▶ commit: one sync ──▶ everybody is told
+//!   queue ──▶ apply ──▶ apply ──▶ … ──▶ the queue is empty ──▶ commit: one sync ──▶ all callers are notified
 //!               ▲                            │
 //!               └── what came meanwhile ◀────┘
 //! ```
 //!
-//! While one commit syncs, those that come gather for the next, so the slower the disk, the larger the groups. Those that
-//! were told last are about to come again: a commit stays open for them a little, see [`Gathering`].
+//! While one commit syncs, new requests collect for the next, so a slower disk leads to larger groups. Callers that
+//! were just notified are likely to write again, so a commit stays open for them briefly: see [`Gathering`].
 //!
-//! Invariant: nobody is told before the commit has ended, nor told other than how it ended.
+//! Invariant: no caller is notified before its commit has ended, and each receives the commit's actual outcome.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -30,15 +30,15 @@ use super::tables;
 use super::transaction::contained;
 use super::work::{Request, SWEEP_KEYS};
 
-/// How long to refuse writes after a failure before the next one tries.
+/// Time after a failure during which writes are refused before the next one tries.
 const REST: Duration = Duration::from_millis(100);
-/// Opening a file again may mean to read all of it: it takes at most one part of so many of the time.
+/// Minimum ratio of that time to the duration of reopening, which may read the whole file and must not run permanently.
 const REST_FACTOR: u32 = 10;
 
-/// What is said when redb has panicked, after which the file is opened again.
+/// Error text after a panic in redb, after which the file is reopened.
 pub(super) const REDB_PANICKED: &str = "redb panicked";
 
-/// See the module.
+/// The state of the writer thread.
 pub(super) struct Writer {
     core: Arc<Core>,
     /// Operations acknowledged since the last sync.
@@ -46,14 +46,14 @@ pub(super) struct Writer {
     sync_at: Option<Instant>,
     sweep_at: Option<Instant>,
     gathering: Gathering,
-    /// After a failure: until when, and what those hear that come before.
+    /// After a failure: the end of the rest, and the error of writes that arrive before it.
     rest: Option<(Instant, StoreError)>,
 }
 
 /// A group that was committed.
 struct Committed {
     grown: Vec<Grown>,
-    /// Nothing if nothing was written.
+    /// `None` if nothing was written.
     durability: Option<Durability>,
     puts_expiring: bool,
 }
@@ -64,7 +64,7 @@ impl Writer {
         Self { core, undurable: 0, sync_at: None, sweep_at, gathering: Gathering::default(), rest: None }
     }
 
-    /// Writes until the queue is closed; then makes all of it durable.
+    /// Serves the queue until it is closed; then makes all writes durable.
     pub(super) fn run(mut self) {
         loop {
             let until = [self.sync_at, self.sweep_at].into_iter().flatten().min();
@@ -92,17 +92,17 @@ impl Writer {
         self.finish(requests);
     }
 
-    /// Commits the requests and tells everybody how that ended, those too that came while they were applied.
+    /// Commits the requests, and those that arrive meanwhile, and notifies all of them of the outcome.
     fn finish(&mut self, mut requests: Vec<Request>) {
         let outcome = self.commit(&mut requests);
         self.gathering.told(requests.len(), self.core.queue.len());
         for request in requests {
-            // What it drops and converts is somebody else's.
+            // The request drops and converts values of the caller, and their code may panic.
             drop(contained(|| request.work.finish(&outcome)));
         }
     }
 
-    /// Commits the requests together, and those that come while they are applied.
+    /// Commits the requests together, and those that arrive while they are applied.
     fn commit(&mut self, requests: &mut Vec<Request>) -> Result<(), StoreError> {
         if let Some(Source::Salvage(_)) = self.core.disk.source() {
             return Err(self.core.read_only());
@@ -138,7 +138,7 @@ impl Writer {
         }
     }
 
-    /// The database, opened again if it must be.
+    /// Returns the source of the store; reopens the file if necessary.
     fn source(&self) -> Option<Source> {
         self.core.disk.source().or_else(|| {
             self.reopen()
@@ -172,7 +172,8 @@ impl Writer {
         self.undurable += operations.max(1);
     }
 
-    /// Opens the file again, because redb refuses everything after a failure; what was not durable is undone by that.
+    /// Reopens the file, because redb refuses all operations after a failure. This undoes everything that was not
+    /// durable.
     fn recover(&mut self, error: &StoreError) {
         let started = Instant::now();
         self.core.counters.failures.fetch_add(1, Relaxed);
@@ -183,7 +184,7 @@ impl Writer {
         if let Err(error) = self.reopen() {
             tracing::error!(%error, "the store could not be opened again");
         }
-        // A sweep may be among what is undone.
+        // The undone operations may include a sweep.
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);
         let rest = REST.max(started.elapsed() * REST_FACTOR);
         self.rest = Some((Instant::now() + rest, error.clone()));
@@ -206,14 +207,15 @@ impl Writer {
     /// Makes everything durable that was acknowledged.
     fn sync(&mut self) {
         self.sync_at = None;
-        // Who has been told already cannot be told that it failed; observers are.
+        // Callers that were notified earlier cannot get a failure any more; observers see it.
         self.finish(vec![Request::sync().0]);
     }
 
-    /// Takes away some of the keys whose time is over.
+    /// Removes some expired keys.
     fn sweep(&mut self) {
         let (sweep, mut reply) = Request::sweep(Arc::clone(&self.core));
-        // Writes that come with it are applied after it: what they leave to expire it has not seen, and its commit says so.
+        // Writes that share its commit are applied after the sweep, which does not see the keys that they let expire.
+        // Their commit schedules the next sweep then.
         self.sweep_at = None;
         self.finish(vec![sweep]);
         let now = Instant::now();
@@ -226,7 +228,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// However it ends, nobody waits for it any more.
+    /// Closes the queue, so that no caller waits for a writer that has ended.
     fn drop(&mut self) {
         self.core.queue.close();
         let mut left = Vec::new();
@@ -239,7 +241,7 @@ impl Drop for Writer {
     }
 }
 
-/// Applies the requests and those that come meanwhile, and commits them.
+/// Applies the requests and those that arrive meanwhile, and commits them.
 fn fill(
     core: &Core,
     database: &Database,
@@ -247,7 +249,7 @@ fn fill(
     has_undurable: bool,
     gathering: &mut Gathering,
 ) -> Result<Committed, StoreError> {
-    // Neither is dropped while a panic of redb unwinds: a second one in a destructor would abort the program.
+    // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
     let mut txn = ManuallyDrop::new(database.begin_write()?);
     let applied = apply(core, &txn, requests, gathering);
     let Ok(Applied { grown, puts_expiring, must_sync, began }) = applied else {
@@ -255,7 +257,7 @@ fn fill(
         return applied.map(|_| Committed { grown: Vec::new(), durability: None, puts_expiring: false });
     };
     let durability = requests.iter().map(|request| request.durability).max().unwrap_or_default();
-    // Who hears that a key is gone must not find it again after a crash, so what took it away is made durable.
+    // A caller that is told that a key is gone must not find it again after a crash, so make the removal durable.
     let has_seen_undurable = has_undurable && durability == Durability::Immediate;
     if grown.is_empty() && !must_sync && !has_seen_undurable {
         ManuallyDrop::into_inner(txn).abort()?;
@@ -271,16 +273,16 @@ fn fill(
     Ok(Committed { grown, durability: Some(durability), puts_expiring })
 }
 
-/// What was applied to a transaction that is not committed yet.
+/// Result of applying requests to a transaction that is not committed yet.
 struct Applied {
     grown: Vec<Grown>,
     puts_expiring: bool,
     must_sync: bool,
-    /// When the last operation had been applied.
+    /// Time at which the last operation had been applied.
     began: Instant,
 }
 
-/// Applies the requests and those that come meanwhile.
+/// Applies the requests and those that arrive meanwhile.
 fn apply(
     core: &Core,
     txn: &WriteTransaction,
@@ -319,7 +321,7 @@ fn apply(
     Ok(Applied { grown, puts_expiring, must_sync, began })
 }
 
-/// Reads how large the buckets are, and whether any of their keys will expire.
+/// Reads the sizes of the buckets; returns true if any of their keys will expire.
 pub(super) fn measure(core: &Core, database: &SafeDatabase) -> Result<bool, StoreError> {
     let measured = database.run(|database| {
         core.buckets.measure(&database.begin_read()?)?;
@@ -328,7 +330,7 @@ pub(super) fn measure(core: &Core, database: &SafeDatabase) -> Result<bool, Stor
     measured.unwrap_or_else(|Panicked| Err(StoreError::Corrupt(REDB_PANICKED.into())))
 }
 
-/// Whether any key of the store will expire.
+/// Returns true if any key of the store will expire.
 fn has_expiring(database: &Database) -> Result<bool, StoreError> {
     match database.begin_read()?.open_table(tables::EXPIRY) {
         Ok(expiry) => Ok(!expiry.is_empty()?),

@@ -1,23 +1,23 @@
-//! How long a supervisor waits before it restarts a child that keeps dying.
+//! Delays before a supervisor restarts a child that keeps dying.
 
 use std::time::Duration;
 
-/// Delays that double with each restart in a row, up to a limit.
+/// Delays that double with each consecutive restart, up to a limit.
 ///
-/// A child that has lived for as long as the limit begins anew.
+/// For a child that has lived at least as long as the limit, the delays start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Before the first restart; zero restarts at once and delays only those that follow, from a millisecond on.
+    /// Delay before the first restart. Zero restarts at once, and delays the following restarts from a millisecond on.
     pub first: Duration,
-    /// The longest delay. A longer one spares what the child depends on, a shorter one is back sooner.
+    /// Longest delay. A longer limit spares what the child depends on, a shorter limit restarts it sooner.
     pub limit: Duration,
 }
 
-/// What follows a delay of zero.
+/// Delay that follows a delay of zero.
 const LEAST: Duration = Duration::from_millis(1);
 
 impl Backoff {
-    /// The delay before the restart of this number in a row, counted from 1.
+    /// Returns the delay before a restart; `restart` is its number among the consecutive restarts, counted from 1.
     pub fn delay(&self, restart: u32) -> Duration {
         let (from, doublings) = match (self.first.is_zero(), restart) {
             (true, 0 | 1) => return Duration::ZERO,

@@ -1,4 +1,4 @@
-//! One child of a supervisor: what it is made from, and what became of it.
+//! One child of a supervisor: its specification, its state and its history.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::pid::Pid;
 use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
 use super::history::History;
 
-/// A child of one supervisor; later ones are greater.
+/// Identifier of a child within one supervisor; later children have greater keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key(pub(super) u64);
 
@@ -22,17 +22,17 @@ pub(super) enum State {
     Ended,
 }
 
-/// A restart that waits.
+/// A restart that is not due yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) due: Instant,
-    /// The window knows of it already.
+    /// True if the restart window has already counted it.
     pub(super) spent: bool,
 }
 
 pub(super) struct Child {
     pub(super) spec: Arc<ChildSpec>,
-    /// Three of the spec's, so that a list of all children reads them from here and not from all over the heap.
+    /// Copies of three fields of the specification: a list of all children then reads less memory all over the heap.
     pub(super) id: Arc<str>,
     pub(super) restart: Restart,
     pub(super) kind: ChildType,
@@ -40,18 +40,18 @@ pub(super) struct Child {
     pub(super) state: State,
     pub(super) restarts_total: u64,
     pub(super) last_exit: Option<ExitReason>,
-    /// The process that it was before.
+    /// Previous process of the child.
     pub(super) before: Option<Pid>,
     pub(super) history: History,
-    /// Restarts without a long life in between; only counted for a back-off.
+    /// Number of consecutive restarts without a long life in between; counted only for a back-off.
     pub(super) in_a_row: u32,
     pub(super) started: Option<Instant>,
-    /// It was stopped for a restart that has not come to it yet.
+    /// True if the child was stopped for a restart that has not started it again yet.
     pub(super) is_owed: bool,
 }
 
 impl Child {
-    /// One that has not started.
+    /// Creates a child that has not started.
     pub(super) fn new(spec: Arc<ChildSpec>, arguments: Option<Arguments>) -> Self {
         Self {
             id: Arc::clone(&spec.id),
@@ -70,13 +70,14 @@ impl Child {
         }
     }
 
-    /// Why it ended last; one that has never ended by itself was stopped with another.
+    /// Returns the reason of the last end. A child that never ended by itself was stopped together with another child.
     pub(super) fn ended_with(&self) -> ExitReason {
         self.last_exit.clone().unwrap_or(ExitReason::Shutdown)
     }
 }
 
-/// What a family has no more use for. Its drop may run anybody's code, so it is for after the family's lock.
+/// Values that a family no longer needs. Dropping them may run user code, so it happens after the family's lock is
+/// released.
 #[derive(Default)]
 pub(super) struct Buried {
     pub(super) children: Vec<Child>,
@@ -89,7 +90,7 @@ impl Buried {
         self.children.is_empty() && self.reasons.is_empty() && self.template.is_none()
     }
 
-    /// Keeps a reason for later, unless its drop is nothing.
+    /// Keeps a reason for a later drop, unless its drop does nothing.
     pub(super) fn reason(&mut self, reason: Option<ExitReason>) {
         use ExitReason::{Other, Panic, ShutdownWith};
         self.reasons.extend(reason.filter(|reason| matches!(reason, ShutdownWith(_) | Panic(_) | Other(_))));

@@ -1,4 +1,4 @@
-//! What a supervisor knows about a child: how it starts, when it is restarted, and how it is stopped.
+//! Specification of a supervisor's child: how it starts, when it is restarted, and how it is stopped.
 
 use std::any::Any;
 use std::fmt;
@@ -15,19 +15,19 @@ use crate::starting::{InitError, Starting};
 use super::Supervisor;
 use super::nested::Nested;
 
-/// When a child that ended is restarted.
+/// Selects when a child that ended is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// Always.
     Permanent,
     /// Only after an abnormal end.
     Transient,
-    /// Never; it is forgotten.
+    /// Never; the supervisor removes the child.
     Temporary,
 }
 
 impl Restart {
-    /// Whether a child that ended with `reason` is restarted.
+    /// Returns true if a child that ended with `reason` is restarted.
     pub const fn after(self, reason: &ExitReason) -> bool {
         match self {
             Self::Permanent => true,
@@ -37,45 +37,46 @@ impl Restart {
     }
 }
 
-/// How a child is stopped.
+/// Selects how a child is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// It is killed.
+    /// The child is killed.
     BrutalKill,
-    /// It gets an exit signal `shutdown`, and is killed if it lives after this time. Workers' default: five seconds.
+    /// The child receives the exit signal `shutdown`, and is killed if it is alive after this time. Default for
+    /// workers: 5 s.
     Timeout(Duration),
-    /// It gets an exit signal `shutdown` and all the time it needs. Supervisors' default.
+    /// The child receives the exit signal `shutdown`, and may take any time to end. Default for supervisors.
     Infinity,
 }
 
-/// What a child is.
+/// Type of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildType {
-    /// Anything but a supervisor.
+    /// A process that is not a supervisor.
     Worker,
     /// A supervisor.
     Supervisor,
 }
 
-/// What each start of a child gets.
+/// Arguments that each start of a child receives.
 pub(super) type Arguments = Arc<dyn Any + Send + Sync>;
 
-/// A start that has begun.
+/// A start in progress.
 pub(super) enum Begun<'a> {
-    /// A plain child has started with its spawn.
+    /// A plain child, which has started once it is spawned.
     Started(Pid),
-    /// Another tells when it has.
+    /// A child that reports when it has started.
     Starting(Pid, Answer<'a, ()>),
 }
 
 type StartFn = dyn for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync;
 
-/// How a child starts.
+/// The way in which a child is started.
 #[derive(Clone)]
 pub(super) enum Start {
-    /// By a function.
+    /// Calls a function.
     Function(Arc<StartFn>),
-    /// As a supervisor; known as one, so that a deep chain of them is dropped without recursion.
+    /// Starts a supervisor. It is kept as such, so that a deep chain of supervisors is dropped without recursion.
     Supervisor(Nested),
 }
 
@@ -92,10 +93,10 @@ impl Start {
     }
 }
 
-/// Why a start could not begin.
+/// Reason why a start could not begin.
 pub(super) enum StartError {
     Init(InitError),
-    /// The arguments are of another type than the template's.
+    /// The arguments have a different type than the template's.
     Arguments,
 }
 
@@ -105,7 +106,7 @@ impl<E: Into<InitError>> From<E> for StartError {
     }
 }
 
-/// A child, as its supervisor is to start, restart and stop it; cheap to clone.
+/// Specification by which a supervisor starts, restarts and stops a child; cheap to clone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -143,7 +144,7 @@ impl fmt::Debug for ChildSpec {
 }
 
 impl ChildSpec {
-    /// A permanent worker that has started as soon as it is spawned.
+    /// Creates a permanent worker that has started as soon as it is spawned.
     pub fn new<B, F>(id: impl Into<Arc<str>>, body: B) -> Self
     where
         B: Fn(Context) -> F + Send + Sync + 'static,
@@ -152,7 +153,7 @@ impl ChildSpec {
         Self::worker(id, move |ctx, _| Ok(Begun::Started(ctx.spawn_link(&body)?)))
     }
 
-    /// A permanent worker that says when it has started; the next child waits for that.
+    /// Creates a permanent worker that reports when it has started; the next child waits for that.
     pub fn acknowledged<B, F>(id: impl Into<Arc<str>>, body: B) -> Self
     where
         B: Fn(Context, Starting) -> F + Send + Sync + 'static,
@@ -164,8 +165,8 @@ impl ChildSpec {
         })
     }
 
-    /// The kind of the children of a dynamic supervisor, each of which gets arguments of its own, and the same ones when it
-    /// is restarted.
+    /// Creates the template of the children of a dynamic supervisor. Each child receives its own arguments, and the
+    /// same arguments again at each restart.
     pub fn template<A, B, F>(id: impl Into<Arc<str>>, body: B) -> Self
     where
         A: Clone + Send + Sync + 'static,
@@ -178,7 +179,7 @@ impl ChildSpec {
         })
     }
 
-    /// The same for children that say when they have started.
+    /// Same as [`template`](Self::template), for children that report when they have started.
     pub fn acknowledged_template<A, B, F>(id: impl Into<Arc<str>>, body: B) -> Self
     where
         A: Clone + Send + Sync + 'static,
@@ -192,14 +193,14 @@ impl ChildSpec {
         })
     }
 
-    /// A permanent supervisor, which has started when all of its children have.
+    /// Creates a permanent supervisor as a child. It has started when all of its children have started.
     pub fn supervisor(id: impl Into<Arc<str>>, supervisor: Supervisor) -> Self {
         let spec = Self::of(id, Start::Supervisor(Nested::new(supervisor)));
         Self { shutdown: Shutdown::Infinity, child_type: ChildType::Supervisor, ..spec }
     }
 
-    /// A permanent worker that `start` starts by other means, such as a guest's: it has started when that returns its pid,
-    /// and must be linked to the supervisor, whose context `start` gets.
+    /// Creates a permanent worker that is started by other means, for example as a guest. It has started when `start`
+    /// returns its pid. It must be linked to the supervisor; `start` receives the supervisor's context.
     pub fn started_by<S>(id: impl Into<Arc<str>>, start: S) -> Self
     where
         S: Fn(&Context) -> Result<Pid, InitError> + Send + Sync + 'static,
@@ -225,22 +226,22 @@ impl ChildSpec {
         }
     }
 
-    /// When it is restarted. Default: always.
+    /// Sets when the child is restarted. Default: always.
     pub fn restart(self, restart: Restart) -> Self {
         Self { restart, ..self }
     }
 
-    /// How it is stopped. Default: five seconds for a worker, all the time it needs for a supervisor.
+    /// Sets how the child is stopped. Default: a timeout of five seconds for a worker, no timeout for a supervisor.
     pub fn shutdown(self, shutdown: Shutdown) -> Self {
         Self { shutdown, ..self }
     }
 
-    /// What it is listed as.
+    /// Sets the type that the child is listed as.
     pub fn child_type(self, child_type: ChildType) -> Self {
         Self { child_type, ..self }
     }
 
-    /// Whether its end for good counts for [`AutoShutdown`](super::AutoShutdown). Default: no.
+    /// Sets whether the final end of the child counts for [`AutoShutdown`](super::AutoShutdown). Default: no.
     pub fn significant(self, significant: bool) -> Self {
         Self { significant, ..self }
     }

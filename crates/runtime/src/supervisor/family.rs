@@ -1,7 +1,7 @@
-//! The children of a supervisor, and what is to be done about them: everything that it knows and decides.
+//! The children of a supervisor: its whole state, and all of its decisions.
 //!
-//! Knows no process and reads no clock, so its tests need no runtime. Children are found by pid in constant time, however
-//! many there are; their keys grow in the order of their start.
+//! Uses neither processes nor clocks, so its tests need no runtime. Children are found by pid in constant time,
+//! whatever their number; their keys grow in the order of their start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::order::{ChildInfo, ChildRef, ChildState, Counts};
 use super::restart_window::{Intensity, RestartWindow};
 use super::{AutoShutdown, SpecError, Strategy, Supervisor};
 
-/// What follows from an event.
+/// Consequence of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,
-    /// The child is to be restarted, and others as the strategy says.
+    /// The child must be restarted, and others as the strategy requires.
     Restart(Key),
-    /// Too many restarts, the last of them this child's.
+    /// Too many restarts; this child needed the last of them.
     GiveUp(Key),
     /// Significant children have ended.
     AutoShutdown,
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 
 pub(super) type Lost = (Key, Arc<str>, ExitReason);
 
-/// See the module.
+/// State and decisions of a supervisor.
 pub(super) struct Family {
     pub(super) strategy: Strategy,
     auto_shutdown: AutoShutdown,
@@ -44,25 +44,25 @@ pub(super) struct Family {
     pub(super) by_pid: SmallMap<Pid, Key>,
     by_id: HashMap<Arc<str>, Key>,
     next: u64,
-    /// Restarts of all children.
+    /// Number of restarts of all children.
     pub(super) restarts_total: u64,
-    /// Children that are supervisors.
+    /// Number of children that are supervisors.
     supervisors: usize,
-    /// Children that wait for their restart.
+    /// Number of children that wait for their restart.
     pub(super) waiting: usize,
-    /// Whose restart is under way, for those who look.
+    /// Child with a restart in progress, for observers.
     pub(super) restarting: Option<Key>,
-    /// Who was spawned and has not started.
+    /// Child that was spawned and has not started.
     pub(super) starting: Option<(Key, Pid)>,
-    /// Who was told to stop and runs.
+    /// Child that was told to stop and still runs.
     pub(super) stopping: Option<Key>,
-    /// All are being stopped.
+    /// True while all children are being stopped.
     pub(super) ending: bool,
     pub(super) buried: Buried,
 }
 
 impl Family {
-    /// The children that a supervisor is to have at first, none of which has started.
+    /// Creates the state of a supervisor with its first children, which have not started yet.
     pub(super) fn new(supervisor: Supervisor) -> Result<Self, SpecError> {
         let Supervisor { strategy, intensity, auto_shutdown, backoff, children, template } = supervisor;
         let dynamic = strategy == Strategy::SimpleOneForOne;
@@ -101,7 +101,7 @@ impl Family {
         Ok(family)
     }
 
-    /// Whether a child like this can be supervised here.
+    /// Checks that this supervisor can have a child with this specification.
     pub(super) fn check(&self, spec: &ChildSpec) -> Result<(), SpecError> {
         if spec.significant && (spec.restart == Restart::Permanent || self.auto_shutdown == AutoShutdown::Never) {
             return Err(SpecError::Significant { id: Arc::clone(&spec.id) });
@@ -113,7 +113,7 @@ impl Family {
         self.template.is_some()
     }
 
-    /// Adds a child behind the others.
+    /// Adds a child after the others.
     pub(super) fn add(&mut self, spec: Arc<ChildSpec>, arguments: Option<Arguments>) -> Key {
         let key = Key(self.next);
         self.next += 1;
@@ -125,7 +125,7 @@ impl Family {
         key
     }
 
-    /// Forgets a child.
+    /// Removes a child.
     pub(super) fn remove(&mut self, key: Key) {
         self.set_state(key, State::Ended);
         let Some(child) = self.children.remove(&key) else { return };
@@ -147,12 +147,12 @@ impl Family {
         }
     }
 
-    /// All children, in the order of their start.
+    /// Returns the keys of all children, in the order of their start.
     pub(super) fn keys(&self) -> Vec<Key> {
         self.children.keys().copied().collect()
     }
 
-    /// Who runs.
+    /// Returns the processes of the running children.
     pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
         self.children.values().filter_map(|child| match child.state {
             State::Running(pid) => Some(pid),
@@ -160,22 +160,22 @@ impl Family {
         })
     }
 
-    /// What the window forgives.
+    /// Returns the limit of the restart window.
     pub(super) const fn intensity(&self) -> Intensity {
         self.window.intensity()
     }
 
-    /// Restarts that count, if they are more than half of those that are forgiven.
+    /// Returns the number of restarts that count, if it is over half of the limit.
     pub(super) fn strain(&self) -> Option<u32> {
         self.window.strain()
     }
 
-    /// Whether restarts may be delayed.
+    /// Returns true if restarts may be delayed.
     pub(super) const fn backs_off(&self) -> bool {
         self.backoff.is_some()
     }
 
-    /// Who stops and starts again when `key` is restarted, in the order of their start.
+    /// Returns the children that stop and start again when `key` is restarted, in the order of their start.
     pub(super) fn concerned(&self, key: Key) -> Vec<Key> {
         match self.strategy {
             Strategy::OneForOne | Strategy::SimpleOneForOne => vec![key],
@@ -184,7 +184,7 @@ impl Family {
         }
     }
 
-    /// A process ended by itself.
+    /// Handles a process that ended by itself.
     pub(super) fn exited(&mut self, pid: Pid, reason: ExitReason, now: Instant) -> Verdict {
         let Some(key) = self.by_pid.remove(&pid) else { return Verdict::Nothing };
         let Some(child) = self.children.get_mut(&key) else { return Verdict::Nothing };
@@ -204,7 +204,7 @@ impl Family {
         if significant && self.ends_with_significant() { Verdict::AutoShutdown } else { Verdict::Nothing }
     }
 
-    /// Spends a restart of a child, if one is left.
+    /// Spends a restart for a child; gives up if none is left.
     pub(super) fn forgive(&mut self, key: Key, now: Instant) -> Verdict {
         if !self.window.spend(now) {
             return Verdict::GiveUp(key);
@@ -213,7 +213,7 @@ impl Family {
         Verdict::Restart(key)
     }
 
-    /// A child that ended by itself runs again.
+    /// Records that a child that ended by itself runs again.
     pub(super) fn restarted(&mut self, key: Key) {
         self.restarts_total += 1;
         if let Some(child) = self.children.get_mut(&key) {
@@ -221,14 +221,14 @@ impl Family {
         }
     }
 
-    /// A child was stopped for a restart, and is to start again with it.
+    /// Records that a child was stopped for a restart, which must start it again.
     pub(super) fn owe(&mut self, key: Key) {
         if let Some(child) = self.children.get_mut(&key) {
             child.is_owed = true;
         }
     }
 
-    /// Whether a significant child that has just ended was one that its supervisor ends with.
+    /// Returns true if the end of a significant child just now must end its supervisor.
     fn ends_with_significant(&self) -> bool {
         let lives = |child: &Child| child.spec.significant && child.state != State::Ended;
         match self.auto_shutdown {
@@ -238,12 +238,12 @@ impl Family {
         }
     }
 
-    /// Whether nothing is left of a child that has ended for good.
+    /// Returns true if a child is removed when it has ended for good.
     fn is_forgotten(&self, key: Key) -> bool {
         self.is_dynamic() || self.child(key).is_some_and(|child| child.spec.restart == Restart::Temporary)
     }
 
-    /// How long to wait before a child is restarted, and counts the restart.
+    /// Counts a restart, and returns the delay before it.
     pub(super) fn delay(&mut self, key: Key, now: impl FnOnce() -> Instant) -> Duration {
         let (Some(backoff), Some(child)) = (self.backoff, self.children.get_mut(&key)) else { return Duration::ZERO };
         if child.started.take().is_some_and(|started| now().saturating_duration_since(started) >= backoff.limit) {
@@ -253,7 +253,7 @@ impl Family {
         backoff.delay(child.in_a_row)
     }
 
-    /// A child has started.
+    /// Records that a child has started.
     pub(super) fn started(&mut self, key: Key, pid: Pid, now: impl FnOnce() -> Instant) {
         self.starting = None;
         if self.restarting == Some(key) && matches!(self.strategy, Strategy::OneForOne | Strategy::SimpleOneForOne) {
@@ -269,7 +269,7 @@ impl Family {
         }
     }
 
-    /// A child did not start.
+    /// Records that a child failed to start.
     pub(super) fn failed(&mut self, key: Key, reason: ExitReason, now: Instant) {
         let pid = self.starting.take().map(|(_, pid)| pid);
         if let Some(child) = self.children.get_mut(&key) {
@@ -278,13 +278,13 @@ impl Family {
         }
     }
 
-    /// A child's restart waits.
+    /// Records that a child waits for its restart.
     pub(super) fn wait(&mut self, key: Key, wait: Wait) {
         self.restarting = None;
         self.set_state(key, State::Restarting(wait));
     }
 
-    /// A child was stopped.
+    /// Records that a child was stopped.
     pub(super) fn stopped(&mut self, key: Key) {
         self.stopping = None;
         self.set_state(key, State::Ended);
@@ -307,21 +307,21 @@ impl Family {
         }
     }
 
-    /// Who was to be restarted and will not be when `key` is one too many, and why they ended.
+    /// Returns the children that are not restarted because `key` exceeds the limit, with the reasons of their ends.
     pub(super) fn lost(&self, key: Key) -> Vec<Lost> {
         let waits = |child: &Child| child.is_owed || matches!(child.state, State::Restarting(_));
         let lost = self.children.iter().filter(|(other, child)| **other == key || waits(child));
         lost.map(|(key, child)| (*key, Arc::clone(&child.id), child.ended_with())).collect()
     }
 
-    /// Lets go of all children, once none runs.
+    /// Removes all children, once none is running.
     pub(super) fn dissolve(&mut self) {
         let children = std::mem::take(&mut self.children);
         self.buried.children.extend(children.into_values());
         self.buried.template = self.template.take();
     }
 
-    /// All children as others see them.
+    /// Returns the public information about all children.
     pub(super) fn list(&self, now: Instant) -> Vec<ChildInfo> {
         let state = |state| match state {
             State::Running(pid) => ChildState::Running(pid),
@@ -358,7 +358,7 @@ mod tests {
         Pid::local(number, 1)
     }
 
-    /// Children a, b, .. that run as processes 1, 2, ..
+    /// Creates children a, b, … that run as processes 1, 2, …
     fn running(supervisor: Supervisor) -> Family {
         let mut family = Family::new(supervisor).unwrap();
         for (key, number) in family.keys().into_iter().zip(1..) {

@@ -1,4 +1,4 @@
-//! The last ends of a child: what a storm leaves behind of each of its victims, and no more than that.
+//! The last ends of a child: a bounded record of what a crash storm did to it.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -6,19 +6,19 @@ use std::time::Instant;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 
-/// Ends of a child that are kept.
+/// Number of ends that are kept for each child.
 pub const ENDS_KEPT: usize = 8;
 
-/// How a child ended once, or failed to start.
+/// One end of a child, or one failure to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) at: Instant,
-    /// Who ended; `None` if it did not even start.
+    /// The process that ended; `None` if the child did not even start.
     pub(super) pid: Option<Pid>,
     pub(super) reason: ExitReason,
 }
 
-/// The newest ends of a child; a word long, until there is one.
+/// The newest ends of a child. Takes one word until the first end.
 #[derive(Debug, Default)]
 pub(super) struct History(Option<Box<Ring>>);
 
@@ -26,7 +26,7 @@ pub(super) struct History(Option<Box<Ring>>);
 struct Ring(VecDeque<End>);
 
 impl History {
-    /// Keeps an end, and gives back the reason of the one that had to go for it.
+    /// Records an end; returns the reason of the end that was removed for it.
     pub(super) fn note(&mut self, end: End) -> Option<ExitReason> {
         let Ring(ends) = &mut **self.0.get_or_insert_default();
         let oldest = if ends.len() == ENDS_KEPT { ends.pop_front() } else { None };
@@ -34,7 +34,7 @@ impl History {
         oldest.map(|oldest| oldest.reason)
     }
 
-    /// The ends that are kept, the newest first.
+    /// Returns the recorded ends, newest first.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = &End> {
         self.0.iter().flat_map(|ring| ring.0.iter().rev())
     }

@@ -1,4 +1,4 @@
-//! The process of a supervisor: does what its [`Family`] decides.
+//! The process of a supervisor: carries out the decisions of its [`Family`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -25,7 +25,7 @@ use super::reports;
 use super::tree::Place;
 use super::{FailedChild, Strategy, Supervisor};
 
-/// The body of a supervisor.
+/// Runs a supervisor: the body of its process.
 pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting) -> ExitReason {
     ctx.trap_exits(true);
     let family = match Family::new(supervisor) {
@@ -46,23 +46,23 @@ pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting
 struct Keeper {
     ctx: Context,
     parent: Option<Pid>,
-    /// What it knows, where others can see it.
+    /// State of the supervisor, where observers can see it.
     place: Place,
     template: Option<Arc<ChildSpec>>,
-    /// A restart concerns only the child itself.
+    /// True if a restart affects only the child itself.
     restarts_one: bool,
-    /// Restarts may be delayed.
+    /// True if restarts may be delayed.
     backs_off: bool,
-    /// Restarts that are due some time, the next first. One that its child does not wait for any more means nothing.
+    /// Restarts that are not due yet, the next first. An entry is ignored if its child no longer waits for it.
     waiting: BinaryHeap<Reverse<(Instant, Key)>>,
-    /// Messages that were there before a start failed, and so come before its next try: another child's end may be among
-    /// them, whose restart concerns this one as well.
+    /// Number of messages that arrived before a start failed and are handled before its next try: another child's end
+    /// may be among them, and its restart may affect this child as well.
     ahead: u64,
-    /// When observers were last told that restarts run short.
+    /// Time of the last report of restart pressure.
     strained: Option<Instant>,
 }
 
-/// What a supervisor does next.
+/// Next event of a supervisor.
 enum Event {
     Message(Message),
     /// The restart of a child may be due.
@@ -79,16 +79,17 @@ impl Keeper {
         Self { ctx, parent, place, template, restarts_one, backs_off, waiting, ahead: 0, strained: None }
     }
 
-    /// What it knows, for a moment: `look` runs nobody else's code.
+    /// Gives `look` access to the state for a moment; `look` must not run user code.
     fn family<R>(&self, look: impl FnOnce(&mut Family) -> R) -> R {
         self.place.branch.with(look)
     }
 
-    /// Keeps the children until there is a reason to end.
+    /// Supervises the children until there is a reason to end.
     async fn keep(&mut self) -> ExitReason {
         loop {
             let event = self.next().await;
-            // If this turn goes on, whom it has started waits no longer for its end.
+            // Send the wake-up that the last start skipped: if this turn continues, the started process must not wait
+            // for its end.
             self.ctx.running().local.pay_wake();
             let verdict = match event {
                 Event::Due(key) => self.due(key).await,
@@ -122,7 +123,7 @@ impl Keeper {
         };
         let left = due.saturating_duration_since(now());
         if left.is_zero() {
-            // A child that fails at once would keep everybody else waiting.
+            // Otherwise a child that fails at once would keep all others waiting.
             self.ctx.yield_now().await;
         }
         if !(left.is_zero() && self.ahead == 0)
@@ -136,7 +137,7 @@ impl Keeper {
         Event::Due(key)
     }
 
-    /// Starts all children; the first that does not start ends it.
+    /// Starts all children; stops at the first child that fails to start.
     async fn start_all(&mut self) -> Result<(), FailedChild> {
         for key in self.keys() {
             if let Err(error) = self.start(key).await {
@@ -151,7 +152,7 @@ impl Keeper {
         self.family(|family| family.keys())
     }
 
-    /// Starts a child that does not run.
+    /// Starts a child that is not running.
     async fn start(&self, key: Key) -> Result<Pid, StartError> {
         match self.try_to_start(key).await {
             Ok(pid) => {
@@ -171,7 +172,7 @@ impl Keeper {
     }
 
     async fn try_to_start(&self, key: Key) -> Result<Pid, StartError> {
-        // There is most often nothing left to do after a start but to wait.
+        // After a start the supervisor mostly has nothing left to do but wait.
         self.ctx.running().local.spawns_and_returns();
         let spec =
             self.family(|family| family.child(key).map(|child| (Arc::clone(&child.spec), child.arguments.clone())));
@@ -188,7 +189,7 @@ impl Keeper {
         }
     }
 
-    /// A child is to be restarted, which the window knows of: now, or after its delay.
+    /// Restarts a child, now or after its delay. The restart window has already counted the restart.
     async fn restart_or_wait(&mut self, key: Key) {
         let delay = self.delay(key);
         if delay.is_zero() {
@@ -205,7 +206,7 @@ impl Keeper {
         self.family(|family| family.delay(key, now))
     }
 
-    /// Restarts a child, and those whom the strategy concerns; one that does not start is tried again.
+    /// Restarts a child and the others that the strategy selects; a child that fails to start is tried again.
     async fn restart(&mut self, key: Key) {
         if self.restarts_one {
             self.start_again(key, true).await;
@@ -217,7 +218,7 @@ impl Keeper {
             self.family(|family| family.owe(*key));
         }
         for other in concerned {
-            // A temporary child is gone.
+            // A temporary child has been removed.
             if self.family(|family| family.child(other).is_some()) && !self.start_again(other, other == key).await {
                 return;
             }
@@ -225,7 +226,7 @@ impl Keeper {
         self.family(|family| family.restarting = None);
     }
 
-    /// Starts a child that has ended, or has it wait for its next try; says whether it runs.
+    /// Starts a child that has ended, or lets it wait for its next try; returns true if it runs.
     async fn start_again(&mut self, key: Key, ended_by_itself: bool) -> bool {
         match self.try_to_start(key).await {
             Ok(pid) => {
@@ -262,7 +263,7 @@ impl Keeper {
         self.waiting.push(Reverse((due, key)));
     }
 
-    /// The restart of a child is due, if it still waits for one.
+    /// Handles a due restart, if the child still waits for it.
     async fn due(&mut self, key: Key) -> Verdict {
         let moment = now();
         let verdict = self.family(|family| match family.child(key).map(|child| child.state) {
@@ -280,7 +281,7 @@ impl Keeper {
         verdict
     }
 
-    /// Stops a child, whatever it does.
+    /// Stops a child, whatever its state.
     async fn stop(&self, key: Key) {
         let running = self.family(|family| match family.child(key).map(|child| (child.state, child.spec.shutdown)) {
             Some((State::Running(pid), shutdown)) => {
@@ -295,7 +296,7 @@ impl Keeper {
         self.family(|family| family.stopped(key));
     }
 
-    /// Stops all children in reverse order; those of a dynamic supervisor together.
+    /// Stops all children in reverse order; those of a dynamic supervisor all at once.
     async fn stop_all(&self) {
         self.family(|family| family.ending = true);
         if let Some(template) = &self.template {
@@ -324,7 +325,7 @@ impl Keeper {
         all_down(&self.ctx, &mut left).await;
     }
 
-    /// Does what somebody asks for; a message that asks for nothing is dropped.
+    /// Executes a request; any other message is dropped.
     async fn obey(&mut self, message: Message) {
         match message.downcast::<Request<Order, Told>>() {
             Ok(Request { request, reply }) => {
@@ -343,7 +344,7 @@ impl Keeper {
                     }
                     Order::Count => Told::Counts(self.family(|family| family.counts())),
                 };
-                // Who asked may have ended meanwhile.
+                // The caller may have ended meanwhile.
                 drop(reply.send(&self.ctx, told));
             }
             Err(message) => tracing::debug!(supervisor = %self.ctx.pid(), ?message, "not for a supervisor"),
@@ -395,7 +396,7 @@ impl Keeper {
         self.start(key).await.map_err(|error| OrderError::Init(error.into_init()))
     }
 
-    /// A child that has ended and is not restarted by itself.
+    /// Finds a child that has ended and is not restarted automatically.
     fn ended(&self, child: &ChildRef) -> Result<Key, OrderError> {
         if self.template.is_some() {
             return Err(OrderError::Dynamic);
@@ -413,23 +414,23 @@ impl Keeper {
     }
 }
 
-/// Longer than anybody waits for a restart; an instant later than this is still one.
+/// Longer than any restart delay in practice; an instant this far in the future is still valid.
 const FAR: Duration = Duration::from_hours(30 * 365 * 24);
 
 const WRONG_ARGUMENTS: &str = "arguments of another type than the template's";
 
-/// The clock that sleeps go by, which in a test may be a virtual one.
+/// Returns the time of the clock that sleeps use, which may be virtual in a test.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Begins the start of a child; a panic of its closure is a failed start.
+/// Begins the start of a child; a panic of its closure counts as a failed start.
 fn begin<'a>(ctx: &'a Context, spec: &ChildSpec, arguments: Option<&Arguments>) -> Result<Begun<'a>, StartError> {
     catch_unwind(AssertUnwindSafe(|| spec.start.begin(ctx, arguments)))
         .unwrap_or_else(|payload| Err(InitError::Ended(panics::reason(payload)).into()))
 }
 
-/// Stops a process and waits for its end, which its monitor tells even if it has unlinked itself.
+/// Stops a process and waits for its end, which the monitor reports even if the process has unlinked itself.
 async fn stop_process(ctx: &Context, pid: Pid, shutdown: Shutdown) {
     let mut end = Answer::<()>::of(ctx, pid);
     ctx.exit(pid, shutdown.signal());
@@ -442,7 +443,7 @@ async fn stop_process(ctx: &Context, pid: Pid, shutdown: Shutdown) {
     drop(end.await);
 }
 
-/// Waits for the ends of all; whatever else comes is dropped.
+/// Waits until all processes have ended; any other message is dropped.
 async fn all_down(ctx: &Context, left: &mut HashMap<MonitorRef, Pid, FxBuildHasher>) {
     while !left.is_empty() {
         if let Ok(down) = ctx.receive().await.downcast::<Down>() {

@@ -4,8 +4,8 @@
 //!   spec ──▶ Supervisor ──▶ specs ──▶ Supervisor ──▶ …      drop: a stack on the heap instead of the native one
 //! ```
 //!
-//! Supervisors may be nested tens of thousands deep. Dropping such a chain by the usual drop glue would take several native
-//! frames for each level and overflow the stack of the thread.
+//! Supervisors may be nested tens of thousands deep. The usual drop glue would take several native frames for each
+//! level of the chain, and overflow the stack of the thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Supervisor;
 use super::child_spec::{ChildSpec, Start};
 
-/// A shared supervisor; the last owner takes it apart level by level.
+/// A shared supervisor. The last owner takes it apart level by level.
 #[derive(Clone)]
 pub(super) struct Nested(Option<Arc<Supervisor>>);
 

@@ -1,4 +1,4 @@
-//! What others ask of a supervisor, and what it answers.
+//! Requests to a supervisor, and its replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::starting::InitError;
 use super::SpecError;
 use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
 
-/// A child by its id, or by its pid; those of a dynamic supervisor have only the latter.
+/// Refers to a child by its id or its pid. Children of a dynamic supervisor can only be referred to by pid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildRef {
-    /// By its id.
+    /// Id of the child.
     Id(Arc<str>),
-    /// By its pid.
+    /// Pid of the child.
     Pid(Pid),
 }
 
@@ -34,92 +34,92 @@ impl From<Pid> for ChildRef {
     }
 }
 
-/// What a child does.
+/// State of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildState {
-    /// It runs.
+    /// The child runs.
     Running(Pid),
-    /// It waits for its restart.
+    /// The child waits for its restart.
     Restarting {
-        /// Time to its next try at the moment of the answer.
+        /// Time until its next try, at the moment of the reply.
         left: Duration,
     },
-    /// It has ended, and is not restarted by itself.
+    /// The child has ended, and is not restarted automatically.
     Ended,
 }
 
-/// A line of [`SupervisorRef::which_children`].
+/// An entry of [`SupervisorRef::which_children`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildInfo {
-    /// Its id, or its template's.
+    /// Id of the child, or of its template.
     pub id: Arc<str>,
-    /// What it does.
+    /// State of the child.
     pub state: ChildState,
-    /// What it is.
+    /// Type of the child.
     pub child_type: ChildType,
-    /// When it is restarted.
+    /// Restart mode of the child.
     pub restart: Restart,
-    /// How often it was restarted because it had died.
+    /// Number of restarts after the child had died.
     pub restarts_total: u64,
-    /// Why it last ended by itself.
+    /// Exit reason of the last time that the child ended by itself.
     pub last_exit: Option<ExitReason>,
 }
 
-/// How many children there are.
+/// Numbers of children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Children, dead or alive.
+    /// Number of all children, dead or alive.
     pub specs: usize,
-    /// Those that run.
+    /// Number of children that run.
     pub active: usize,
-    /// Supervisors among all.
+    /// Number of all children that are supervisors.
     pub supervisors: usize,
-    /// Workers among all.
+    /// Number of all children that are workers.
     pub workers: usize,
 }
 
-/// Why a supervisor did not do what it was asked to do with a child.
+/// Error returned when a supervisor did not execute a request about a child.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
-    /// It has no such child.
+    /// The supervisor has no such child.
     #[error("no such child")]
     NotFound,
-    /// Terminate it first.
+    /// The child runs: terminate it first.
     #[error("the child runs")]
     Running,
-    /// Wait until it runs, or terminate it.
+    /// The child waits for its restart: wait until it runs, or terminate it.
     #[error("the child waits for its restart")]
     Restarting,
     /// The children of a dynamic supervisor can only be terminated.
     #[error("not done by a supervisor that is simple_one_for_one")]
     Dynamic,
-    /// The child did not start, and has ended.
+    /// The child failed to start, and has ended.
     #[error(transparent)]
     Init(#[from] InitError),
-    /// The supervisor could not be asked.
+    /// The request to the supervisor failed.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
-/// Why a child was not added.
+/// Error returned when a child was not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StartChildError {
-    /// A child of this id runs, or will.
+    /// A child with this id runs, or will run.
     #[error("already started as {0:?}")]
     AlreadyStarted(Option<Pid>),
-    /// A child of this id has ended: restart or delete it.
+    /// A child with this id has ended: restart or delete it.
     #[error("already present")]
     AlreadyPresent,
-    /// It cannot be supervised as specified.
+    /// The specification is not valid for this supervisor.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// It was started with arguments of another type than the template's, or as the wrong kind for this supervisor.
+    /// The arguments have a different type than the template's, or this supervisor does not start children in this way.
     #[error("not the kind of child that this supervisor starts")]
     WrongKind,
-    /// It did not start, and was forgotten.
+    /// The child failed to start, and was removed.
     #[error(transparent)]
     Init(#[from] InitError),
-    /// The supervisor could not be asked.
+    /// The request to the supervisor failed.
     #[error(transparent)]
     Call(#[from] CallError),
 }
@@ -143,28 +143,28 @@ pub(super) enum Told {
     Counts(Counts),
 }
 
-/// A supervisor, for those who ask something of it: processes by their [`Context`](crate::Context), others by a
+/// A reference to a supervisor for requests: by processes with their [`Context`](crate::Context), from outside with a
 /// [`Handle`](crate::Handle).
 ///
-/// A supervisor answers when it is done with what it does: starts, stops and restarts.
+/// A supervisor replies when it has finished its current work: starts, stops and restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SupervisorRef(Pid);
 
 impl SupervisorRef {
-    /// The supervisor of this pid; one that is none never answers.
+    /// Creates a reference to the supervisor with this pid. A process that is not a supervisor never replies.
     pub const fn of(pid: Pid) -> Self {
         Self(pid)
     }
 
-    /// Its pid.
+    /// Returns the pid of the supervisor.
     pub const fn pid(self) -> Pid {
         self.0
     }
 
-    /// Adds a child behind the others and starts it.
+    /// Adds a child after the others and starts it.
     ///
     /// # Errors
-    /// [`StartChildError`]; the child is not added then.
+    /// [`StartChildError`]; the child was then not added.
     pub async fn start_child(self, by: &impl Caller, spec: ChildSpec) -> Result<Pid, StartChildError> {
         match by.request(self.0, Order::Start(Box::new(spec))).await? {
             Told::Started(started) => started,
@@ -172,10 +172,10 @@ impl SupervisorRef {
         }
     }
 
-    /// Starts one more child of a dynamic supervisor's kind, with these arguments.
+    /// Starts another child of a dynamic supervisor, with these arguments.
     ///
     /// # Errors
-    /// [`StartChildError`]; there is no such child then.
+    /// [`StartChildError`]; the child then does not exist.
     pub async fn start_one<A: Clone + Send + Sync + 'static>(
         self,
         by: &impl Caller,
@@ -187,7 +187,8 @@ impl SupervisorRef {
         }
     }
 
-    /// Stops a child, which is not restarted; its spec stays unless it is temporary or of a dynamic supervisor.
+    /// Stops a child and does not restart it. Its specification is kept, unless it is temporary or its supervisor is
+    /// dynamic.
     ///
     /// # Errors
     /// [`OrderError::NotFound`], [`OrderError::Call`].
@@ -198,7 +199,7 @@ impl SupervisorRef {
     /// Starts a child that has ended for good.
     ///
     /// # Errors
-    /// [`OrderError`] when it runs, waits for its restart, or does not start.
+    /// [`OrderError`] if the child runs, waits for its restart, or fails to start.
     pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, OrderError> {
         match by.request(self.0, Order::Restart(child.into())).await? {
             Told::Restarted(restarted) => restarted,
@@ -206,10 +207,10 @@ impl SupervisorRef {
         }
     }
 
-    /// Forgets a child that has ended for good.
+    /// Removes a child that has ended for good.
     ///
     /// # Errors
-    /// [`OrderError`] when it runs or waits for its restart.
+    /// [`OrderError`] if the child runs or waits for its restart.
     pub async fn delete_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<(), OrderError> {
         self.done(by, Order::Delete(child.into())).await
     }
@@ -221,10 +222,10 @@ impl SupervisorRef {
         }
     }
 
-    /// The children, in the order of their start.
+    /// Returns the children, in the order of their start.
     ///
     /// # Errors
-    /// [`CallError`] when the supervisor has ended.
+    /// [`CallError`] if the supervisor has ended.
     pub async fn which_children(self, by: &impl Caller) -> Result<Vec<ChildInfo>, CallError> {
         match by.request(self.0, Order::Which).await? {
             Told::Children(children) => Ok(children),
@@ -232,10 +233,10 @@ impl SupervisorRef {
         }
     }
 
-    /// How many children there are.
+    /// Returns the numbers of children.
     ///
     /// # Errors
-    /// [`CallError`] when the supervisor has ended.
+    /// [`CallError`] if the supervisor has ended.
     pub async fn count_children(self, by: &impl Caller) -> Result<Counts, CallError> {
         match by.request(self.0, Order::Count).await? {
             Told::Counts(counts) => Ok(counts),

@@ -1,4 +1,4 @@
-//! What a supervisor tells observers: counters that only go up, and events.
+//! Reports of a supervisor to observers: counters that only grow, and events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use super::child::Key;
 use super::family::{Family, Lost};
 use super::strain::Strain;
 
-/// How often a supervisor tells that it is strained.
+/// Shortest time between two reports of a supervisor's restart pressure.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
 
-/// A child runs again.
+/// Reports that a child runs again.
 pub(super) fn restarted(ctx: &Context, family: &Family, key: Key, new: Pid) {
     let local = ctx.running().local;
     bump(&local.me.counters.restarts, 1);
@@ -30,7 +30,7 @@ pub(super) fn restarted(ctx: &Context, family: &Family, key: Key, new: Pid) {
     });
 }
 
-/// A child did not start again.
+/// Reports that a child failed to start again.
 pub(super) fn restart_failed(ctx: &Context, child: Arc<str>, error: InitError) {
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.restarts_failed, 1);
@@ -38,11 +38,12 @@ pub(super) fn restart_failed(ctx: &Context, child: Arc<str>, error: InitError) {
     local.note(|| EventKind::RestartFailed { supervisor, child, error });
 }
 
-/// The supervisor gives up because of one child, and loses it with all others that wait for a restart.
+/// Reports that the supervisor gives up because of one child, and loses it with all others that wait for a restart.
 pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<Lost>) {
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.gave_up, 1);
-    // What is about the last child is told even in a storm of events: each ends a supervisor, so there cannot be many.
+    // The events about the last child are sent even in a storm of events: each ends a supervisor, so there cannot be
+    // many.
     let events = &local.shared.events;
     if let Some((_, child, reason)) = all.iter().find(|(key, ..)| *key == last) {
         tracing::warn!(%supervisor, %child, "too many restarts");
@@ -55,7 +56,7 @@ pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<Lost>) {
     }
 }
 
-/// A restart was spent: tells if that leaves less than half of them.
+/// Reports restart pressure after a restart was spent, if more than half of the allowed restarts are used.
 pub(super) fn spent(ctx: &Context, family: &Family, now: impl FnOnce() -> Instant, told: &mut Option<Instant>) {
     let Some(used) = family.strain() else { return };
     let now = now();

@@ -1,4 +1,4 @@
-//! How many restarts a supervisor forgives before it gives up.
+//! Limits the number of restarts within a period; with more, the supervisor gives up.
 //! ```text
 //!   crash ──▶ spend(now) ──▶ true: restart the child
 //!                       └──▶ false: the supervisor itself ends
@@ -8,12 +8,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Restarts that are forgiven within a period; OTP's default of one in five seconds.
+/// Number of restarts allowed within a period. Default: one in five seconds, as in OTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intensity {
-    /// Restarts within any period that do not end the supervisor. Default 1; more hide a child that cannot run.
+    /// Number of restarts within any period that do not end the supervisor. Default 1; more hide a child that cannot
+    /// run.
     pub restarts: u32,
-    /// The period. Default 5 s; a longer one remembers as many more restarts, at 16 bytes each.
+    /// Length of the period. Default 5 s; a longer period keeps more restarts in memory, at 16 bytes each.
     pub period: Duration,
 }
 
@@ -23,21 +24,21 @@ impl Default for Intensity {
     }
 }
 
-/// The restarts of the last period, which slides.
+/// Restarts within the last period, as a sliding window.
 #[derive(Debug)]
 pub struct RestartWindow {
     intensity: Intensity,
-    /// The oldest first; one more than forgiven at the most.
+    /// Times of the restarts, oldest first; at most one more than allowed.
     spent: VecDeque<Instant>,
 }
 
 impl RestartWindow {
-    /// A window without restarts.
+    /// Creates a window without restarts.
     pub const fn new(intensity: Intensity) -> Self {
         Self { intensity, spent: VecDeque::new() }
     }
 
-    /// Notes a restart; false if it is one too many.
+    /// Counts a restart; returns false if it exceeds the limit.
     pub fn spend(&mut self, now: Instant) -> bool {
         self.slide(now);
         if self.spent.len() as u64 > u64::from(self.intensity.restarts) {
@@ -47,12 +48,12 @@ impl RestartWindow {
         self.spent.len() as u64 <= u64::from(self.intensity.restarts)
     }
 
-    /// Restarts that count at this moment.
+    /// Returns the number of restarts that count at `now`.
     pub fn used(&self, now: Instant) -> usize {
         self.spent.len() - self.spent.partition_point(|spent| self.is_over(*spent, now))
     }
 
-    /// What is forgiven.
+    /// Returns the limit.
     pub const fn intensity(&self) -> Intensity {
         self.intensity
     }
@@ -61,7 +62,7 @@ impl RestartWindow {
         now.saturating_duration_since(spent) > self.intensity.period
     }
 
-    /// Restarts that counted at the last one, if they are two or more and over half of those that are forgiven.
+    /// Returns the number of restarts that counted at the last one, if it is at least two and over half of the limit.
     pub fn strain(&self) -> Option<u32> {
         let used = self.spent.len() as u64;
         (used >= 2 && 2 * used > u64::from(self.intensity.restarts)).then_some(used as u32)

@@ -1,4 +1,4 @@
-//! Supervisors that have used more than half of their restarts, for observers.
+//! Restart pressure: supervisors that have used more than half of their allowed restarts, for observers.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use super::restart_window::Intensity;
 use crate::pid::Pid;
 
-/// Supervisors kept; of more, those that told of themselves last.
+/// Largest number of supervisors kept; a new report replaces the oldest.
 const KEPT: usize = 256;
 
-/// A supervisor that had used more than half of the restarts that it forgives, when it last spent one.
+/// Restart pressure of a supervisor: it had used more than half of its allowed restarts when it last spent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strain {
     /// The supervisor, which may have ended since.
     pub supervisor: Pid,
-    /// Restarts within its period.
+    /// Number of restarts within its period.
     pub used: u32,
-    /// What it forgives.
+    /// Restarts that it allows, and the period.
     pub intensity: Intensity,
-    /// When, since the start of the runtime.
+    /// Time of the last restart, since the start of the runtime.
     pub at: Duration,
 }
 
-/// The newest strain of each supervisor.
+/// Latest restart pressure of each supervisor.
 #[derive(Default)]
 pub(crate) struct Strains(Mutex<Vec<Strain>>);
 

@@ -1,15 +1,15 @@
-//! The supervisors of a runtime as a tree that others may look at while it grows and burns.
+//! The supervisors of a runtime as a tree that observers can read at any time, even during a crash storm.
 //!
 //! ```text
 //!   supervisor's process ──▶ Branch { Family }  ◀── observe::supervisor, observe::children, a page at a time
 //!                                   ▲
-//!                              Tree (pid → branch, weak; those at the top in the order of their start)
+//!                              Tree (pid → branch, weak; top-level branches in the order of their start)
 //! ```
 //!
-//! What a supervisor knows is behind a lock that it takes twice for a restart and never holds while it waits or runs
-//! anybody else's code. Whoever looks holds it for as long as it takes to copy one page, so nobody waits long for anybody:
-//! children are found by their place without being counted as long as none was forgotten, and else by a walk of some
-//! nanoseconds for each.
+//! A lock protects the state of each supervisor. The supervisor takes it twice per restart, and never holds it while it
+//! waits or runs user code. An observer holds it while it copies one page, so neither waits long for the other:
+//! children are found by position without a walk if none was removed in between, and otherwise by a walk of some
+//! nanoseconds per child.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -29,83 +29,84 @@ use super::family::Family;
 use super::history::End;
 use super::restart_window::Intensity;
 
-/// A supervisor in full, but for its children.
+/// Report of a supervisor, without its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupervisorReport {
-    /// The supervisor.
+    /// Pid of the supervisor.
     pub pid: Pid,
-    /// The process that started it, which may be none of a tree.
+    /// Process that started it, which may be outside of the supervision tree.
     pub parent: Option<Pid>,
-    /// Who is restarted with a child.
+    /// Strategy that selects the children to restart together.
     pub strategy: Strategy,
-    /// What it forgives.
+    /// Restarts that it allows, and the period.
     pub intensity: Intensity,
-    /// Restarts of the last period, which count against that.
+    /// Number of restarts in the last period, which count against the limit.
     pub intensity_used: usize,
-    /// Restarts of all of its children since it started.
+    /// Number of restarts of all its children since it started.
     pub restarts_total: u64,
-    /// Its children by what they do.
+    /// Numbers of its children by state.
     pub counts: ChildCounts,
-    /// It stops its children, and then ends.
+    /// True while it stops its children before it ends.
     pub ending: bool,
 }
 
-/// Children of a supervisor by what they do.
+/// Numbers of a supervisor's children by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildCounts {
-    /// They run.
+    /// Children that run.
     pub running: usize,
-    /// They wait for their restart.
+    /// Children that wait for their restart.
     pub waiting: usize,
-    /// They have ended for good, or are being restarted just now.
+    /// Children that have ended for good, or are being restarted at this moment.
     pub ended: usize,
 }
 
 impl ChildCounts {
-    /// All children.
+    /// Returns the number of all children.
     pub const fn total(self) -> usize {
         self.running + self.waiting + self.ended
     }
 }
 
-/// Names a child of one supervisor for as long as that knows it, through all of its restarts; later ones are greater.
+/// Identifier of a child within one supervisor, valid through all of its restarts until the child is removed. Later
+/// children have greater keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChildKey(u64);
 
 impl ChildKey {
-    /// The key of this number.
+    /// Creates a key from its number.
     pub const fn of(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number of the key.
     pub const fn number(self) -> u64 {
         self.0
     }
 }
 
-/// What a child does, as an observer sees it.
+/// State of a child, as an observer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchState {
-    /// It runs.
+    /// The child runs.
     Running(Pid),
-    /// It has ended, and its restart is under way.
+    /// The child has ended, and its restart is in progress.
     Restarting,
-    /// It was spawned, and has not said yet that it has started.
+    /// The child was spawned, and has not reported its start yet.
     Starting(Pid),
-    /// It was told to stop, and runs.
+    /// The child was told to stop, and still runs.
     Stopping(Pid),
-    /// It waits for its restart.
+    /// The child waits for its restart.
     Waiting {
-        /// Time to its next try.
+        /// Time until its next try.
         left: Duration,
     },
-    /// It has ended, and is not restarted by itself.
+    /// The child has ended, and is not restarted automatically.
     Ended,
 }
 
 impl BranchState {
-    /// The child's process, if there is one.
+    /// Returns the child's process, if it has one.
     pub const fn pid(self) -> Option<Pid> {
         match self {
             Self::Running(pid) | Self::Starting(pid) | Self::Stopping(pid) => Some(pid),
@@ -114,62 +115,63 @@ impl BranchState {
     }
 }
 
-/// A child of a supervisor.
+/// Report of a child of a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildReport {
-    /// Its name among its supervisor's children.
+    /// Identifier of the child within its supervisor.
     pub key: ChildKey,
-    /// Its id, or its template's.
+    /// Id of the child, or of its template.
     pub id: Arc<str>,
-    /// What it does.
+    /// State of the child.
     pub state: BranchState,
-    /// What it is.
+    /// Type of the child.
     pub child_type: ChildType,
-    /// When it is restarted.
+    /// Restart mode of the child.
     pub restart: Restart,
-    /// How it is stopped.
+    /// Shutdown mode of the child.
     pub shutdown: Shutdown,
-    /// Its end counts for its supervisor's.
+    /// True if its end counts for the end of its supervisor.
     pub significant: bool,
-    /// How often it was restarted because it had died.
+    /// Number of restarts after the child had died.
     pub restarts_total: u64,
     /// Its last end by itself, or the last failure of its start.
     pub last_end: Option<ChildEnd>,
 }
 
-/// How a child ended once, or failed to start.
+/// One end of a child, or one failure to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildEnd {
-    /// Since the start of the runtime.
+    /// Time of the end, since the start of the runtime.
     pub at: Duration,
-    /// Who ended; `None` if it did not even start.
+    /// Process that ended; `None` if the child did not even start.
     pub pid: Option<Pid>,
-    /// Why.
+    /// Reason of the end.
     pub reason: ExitReason,
 }
 
 /// A page of the children of a supervisor, in the order of their start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChildPage {
-    /// All of its children.
+    /// Number of all its children.
     pub total: usize,
-    /// Those of the page.
+    /// Children on this page.
     pub children: Vec<ChildReport>,
 }
 
-/// A supervisor that can be looked at.
+/// A supervisor that observers can read.
 pub(crate) struct Branch {
     pid: Pid,
     parent: Option<Pid>,
-    /// Its number among those at the top, if no supervisor has started it.
+    /// Number among the top-level supervisors; `None` if a supervisor has started it.
     top: Option<u64>,
     family: Mutex<Family>,
 }
 
 impl Branch {
-    /// Gives the family to `look`, which must be quick and run nobody else's code.
+    /// Locks the family and passes it to `look`, which must be fast and must not run user code.
     ///
-    /// What the family has no more use for is dropped after its lock, and whatever that does harms nobody.
+    /// Values that the family no longer needs are dropped after the lock is released; panics of their drops are
+    /// contained.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut Family) -> R) -> R {
         let mut family = self.family.lock();
         let found = look(&mut family);
@@ -195,7 +197,7 @@ impl Branch {
         }
     }
 
-    /// A page of its children.
+    /// Returns a page of its children.
     pub(crate) fn page(&self, offset: usize, most: usize, started: Instant, now: Instant) -> ChildPage {
         let family = self.family.lock();
         let child = |(key, child)| report(&family, key, child, started, now);
@@ -203,7 +205,7 @@ impl Branch {
         ChildPage { total: family.len(), children }
     }
 
-    /// One child, and its ends, the newest first.
+    /// Returns one child and its ends, newest first.
     pub(crate) fn child(&self, key: ChildKey, started: Instant, now: Instant) -> Option<(ChildReport, Vec<ChildEnd>)> {
         let family = self.family.lock();
         let child = family.child(Key(key.0))?;
@@ -211,33 +213,34 @@ impl Branch {
         Some((report(&family, Key(key.0), child, started, now), ends))
     }
 
-    /// Where these children stand; `keys` rise.
+    /// Returns the positions of these children; `keys` must be in ascending order.
     pub(crate) fn places(&self, keys: &[ChildKey]) -> Vec<Option<usize>> {
         let family = self.family.lock();
         family.places(keys.iter().map(|key| Key(key.0)))
     }
 }
 
-/// How a family is looked at.
+/// Read access for observers.
 impl Family {
     fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// Children by what they do.
+    /// Returns the numbers of children by state.
     fn states(&self) -> ChildCounts {
         let (running, waiting) = (self.by_pid.len(), self.waiting);
         ChildCounts { running, waiting, ended: self.len() - running - waiting }
     }
 
-    /// The first child's key, if each child's place is what its key is more than that: nobody was ever forgotten between.
+    /// Returns the key of the first child if no child in between was removed: each position is then the difference from
+    /// it.
     fn dense_from(&self) -> Option<u64> {
         let (Key(first), _) = self.children.first_key_value()?;
         let (Key(last), _) = self.children.last_key_value()?;
         (last - first + 1 == self.children.len() as u64).then_some(*first)
     }
 
-    /// The children behind so many others.
+    /// Returns the children after the first `offset` children.
     fn after_place(&self, offset: usize) -> impl Iterator<Item = (Key, &Child)> {
         let from = match self.dense_from() {
             Some(first) => Some(Key(first.saturating_add(offset as u64))),
@@ -247,7 +250,7 @@ impl Family {
         from.into_iter().flat_map(|from| self.children.range(from..)).map(|(key, child)| (*key, child))
     }
 
-    /// Whether a child is among those whom the restart that is under way concerns.
+    /// Returns true if the restart in progress affects the child.
     fn is_restarting(&self, key: Key) -> bool {
         self.restarting.is_some_and(|victim| match self.strategy {
             Strategy::OneForOne | Strategy::SimpleOneForOne => key == victim,
@@ -256,7 +259,7 @@ impl Family {
         })
     }
 
-    /// Where children stand whose keys rise.
+    /// Returns the positions of children; `keys` must be in ascending order.
     fn places(&self, keys: impl Iterator<Item = Key>) -> Vec<Option<usize>> {
         let dense = self.dense_from();
         let mut walk = self.children.keys().enumerate().peekable();
@@ -305,19 +308,19 @@ pub(crate) struct Tree(RwLock<Branches>);
 #[derive(Default)]
 struct Branches {
     by_pid: HashMap<Pid, Weak<Branch>, FxBuildHasher>,
-    /// Those that no supervisor has started.
+    /// Top-level supervisors, which were not started by a supervisor.
     top: BTreeMap<u64, Pid>,
     next: u64,
 }
 
-/// A supervisor's place in the tree, given up when it ends, however it does.
+/// Registration of a supervisor in the tree; removed when the supervisor ends for whatever reason.
 pub(super) struct Place {
     tree: Arc<Tree>,
     pub(super) branch: Arc<Branch>,
 }
 
 impl Tree {
-    /// Shows a supervisor to those who look.
+    /// Makes a supervisor visible to observers.
     pub(super) fn enter(self: Arc<Self>, pid: Pid, parent: Option<Pid>, family: Family) -> Place {
         let mut branches = self.0.write();
         let supervised = parent.is_some_and(|parent| branches.by_pid.contains_key(&parent));
@@ -337,7 +340,7 @@ impl Tree {
         self.0.read().by_pid.get(&pid)?.upgrade()
     }
 
-    /// How many supervisors are at the top, and some of them in the order of their start.
+    /// Returns the number of top-level supervisors, and some of them in the order of their start.
     pub(crate) fn top(&self, offset: usize, most: usize) -> (usize, Vec<Pid>) {
         let branches = self.0.read();
         let pids = match branches.dense_from() {
@@ -349,7 +352,7 @@ impl Tree {
         (branches.top.len(), pids)
     }
 
-    /// Those of these supervisors that are at the top, with their places there, which rise.
+    /// Returns the top-level supervisors among `pids`, with their positions in ascending order.
     pub(crate) fn top_places(&self, pids: impl Iterator<Item = Pid>) -> Vec<(usize, Pid)> {
         let branches = self.0.read();
         let number = |pid: Pid| Some((branches.by_pid.get(&pid)?.upgrade()?.top?, pid));
@@ -365,7 +368,7 @@ impl Tree {
 }
 
 impl Branches {
-    /// The first number, if each supervisor's place is what its number is more than that: none has ended between.
+    /// Returns the first number if no supervisor in between has ended: each position is then the difference from it.
     fn dense_from(&self) -> Option<u64> {
         let ((first, _), (last, _)) = (self.top.first_key_value()?, self.top.last_key_value()?);
         (last - first + 1 == self.top.len() as u64).then_some(*first)
@@ -374,7 +377,7 @@ impl Branches {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Here and not where the last of those who look lets go of the branch: dropping it may run anybody's code.
+        // Dissolve it here, and not where the last observer releases the branch: dropping it may run user code.
         self.branch.with(Family::dissolve);
         let mut branches = self.tree.0.write();
         branches.by_pid.remove(&self.branch.pid);

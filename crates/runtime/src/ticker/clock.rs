@@ -1,7 +1,7 @@
-//! The clock that tickers follow, and sleeping until one of its instants.
+//! The clock that tickers follow, and sleeps until one of its instants.
 //!
-//! `CLOCK_MONOTONIC`: it neither jumps when somebody sets the time nor runs while the machine is suspended, so a suspended
-//! machine owes no ticks. A sleep is always until an instant and never for a time: the error of a relative sleep adds up.
+//! `CLOCK_MONOTONIC`: it does not jump when the time of day is set, and does not run while the machine is suspended, so
+//! no ticks become due meanwhile. A sleep is always until an instant: the errors of relative sleeps would add up.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -16,14 +16,14 @@ use rustix::time::{Timespec, clock_gettime};
 
 use crate::layers::Layers;
 
-/// A wait shorter than this is spun: the call that sleeps takes longer.
+/// A shorter wait spins: the system call to sleep takes longer. In nanoseconds.
 pub(super) const SLEEP_MIN_NS: u64 = 200;
-/// How much earlier than asked [`sleep_precise`] wakes, to spin the rest.
+/// Time before the end of [`sleep_precise`] at which it wakes up and spins, in nanoseconds.
 const PRECISE_SPIN_NS: u64 = 10_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Nanoseconds since the machine was started.
+/// Returns the time in nanoseconds since boot.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -36,11 +36,11 @@ fn instant(ns: u64) -> Timespec {
 
 /// Sleeps until an instant.
 pub(crate) fn sleep_until(ns: u64) {
-    // A signal ends a sleep early; whatever else fails would fail for ever, and the caller looks at the clock.
+    // A signal ends a sleep early. Any other error would repeat forever, and the caller checks the clock.
     while clock_nanosleep_absolute(ClockId::Monotonic, &instant(ns)) == Err(Errno::INTR) {}
 }
 
-/// Spins until an instant or until `enough`; gives the time.
+/// Spins until an instant, or until `enough` returns true; returns the time.
 #[inline]
 pub(crate) fn spin_until(ns: u64, enough: impl Fn() -> bool) -> u64 {
     loop {
@@ -52,31 +52,31 @@ pub(crate) fn spin_until(ns: u64, enough: impl Fn() -> bool) -> u64 {
     }
 }
 
-/// Sleeps until an instant, or without end, unless `word` is no longer `seen` or somebody wakes who waits on it.
+/// Sleeps until an instant or without limit, while `word` is `seen` and until [`wake`] is called.
 pub(crate) fn wait_on(word: &AtomicU32, seen: u32, until_ns: Option<u64>) {
     let until = until_ns.map(instant);
-    // All that can happen is that it is over: timeout, a signal, another value, a wake-up. The caller looks.
+    // Every result means that the wait is over: timeout, signal, changed value or wake-up. The caller checks.
     futex::wait_bitset(word, futex::Flags::PRIVATE, seen, until.as_ref(), NonZeroU32::MAX).ok();
 }
 
 /// Wakes the thread that waits on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
-    // Fails only for an address that is none.
+    // Fails only for an invalid address.
     futex::wake(word, futex::Flags::PRIVATE, 1).ok();
 }
 
 thread_local! {
-    /// The slacks that this thread wants.
+    /// Slacks requested on this thread.
     static SLACKS: RefCell<Layers<NonZeroU64>> = const { RefCell::new(Layers::new()) };
 }
 
-/// The slack that the kernel may add to this thread's sleeps, while it lives; 50 µs is what a thread has by default.
+/// Timer slack of this thread while this exists: how late the kernel may wake it. A thread's default is 50 µs.
 ///
-/// Of several the newest holds. Without effect where the kernel refuses: sleeps are then as late as they were.
+/// If there are several, the newest applies. Has no effect if the kernel refuses: sleeps are then as late as before.
 #[derive(Debug)]
 pub(crate) struct Slack {
     id: Option<u64>,
-    /// What it changed is this thread's.
+    /// Not `Send`: the setting that it has changed belongs to this thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -92,19 +92,20 @@ impl Slack {
 
 impl Drop for Slack {
     fn drop(&mut self) {
-        // A thread that ends takes its slack with it.
+        // A thread that is ending needs no restored slack.
         let left = self.id.and_then(|id| SLACKS.try_with(|slacks| slacks.borrow_mut().remove(id)).ok().flatten());
         if left.is_some() {
-            // It was allowed before.
+            // Cannot fail: setting it succeeded before.
             set_current_timer_slack(left).ok();
         }
     }
 }
 
-/// Blocks this thread for `delay`, to some microseconds: for delays far below what `thread::sleep` can tell apart.
+/// Blocks this thread for `delay`, with a precision of some microseconds: for delays far below the precision of
+/// `thread::sleep`.
 ///
-/// It sleeps with the least slack until shortly before, and spins for the rest, 10 µs at most. Never on a scheduler's
-/// thread: a process has [`Context::sleep_precise`](crate::Context::sleep_precise).
+/// Sleeps with the smallest slack until shortly before the end, and spins for the rest, 10 µs at most. Must not be used
+/// on a scheduler's thread: a process has [`Context::sleep_precise`](crate::Context::sleep_precise).
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -1,13 +1,13 @@
-//! The thread that wakes processes at their ticks, and what it shares with them.
+//! The thread that wakes processes at their ticks, and the state that it shares with them.
 //!
 //! ```text
-//!   process ── new ticker ──▶ inbox, word + 1 ──▶ driver: heap of next ticks ── asleep until the first, or until the word changes
+//!   process ── new ticker ──▶ inbox, word + 1 ──▶ driver: heap of next ticks ── sleeps until the first or a new word
 //!      ▲                                             │
 //!      └── waker ◀── pulse: ticks due so far ◀───────┘   every tick, under the pulse's own lock
 //! ```
 //!
-//! The driver advances on a grid of its own, so a tick costs no message in either direction. How it sleeps and is woken is
-//! the matter of `alarm.rs`; what it shares with each process that of `pulse.rs`.
+//! The driver advances on its own copy of each grid, so a tick needs no message in either direction. `alarm.rs` has the
+//! protocol by which it sleeps and is woken, `pulse.rs` the state that it shares with each process.
 
 use std::cmp::Ordering as Order;
 use std::collections::binary_heap::PeekMut;
@@ -31,17 +31,17 @@ use super::{Spin, TickerError, nanos};
 use crate::panics;
 use crate::realtime::Realtime;
 
-/// A ticker in the hands of the driver.
+/// A ticker that is owned by the driver.
 pub(super) struct Entry {
     pub(super) pulse: Arc<Pulse>,
     pub(super) gauge: Option<Arc<Gauge>>,
     pub(super) grid: Grid,
     pub(super) epoch_ns: u64,
-    /// Slips that the next tick has in it already.
+    /// Slips that the next tick already includes, in nanoseconds.
     pub(super) slipped_ns: u64,
     pub(super) spin: Spin,
     pub(super) governor: Governor,
-    /// One tick, and it is over.
+    /// True if it ends after one tick.
     pub(super) once: bool,
 }
 
@@ -50,7 +50,7 @@ impl Entry {
         self.epoch_ns.saturating_add(self.slipped_ns).saturating_add(self.grid.next_ns())
     }
 
-    /// Tells the process what is due; false if there will be no more.
+    /// Publishes the due ticks to the process; returns false if there will be no more.
     fn beat(&mut self, tickers: &Tickers, now_ns: u64) -> bool {
         let mut beat = self.pulse.lock();
         if beat.is_over() {
@@ -58,7 +58,7 @@ impl Entry {
             return false;
         }
         if beat.slipped_ns > self.slipped_ns {
-            // The ticks that had passed come once more, later.
+            // After a slip, ticks that had passed come again, later.
             self.slipped_ns = beat.slipped_ns;
             self.grid.seek(beat.due);
         }
@@ -66,13 +66,13 @@ impl Entry {
         if due > self.grid.passed() {
             self.grid.pass(due);
         }
-        // It may be the waker of an executor that is not ours.
+        // The waker may belong to another executor.
         panics::contain(|| beat.fire(due));
         !self.once || due == 0
     }
 }
 
-/// Ordered so that the heap's greatest is the entry whose tick is next.
+/// Ordered so that the greatest entry in the heap has the earliest tick.
 struct Next {
     at_ns: u64,
     entry: Box<Entry>,
@@ -98,7 +98,7 @@ impl Ord for Next {
     }
 }
 
-/// All tickers, in the hands of the thread or task that drives them.
+/// All tickers, owned by the thread or task that drives them.
 pub(super) struct Driver {
     heap: BinaryHeap<Next>,
     lead: Lead,
@@ -111,7 +111,7 @@ impl Default for Driver {
 }
 
 impl Driver {
-    /// Takes in what has come, and throws out what is over once it is most of all.
+    /// Takes in new tickers, and removes the ended tickers once they are more than half of all and `OVER_MAX`.
     pub(super) fn take_in(&mut self, tickers: &Tickers) {
         for entry in std::mem::take(&mut *tickers.inbox.lock()) {
             self.heap.push(Next { at_ns: entry.next_ns(), entry: Box::new(entry) });
@@ -127,7 +127,7 @@ impl Driver {
         }
     }
 
-    /// Wakes whoever has a tick by now; gives the next instant.
+    /// Wakes the processes that have a due tick; returns the instant of the next tick.
     pub(super) fn pass(&mut self, tickers: &Tickers, now_ns: u64) -> Option<u64> {
         loop {
             let mut next = self.heap.peek_mut()?;
@@ -142,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// Sleeps until the next tick at `at_ns`, or until something changes.
+    /// Sleeps until the next tick at `at_ns`, or until the word changes.
     fn wait(&mut self, tickers: &Tickers, word: u32, now_ns: u64, at_ns: u64) {
         let Some(mut first) = self.heap.peek_mut() else { return };
         let entry = &mut first.entry;
@@ -173,23 +173,23 @@ impl Driver {
         if let Some(gauge) = &entry.gauge {
             gauge.spun(ended_ns.saturating_sub(before_ns));
         }
-        // Its place in the heap has not changed.
+        // The next tick is unchanged, and so is the order of the heap.
     }
 }
 
-/// Tickers that are over and may stay in the heap, beside half of all.
+/// Number of ended tickers that may stay in the heap, in addition to half of all.
 const OVER_MAX: usize = 64;
 
-/// The tickers of a runtime, and a thread from the first of them on.
+/// The tickers of a runtime, and the thread that the first ticker starts.
 #[derive(Default)]
 pub(crate) struct Tickers {
     inbox: Mutex<Vec<Entry>>,
     alarm: Alarm,
-    /// Tickers that are over and still in the heap.
+    /// Number of ended tickers that are still in the heap.
     over: AtomicU64,
     stopped: AtomicBool,
     attendant: Mutex<Option<Attendant>>,
-    /// The priority asked for, and what came of it.
+    /// Highest priority that was requested, and the outcome of the request.
     wanted_priority: AtomicU32,
     pub(super) realtime: Mutex<Option<Result<NonZeroU8, String>>>,
     pub(super) shown: Mutex<BTreeMap<u64, Shown>>,
@@ -198,7 +198,7 @@ pub(crate) struct Tickers {
     pub(super) clock: std::sync::OnceLock<crate::timers::VirtualClock>,
 }
 
-/// Who drives the tickers.
+/// Thread or task that drives the tickers.
 pub(super) enum Attendant {
     Thread(JoinHandle<()>),
     /// A task in virtual time, which sleeps until it is notified.
@@ -207,9 +207,9 @@ pub(super) enum Attendant {
 }
 
 impl Tickers {
-    /// The time by the clock that they follow.
+    /// Returns the time of the clock that the tickers follow.
     #[inline]
-    #[cfg_attr(not(feature = "test"), expect(clippy::unused_self, reason = "there is a virtual clock in tests alone"))]
+    #[cfg_attr(not(feature = "test"), expect(clippy::unused_self, reason = "only tests have a virtual clock"))]
     pub(crate) fn now_ns(&self) -> u64 {
         #[cfg(feature = "test")]
         if let Some(clock) = self.clock.get() {
@@ -218,13 +218,13 @@ impl Tickers {
         clock::now_ns()
     }
 
-    /// The time of the virtual clock, where there is one.
+    /// Returns the time of the virtual clock, if there is one.
     #[cfg(feature = "test")]
     pub(crate) fn virtual_ns(&self) -> Option<u64> {
         self.clock.get().map(crate::timers::VirtualClock::now_ns)
     }
 
-    /// Gives a ticker to the driver, and starts it if it is the first.
+    /// Hands a ticker over to the driver; starts the driver with the first ticker.
     pub(super) fn drive(self: &Arc<Self>, entry: Entry, realtime: Option<NonZeroU8>) -> Result<(), TickerError> {
         let mut attendant = self.attendant.lock();
         if self.stopped.load(Ordering::Relaxed) {
@@ -240,7 +240,7 @@ impl Tickers {
         }
         let at_ns = entry.next_ns();
         self.inbox.lock().push(entry);
-        // A driver that sleeps no longer than that finds the entry in the inbox when it wakes.
+        // A driver that wakes before that instant anyway then finds the entry in the inbox.
         if self.alarm.change(at_ns) || realtime.is_some() {
             self.wake(attendant.as_ref());
         }
@@ -255,7 +255,7 @@ impl Tickers {
         }
     }
 
-    /// Notes that a ticker is over; the driver finds out at its next tick.
+    /// Records that a ticker has ended; the driver finds out at its next tick.
     pub(super) fn let_go(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
     }
@@ -264,7 +264,7 @@ impl Tickers {
         self.over.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sleeps while nothing changes.
+    /// Sleeps until `until_ns`, while the word is unchanged.
     fn sleep(&self, word: u32, until_ns: Option<u64>) {
         self.alarm.doze(until_ns.unwrap_or(u64::MAX), |on| clock::wait_on(on, word, until_ns));
     }
@@ -273,18 +273,18 @@ impl Tickers {
     pub(super) fn follow(&self, clock: crate::timers::VirtualClock, changed: Arc<tokio::sync::Notify>) {
         let clock_is_new = self.clock.set(clock).is_ok();
         debug_assert!(clock_is_new, "a runtime has one clock");
-        // The task is asleep, or will look: it need not be told of instants, but always of changes.
+        // The task must be notified of every change, whatever its instant: it is asleep, or about to check.
         self.alarm.always();
         *self.attendant.lock() = Some(Attendant::Task(changed));
     }
 
-    /// Wakes nobody from here on; gives the thread that ends.
+    /// Stops waking processes; returns the thread, which is about to end.
     pub(crate) fn stop(&self) -> Option<JoinHandle<()>> {
         let mut attendant = self.attendant.lock();
         self.stopped.store(true, Ordering::SeqCst);
         self.alarm.change(0);
         self.wake(attendant.as_ref());
-        // What nobody has taken in may hold a waker, and with it the process table.
+        // An entry that was not taken in may hold a waker, and with it the process table.
         self.inbox.lock().clear();
         match attendant.take() {
             Some(Attendant::Thread(thread)) => Some(thread),
@@ -294,7 +294,7 @@ impl Tickers {
         }
     }
 
-    /// Has this thread run at the priority that was asked for, if it does not yet.
+    /// Gives this thread the requested priority, if it does not have it yet.
     fn enter_realtime(&self, has: &mut u32) {
         let wanted = self.wanted_priority.load(Ordering::Relaxed);
         let Some(priority) = u8::try_from(wanted).ok().and_then(NonZeroU8::new).filter(|_| wanted > *has) else {
@@ -305,7 +305,7 @@ impl Tickers {
             Ok(()) => *has = wanted,
             Err(error) => {
                 tracing::warn!(%error, "tickers stay without SCHED_FIFO at priority {priority}");
-                // One that asks for less later may get it.
+                // A later request for a lower priority may succeed.
                 self.wanted_priority.compare_exchange(wanted, *has, Ordering::Relaxed, Ordering::Relaxed).ok();
             }
         }
@@ -313,7 +313,7 @@ impl Tickers {
     }
 }
 
-/// The body of the driver's thread.
+/// Body of the driver's thread.
 fn run(tickers: &Tickers) {
     let _slack = Slack::set(1);
     let mut driver = Driver::default();

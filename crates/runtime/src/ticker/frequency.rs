@@ -1,21 +1,21 @@
-//! How often something fires, as an exact ratio: 44,100 Hz, 3 Hz and a third of a hertz have no period in whole nanoseconds,
-//! so none is ever rounded to one.
+//! Frequencies as exact ratios: 44,100 Hz and 3 Hz, for example, have no period in whole nanoseconds, so no frequency
+//! is ever rounded to such a period.
 
 use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// The highest frequency, in hertz: a nanosecond is what the clock can tell.
+/// Highest frequency, in hertz: the clock has a resolution of a nanosecond.
 pub const FREQUENCY_MAX_HZ: u64 = 1_000_000_000;
-/// The longest period.
+/// Longest period.
 pub const PERIOD_MAX: Duration = Duration::from_hours(365 * 24);
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The largest numerator and denominator: their sums and products stay within what the grid computes with.
+/// Largest numerator and denominator: their sums and products do not overflow in the grid.
 const PART_MAX: u64 = 1 << 60;
 
-/// How often something fires: an exact ratio of whole numbers, in hertz.
+/// A frequency: an exact ratio of whole numbers, in hertz.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Frequency {
     den: u64,
 }
 
-/// Why there is no such frequency; each holds what was asked for, as a ratio in hertz.
+/// Error returned for an invalid frequency; each variant holds the request, as a ratio in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrequencyError {
     /// A frequency or a denominator of 0, or a period of 0.
@@ -70,19 +70,19 @@ pub enum FrequencyError {
 }
 
 impl Frequency {
-    /// A whole number of hertz.
+    /// Creates a frequency of a whole number of hertz.
     ///
     /// # Errors
-    /// [`FrequencyError`] for 0 and over a billion.
+    /// [`FrequencyError`] for 0 and for more than a billion.
     pub fn hz(hz: u64) -> Result<Self, FrequencyError> {
         Self::ratio(hz, 1)
     }
 
-    /// `num` firings in `den` seconds.
+    /// Creates a frequency of `num` firings in `den` seconds.
     ///
     /// # Errors
-    /// [`FrequencyError`] when one of them is 0, for more than a billion a second, for less than one a year, and when a part
-    /// of the reduced ratio is over 2^60.
+    /// [`FrequencyError`] if one of them is 0, for more than a billion a second, for less than one a year, and if a
+    /// part of the reduced ratio is over 2^60.
     pub fn ratio(num: u64, den: u64) -> Result<Self, FrequencyError> {
         if num == 0 || den == 0 {
             return Err(FrequencyError::Zero { num, den });
@@ -101,32 +101,32 @@ impl Frequency {
         Ok(reduced)
     }
 
-    /// Once in each `period`.
+    /// Creates a frequency of one firing per `period`.
     ///
     /// # Errors
-    /// [`FrequencyError`] for a period of 0 and one of over a year.
+    /// [`FrequencyError`] for a period of 0 and for a period of over a year.
     pub fn of_period(period: Duration) -> Result<Self, FrequencyError> {
         let den = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         Self::ratio(SECOND_NS, den)
     }
 
-    /// Hertz, to the precision of a float.
+    /// Returns the frequency in hertz, to the precision of a float.
     pub fn as_hz(self) -> f64 {
         self.num as f64 / self.den as f64
     }
 
-    /// The period, rounded down to whole nanoseconds.
+    /// Returns the period, rounded down to whole nanoseconds.
     pub fn period(self) -> Duration {
         Duration::from_nanos((u128::from(self.den) * u128::from(SECOND_NS) / u128::from(self.num)) as u64)
     }
 
-    /// Firings that one tick stands for so that there are at most `tick_rate` ticks a second.
+    /// Returns the number of firings per tick, so that there are at most `tick_rate` ticks a second.
     pub(super) fn batch(self, tick_rate: Self) -> u64 {
         let firings = u128::from(self.num) * u128::from(tick_rate.den);
         firings.div_ceil(u128::from(self.den) * u128::from(tick_rate.num)).try_into().unwrap_or(u64::MAX)
     }
 
-    /// The period of `batch` firings in nanoseconds: a numerator and a denominator.
+    /// Returns the period of `batch` firings in nanoseconds, as a numerator and a denominator.
     pub(super) fn ticks_of(self, batch: u64) -> (u128, u64) {
         (u128::from(self.den) * u128::from(SECOND_NS) * u128::from(batch), self.num)
     }

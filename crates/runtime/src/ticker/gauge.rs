@@ -1,35 +1,35 @@
-//! What others may read of a ticker: counters that its owner writes and nobody else, and how late it was.
+//! Metrics of a ticker for other threads: counters that only its owner writes, and its lateness.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::ledger::Account;
 
-/// Buckets of one octave, so that a value is off by 3 % at most.
+/// Binary logarithm of the number of buckets per octave: a value is off by 3 % at most.
 const OCTAVE_BITS: u32 = 5;
 const OCTAVE: usize = 1 << OCTAVE_BITS;
-/// Octaves up to the longest lateness that is told from longer ones, 18 minutes.
+/// Number of octaves, up to a lateness of 18 minutes; longer ones share the last bucket.
 const OCTAVES: usize = 36;
 const LEN: usize = (OCTAVES + 1) * OCTAVE;
 
-/// How late a ticker's batches began, in nanoseconds; percentiles are off by 3 % at most.
+/// Lateness of a ticker's batches, in nanoseconds; percentiles are off by 3 % at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Batches measured.
+    /// Number of batches measured.
     pub count: u64,
-    /// Half were at most this late.
+    /// Median lateness.
     pub p50_ns: u64,
-    /// 90 % were.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 % were.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % were.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The latest of all.
+    /// Maximum lateness.
     pub max_ns: u64,
 }
 
-/// The counters of a ticker; one writes, and any read.
+/// The counters of a ticker; one thread writes, and any thread may read.
 #[derive(Debug)]
 pub(super) struct Gauge {
     ticks: AtomicU64,
@@ -38,7 +38,7 @@ pub(super) struct Gauge {
     coalesced: AtomicU64,
     overruns: AtomicU64,
     slipped_ns: AtomicU64,
-    /// Nanoseconds that were spun.
+    /// Time spent spinning, in nanoseconds.
     spun_ns: AtomicU64,
     lateness: Option<Box<Buckets>>,
 }
@@ -65,7 +65,7 @@ impl Gauge {
         }
     }
 
-    /// Shows what the owner has counted. Relaxed: readers take each number for itself.
+    /// Publishes the counts of the owner. Relaxed: readers use each number by itself.
     #[inline]
     pub(super) fn show(&self, account: &Account) {
         self.ticks.store(account.ticks, Relaxed);
@@ -87,7 +87,7 @@ impl Gauge {
         }
     }
 
-    /// Adds time that was spun; only one thread does.
+    /// Adds time spent spinning; only one thread calls this.
     pub(super) fn spun(&self, ns: u64) {
         self.spun_ns.store(self.spun_ns.load(Relaxed) + ns, Relaxed);
     }
@@ -96,7 +96,7 @@ impl Gauge {
         self.spun_ns.load(Relaxed)
     }
 
-    /// Notes how late a batch was; the owner alone does.
+    /// Records the lateness of a batch; only the owner calls this.
     #[inline]
     pub(super) fn late(&self, ns: u64) {
         let Some(lateness) = &self.lateness else { return };
@@ -107,7 +107,7 @@ impl Gauge {
         }
     }
 
-    /// Reads how late it was; `None` if nobody measures.
+    /// Returns the lateness; `None` if it is not measured.
     pub(super) fn lateness(&self) -> Option<Lateness> {
         let buckets = self.lateness.as_ref()?;
         let counts: Vec<u64> = buckets.counts.iter().map(|count| count.load(Relaxed)).collect();
@@ -132,14 +132,14 @@ impl Gauge {
     }
 }
 
-/// The bucket of a value: one for each nanosecond at first, then `OCTAVE` for each power of two.
+/// Returns the bucket of a value: at first one per nanosecond, then `OCTAVE` for each power of two.
 const fn bucket_of(ns: u64) -> usize {
     let octave = u64::BITS - OCTAVE_BITS - 1 - (ns | (OCTAVE as u64)).leading_zeros();
     let bucket = octave as usize * OCTAVE + (ns >> octave) as usize;
     if bucket < LEN { bucket } else { LEN - 1 }
 }
 
-/// The highest value of a bucket.
+/// Returns the highest value of a bucket.
 const fn highest_of(bucket: usize) -> u64 {
     if bucket < 2 * OCTAVE {
         return bucket as u64;

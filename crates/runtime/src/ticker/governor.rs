@@ -1,48 +1,50 @@
-//! How long to spin before a deadline: as long as the kernel is late, and not at all where it preempts.
+//! Decides how long to spin before a deadline: as long as the kernel is late, and not at all if the thread is
+//! preempted.
 //!
 //! ```text
-//!   at first, and after a preemption ──▶ rest: no spin, until 0.1 s in a row have gone well ──▶ spin = 1.25 × lateness, 40 µs at most
-//!                                         ▲        (twice as long each time, up to 6.4 s)         │
-//!                                         └──────────── woken over 100 µs late: a preemption ◀────┘
+//!   start, or preemption ──▶ rest: no spin, until 0.1 s in a row have gone well ──▶ spin = 1.25 × lateness, ≤ 40 µs
+//!                             ▲        (twice as long each time, up to 6.4 s)         │
+//!                             └──────────── woken over 100 µs late: a preemption ◀────┘
 //! ```
 //!
-//! A spinner on a busy core burns its share and is preempted in return, so that spinning makes it later: whoever takes a
-//! preemption for jitter spins longer still. One preemption costs as many ticks as a time slice is long, so that even finding out
-//! is dear: it begins with a rest, and a preemption while it rests begins that anew. Never reads a clock.
+//! A thread that spins on a busy core uses up its share and is preempted, so spinning makes it later; if it took a
+//! preemption for jitter, it would spin even longer. One preemption costs as many ticks as a time slice is long, so
+//! even finding out is expensive: the governor begins with a rest, and a preemption during a rest restarts it. Never
+//! reads a clock.
 
-/// Later than this is no jitter.
+/// A longer lateness is not jitter. In nanoseconds.
 const PREEMPTED_NS: u64 = 100_000;
-/// The longest spin.
+/// Longest spin, in nanoseconds.
 const SPIN_MAX_NS: u64 = 40_000;
-/// What must go well before it spins, and the most of that.
+/// Time without preemptions before it spins, in nanoseconds, and how often that may double.
 const REST_MIN_NS: u64 = 100_000_000;
 const REST_DOUBLINGS: u32 = 6;
-/// The fewest ticks of a rest: of slow tickers, less says nothing.
+/// Smallest number of ticks in a rest: for slow tickers, fewer would say nothing.
 const REST_MIN: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Governor {
-    /// How late the kernel is: an upper estimate.
+    /// Lateness of the kernel in nanoseconds, as an upper estimate.
     late_ns: u64,
-    /// Ticks without spinning to come.
+    /// Remaining ticks without spinning.
     rest: u32,
-    /// The next rest.
+    /// Length of the next rest, in ticks.
     back: u32,
-    /// The shortest rest.
+    /// Length of the shortest rest, in ticks.
     rest_min: u32,
-    /// Ticks spun since the last rest.
+    /// Ticks spun since the last rest, or since the next rest was last shortened.
     good: u32,
 }
 
 impl Governor {
-    /// One for a ticker with such a period.
+    /// Creates a governor for a ticker with this period.
     pub(super) fn new(period_ns: u64) -> Self {
-        // A period of a nanosecond makes it a hundred million ticks at most.
+        // At most a hundred million ticks, for a period of a nanosecond.
         let rest_min = ((REST_MIN_NS / period_ns.max(1)) as u32).max(REST_MIN);
         Self { late_ns: 4_000, rest: rest_min, back: rest_min, rest_min, good: 0 }
     }
 
-    /// How long to spin before the next deadline.
+    /// Returns the time to spin before the next deadline, in nanoseconds.
     pub(super) fn spin_ns(&mut self) -> u64 {
         if self.rest > 0 {
             self.rest -= 1;
@@ -56,7 +58,7 @@ impl Governor {
         (self.late_ns + self.late_ns / 4).min(SPIN_MAX_NS)
     }
 
-    /// Learns that a sleep ended `late_ns` after the instant it was for.
+    /// Learns from a sleep that ended `late_ns` after the requested instant.
     pub(super) fn woke(&mut self, late_ns: u64) {
         if late_ns >= PREEMPTED_NS {
             self.retreat();
@@ -67,7 +69,7 @@ impl Governor {
         }
     }
 
-    /// Learns that a deadline had passed by `late_ns` before anybody slept, or while it spun.
+    /// Learns that a deadline had passed by `late_ns` before the sleep began, or during a spin.
     pub(super) fn overran(&mut self, late_ns: u64) {
         if late_ns >= PREEMPTED_NS {
             self.retreat();
@@ -91,7 +93,7 @@ mod tests {
 
     const PERIOD_NS: u64 = 100_000;
 
-    /// One of 10 kHz that has rested.
+    /// Creates a governor at 10 kHz that has rested.
     fn rested() -> Governor {
         let mut governor = Governor::new(PERIOD_NS);
         assert_eq!(ticks_of_rest(&mut governor), 1_000);
@@ -160,8 +162,8 @@ mod tests {
         assert_eq!(Governor::new(0).rest, 100_000_000);
     }
 
-    /// The ticks of `ticks` that overrun on a core whose kernel preempts one tick in so many, in a spin and else, and keeps the core
-    /// for `slice` ticks; with what is spun.
+    /// Simulates `ticks` ticks on a core where the kernel preempts one tick in `spun_in` with a spin and one in
+    /// `else_in` without, each time for `slice` ticks. Returns the number of overruns and the number of ticks spun.
     fn overruns(seed: u64, ticks: u64, spun_in: u64, else_in: u64, slice: u64, governed: bool) -> (u64, u64) {
         let (mut random, mut governor) = (seed, Governor::new(PERIOD_NS));
         let mut one_in = |many| {
@@ -198,7 +200,7 @@ mod tests {
             let (plain, _) = overruns(seed, TICKS, spun_in, else_in, slice, false);
             let (governed, spun) = overruns(!seed, TICKS, spun_in, else_in, slice, true);
 
-            // Chance alone makes a difference of some standard deviations between two that are alike.
+            // Chance alone makes a difference of some standard deviations between two equal series.
             let chance = 5.0 * (2.0 * plain as f64 * slice as f64).sqrt();
             prop_assert!((governed as f64) < 1.1 * plain as f64 + chance, "{governed} for {plain}, {spun} spun");
             prop_assert!(spun < TICKS / 20, "{spun}");

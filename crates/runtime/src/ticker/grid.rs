@@ -4,25 +4,27 @@
 //!   frequency, K ──▶ period = whole ns + rest/unit ──▶ next += whole, fraction += rest, carried over when it is whole
 //! ```
 //!
-//! Never reads a clock. Rounding up keeps the promise of the ticker exact: at the instant of tick `n`, `⌊elapsed · f⌋` is
-//! `n · K` and not one less. A step costs an addition; only who is late by more than a tick pays for a division.
+//! Never reads a clock. Rounding up keeps the promise of the ticker exact: at the instant of tick `n`, `⌊elapsed · f⌋`
+//! is `n · K` and not one less. A step costs one addition; only a ticker that is late by more than a tick needs a
+//! division.
 
 use super::frequency::Frequency;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    /// Firings of one tick.
+    /// Number of firings per tick.
     batch: u64,
     /// The period of a tick in nanoseconds: `num / unit`, which is `whole + rest / unit`.
     num: u128,
     unit: u64,
     whole: u64,
     rest: u64,
-    /// 2⁶⁴ parts of a nanosecond divided by `whole`, rounded down: who overruns at each wait cannot afford to divide.
+    /// 2⁶⁴ parts of a nanosecond divided by `whole`, rounded down: avoids divisions for tickers that overrun at each
+    /// wait.
     inverse: u64,
-    /// Ticks before the next one.
+    /// Number of ticks before the next one.
     passed: u64,
-    /// The next tick, rounded down, and what was cut off in parts of `unit`.
+    /// Instant of the next tick, rounded down, and its remainder in parts of `unit`.
     next: u64,
     fraction: u64,
 }
@@ -41,24 +43,24 @@ impl Grid {
         self.batch
     }
 
-    /// Ticks before the next one.
+    /// Returns the number of ticks before the next one.
     #[inline]
     pub(super) const fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// The time from one tick to the next, rounded down to a nanosecond.
+    /// Returns the time between two ticks, rounded down to a nanosecond.
     pub(super) const fn period_ns(&self) -> u64 {
         self.whole
     }
 
-    /// When the next tick is due, in nanoseconds after the epoch.
+    /// Returns the instant of the next tick, in nanoseconds after the epoch.
     #[inline]
     pub(super) const fn next_ns(&self) -> u64 {
         self.next.saturating_add((self.fraction > 0) as u64)
     }
 
-    /// When a tick is due, in nanoseconds after the epoch.
+    /// Returns the instant of a tick, in nanoseconds after the epoch.
     #[inline(never)]
     pub(super) fn at_ns(&self, tick: u64) -> u64 {
         if self.rest == 0 {
@@ -68,13 +70,13 @@ impl Grid {
         u64::try_from(num.div_ceil(u128::from(self.unit))).unwrap_or(u64::MAX)
     }
 
-    /// Ticks that are due at `ns` after the epoch; never fewer than have passed.
+    /// Returns the number of ticks due at `ns` after the epoch; never fewer than have passed.
     #[inline]
     pub(super) fn due(&self, ns: u64) -> u64 {
         ns.checked_sub(self.next_ns()).map_or(self.passed, |late_ns| self.passed + self.behind(late_ns))
     }
 
-    /// Ticks that are due `late_ns` after the next one; never none.
+    /// Returns the number of ticks due `late_ns` after the next tick; at least one.
     #[inline]
     pub(super) fn behind(&self, late_ns: u64) -> u64 {
         if late_ns < self.whole || self.is_even() {
@@ -84,10 +86,10 @@ impl Grid {
         }
     }
 
-    /// The same where periods are whole nanoseconds, and how long those ticks take.
+    /// Same as [`behind`](Self::behind) for periods of whole nanoseconds; also returns the time that those ticks take.
     ///
-    /// Without a division, which would cost as much as the look at the clock: the inverse of the period is too small by
-    /// less than one part of 2⁶⁴, so the quotient by less than one.
+    /// Avoids a division, which would cost as much as reading the clock. The inverse of the period is too small by less
+    /// than one part of 2⁶⁴, so the quotient is too small by less than one.
     #[inline]
     pub(super) const fn behind_even(&self, late_ns: u64) -> (u64, u64) {
         let periods = ((late_ns as u128 * self.inverse as u128) >> 64) as u64;
@@ -102,19 +104,19 @@ impl Grid {
         (u128::from(ns) * u128::from(self.unit) / self.num) as u64 - self.passed
     }
 
-    /// Whether its periods are whole nanoseconds.
+    /// Returns true if periods are whole nanoseconds.
     pub(super) const fn is_even(&self) -> bool {
         self.rest == 0
     }
 
-    /// Has so many more ticks pass, which take so long.
+    /// Advances by `ticks` ticks, which take `ns` together.
     #[inline]
     pub(super) const fn pass_even(&mut self, ticks: u64, ns: u64) {
         self.passed += ticks;
         self.next = self.next.saturating_add(ns);
     }
 
-    /// Has `ticks` passed, so that the next one is the one after.
+    /// Advances until `ticks` ticks have passed.
     #[inline]
     pub(super) fn pass(&mut self, ticks: u64) {
         let steps = ticks - self.passed;
@@ -135,7 +137,7 @@ impl Grid {
         }
     }
 
-    /// The same, but forward or back.
+    /// Moves forward or back until `ticks` ticks have passed.
     #[inline(never)]
     pub(super) fn seek(&mut self, ticks: u64) {
         let num = (u128::from(ticks) + 1) * self.num;

@@ -1,67 +1,70 @@
-//! How much before a deadline to ask the kernel for a wake-up: as much as lets so little time be waited out awake.
+//! Early wake-ups: learns how long before a deadline to request a wake-up, so that little time is spent awake before
+//! it.
 //!
 //! ```text
-//!   woken too early, and `early` waited out ──▶ lead += (budget − early) / 16 ┐
-//!   woken too late                          ──▶ lead += budget / 16           ┴─▶ the mean of `early` is the budget
-//!   ask for deadline − lead ──▶ mostly woken just before the deadline, and awake at it
+//!   woken too early, and `early` spent awake ──▶ lead += (budget − early) / 16 ┐
+//!   woken too late                         ──▶ lead += budget / 16           ┴─▶ the mean of `early` is the budget
+//!   request deadline − lead ──▶ mostly woken just before the deadline, and awake at it
 //! ```
 //!
-//! From the interrupt of a timer to the first instruction of a thread it takes 2 to 20 µs, by the machine, and that is nearly
-//! the same each time, but for some that take twice or three times as long. Whoever asks for the deadline itself is late by it at every
-//! tick. This is no spinning before a tick: what is waited for awake is the *spread* of the wake-ups and not their length. A thread's
-//! own ticker waits out half a microsecond and a two-hundredth of a period at most, in the mean. The driver of processes hardly anything: what it would win is less than
-//! the wake-up of the process takes. Never reads a clock.
+//! The time from a timer interrupt to the first instruction of a thread is 2 to 20 µs, depending on the machine. It is
+//! nearly constant, except that some wake-ups take two or three times as long. A thread that requests the deadline
+//! itself is late by this time at every tick. The lead is not spinning before a tick: the time spent awake covers the
+//! *spread* of the wake-ups, not their length. A thread's own ticker spends half a microsecond on average, and a
+//! two-hundredth of a period at most. The driver of processes spends hardly any: it would gain less than the wake-up of
+//! the process takes. Never reads a clock.
 
-/// Later than this is a preemption and says nothing about wake-ups.
+/// A longer lateness is a preemption, and says nothing about wake-ups. In nanoseconds.
 const PREEMPTED_NS: u64 = 100_000;
-/// The longest lead.
+/// Longest lead, in nanoseconds.
 const LEAD_MAX_NS: u64 = 40_000;
-/// What a thread waits out awake before a tick, in the mean: so much, and such a part of a period at most.
+/// Mean time that a thread spends awake before a tick, in nanoseconds; at most one `PERIODS`th of a period.
 const BUDGET_NS: u64 = 500;
 const PERIODS: u64 = 200;
-/// What the driver of processes does.
+/// Mean time that the driver of processes spends awake before a tick, in nanoseconds.
 const DRIVER_BUDGET_NS: u64 = 200;
-/// What must be left of the time to a tick beside the lead, or there is none.
+/// Time to a tick, apart from the lead, below which the lead is not used. In nanoseconds.
 const REST_MIN_NS: u64 = 1_000;
-/// What takes less than this is not slept for: a sleep takes more of the processor.
+/// A shorter wait is spent awake: a sleep would take more CPU time. In nanoseconds.
 const AWAKE_MAX_NS: u64 = 2_000;
-/// The part of an error that one wake-up takes off.
+/// Each wake-up corrects one `GAIN`th of the error.
 const GAIN: u64 = 16;
-/// Parts of a nanosecond that a lead is kept in: steps are small.
+/// Resolution of a lead, in parts per nanosecond: steps are small.
 const PARTS: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
-    /// How much earlier to ask, in parts of a nanosecond.
+    /// Lead, in parts of a nanosecond.
     parts: u64,
-    /// What may be waited out awake, in the mean.
+    /// Mean time that may be spent awake, in nanoseconds.
     budget_ns: u64,
 }
 
 impl Lead {
-    /// That of the driver of processes.
+    /// Creates the lead of the driver of processes.
     pub(super) const fn of_driver() -> Self {
         Self { parts: 0, budget_ns: DRIVER_BUDGET_NS }
     }
 
-    /// That of a thread that ticks once in `period_ns`.
+    /// Creates the lead of a thread that ticks once per `period_ns`.
     pub(super) fn of_thread(period_ns: u64) -> Self {
         Self { parts: 0, budget_ns: BUDGET_NS.min(period_ns / PERIODS) }
     }
 
-    /// The instant to ask for, to be awake at `at_ns`.
+    /// Returns the instant to request in order to be awake at `at_ns`.
     ///
-    /// Where little more than the lead is left there is none: ticks as dense as that come in one wake-up.
+    /// Uses no lead if little more than the lead is left: ticks that dense share one wake-up.
     pub(super) const fn before(self, at_ns: u64, now_ns: u64) -> u64 {
         let lead_ns = self.parts / PARTS;
         if at_ns.saturating_sub(now_ns) > lead_ns + REST_MIN_NS { at_ns - lead_ns } else { at_ns }
     }
 
-    /// The same for one who sleeps for no other tick: where the time is too short for the lead, the next instant that there is.
+    /// Same as [`before`](Self::before), for a thread that sleeps for no other tick: if the time is too short for the
+    /// lead, returns the earliest possible instant.
     ///
-    /// A sleep takes what it takes, 16 µs in a virtual machine, however short it was to be. Whoever woke late and sleeps until
-    /// the next tick itself is late by as much again, and so on for ever; one who sleeps as shortly as can be makes up
-    /// for a part of it each time. What is less than a sleep takes of the processor is waited out awake.
+    /// A sleep takes a minimum time, 16 µs in a virtual machine, however short the request. If a thread that woke late
+    /// slept until the next tick itself, it would be late by as much again, and so on forever. By sleeping as briefly
+    /// as possible, it makes up for a part of it each time. A wait below the CPU time of a sleep is spent awake.
     pub(super) const fn soon_before(self, at_ns: u64, now_ns: u64) -> u64 {
         let (lead_ns, left_ns) = (self.parts / PARTS, at_ns.saturating_sub(now_ns));
         if lead_ns == 0 {
@@ -75,18 +78,19 @@ impl Lead {
         }
     }
 
-    /// How late a sleep for this instant ended, as [`woke`](Self::woke) wants to know it: from where it should have been for.
+    /// Returns the lateness for [`woke`](Self::woke), measured from the instant that should have been requested for
+    /// `at_ns`.
     pub(super) const fn late(self, at_ns: u64, woken_ns: u64) -> u64 {
         (woken_ns + self.parts / PARTS).saturating_sub(at_ns)
     }
 
-    /// Learns that a sleep ended `late_ns` after the instant it was for.
+    /// Learns from a sleep that ended `late_ns` after the requested instant.
     pub(super) fn woke(&mut self, late_ns: u64) {
         if late_ns >= PREEMPTED_NS {
             return;
         }
         if self.parts == 0 {
-            // The first is as good a guess as any.
+            // The first lateness is as good an estimate as any.
             self.parts = late_ns.min(LEAD_MAX_NS) * PARTS;
             return;
         }
@@ -109,7 +113,7 @@ mod tests {
         AT_NS - lead.before(AT_NS, 0)
     }
 
-    /// What is waited out awake, in the mean, with wake-ups that take so long in turn.
+    /// Returns the mean time spent awake if wake-ups take the times in `wakes_ns` in turn.
     fn early_ns(wakes_ns: &[u64], period_ns: u64) -> u64 {
         let (mut lead, mut early_ns, turns) = (Lead::of_thread(period_ns), 0, 20_000);
         for turn in 0..2 * turns {
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn who_is_late_once_is_on_time_again_after_some_short_sleeps() {
-        // A sleep takes 16 µs longer than it should, and never less than 17.
+        // A sleep takes 16 µs longer than requested, and never less than 17 µs.
         let sleep = |until_ns: u64, now_ns: u64| (until_ns + 16_000).max(now_ns + 17_000);
         let (mut lead, period_ns, mut now_ns) = (Lead::of_thread(20_833), 20_833, 0);
         lead.woke(16_000);
@@ -170,7 +174,7 @@ mod tests {
             }
             now_ns = now_ns.max(at_ns);
             if tick == 3 {
-                // Something else takes the processor.
+                // Something else occupies the processor.
                 now_ns += 17_000;
             }
             late_ns.push(now_ns - at_ns);

@@ -1,45 +1,45 @@
-//! What became of every firing that was due: fired, dropped, or stood for by a later one.
+//! Accounts for every firing that was due: it fired, was dropped, or was coalesced into a later one.
 //!
 //! ```text
-//!   due ticks ──▶ one that was waited for ──▶ fires
-//!           └───▶ those whose time had passed before anybody waited: an overrun ──▶ by the policy
+//!   due ticks ──▶ a tick that was waited for ──▶ fires
+//!           └───▶ ticks that had passed before the wait: an overrun ──▶ handled by the policy
 //! ```
 //!
-//! Never reads a clock. The invariant, after every call and whatever the load: `fired + dropped + coalesced` is
-//! `⌊elapsed · f⌋` less the firings of a batch that is not due yet, on the ticker's own time, which only a slip holds back.
+//! Never reads a clock. Invariant after every call, under any load: `fired + dropped + coalesced` is `⌊elapsed · f⌋`
+//! minus the firings of a batch that is not due yet, in the ticker's own time, which only slips delay.
 
 use super::Overrun;
 use super::grid::Grid;
 
-/// Firings that are to be carried out now.
+/// Firings to be carried out now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Firings {
-    /// The number of the first of them, counted from the ticker's epoch.
+    /// Number of the first firing, counted from the ticker's epoch.
     pub first: u64,
-    /// How many; never 0.
+    /// Number of firings; never 0.
     pub count: u64,
-    /// Firings between the last batch and this one that are lost.
+    /// Number of firings dropped between the last batch and this one.
     pub dropped: u64,
-    /// Firings between the last batch and this one that this one stands for.
+    /// Number of firings between the last batch and this one that are coalesced into this one.
     pub coalesced: u64,
-    /// Nanoseconds since the tick of the oldest of these, or of the oldest that they stand for; `None` if nobody measures.
+    /// Nanoseconds since the tick of the oldest of these firings, coalesced ones included; `None` if not measured.
     pub late_ns: Option<u64>,
 }
 
-/// What a ticker has done; all only go up.
+/// Counts of what a ticker has done; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Ticks that were due.
+    /// Number of ticks that were due.
     pub ticks: u64,
-    /// Firings carried out.
+    /// Number of firings carried out.
     pub fired: u64,
-    /// Firings lost.
+    /// Number of firings dropped.
     pub dropped: u64,
-    /// Firings that a later one stands for.
+    /// Number of firings coalesced into later ones.
     pub coalesced: u64,
-    /// Ticks whose time had passed before anybody waited for them.
+    /// Number of ticks that had passed before they were waited for.
     pub overruns: u64,
-    /// Nanoseconds by which slips have moved the ticks that followed.
+    /// Time by which slips have delayed the following ticks, in nanoseconds.
     pub slipped_ns: u64,
 }
 
@@ -47,19 +47,19 @@ pub struct Account {
 pub(super) struct Ledger {
     grid: Grid,
     policy: Overrun,
-    /// Ticks that had passed when it began.
+    /// Number of ticks that had passed when the ledger began.
     joined: u64,
-    /// Firings lost and stood for. What fired is the rest, so that a tick that fires counts nothing.
+    /// Firings dropped and coalesced. Those that fired are the rest, so a tick that fires updates no count.
     dropped: u64,
     coalesced: u64,
     overruns: u64,
     slipped_ns: u64,
-    /// Lost since the last batch.
+    /// Firings dropped since the last batch, which the next batch reports.
     untold: u64,
 }
 
 impl Ledger {
-    /// A ledger that begins with the tick after `joined`.
+    /// Creates a ledger that begins with the tick after `joined`.
     pub(super) fn new(mut grid: Grid, policy: Overrun, joined: u64) -> Self {
         grid.pass(joined);
         Self { grid, policy, joined, dropped: 0, coalesced: 0, overruns: 0, slipped_ns: 0, untold: 0 }
@@ -81,13 +81,14 @@ impl Ledger {
         &self.grid
     }
 
-    /// When the next tick is due, in nanoseconds after the epoch, slips included.
+    /// Returns the instant of the next tick, in nanoseconds after the epoch, slips included.
     #[inline]
     pub(super) const fn next_ns(&self) -> u64 {
         self.grid.next_ns().saturating_add(self.slipped_ns)
     }
 
-    /// When a batch was due that was taken when `tick_ns` was the next tick: a burst may leave out the oldest.
+    /// Returns the due instant of a batch that was taken when the next tick was at `tick_ns`: a burst may drop the
+    /// oldest ticks.
     #[inline]
     pub(super) fn due_ns(&self, firings: &Firings, tick_ns: u64, epoch_ns: u64) -> u64 {
         match self.policy {
@@ -98,15 +99,15 @@ impl Ledger {
         }
     }
 
-    /// Whether ticks are due that have not been taken.
+    /// Returns true if there are due ticks that were not taken.
     #[inline]
     pub(super) const fn is_behind(&self, due: u64) -> bool {
         due > self.grid.passed()
     }
 
-    /// Takes the ticks that are due by now; `None` if there is nothing to fire, and the next tick is to be waited for.
+    /// Takes the ticks that are due now; returns `None` if nothing fires and the next tick must be waited for.
     ///
-    /// `waited` says that the first of them was waited for. `ns` is asked for only by a slip.
+    /// `waited` is true if the first of them was waited for. Only a slip calls `ns`.
     #[inline]
     pub(super) fn take(&mut self, due: u64, waited: bool, ns: impl FnOnce() -> u64) -> Option<Firings> {
         let behind = due.checked_sub(self.grid.passed()).filter(|behind| *behind > 0)?;
@@ -124,8 +125,8 @@ impl Ledger {
         self.fire(passed, 1, 0)
     }
 
-    /// The most ticks that [`catch_up`](Self::catch_up) may take: none, unless periods are whole nanoseconds and a burst makes up
-    /// for what has passed.
+    /// Returns the largest number of ticks that [`catch_up`](Self::catch_up) may take: 0 unless periods are whole
+    /// nanoseconds and a burst makes up for passed ticks.
     pub(super) const fn catch_up_max(&self) -> u64 {
         match self.policy {
             Overrun::Burst { max } if self.grid.is_even() => max as u64,
@@ -133,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// Takes so many ticks that nobody waited for and that all fire; together they take `ns`.
+    /// Takes `behind` ticks that were not waited for and all fire; together they take `ns`.
     #[inline]
     pub(super) fn catch_up(&mut self, behind: u64, ns: u64) -> Firings {
         let passed = self.grid.passed();
@@ -142,11 +143,11 @@ impl Ledger {
         self.fire(passed, behind, 0)
     }
 
-    /// What the policy makes of ticks of which one is late at least.
+    /// Applies the policy to due ticks of which at least one is late.
     #[inline(never)]
     fn overrun(&mut self, behind: u64, waited: bool, ns: impl FnOnce() -> u64) -> Option<Firings> {
         let (passed, batch) = (self.grid.passed(), self.grid.batch());
-        // After a slip the others are not behind: their time is yet to come.
+        // With a slip, the other ticks are not late: they move with the first one.
         let late = if self.policy == Overrun::Slip { 1 } else { behind };
         self.overruns += late - u64::from(waited);
         let due = passed + behind;
@@ -166,7 +167,7 @@ impl Ledger {
         self.grid.pass(passed + taken);
         let dropped = (taken - fired - coalesced) * batch;
         self.dropped += dropped;
-        // Those that come after a tick which fires are told with the next batch.
+        // Firings dropped after a tick that fires are reported with the next batch.
         let follow = self.policy == Overrun::Drop && fired > 0;
         self.untold += if follow { 0 } else { dropped };
         let firings = (fired > 0).then(|| self.fire(first, fired, coalesced));

@@ -1,4 +1,4 @@
-//! Tickers as observers see them. What is read here is counted anyway; nobody pays for not being looked at.
+//! Reports of tickers for observers. They read what is counted anyway, so tickers without observers cost nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,59 +9,59 @@ use super::ledger::Account;
 use super::{Frequency, Overrun, Plan, Spin};
 use crate::pid::Pid;
 
-/// A ticker, and what it has done so far.
+/// Report of a ticker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TickerReport {
-    /// Unlike every other of its runtime; 0 for one that no runtime knows.
+    /// Number of the ticker, unique within its runtime; 0 if no runtime shows it.
     pub id: u64,
-    /// The process that it belongs to; `None` for one of a thread.
+    /// Process that it belongs to; `None` for the ticker of a thread.
     pub pid: Option<Pid>,
-    /// What the owner of one of a thread calls it.
+    /// Label of the ticker of a thread.
     pub label: Option<Arc<str>>,
-    /// Firings a second.
+    /// Number of firings per second.
     pub frequency: Frequency,
-    /// Firings of one tick: K.
+    /// Number of firings per tick: K.
     pub batch: u64,
-    /// What becomes of ticks whose time had passed.
+    /// Handling of ticks that had passed before they were waited for.
     pub overrun: Overrun,
     /// Spinning before a tick.
     pub spin: Spin,
-    /// Every firing that was due.
+    /// Counts of all firings that were due.
     pub account: Account,
-    /// Nanoseconds spun before its ticks.
+    /// Time spent spinning before its ticks, in nanoseconds.
     pub spun_ns: u64,
-    /// How late batches began; `None` if nobody measures.
+    /// Lateness of its batches; `None` if it is not measured.
     pub lateness: Option<Lateness>,
-    /// What came of asking for `SCHED_FIFO`, for one of a thread; `None` if nobody asked.
+    /// Outcome of the request for `SCHED_FIFO`, for the ticker of a thread; `None` without a request.
     pub realtime: Option<Result<(), String>>,
 }
 
 /// The thread that wakes processes at their ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickerDriver {
-    /// The tickers that observers see: its own, and those of threads.
+    /// Number of tickers that observers see: those of the driver, and those of threads.
     pub tickers: u64,
-    /// Tickers that there ever were: the id of the youngest.
+    /// Number of tickers ever created: the id of the newest.
     pub made_total: u64,
-    /// Its priority in `SCHED_FIFO`, or why it has none; `None` if nobody asked.
+    /// Its priority in `SCHED_FIFO`, or the error of the request; `None` without a request.
     pub realtime: Option<Result<u8, String>>,
 }
 
-/// What the runtime keeps of a ticker to show it.
+/// Data that the runtime keeps to show a ticker.
 pub(super) struct Shown {
     pub(super) owner: Owner,
     pub(super) plan: Plan,
     pub(super) gauge: Arc<Gauge>,
 }
 
-/// Whose it is.
+/// Owner of a ticker.
 #[derive(Clone, Debug)]
 pub(super) enum Owner {
     Process(Pid),
     Thread(Option<Arc<str>>),
 }
 
-/// A ticker that observers see for as long as this lives.
+/// Registration of a ticker, which observers see until this is dropped.
 pub(super) struct Seen {
     pub(super) id: u64,
     tickers: Arc<Tickers>,
@@ -81,13 +81,13 @@ impl Drop for Seen {
     }
 }
 
-/// Reads at most `most` tickers, the oldest first.
+/// Returns reports of at most `most` tickers, the oldest first.
 pub(crate) fn read_tickers(tickers: &Tickers, most: usize) -> Vec<TickerReport> {
     let shown = tickers.shown.lock();
     shown.iter().take(most).map(|(id, shown)| report(*id, &shown.owner, &shown.plan, &shown.gauge)).collect()
 }
 
-/// Reads the driver.
+/// Returns a report of the driver.
 pub(crate) fn read_driver(tickers: &Tickers) -> TickerDriver {
     let realtime = tickers.realtime.lock().clone().map(|entered| entered.map(std::num::NonZeroU8::get));
     let made_total = tickers.last_id.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tickers of processes: `every`, and the ticker that it stands on.
+//! Tickers of processes: `every`, and the ticker that it uses.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,10 +20,10 @@ use crate::handle::Handle;
 use crate::scheduler::{self, Local};
 
 impl Context {
-    /// Calls `each` with the firings that are due, time and again, until it breaks off; gives what it breaks with.
+    /// Calls `each` with the due firings, repeatedly, until it breaks; returns the value of the break.
     ///
-    /// The driver wakes the process at each tick; see [`ticker`](crate::ticker) and [`TickerOptions`]. For code that awaits
-    /// between two batches there is [`ticker`](Self::ticker).
+    /// The driver wakes the process at each tick; see [`ticker`](crate::ticker) and [`TickerOptions`]. Code that awaits
+    /// between two batches uses [`ticker`](Self::ticker) instead.
     ///
     /// ```
     /// # use rusm_runtime::{Config, Runtime};
@@ -45,7 +45,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`TickerError`] for options that contradict each other, and when the system refuses the driver's thread.
+    /// [`TickerError`] if options contradict each other, or if the system cannot create the driver's thread.
     pub async fn every<T>(
         &self,
         frequency: Frequency,
@@ -60,11 +60,11 @@ impl Context {
         }
     }
 
-    /// A ticker of this process.
+    /// Creates a ticker of this process.
     ///
     /// # Errors
-    /// [`TickerError`] for options that contradict each other, for more than a million ticks a second, and when the system
-    /// refuses the driver's thread.
+    /// [`TickerError`] if options contradict each other, for more than a million ticks a second, and if the system
+    /// cannot create the driver's thread.
     pub fn ticker(&self, frequency: Frequency, options: TickerOptions) -> Result<ProcessTicker<'_>, TickerError> {
         let plan = Plan::of_process(frequency, options)?;
         let tickers = Arc::clone(&self.running().local.shared.tickers);
@@ -87,10 +87,10 @@ impl Context {
         Ok(ProcessTicker { ctx: self, plan, ledger, epoch_ns, pulse, gauge, waited: false, seen, tickers })
     }
 
-    /// Waits for `delay`, to some microseconds where [`sleep`](Self::sleep) waits to the millisecond.
+    /// Waits for `delay`, with a precision of some microseconds, where [`sleep`](Self::sleep) has one of a millisecond.
     ///
-    /// The driver of tickers wakes the process. Each call costs some microseconds of CPU time, so it is for delays that are
-    /// short and must be true. Where the system refuses the driver's thread it is a `sleep`.
+    /// The driver of tickers wakes the process. Each call costs some microseconds of CPU time, so it is for short
+    /// delays that must be precise. If the system cannot create the driver's thread, it is a `sleep`.
     pub async fn sleep_precise(&self, delay: Duration) {
         let tickers = Arc::clone(&self.running().local.shared.tickers);
         if !sleep_by(tickers, delay).await {
@@ -99,10 +99,10 @@ impl Context {
     }
 }
 
-/// Has the driver of tickers wake the running process after `delay`; false at once if it cannot.
+/// Makes the driver of tickers wake the running process after `delay`; returns false at once if it cannot.
 pub(crate) async fn sleep_by(tickers: Arc<Tickers>, delay: Duration) -> bool {
     let Ok(frequency) = Frequency::of_period(delay) else {
-        // None at all, or over a year.
+        // The delay is zero or over a year.
         return false;
     };
     let plan = Plan { frequency, options: TickerOptions::default(), grid: super::grid::Grid::new(frequency, 1) };
@@ -136,13 +136,13 @@ pub(crate) async fn sleep_by(tickers: Arc<Tickers>, delay: Duration) -> bool {
 }
 
 impl Handle {
-    /// The instant that comes after `delay`, at which tickers can start in phase; see [`Start::At`](super::Start::At).
+    /// Returns the instant after `delay`, at which tickers can start in phase; see [`Start::At`](super::Start::At).
     pub fn epoch_after(&self, delay: Duration) -> Epoch {
         Epoch(self.shared.tickers.now_ns().saturating_add(nanos(delay)))
     }
 }
 
-/// A sleep that is let go of when nobody waits for it any more.
+/// A sleep. Dropping it tells the driver that no process waits for it any more.
 struct Sleep {
     pulse: Arc<Pulse>,
     tickers: Arc<Tickers>,
@@ -166,7 +166,7 @@ pub struct ProcessTicker<'a> {
     epoch_ns: u64,
     pulse: Arc<Pulse>,
     gauge: Arc<Gauge>,
-    /// The next tick was waited for.
+    /// True if the next tick was waited for.
     waited: bool,
     seen: Seen,
     tickers: Arc<Tickers>,
@@ -179,9 +179,10 @@ impl fmt::Debug for ProcessTicker<'_> {
 }
 
 impl ProcessTicker<'_> {
-    /// Waits for the next batch; gives it at once if its time has passed and the policy does not drop it.
+    /// Waits for the next batch; returns it at once if its time has passed and the policy does not drop it.
     ///
-    /// Dropping the future takes no tick. One that comes before this is called again was not waited for, and the policy decides.
+    /// Dropping the future takes no tick. A tick that comes before the next call was not waited for: the policy applies
+    /// to it.
     pub async fn next(&mut self) -> Firings {
         let wait = Wait(self);
         poll_fn(|cx| wait.0.poll(cx)).await
@@ -192,7 +193,7 @@ impl ProcessTicker<'_> {
         if running.strays(cx) {
             return Poll::Pending;
         }
-        // One that never catches up would keep its scheduler for itself.
+        // Otherwise a ticker that never catches up would occupy its scheduler.
         if !running.has_share(cx) {
             return Poll::Pending;
         }
@@ -235,23 +236,23 @@ impl ProcessTicker<'_> {
         Some(firings)
     }
 
-    /// The instant from which its periods are counted, slips left out.
+    /// Returns the instant from which its periods are counted, without slips.
     pub const fn epoch(&self) -> Epoch {
         Epoch(self.epoch_ns)
     }
 
-    /// Every firing that was due so far.
+    /// Returns the counts of all firings that have been due.
     pub const fn account(&self) -> Account {
         self.ledger.account()
     }
 
-    /// What it has done so far, for observers.
+    /// Returns a report for observers.
     pub fn report(&self) -> TickerReport {
         report(self.seen.id, &Owner::Process(self.ctx.pid()), &self.plan, &self.gauge)
     }
 }
 
-/// A wait for a tick: whoever gives it up before the tick has come waits for it no more.
+/// A wait for a tick. If it is dropped before the tick has come, the tick was not waited for.
 struct Wait<'a, 'b>(&'a mut ProcessTicker<'b>);
 
 impl Drop for Wait<'_, '_> {

@@ -1,32 +1,32 @@
-//! What a process and the driver share about one ticker: ticks due, and whom to wake.
+//! State that a process and the driver share about one ticker: due ticks, and the waker.
 //!
 //! ```text
-//!   driver ── fire: due grows, wakes who waits ──▶ Beat ◀── wait: nothing is due, wake me ── process
-//!                                                    ◀── end: it has let go, its waker with it
+//!   driver ── fire: due grows, wakes a waiter ───▶ Beat ◀── wait: nothing is due, wake me ── process
+//!                                                    ◀── end: the process has dropped it, and its waker
 //! ```
 //!
-//! All of it under one lock, so a process that finds nothing due is woken by the tick that comes. *Never: a waker kept for a
-//! process that has let go.*
+//! All of it is under one lock, so a process that finds nothing due is woken by the next tick. *Never: a waker is kept
+//! after its process has dropped the ticker.*
 
 use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// What a process and the driver share about one ticker.
+/// State that a process and the driver share about one ticker.
 pub(crate) struct Pulse(Mutex<Beat>);
 
-/// The same, locked.
+/// The locked state of a [`Pulse`].
 #[derive(Default)]
 pub(crate) struct Beat {
-    /// Ticks that are due.
+    /// Number of due ticks.
     pub(crate) due: u64,
-    /// Whom to wake at the next tick, and whether.
+    /// Waker for the next tick, and whether to use it.
     waker: Option<Waker>,
     is_waited_for: bool,
-    /// By how much slips have moved the grid.
+    /// Time by which slips have moved the grid, in nanoseconds.
     pub(crate) slipped_ns: u64,
-    /// The process has let go of it.
+    /// True after the process has dropped the ticker.
     is_over: bool,
 }
 
@@ -38,13 +38,13 @@ impl Default for Pulse {
 
 impl Pulse {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Beat> {
-        // No state in between could be seen: nothing panics while it is locked.
+        // The state is consistent even if the lock is poisoned: nothing panics while it is locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Beat {
-    /// Has the next tick wake this poll.
+    /// Makes the next tick wake this poll.
     pub(crate) fn wait(&mut self, waker: &Waker) {
         self.is_waited_for = true;
         if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -52,7 +52,7 @@ impl Beat {
         }
     }
 
-    /// Tells the process what is due, and wakes it if it waits.
+    /// Publishes the due ticks to the process, and wakes it if it waits.
     pub(crate) fn fire(&mut self, due: u64) {
         if due <= self.due {
             return;
@@ -65,7 +65,8 @@ impl Beat {
         }
     }
 
-    /// Lets go of it: the waker would hold the process's memory until a tick that never comes.
+    /// Ends the ticker and drops the waker, which would otherwise hold the process's memory until a tick that never
+    /// comes.
     pub(crate) fn end(&mut self) {
         self.is_over = true;
         self.waker = None;

@@ -1,4 +1,4 @@
-//! A ticker that a thread waits on by itself.
+//! A ticker for a thread that waits without the driver.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,9 +14,9 @@ use super::{Epoch, Frequency, Plan, Spin, TickerError, TickerOptions};
 use crate::handle::Handle;
 use crate::realtime::Realtime;
 
-/// A ticker of the thread that made it.
+/// A ticker of the thread that created it.
 ///
-/// It sets the thread's timer slack, and its scheduling policy if asked, and gives both back when it is dropped.
+/// It sets the thread's timer slack, and its scheduling policy if requested, and restores both when it is dropped.
 ///
 /// ```
 /// use rusm_runtime::ticker::{Frequency, Ticker, TickerOptions};
@@ -33,18 +33,18 @@ pub struct Ticker {
     plan: Plan,
     ledger: Ledger,
     epoch_ns: u64,
-    /// When the next tick is due.
+    /// Instant of the next tick, in nanoseconds.
     tick_ns: u64,
-    /// The most ticks that a wait makes up for without a look at anything else.
+    /// Largest number of ticks that the fast path of a wait makes up for.
     catch_up_max: u64,
     governor: Governor,
     lead: Lead,
     gauge: Arc<Gauge>,
-    /// With what its owner calls it.
+    /// Registration with observers, and the label.
     seen: Option<(Seen, Owner)>,
     realtime: Option<Result<Realtime, String>>,
     _slack: Slack,
-    /// What it changed is this thread's.
+    /// Not `Send`: the settings that it has changed belong to this thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -55,10 +55,10 @@ impl fmt::Debug for Ticker {
 }
 
 impl Ticker {
-    /// A ticker for this thread.
+    /// Creates a ticker for this thread.
     ///
     /// # Errors
-    /// [`TickerError`] for options that contradict each other.
+    /// [`TickerError`] if options contradict each other.
     pub fn new(frequency: Frequency, options: TickerOptions) -> Result<Self, TickerError> {
         let plan = Plan::of(frequency, options)?;
         let slack = Slack::set(super::nanos(options.slack));
@@ -80,7 +80,7 @@ impl Ticker {
         })
     }
 
-    /// Has the observers of a runtime see it, by that name; without, none does.
+    /// Shows the ticker to the observers of a runtime, under this label. By default observers do not see it.
     #[must_use]
     pub fn seen_by(mut self, runtime: &Handle, label: &str) -> Self {
         let owner = Owner::Thread(Some(label.into()));
@@ -89,11 +89,11 @@ impl Ticker {
         self
     }
 
-    /// Waits for the next batch, or gives it at once if its time has passed and the policy does not drop it.
+    /// Waits for the next batch; returns it at once if its time has passed and the policy does not drop it.
     #[inline]
     pub fn wait(&mut self) -> Firings {
         let now = clock::now_ns();
-        // Who overruns at each wait pays for the clock and hardly anything else: this is all that a burst takes.
+        // Fast path of a burst: a ticker that overruns at each wait should cost little more than a clock read.
         if let Some(late_ns) = now.checked_sub(self.tick_ns) {
             let (behind, ns) = self.ledger.grid().behind_even(late_ns);
             if behind <= self.catch_up_max {
@@ -131,7 +131,7 @@ impl Ticker {
             now = match self.sleep(now, self.tick_ns) {
                 Some(ended) => ended,
                 None if self.plan.measures() => clock::now_ns(),
-                // Nobody asks what time it is: it is not before the tick, and what else is due is seen by the next wait.
+                // The exact time is not needed: the tick has come, and the next wait finds all other due ticks.
                 None => self.tick_ns,
             };
             let Some(late_ns) = now.checked_sub(self.tick_ns) else { continue };
@@ -146,7 +146,7 @@ impl Ticker {
         }
     }
 
-    /// Takes ticks by the policy, the first of which is so late.
+    /// Takes ticks by the policy; the first of them is late by `late_ns`.
     fn take(&mut self, late_ns: u64, now: u64, waited: bool) -> Option<Firings> {
         let (tick_ns, epoch_ns) = (self.tick_ns, self.epoch_ns);
         let due = self.ledger.grid().passed() + self.ledger.grid().behind(late_ns);
@@ -157,7 +157,7 @@ impl Ticker {
         Some(self.measured(firings, late_ns))
     }
 
-    /// Waits until a tick; gives the time if it looked at the clock.
+    /// Waits until a tick; returns the time if it read the clock.
     fn sleep(&mut self, now: u64, tick_ns: u64) -> Option<u64> {
         let spin_ns = match self.plan.options.spin {
             Spin::Off => None,
@@ -194,20 +194,20 @@ impl Ticker {
         Some(now)
     }
 
-    /// The instant from which its periods are counted, slips left out.
+    /// Returns the instant from which its periods are counted, without slips.
     pub const fn epoch(&self) -> Epoch {
         Epoch(self.epoch_ns)
     }
 
-    /// Every firing that was due so far.
+    /// Returns the counts of all firings that have been due.
     #[inline]
     pub const fn account(&self) -> Account {
         self.ledger.account()
     }
 
-    /// What it has done so far, for observers.
+    /// Returns a report for observers.
     pub fn report(&self) -> TickerReport {
-        // One that nobody else looks at is not shown at each wait.
+        // A ticker without observers does not update its gauge at each wait.
         self.gauge.show(&self.ledger.account());
         let realtime = self.realtime.as_ref().map(|entered| entered.as_ref().err().cloned().map_or(Ok(()), Err));
         let unseen = (0, &Owner::Thread(None));

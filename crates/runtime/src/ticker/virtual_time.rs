@@ -5,7 +5,7 @@
 //!            └──▶ yields until nothing has run meanwhile ──▶ advances the clock by the rest
 //! ```
 //!
-//! tokio's own timers fire at whole milliseconds, so between two of them nobody but a ticker can be due.
+//! tokio's own timers fire at whole milliseconds, so between two of them only tickers can be due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::runtime::Shared;
 use crate::timers::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
-/// Looks in a row that must find that nothing has run: what runs may wake what is not a process, and that a process again.
+/// Number of consecutive checks that must find that nothing has run: code may wake a task, and that task a process.
 const STILL_LOOKS: u32 = 3;
 
-/// Has the tickers of a runtime follow the clock of this reactor from now on; the task drives them until it is dropped.
+/// Makes the tickers of a runtime follow the clock of this reactor. The task drives them until it is dropped.
 pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
     let (started, changed) = (Instant::now(), Arc::new(Notify::new()));
     shared.tickers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&changed));
@@ -42,15 +42,15 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
                 }
                 (Some(at_ns), 0) if at_ns - now_ns >= MILLISECOND_NS => {
                     let before_ns = at_ns / MILLISECOND_NS * MILLISECOND_NS;
-                    // Elapsed or notified: the next look tells.
+                    // Elapsed or notified: the next round finds out.
                     drop(timeout_at(started + Duration::from_nanos(before_ns), changed.notified()).await);
                     continue;
                 }
                 (Some(at_ns), 0) => at_ns,
-                // Back to a whole millisecond, from where alone the clock jumps to whole milliseconds.
+                // Return to a whole millisecond: only from there does the clock jump to whole milliseconds.
                 (next_ns, since_ns) => next_ns.unwrap_or(u64::MAX).min(now_ns - since_ns + MILLISECOND_NS),
             };
-            // Whoever ran meanwhile may have moved the clock as well.
+            // Code that ran meanwhile may have moved the clock as well.
             if settled(&shared, &changed).await && nanos(started.elapsed()) == now_ns {
                 advance(Duration::from_nanos(at_ns - now_ns)).await;
             }
@@ -58,7 +58,7 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
     }
 }
 
-/// Lets everybody else run until nobody does; false if there is a ticker more meanwhile.
+/// Lets all other code run until none is left to run; returns false if a ticker was added meanwhile.
 async fn settled(shared: &Arc<Shared>, changed: &Notify) -> bool {
     let handle = Handle::new(Arc::clone(shared));
     let (mut last, mut looks) = (None, 0);
@@ -68,7 +68,7 @@ async fn settled(shared: &Arc<Shared>, changed: &Notify) -> bool {
             () = changed.notified() => return false,
             () = tokio::task::yield_now() => {}
         }
-        // A seeded schedule keeps what is runnable to itself, but its scheduler sleeps only when there is none.
+        // A seeded schedule hides its runnable processes, but its scheduler sleeps only if nothing is runnable.
         let now = stillness(&handle).filter(|_| shared.schedulers.iter().all(|scheduler| scheduler.is_asleep()));
         looks = if now.is_some() && now == last { looks + 1 } else { 0 };
         last = now;

@@ -1,21 +1,21 @@
-//! What is to come, ordered by its instant, and by the order in which it was set among equals.
+//! Queue of items ordered by their instants, and by order of insertion among equal instants.
 //!
 //! ```text
 //!   owners with few ──▶ coming ──▶ ┐
-//!                                  ├──▶ take_due: a batch in order; of the bulk no more than a quarter while others are due
+//!                                  ├──▶ take_due: a batch in order; at most a quarter of the bulk while others are due
 //!   owners with many ─▶ bulk ────▶ ┘
 //! ```
 //!
-//! All items of an owner are in one of the two, so they come out in order. Without the bulk, a burst of one owner would
-//! delay everything that is due a moment later.
+//! All items of an owner are in one of the two maps, so they come out in order. Without the bulk, a burst of one owner
+//! would delay all items that are due a moment later.
 //!
-//! Never reads a clock: `now_ns` is an argument. An ordered map and no wheel: exact to the nanosecond, empty when it is
-//! empty, and the first instant is known, so that nobody has to wake for the next turn of a wheel.
+//! Never reads a clock: `now_ns` is an argument. Ordered maps have advantages over a timer wheel: they are exact to the
+//! nanosecond, take no memory when empty, and know the first instant, so no thread wakes just to turn a wheel.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
 
-/// When one is due; ids grow in the order of setting.
+/// Instant at which an item is due, and its id; ids grow in order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     pub(super) at_ns: u64,
@@ -36,27 +36,27 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Puts one in, and gives its id: never 0, never twice the same.
+    /// Adds an item and returns its id, which is unique and never 0.
     pub(super) fn insert(&mut self, at_ns: u64, item: T) -> u64 {
         self.last_id += 1;
         self.coming.insert(Due { at_ns, id: self.last_id }, item);
         self.last_id
     }
 
-    /// Puts one of an owner that has many in, and gives its id.
+    /// Adds an item of an owner that has many, and returns its id.
     pub(super) fn insert_bulk(&mut self, at_ns: u64, item: T) -> u64 {
         self.last_id += 1;
         self.bulk.insert(Due { at_ns, id: self.last_id }, item);
         self.last_id
     }
 
-    /// Puts one in that has been in before.
+    /// Adds an item again under its previous id.
     pub(super) fn put_back(&mut self, due: Due, item: T, is_bulk: bool) {
         let queue = if is_bulk { &mut self.bulk } else { &mut self.coming };
         queue.insert(due, item);
     }
 
-    /// Moves items of an owner that has many now.
+    /// Moves the items of an owner that now has many to the bulk.
     pub(super) fn move_to_bulk(&mut self, dues: impl Iterator<Item = Due>) {
         for due in dues {
             self.bulk.extend(self.coming.remove_entry(&due));
@@ -67,7 +67,7 @@ impl<T> Queue<T> {
         !self.bulk.is_empty()
     }
 
-    /// Returns true if this one is among those of owners that have many.
+    /// Returns true if this item is in the bulk.
     pub(super) fn is_bulk(&self, due: Due) -> bool {
         self.bulk.contains_key(&due)
     }
@@ -80,14 +80,14 @@ impl<T> Queue<T> {
         self.coming.len() + self.bulk.len()
     }
 
-    /// The first instant.
+    /// Returns the first instant.
     pub(super) fn first_ns(&self) -> Option<u64> {
         let first = |queue: &BTreeMap<Due, T>| queue.first_key_value().map(|(due, _)| due.at_ns);
         first(&self.coming).into_iter().chain(first(&self.bulk)).min()
     }
 
-    /// Takes out what is due at `now_ns`, in order, `most` at the most. While more is due than that, the bulk gets what the
-    /// others leave, and a quarter at least.
+    /// Removes and returns at most `most` of the items that are due at `now_ns`, in order. If more are due, the bulk
+    /// gets what the other items leave, and at least a quarter.
     pub(super) fn take_due(&mut self, now_ns: u64, most: usize) -> Vec<(Due, T)> {
         let kept_for_bulk = self.bulk.len().min(most.div_ceil(4));
         let mut due = take(&mut self.coming, now_ns, most - kept_for_bulk);

@@ -1,4 +1,4 @@
-//! The timer service of a runtime: what is to come under one lock, and who sleeps until the first of it.
+//! Timer service of a runtime: a queue under one lock, and the thread that sleeps until the first timer is due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use super::{Timer, TimerCounters};
 use crate::runtime::Shared;
 use crate::small_map::SmallMap;
 
-/// The timer service of a runtime: a queue, and a thread from the first timer on.
+/// Timer service of a runtime: a queue, and a thread that is started with the first timer.
 #[derive(Default)]
 pub(crate) struct Timers {
     state: Mutex<State>,
-    /// An earlier instant than the one slept for, or the end.
+    /// Signals an instant before the one slept for, or the end of the service.
     earlier: Condvar,
     #[cfg(feature = "test")]
     pub(super) clock: std::sync::OnceLock<super::virtual_time::VirtualClock>,
@@ -25,13 +25,13 @@ pub(crate) struct Timers {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) queue: Queue<Timer>,
-    /// Until when the thread sleeps; 0 while it is awake or there is none.
+    /// Instant until which the thread sleeps; 0 while it is awake or does not exist.
     pub(super) alarm_ns: u64,
     pub(super) attendant: Option<Attendant>,
     stopped: bool,
 }
 
-/// Who fires timers.
+/// Thread or task that fires timers.
 pub(super) enum Attendant {
     Thread(JoinHandle<()>),
     /// A task in virtual time, which sleeps until it is notified.
@@ -39,10 +39,10 @@ pub(super) enum Attendant {
     Task(Arc<tokio::sync::Notify>),
 }
 
-/// Timers of a target from which on they are in the bulk.
+/// Number of timers of a target from which on they are in the bulk.
 const BULK_MIN: usize = 64;
 
-/// Timers that are taken out of the queue at once.
+/// Largest number of timers taken out of the queue at once.
 pub(super) const BATCH: usize = 256;
 
 impl Timers {
@@ -50,7 +50,7 @@ impl Timers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What they have done so far.
+    /// Returns the counts of timers.
     pub(crate) fn counters(&self) -> TimerCounters {
         TimerCounters {
             pending: self.lock().queue.len() as u64,
@@ -59,7 +59,8 @@ impl Timers {
         }
     }
 
-    /// Queues a timer beside those that its target has, and starts the thread if it is the first; gives the timer's id.
+    /// Queues a timer, and starts the thread with the first one; returns the timer's id. `others` are the target's
+    /// timers.
     pub(super) fn insert(&self, shared: &Arc<Shared>, at_ns: u64, timer: Timer, others: &SmallMap<u64, u64>) -> u64 {
         let mut state = self.lock();
         let id = if is_bulk(&mut state.queue, others) {
@@ -85,9 +86,9 @@ impl Timers {
         }
     }
 
-    /// Puts back an interval that has ticked.
+    /// Puts an interval back that has ticked.
     pub(super) fn put_back(&self, due: Due, timer: Timer, others: &SmallMap<u64, u64>) {
-        // The thread itself does so, and looks at the queue before it sleeps.
+        // Needs no wake-up: the timer thread itself calls this, and checks the queue before it sleeps.
         let mut state = self.lock();
         let is_bulk = is_bulk(&mut state.queue, others);
         state.queue.put_back(due, timer, is_bulk);
@@ -105,7 +106,7 @@ impl Timers {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sleeps until timers are due, and takes them out of the queue; `None` at the end.
+    /// Sleeps until timers are due, and takes them out of the queue; returns `None` after the service was stopped.
     fn wait(&self, now_ns: impl Fn() -> u64) -> Option<Vec<(Due, Timer)>> {
         let mut state = self.lock();
         loop {
@@ -132,13 +133,13 @@ impl Timers {
         self.lock().queue.take_due(now_ns, BATCH)
     }
 
-    /// Takes out of the queue what is due, if nobody else does because the system refused a thread.
+    /// Takes due timers out of the queue if the system could not create the thread.
     pub(super) fn unattended(&self, now_ns: u64) -> Vec<(Due, Timer)> {
         let mut state = self.lock();
         if state.stopped || state.attendant.is_some() { Vec::new() } else { state.queue.take_due(now_ns, BATCH) }
     }
 
-    /// Fires no timers from here on; gives the thread that ends.
+    /// Stops firing timers; returns the thread, which is about to end.
     pub(crate) fn stop(&self) -> Option<JoinHandle<()>> {
         let mut state = self.lock();
         state.stopped = true;
@@ -152,8 +153,8 @@ impl Timers {
     }
 }
 
-/// Returns true if one more timer of a target that has these belongs to the bulk. At the limit the others are moved there:
-/// timers of a target stay in one queue, and so in order.
+/// Returns true if one more timer of a target with these timers belongs to the bulk. At the limit the other timers are
+/// moved there, too: all timers of a target stay in one map, and so in order.
 fn is_bulk(queue: &mut Queue<Timer>, others: &SmallMap<u64, u64>) -> bool {
     let dues = || others.iter().map(|(id, at_ns)| Due { at_ns: *at_ns, id: *id });
     match others.len() {

@@ -1,4 +1,4 @@
-//! Timers in virtual time: a task of the reactor, whose paused clock jumps when nothing is left to run.
+//! Timers in virtual time: a task of the reactor fires them. The paused clock jumps when nothing is left to run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::service::{Attendant, BATCH, Timers};
 use super::{Due, Timer, nanos};
 use crate::runtime::Shared;
 
-/// A reactor's clock, from whatever thread it is read.
+/// Clock of a reactor, for reading from any thread.
 pub(crate) struct VirtualClock {
     reactor: Reactor,
     started: Instant,
@@ -28,7 +28,7 @@ impl VirtualClock {
     }
 }
 
-/// Has the timers of a runtime follow the clock of this reactor from now on; the task fires them until it is dropped.
+/// Makes the timers of a runtime follow the clock of this reactor. The task fires them until it is dropped.
 pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
     let (started, earlier) = (Instant::now(), Arc::new(Notify::new()));
     shared.timers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&earlier));
@@ -41,7 +41,7 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
             }
             match next_ns {
                 None => earlier.notified().await,
-                // Elapsed or notified: the next look tells.
+                // Elapsed or notified: the next round finds out.
                 Some(at_ns) => drop(timeout_at(started + Duration::from_nanos(at_ns), earlier.notified()).await),
             }
         }
@@ -49,7 +49,7 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
 }
 
 impl Timers {
-    /// The time of the virtual clock, if there is one.
+    /// Returns the time of the virtual clock, if there is one.
     pub(super) fn virtual_ns(&self) -> Option<u64> {
         self.clock.get().map(VirtualClock::now_ns)
     }
@@ -60,7 +60,7 @@ impl Timers {
         self.lock().attendant = Some(Attendant::Task(earlier));
     }
 
-    /// What is due, or when there will be something.
+    /// Returns the timers that are due, and the first instant of the remaining ones.
     fn look(&self, now_ns: u64) -> (Vec<(Due, Timer)>, Option<u64>) {
         let mut state = self.lock();
         let due = state.queue.take_due(now_ns, BATCH);

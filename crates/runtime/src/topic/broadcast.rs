@@ -1,4 +1,4 @@
-//! Subscribers without acknowledgements: each sees every message at most once, at its own pace.
+//! Subscribers without acknowledgements: each receives every message at most once, at its own pace.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,34 +19,34 @@ use crate::pid::Pid;
 use crate::ring::park;
 use crate::ring::turn;
 
-/// What happens to a subscriber that is slower than the publishers.
+/// Policy for a subscriber that is slower than the publishers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Nothing is lost: when the topic is full, publishers wait for it.
+    /// No message is lost: when the topic is full, publishers wait for this subscriber.
     #[default]
     Block,
-    /// It has at most `capacity` messages before it, the newest, and fewer when the topic is full.
+    /// Keeps the newest `capacity` messages, and fewer when the topic is full; older ones are dropped.
     DropOldest {
-        /// Messages, one at least.
+        /// Number of messages, at least one.
         capacity: usize,
     },
-    /// It has at most `capacity` messages before it, and no more of them and of their bytes than the topic may hold; what
-    /// comes meanwhile is not for it.
+    /// Queues at most `capacity` messages, bounded by the topic's limits on messages and bytes too. While the queue is
+    /// full, new messages are dropped for this subscriber.
     ///
-    /// Publishing costs a copy of the message's handle for each subscriber of this kind.
+    /// Publishing clones the message's handle for each subscriber of this kind.
     DropNewest {
-        /// Messages, one at least.
+        /// Number of messages, at least one.
         capacity: usize,
     },
-    /// It is a subscriber no more as soon as more than `capacity` messages are before it, or the topic is full.
+    /// Disconnects the subscriber once it is more than `capacity` messages behind, or when the topic is full.
     Disconnect {
-        /// Messages, one at least.
+        /// Number of messages, at least one.
         capacity: usize,
     },
 }
 
 impl Overflow {
-    /// The same with room for one message at least.
+    /// Raises a capacity of 0 to 1.
     fn with_room(mut self) -> Self {
         match &mut self {
             Self::Block => {}
@@ -58,10 +58,10 @@ impl Overflow {
     }
 }
 
-/// Why nothing comes any more.
+/// Error returned when there will be no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// The topic was closed, and everything that was published before was read.
+    /// The topic was closed, and all messages published before were read.
     #[error("the topic is closed")]
     Closed,
     /// The subscriber was too slow for [`Overflow::Disconnect`].
@@ -72,27 +72,27 @@ pub enum Ended {
     Deleted,
 }
 
-/// What became of the messages that were published since a subscriber joined.
+/// Numbers of the messages published since a subscriber joined, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BroadcastAccount {
-    /// Messages published since it joined.
+    /// Number of messages published since it joined.
     pub published: u64,
-    /// Messages that it was given.
+    /// Number of messages delivered to it.
     pub delivered: u64,
-    /// Messages that are before it.
+    /// Number of messages that it has yet to read.
     pub backlog: u64,
-    /// Messages that it will never see.
+    /// Number of messages that it will never receive.
     pub dropped: u64,
 }
 
 impl BroadcastAccount {
-    /// Whether nothing is unaccounted for.
+    /// Returns true if every published message is accounted for.
     pub const fn is_exact(&self) -> bool {
         self.published == self.delivered + self.backlog + self.dropped
     }
 }
 
-/// What a subscriber shares with the topic and its observers.
+/// State that a subscriber shares with the topic and its observers.
 pub(super) struct Seat {
     pub(super) overflow: Overflow,
     joined: AtomicU64,
@@ -101,11 +101,11 @@ pub(super) struct Seat {
     owner: AtomicU64,
     gone: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// What was pushed to it, with [`Overflow::DropNewest`] only.
+    /// Queue of pushed messages; used only with [`Overflow::DropNewest`].
     pushed: Mutex<Pushed>,
 }
 
-/// Messages that the log need not hold for whoever has them before it, so that they are bounded here.
+/// Queue of messages that the log need not retain for the subscriber; therefore bounded here.
 struct Pushed {
     messages: VecDeque<Message>,
     bytes: usize,
@@ -131,17 +131,17 @@ impl Seat {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Messages published since it joined.
+    /// Number of messages published since the subscriber joined.
     fn published(&self, head: u64) -> u64 {
         head - self.joined.load(Ordering::Relaxed)
     }
 
-    /// The process that waited last.
+    /// Process that waited last.
     pub(super) fn owner(&self) -> Option<Pid> {
         crate::ring::unpacked(self.owner.load(Ordering::Relaxed))
     }
 
-    /// Messages that it will never see, those among them that it has not come by yet.
+    /// Number of messages that it will never receive, including those that it has not skipped yet.
     pub(super) fn dropped(&self, head: u64) -> u64 {
         self.dropped.load(Ordering::Relaxed) + self.given_up(head)
     }
@@ -162,7 +162,7 @@ impl Seat {
         head.saturating_sub(self.position.load(Ordering::Relaxed))
     }
 
-    /// Messages before it that its policy has given up, and that it skips when it reads next.
+    /// Number of unread messages that the policy has given up; the next read skips them.
     fn given_up(&self, head: u64) -> u64 {
         let behind = self.behind(head);
         match self.overflow {
@@ -178,7 +178,7 @@ impl Seat {
         matches!(self.overflow, Overflow::DropNewest { .. })
     }
 
-    /// The next message's position in the log; none for one that messages are pushed to.
+    /// Position of the next message in the log; `None` if messages are pushed.
     pub(super) fn position(&self) -> Option<u64> {
         (!self.is_pushed()).then(|| self.position.load(Ordering::Relaxed))
     }
@@ -208,16 +208,17 @@ impl Listener for Seat {
     }
 }
 
-/// One that hears what is published from its joining on; dropping it takes it out.
+/// Receives the messages published after it joined, except those dropped by its [`Overflow`] policy. Dropping it
+/// removes it from the topic.
 ///
-/// Made by [`Topic::subscribe`](super::Topic::subscribe).
+/// Created by [`Topic::subscribe`](super::Topic::subscribe).
 pub struct Subscriber {
     topic: Arc<Shared>,
     seat: Arc<Seat>,
     sleeper: Arc<dyn Sleeper>,
-    /// None for one that messages are pushed to.
+    /// `None` if messages are pushed.
     cursor: Option<Cursor>,
-    /// What was taken of the pushed ones.
+    /// Messages taken from the push queue by the last call.
     taken: Vec<OnceLock<Message>>,
     id: u64,
 }
@@ -255,7 +256,7 @@ impl Subscriber {
         Self { topic, seat, sleeper, cursor, taken: Vec::new(), id }
     }
 
-    /// What became of everything that was published since it joined; exact while nobody publishes.
+    /// Returns what happened to the messages published since it joined; exact while no messages are being published.
     pub fn account(&self) -> BroadcastAccount {
         let head = self.topic.log.head();
         let (published, backlog) = (self.seat.published(head), self.seat.backlog(head));
@@ -263,61 +264,61 @@ impl Subscriber {
         BroadcastAccount { published, delivered, backlog, dropped }
     }
 
-    /// Messages that it will never see.
+    /// Number of messages that it will never receive.
     pub fn dropped(&self) -> u64 {
         self.seat.dropped(self.topic.log.head())
     }
 
     /// Waits for the next message.
     ///
-    /// Dropping the future loses nothing.
+    /// Cancel safe: dropping the future loses no message.
     ///
     /// # Errors
-    /// [`Ended`] when nothing comes any more.
+    /// [`Ended`] when there will be no more messages.
     pub async fn next(&mut self) -> Result<&Message, Ended> {
         poll_fn(|cx| self.poll_ready(cx, true)).await?;
         Ok(self.take_one())
     }
 
-    /// Waits for messages, and gives those that are there, `most` at the most.
+    /// Waits until there is a message, and returns up to `most` available messages.
     ///
     /// # Errors
-    /// [`Ended`] when nothing comes any more.
+    /// [`Ended`] when there will be no more messages.
     pub async fn next_batch(&mut self, most: usize) -> Result<Batch<'_>, Ended> {
         let ready = poll_fn(|cx| self.poll_ready(cx, true)).await?;
         Ok(self.take_batch(ready.min(most.max(1))))
     }
 
-    /// The next message, if there is one now.
+    /// Returns the next message if one is available now.
     ///
     /// # Errors
-    /// [`Ended`] when nothing comes any more.
+    /// [`Ended`] when there will be no more messages.
     pub fn try_next(&mut self) -> Result<Option<&Message>, Ended> {
         Ok(if self.ready()? > 0 { Some(self.take_one()) } else { None })
     }
 
-    /// Those that are there now, `most` at the most; empty if there are none.
+    /// Returns up to `most` messages that are available now, possibly none.
     ///
     /// # Errors
-    /// [`Ended`] when nothing comes any more.
+    /// [`Ended`] when there will be no more messages.
     pub fn try_next_batch(&mut self, most: usize) -> Result<Batch<'_>, Ended> {
         let ready = self.ready()?;
         Ok(self.take_batch(ready.min(most.max(1))))
     }
 
-    /// Waits for the next message on a thread that may block.
+    /// Blocks the calling thread until there is a message.
     ///
     /// # Errors
-    /// [`Ended`] when nothing comes any more.
+    /// [`Ended`] when there will be no more messages.
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_next(&mut self) -> Result<&Message, Ended> {
         park::block_until(None, |cx| self.poll_ready(cx, false)).unwrap_or(Err(Ended::Closed))?;
         Ok(self.take_one())
     }
 
-    /// How many messages can be taken in one piece now; 0 if there are none yet.
+    /// Number of messages that can be taken as one slice now; 0 if the queue is empty.
     #[inline]
     fn ready(&mut self) -> Result<usize, Ended> {
         let ready = match self.seat.overflow {
@@ -346,7 +347,7 @@ impl Subscriber {
             return Err(Ended::Disconnected);
         }
         let mut missed = 0;
-        // First what the log has taken away, then what is too much for this subscriber.
+        // First count the messages evicted by the log, then those beyond this subscriber's capacity.
         let mut ready = cursor.ready(&self.topic.log, &mut missed);
         let behind = self.topic.log.head().saturating_sub(cursor.position());
         match self.seat.overflow {
@@ -370,7 +371,7 @@ impl Subscriber {
         Ok(ready)
     }
 
-    /// Waits until there are messages; gives how many can be taken in one piece.
+    /// Waits for messages; returns the number that can be taken as one slice.
     fn poll_ready(&mut self, cx: &mut Context<'_>, in_turns: bool) -> Poll<Result<usize, Ended>> {
         if in_turns && !turn::may_go_on(cx) {
             return Poll::Pending;
@@ -390,7 +391,7 @@ impl Subscriber {
                 turn::waits();
                 return Poll::Pending;
             }
-            // There is more by now, or there never will be: the next look tells.
+            // New messages arrived or the topic was closed meanwhile: check again.
         }
     }
 
@@ -427,7 +428,7 @@ impl Subscriber {
     }
 }
 
-/// Takes messages out of those that were pushed, to where they can be given from.
+/// Moves messages from the push queue to `taken`, from which they are borrowed.
 fn take_pushed<'a>(seat: &Seat, taken: &'a mut Vec<OnceLock<Message>>, count: usize) -> &'a [OnceLock<Message>] {
     taken.clear();
     let mut pushed = seat.pushed.lock();
@@ -454,7 +455,7 @@ impl Drop for Subscriber {
     }
 }
 
-/// Messages that were given at once; they stay where they are, and whoever keeps one clones it.
+/// Messages received together, borrowed from the log. Clone a message to keep it.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     places: std::slice::Iter<'a, OnceLock<Message>>,

@@ -1,4 +1,4 @@
-//! One process's share in a subscription.
+//! Consumers: a process's handle to receive and acknowledge messages of a subscription.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,9 +12,10 @@ use super::subscription::{Inner, Lease, Subscription};
 use crate::ring::park;
 use crate::ring::turn;
 
-/// One that gets messages of a subscription; dropping it, as the end of its process does, gives back at once what it had.
+/// Receives messages of a subscription. Dropping the consumer returns its leased messages at once; the exit of its
+/// process does the same.
 ///
-/// Made by [`Subscription::consumer`].
+/// Created by [`Subscription::consumer`].
 pub struct Consumer {
     subscription: Subscription,
     seat: u32,
@@ -32,37 +33,37 @@ impl Consumer {
         Self { subscription: Subscription(inner), seat }
     }
 
-    /// The subscription.
+    /// Returns the subscription.
     pub const fn subscription(&self) -> &Subscription {
         &self.subscription
     }
 
     /// Waits for the next message.
     ///
-    /// Dropping the future loses nothing.
+    /// Cancel safe: dropping the future loses no message.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     pub async fn next(&mut self) -> Result<Lease, Ended> {
         let mut waits = Waits { consumer: self, pending: false };
         poll_fn(|cx| waits.poll(cx, true, |desk, inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns)))
             .await
     }
 
-    /// Waits for messages, and gives those that are there, `most` at the most.
+    /// Waits until there is a message, and returns up to `most` available messages.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     pub async fn next_batch(&mut self, most: usize) -> Result<Vec<Lease>, Ended> {
         let mut batch = Vec::new();
         self.next_batch_into(&mut batch, most).await?;
         Ok(batch)
     }
 
-    /// The same into a buffer that is used again, which is emptied first.
+    /// Like [`next_batch`](Self::next_batch), but clears and fills a buffer of the caller.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     pub async fn next_batch_into(&mut self, batch: &mut Vec<Lease>, most: usize) -> Result<(), Ended> {
         batch.clear();
         let mut waits = Waits { consumer: self, pending: false };
@@ -75,18 +76,18 @@ impl Consumer {
         .await
     }
 
-    /// The next message, if there is one now.
+    /// Returns the next message if one is available now.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     pub fn try_next(&mut self) -> Result<Option<Lease>, Ended> {
         self.try_take(|desk, inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns))
     }
 
-    /// Those that are there now, `most` at the most, into a buffer that is emptied first.
+    /// Clears `batch` and fills it with up to `most` messages that are available now.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     pub fn try_next_batch_into(&mut self, batch: &mut Vec<Lease>, most: usize) -> Result<(), Ended> {
         batch.clear();
         self.try_take(|desk, inner, seat, now_ns| {
@@ -107,33 +108,33 @@ impl Consumer {
         ended.map_or(Ok(taken), Err)
     }
 
-    /// Waits for the next message on a thread that may block.
+    /// Blocks the calling thread until there is a message.
     ///
     /// # Errors
-    /// [`Ended`] when nothing will ever come again.
+    /// [`Ended`] when there will be no more messages.
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_next(&mut self) -> Result<Lease, Ended> {
         let mut waits = Waits { consumer: self, pending: false };
         let take = |desk: &mut Desk, inner: &Inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns);
         park::block_until(None, |cx| waits.poll(cx, false, take)).unwrap_or(Err(Ended::Closed))
     }
 
-    /// Says that a message was dealt with.
+    /// Acknowledges a message.
     #[inline]
     pub fn ack(&self, id: AckId) -> AckStatus {
         self.subscription.ack(id)
     }
 
-    /// Whether an id is none of another consumer's lease that lasts.
+    /// Returns false if `id` is a current lease of another consumer.
     #[cfg(feature = "wasm")]
     pub(crate) fn may_settle(&self, id: AckId) -> bool {
         let desk = self.subscription.0.desk.lock();
         desk.hand.leased(id).map_or(true, |slot| desk.hand.item(slot).consumer == self.seat)
     }
 
-    /// Gives a message back, to be tried again.
+    /// Returns a message, which will be delivered again.
     pub fn nack(&self, id: AckId) -> AckStatus {
         self.subscription.nack(id)
     }
@@ -151,7 +152,7 @@ fn ended(desk: &Desk, inner: &Inner) -> Option<Ended> {
     if desk.deleted { Some(Ended::Deleted) } else { desk.is_over(&inner.topic.log).then_some(Ended::Closed) }
 }
 
-/// A consumer that waits, and passes a wake-up on that it does not use.
+/// A consumer's wait for messages. If dropped after an unused wake-up, it wakes another waiting consumer.
 struct Waits<'a> {
     consumer: &'a mut Consumer,
     pending: bool,
@@ -178,14 +179,14 @@ impl Waits<'_> {
             return Poll::Ready(Ok(taken));
         }
         if let Some(ended) = ended(&desk, inner) {
-            // The others that wait are to see it, too.
+            // Other waiting consumers must see the end, too.
             inner.settle(desk);
             return Poll::Ready(Err(ended));
         }
         self.pending = true;
         desk.wait(seat, cx.waker(), turn::running_pid());
-        // What came since the look above has found the cursor awake, and wakes nobody by itself: it is for this consumer or for
-        // another that waits. What was given up in the look is to be heard of, too.
+        // A message published since `take` found the cursor awake and so woke no consumer: `settle` wakes this one or
+        // another that waits. It also publishes what `take` gave up (dead letters).
         inner.settle(desk);
         turn::waits();
         Poll::Pending

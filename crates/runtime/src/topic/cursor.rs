@@ -1,6 +1,6 @@
-//! How far one subscriber is in the log of a topic.
+//! Read position of one subscriber in the log of a topic.
 //!
-//! Reading is without a lock within a segment; only the way to the next one, and to sleep and back, takes the log's.
+//! Reads within a segment take no lock. Moving to the next segment, parking and waking take the log's lock.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::segment::Segment;
 use super::shelf::Step;
 use crate::sync::Place as Written;
 
-/// See the module.
+/// Read position in a log; pins the segment that it reads.
 pub(super) struct Cursor {
     place: Place,
-    /// Whether the log waits for it.
+    /// True if the log must not evict messages that this cursor has not read.
     strong: bool,
 }
 
 enum Place {
-    /// Reads in a segment, which it pins, and knows of messages up to `limit`.
+    /// Reads in a segment, which it pins; messages up to `limit` are known to be filled.
     At { segment: Arc<Segment>, index: usize, limit: usize },
     /// Has read everything before this position.
     Parked(u64),
@@ -29,7 +29,7 @@ impl Cursor {
         Self { place: Place::Parked(log.join(oldest, strong, sleeper)), strong }
     }
 
-    /// The next message's.
+    /// Position of the next message.
     #[inline]
     pub(super) fn position(&self) -> u64 {
         match &self.place {
@@ -38,7 +38,7 @@ impl Cursor {
         }
     }
 
-    /// About when the next message was published, in nanoseconds of the runtime.
+    /// Approximate publication time of the next message, in nanoseconds since the start of the runtime.
     #[inline]
     pub(super) fn published_ns(&self) -> u64 {
         match &self.place {
@@ -47,7 +47,8 @@ impl Cursor {
         }
     }
 
-    /// Messages that can be read one after the other from here; adds to `missed` what this cursor will never see.
+    /// Number of messages that can be read as one slice from here. Adds the messages that this cursor lost to
+    /// `missed`.
     #[inline]
     pub(super) fn ready(&mut self, log: &Log, missed: &mut u64) -> usize {
         if let Place::At { index, limit, .. } = &self.place
@@ -66,7 +67,7 @@ impl Cursor {
                     None => return 0,
                 },
                 Place::At { segment, index, limit } => {
-                    // In this order: what a sealed segment holds is final.
+                    // Load `sealed` before `filled`: only then is the count of a sealed segment known to be final.
                     let sealed = segment.is_sealed();
                     *limit = segment.filled();
                     if *index < *limit || !sealed {
@@ -84,7 +85,7 @@ impl Cursor {
         self.place = Place::At { segment, index, limit: index };
     }
 
-    /// The next message; only after [`ready`](Self::ready) has said that there is one.
+    /// Returns the next message. Call only after [`ready`](Self::ready) returned at least 1.
     #[inline]
     pub(super) fn next(&mut self) -> &Message {
         match &mut self.place {
@@ -96,7 +97,7 @@ impl Cursor {
         }
     }
 
-    /// The next `count` messages, of as many as [`ready`](Self::ready) has said.
+    /// Returns the next `count` messages; `count` must not exceed the result of [`ready`](Self::ready).
     #[inline]
     pub(super) fn take_many(&mut self, count: usize) -> &[Written<Message>] {
         let Place::At { segment, index, .. } = &mut self.place else {
@@ -107,7 +108,7 @@ impl Cursor {
         segment.messages(from, from + count)
     }
 
-    /// Goes forward to `position` without reading; gives how many messages it passed over.
+    /// Advances to `position` without reading; returns the number of messages skipped.
     pub(super) fn skip_to(&mut self, log: &Log, position: u64) -> u64 {
         let passed = position.saturating_sub(self.position());
         if passed == 0 {
@@ -124,12 +125,13 @@ impl Cursor {
                 self.take(step);
                 passed + missed
             }
-            // Its next step goes there.
+            // A parked cursor does not skip: its next step enters the log at its own position.
             Place::Parked(_) => 0,
         }
     }
 
-    /// Lets the log wake `sleeper` with the next message; false if there is one already, or never will be.
+    /// Parks the cursor, so that the next message wakes `sleeper`; false if there is a message already or the log is
+    /// closed.
     pub(super) fn park(&mut self, log: &Log, sleeper: &Arc<dyn Sleeper>) -> bool {
         match &self.place {
             Place::Parked(position) => log.head() <= *position,
@@ -143,7 +145,7 @@ impl Cursor {
         }
     }
 
-    /// Ends the cursor.
+    /// Removes the cursor from the log.
     pub(super) fn leave(&mut self, log: &Log, sleeper: &Arc<dyn Sleeper>) {
         match &self.place {
             Place::At { segment, .. } => log.leave(segment, self.strong),

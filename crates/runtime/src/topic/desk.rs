@@ -1,13 +1,14 @@
-//! What a subscription knows and decides, under its lock: which message goes to whom, and what becomes of it.
+//! State of a subscription, behind its lock: decides which consumer receives a message and handles its outcome.
 //!
 //! ```text
 //!   log ─ cursor ─▶ take ──▶ leased ──▶ acknowledged: done
-//!                    ▲          └──▶ given back, expired, its consumer ended ──▶ rests ──▶ ready ─┐
-//!                    └────────────────────────────────────────────────────────────────────────────┘
-//!                                                                └──▶ tried too often: another topic
+//!                    ▲          └──▶ returned, expired, its consumer ended ─▶ waits for retry ─▶ ready ─┐
+//!                    └──────────────────────────────────────────────────────────────────────────────────┘
+//!                                                                └──▶ attempts exhausted: dead-letter topic
 //! ```
 //!
-//! Invariant: what the cursor has passed is acknowledged, given up, or in hand. Clocks are arguments.
+//! Invariant: every message that the cursor has passed is acknowledged, dead-lettered, or in flight. Never reads a
+//! clock.
 
 mod returns;
 
@@ -30,7 +31,7 @@ use super::wheel::Wheel;
 use crate::pid::Pid;
 use crate::timers::CallRef;
 
-/// What a consumer has, and whether it waits.
+/// Outstanding messages of a consumer, and its waker while it waits.
 #[derive(Default)]
 pub(super) struct Seat {
     pub(super) taken: bool,
@@ -38,11 +39,11 @@ pub(super) struct Seat {
     pub(super) bytes: usize,
     pub(super) pid: Option<Pid>,
     pub(super) waker: Option<Waker>,
-    /// It was woken and has not looked since.
+    /// It was woken and has not polled since.
     pub(super) woken: bool,
 }
 
-/// What only goes up.
+/// Counters that never decrease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) acked: u64,
@@ -54,10 +55,10 @@ pub(super) struct Totals {
     pub(super) dropped: u64,
 }
 
-/// See the module.
+/// State of a subscription: its cursor, its messages in flight, and its consumers.
 pub(super) struct Desk {
     pub(super) config: SubscriptionConfig,
-    /// Who the subscription and its topic are, for messages that are given up.
+    /// Names of the topic and the subscription, for the attributes of dead letters.
     names: (Arc<str>, Arc<str>),
     dead_letters: Option<Weak<Shared>>,
     pub(super) cursor: Cursor,
@@ -66,25 +67,25 @@ pub(super) struct Desk {
     ready: VecDeque<u32>,
     pub(super) keys: Keys,
     wheel: Wheel,
-    /// When the timer is set for.
+    /// Time for which the timer is set.
     armed_ns: Option<u64>,
     pub(super) call: Option<CallRef>,
     pub(super) seats: Vec<Seat>,
-    /// Consumers that wait, in the order of their coming.
+    /// Waiting consumers, in order of arrival.
     waiting: VecDeque<u32>,
     batch: u64,
     chance: u64,
     pub(super) totals: Totals,
-    /// Messages that went to a topic which ended before it had kept them.
+    /// Number of dead letters lost because their topic ended before storing them.
     lost_letters: Arc<AtomicU64>,
     pub(super) deleted: bool,
-    /// What this subscription tells to whoever keeps its progress.
+    /// Stores the progress of the subscription; `None` for a topic in memory.
     journal: Option<Arc<dyn Journal>>,
-    /// Positions ahead that were done before the node was started.
+    /// Positions after the cursor that were finished before the node was restarted.
     done_before: FxHashSet<u64>,
-    /// Attempts before that, of positions ahead.
+    /// Number of earlier attempts, for positions after the cursor.
     tried_before: FxHashMap<u64, u32>,
-    /// Topics whose sleepers are to be woken once the lock is released.
+    /// Topics at which sleepers must be woken once the lock is released.
     pub(super) to_wake: Vec<Arc<Shared>>,
 }
 
@@ -121,13 +122,13 @@ impl Desk {
         }
     }
 
-    /// From now on its progress is kept.
+    /// Stores the progress of the subscription from now on.
     pub(super) fn keep(&mut self, journal: Arc<dyn Journal>) {
         journal.begin(&self.names.1, self.cursor.position());
         self.journal = Some(journal);
     }
 
-    /// Goes on where the subscription was when its node ended; the cursor is at the oldest message then.
+    /// Restores the progress from before the node ended; the cursor must be at the oldest message.
     pub(super) fn resume(&mut self, journal: Arc<dyn Journal>, resumed: Resumed, log: &Log) {
         self.cursor.ready(log, &mut 0);
         self.cursor.skip_to(log, resumed.floor);
@@ -146,7 +147,7 @@ impl Desk {
         }
     }
 
-    /// Hands out messages, as many as `most` and the consumer's credit allow.
+    /// Leases messages to a consumer, as many as `most` and its credit allow.
     pub(super) fn take(&mut self, log: &Log, consumer: u32, most: usize, now_ns: u64, out: &mut Vec<Lease>) {
         self.batch += 1;
         while out.len() < most {
@@ -155,7 +156,7 @@ impl Desk {
         }
     }
 
-    /// Hands out one message.
+    /// Leases one message to a consumer.
     #[inline]
     pub(super) fn take_one(&mut self, log: &Log, consumer: u32, now_ns: u64) -> Option<Lease> {
         self.batch += 1;
@@ -167,7 +168,7 @@ impl Desk {
     fn take_slot(&mut self, log: &Log, consumer: u32, now_ns: u64) -> Option<u32> {
         loop {
             let slot = self.next_slot(log, consumer)?;
-            // One that was tried often enough before the node was started.
+            // Its attempts may have been exhausted before the node was restarted.
             if self.journal.is_none() || !self.give_up(slot, AckStatus::Revoked, now_ns) {
                 return Some(slot);
             }
@@ -205,7 +206,7 @@ impl Desk {
         }
     }
 
-    /// Whether a message that just came may go out, or is behind others of its key.
+    /// Returns true if a message just read may be delivered; false if it is queued behind others of its key.
     fn is_its_turn(&mut self, slot: u32) -> bool {
         let item = self.hand.item(slot);
         let Some(name) = item.message.as_ref().and_then(Message::shared_key) else { return true };
@@ -219,7 +220,7 @@ impl Desk {
         seat.leased < self.config.outstanding_max && seat.bytes < self.config.outstanding_max_bytes
     }
 
-    /// Whether so many messages rest, or wait behind others of their key, that no more may come in.
+    /// Returns true if too many messages wait for a retry or behind others of their key to read more from the log.
     fn is_crowded(&self) -> bool {
         self.hand.count(Stage::Queued) + self.hand.count(Stage::Resting) >= self.config.queued_max
     }
@@ -234,7 +235,7 @@ impl Desk {
         item.since_ns = now_ns;
         item.deadline_ns = deadline_ns;
         let (attempt, position) = (item.attempt, item.position);
-        // One whose lease ended with another's of its key is out again by the same attempt.
+        // A lease revoked because of another message of its key does not count as an attempt, so check `was_out` too.
         let is_again = attempt > 1 || std::mem::replace(&mut item.was_out, true);
         let message = self.hand.message(slot).clone();
         self.wheel.insert(slot, deadline_ns, now_ns);
@@ -247,7 +248,7 @@ impl Desk {
         Lease { id: self.hand.ack_id(slot), message, attempt, position }
     }
 
-    /// A message was dealt with; gives what is left of it.
+    /// Acknowledges a message; returns it, so that the caller can free it outside of the lock.
     #[inline]
     pub(super) fn ack(&mut self, id: AckId) -> Result<Option<Message>, AckStatus> {
         let slot = self.hand.leased(id)?;
@@ -262,7 +263,7 @@ impl Desk {
         Ok(message)
     }
 
-    /// A message is to be tried again.
+    /// Returns a message for another attempt.
     pub(super) fn nack(&mut self, id: AckId, now_ns: u64) -> AckStatus {
         match self.hand.leased(id) {
             Ok(slot) => {
@@ -274,7 +275,7 @@ impl Desk {
         }
     }
 
-    /// Sets the deadline of a lease.
+    /// Changes the deadline of a lease.
     pub(super) fn set_deadline(&mut self, id: AckId, deadline: impl FnOnce(u64) -> u64, now_ns: u64) -> AckStatus {
         match self.hand.leased(id) {
             Ok(slot) => {
@@ -299,7 +300,7 @@ impl Desk {
         seat.bytes -= bytes;
     }
 
-    /// When the timer is to be set, if it is to be set anew.
+    /// Returns the time for which the timer must be set, if it must be set anew.
     #[inline]
     pub(super) fn alarm(&mut self) -> Option<u64> {
         let next_ns = self.wheel.next_ns()?;
@@ -307,7 +308,7 @@ impl Desk {
         sooner.then(|| *self.armed_ns.insert(next_ns))
     }
 
-    /// A place for one more consumer.
+    /// Adds a consumer.
     pub(super) fn sit(&mut self, pid: Option<Pid>) -> u32 {
         let free = self.seats.iter().position(|seat| !seat.taken);
         let seat = Seat { taken: true, pid, ..Seat::default() };
@@ -320,7 +321,7 @@ impl Desk {
         }
     }
 
-    /// A consumer has ended: what it had is to be handed out again, at once.
+    /// Removes a consumer, and returns its leased messages at once.
     pub(super) fn stand_up(&mut self, consumer: u32, now_ns: u64) {
         let owned = |item: &super::hand::Item| item.stage == Stage::Leased && item.consumer == consumer;
         let mut leased: Vec<(u64, u32)> =
@@ -335,7 +336,7 @@ impl Desk {
         self.waiting.retain(|waiting| *waiting != consumer);
     }
 
-    /// Notes that a consumer waits.
+    /// Registers a waiting consumer.
     pub(super) fn wait(&mut self, consumer: u32, waker: &Waker, pid: Option<Pid>) {
         let seat = &mut self.seats[consumer as usize];
         seat.pid = pid;
@@ -348,12 +349,12 @@ impl Desk {
         }
     }
 
-    /// Whether a consumer waits that was not woken.
+    /// Returns true if a consumer waits and was not woken.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.deleted && !self.waiting.is_empty()
     }
 
-    /// A consumer waits no more.
+    /// Removes a consumer from those that wait.
     #[inline]
     pub(super) fn looks(&mut self, consumer: u32) {
         self.seats[consumer as usize].woken = false;
@@ -362,7 +363,7 @@ impl Desk {
         }
     }
 
-    /// Whom to wake, if there is anything to hand out and somebody waits for it.
+    /// Returns the waker of a waiting consumer, if there is anything to deliver.
     #[inline]
     pub(super) fn next_to_wake(&mut self, log: &Log) -> Option<Waker> {
         if self.waiting.is_empty() || !(self.has_work(log) || self.is_over(log)) {
@@ -379,19 +380,19 @@ impl Desk {
         !self.ready.is_empty() || self.keys.has_open() || (self.unread(log) > 0 && !self.is_crowded())
     }
 
-    /// Whether nothing will ever be handed out again.
+    /// Returns true if no message will ever be delivered again.
     pub(super) fn is_over(&self, log: &Log) -> bool {
         let is_through = || self.hand.len() == 0 && self.unread(log) == 0;
-        // What was published before the topic was closed is seen by the second look.
+        // Check again after seeing `closed`: messages published before the close are visible now.
         self.deleted || (is_through() && log.is_closed() && is_through())
     }
 
-    /// Messages in the log that the cursor has not passed.
+    /// Number of messages in the log that the cursor has not passed.
     pub(super) fn unread(&self, log: &Log) -> u64 {
         log.head().saturating_sub(self.cursor.position())
     }
 
-    /// Drops everything that is not done, and counts it.
+    /// Drops and counts all unfinished messages.
     pub(super) fn clear(&mut self, log: &Log) {
         self.deleted = true;
         if let Some(journal) = self.journal.take() {
@@ -413,7 +414,7 @@ impl Desk {
         }
     }
 
-    /// What became of everything since the subscription began.
+    /// Returns what happened to the messages published since the subscription began.
     pub(super) fn account(&self, log: &Log) -> Account {
         let Totals { acked, dead_lettered, dropped, .. } = self.totals;
         let lost = self.lost_letters.load(Ordering::Relaxed);

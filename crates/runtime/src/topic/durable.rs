@@ -1,13 +1,15 @@
-//! Topics whose messages outlive their node: in a store, until every subscription has dealt with them.
+//! Durable topics: a store keeps the messages until every subscription has finished them, also after the node has
+//! ended.
 //!
 //! ```text
-//!   publish ──▶ post ──▶ keeper: one commit for all that wait ──▶ store
-//!     ▲                    │                                        │ opened again
-//!     └── kept: returns ◀──┴──▶ the log ─▶ subscriptions ◀──────────┘ with what is not done, and how often it was tried
+//!   publish ──▶ post ──▶ keeper: one commit for all waiting ──▶ store
+//!     ▲                    │                                      │ opened again
+//!     └─ stored: returns ◀─┴──▶ the log ─▶ subscriptions ◀────────┘ with unfinished messages and their attempts
 //! ```
 //!
-//! Invariants: what `publish` has returned for is given to every subscription that was saved, whatever happens to the node, until
-//! it is acknowledged; what is kept is never more than the topic's bounds; the account of a subscription goes on where it was.
+//! Invariants: once `publish` has returned, every saved subscription receives the message until it is acknowledged,
+//! whatever happens to the node. Stored messages never exceed the topic's bounds. A subscription's account continues
+//! after a restart.
 
 mod book;
 mod keeper;
@@ -36,64 +38,66 @@ use crate::error::SpawnError;
 use crate::handle::Handle;
 use crate::store::{Bucket, Store, StoreError};
 
-/// Rows of a page while a topic is read.
+/// Number of rows per page while a topic is read.
 const PAGE_ROWS: usize = 1000;
 
-/// Why a topic on disk was not opened.
+/// Error returned if a durable topic could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DurableError {
-    /// Its name is taken in this runtime, or it or a bound is out of range.
+    /// The name is taken in this runtime, or the name or a bound is out of range.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The store refused to read, or a name: letters, digits and `. _ - / :` are fine. From a process use another thread.
+    /// The store failed to read, was called from a process (use another thread), or does not accept the name: letters,
+    /// digits and `. _ - / :` are valid.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Somebody uses it, or has just closed it and is still writing.
+    /// The topic is open elsewhere, or was just closed and is still writing.
     #[error("topic {name:?} of this store is open already")]
     InUse {
-        /// The name.
+        /// Name of the topic.
         name: String,
     },
-    /// Keep what is not read, or forget it: on disk nothing is kept until there is no room.
+    /// The policy [`Unread::KeepNewest`] does not work on disk. Use [`Unread::Forget`] or [`Unread::KeepAll`].
     #[error(
         "topic {name:?} cannot keep the newest messages on disk: choose to forget what nobody is to have, or to keep it all"
     )]
     KeepNewest {
-        /// The name.
+        /// Name of the topic.
         name: String,
     },
-    /// Open it with larger bounds.
+    /// The topic holds more than the given bounds. Open it with larger ones.
     #[error("topic {name:?} has {held} {what} on disk, more than its bound of {bound}")]
     Bound {
-        /// The name.
+        /// Name of the topic.
         name: String,
-        /// Messages or bytes.
+        /// `messages` or `bytes`.
         what: &'static str,
-        /// How many there are.
+        /// Number on disk.
         held: usize,
-        /// How many there may be.
+        /// The bound.
         bound: usize,
     },
-    /// What lies there was not written by this version, or is damaged.
+    /// The data on disk is damaged, or was not written by this version.
     #[error("topic {name:?} is damaged on disk: {what}")]
     Damaged {
-        /// The name.
+        /// Name of the topic.
         name: String,
-        /// What was found.
+        /// Description of the damage.
         what: String,
     },
-    /// There is no room for the process that writes.
+    /// The writer process could not be spawned.
     #[error("the keeper of a topic did not start: {0}")]
     Spawn(#[from] SpawnError),
 }
 
 impl TopicsHandle {
-    /// Opens a topic that a store keeps, or makes one. Blocks while it reads; not for processes.
+    /// Opens a topic that a store keeps, or creates it. Blocks while it reads, so it must not be called from a
+    /// process.
     ///
-    /// Its bounds are those of what is kept: the messages from the oldest one on that a subscription has not dealt with. Create
-    /// the subscriptions that it had once more, with the same names, and each goes on where it was; until then everything is
-    /// kept for it. What the acknowledgement of a publication means is said by the durability of the store.
+    /// The bounds apply to the stored messages: all from the oldest one on that a subscription has not finished.
+    /// Create the subscriptions again, with their previous names, and each continues where it was; until then all of
+    /// its messages are retained. The durability of the store determines what the return of a publish call guarantees.
     ///
     /// ```
     /// use rusm_runtime::store::{Store, StoreConfig};
@@ -135,7 +139,7 @@ impl TopicsHandle {
             shared.journal = Some(Arc::new(PostHandle(Arc::clone(&post))));
             shared
         })?;
-        // Nobody else has the topic's name before this returns the topic, but may find it: what it has is put in at once.
+        // Other callers can find the topic from now on, before this function returns it: fill it first.
         fill(&topic.shared, &book, &post, messages);
         let keeper = Keeper {
             topic: Arc::downgrade(&topic.shared),
@@ -158,7 +162,7 @@ impl TopicsHandle {
     }
 }
 
-/// Puts what was found into the log, held for the subscriptions that are to come.
+/// Appends the messages found on disk to the log, and holds them for subscriptions that have not resumed yet.
 fn fill(topic: &Arc<Shared>, book: &Book, post: &Post, mut messages: VecDeque<Message>) {
     let log = &topic.log;
     let mut found = BTreeMap::new();
@@ -175,7 +179,7 @@ fn fill(topic: &Arc<Shared>, book: &Book, post: &Post, mut messages: VecDeque<Me
     post.inbox.lock().found = found;
 }
 
-/// Keeps messages in the log for a subscription that has not come back yet.
+/// Keeps messages in the log for a subscription that has not resumed yet.
 struct Hold {
     topic: Weak<Shared>,
     cursor: Cursor,
@@ -196,7 +200,7 @@ impl Sleeper for Nobody {
     fn wake(&self) {}
 }
 
-/// A topic as it lies on disk.
+/// A topic on disk.
 struct Found<'a> {
     name: &'a str,
     bucket: &'a Bucket,
@@ -226,7 +230,7 @@ impl Found<'_> {
         self.each(record::MESSAGES, after, |key, value| {
             let expected = book.floor + messages.len() as u64;
             match (record::position(key), record::decode_message(value)) {
-                // Of a publication that failed, and that nobody was told of.
+                // Row of a publication that failed and was never reported as stored.
                 (Some(position), _) if position >= head.next => Ok(()),
                 (Some(position), Some(message)) if position == expected => {
                     book.count(message.bytes());

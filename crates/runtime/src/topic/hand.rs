@@ -1,8 +1,8 @@
-//! Messages that a subscription has taken from the log and that are not done: leased, waiting for another attempt, or behind
-//! others of their key.
+//! Messages in flight: read from the log by a subscription and not finished. They are leased, waiting for another
+//! attempt, or queued behind others of their key.
 //!
 //! ```text
-//!   AckId = slot ┊ generation     a slot gets a new generation whenever its lease ends, so an old id fits no more
+//!   AckId = slot ┊ generation     a slot gets a new generation when its lease ends, so an old id no longer matches
 //! ```
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 use super::keys::KeyId;
 use super::message::Message;
 
-/// The name of one lease, which no other of its subscription ever has; another subscription may have one of the same number.
+/// Id of a lease, unique within its subscription. Another subscription may use the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AckId(u64);
 
@@ -19,12 +19,12 @@ impl AckId {
         Self((slot as u64) << 32 | generation as u64)
     }
 
-    /// The id as a number, for those who carry it elsewhere.
+    /// Returns the id as a number, to pass it elsewhere.
     pub const fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// An id from its number; one that never was is [`AckStatus::Unknown`].
+    /// Creates an id from its number. Acknowledging a number that was never issued gives [`AckStatus::Unknown`].
     pub const fn from_u64(number: u64) -> Self {
         Self(number)
     }
@@ -44,34 +44,34 @@ impl fmt::Debug for AckId {
     }
 }
 
-/// What came of an acknowledgement or its like; all but `Done` have changed nothing.
+/// Result of an acknowledgement, a return or a change of the deadline. Every status but `Done` has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a lease that had ended before may be with somebody else"]
 pub enum AckStatus {
-    /// It was done.
+    /// The operation succeeded.
     Done,
-    /// The message was acknowledged before.
+    /// The message had been acknowledged before.
     AlreadyAcked,
-    /// The lease was given back before.
+    /// The message had been returned before.
     AlreadyNacked,
-    /// The deadline had passed, and the message is or was given again.
+    /// The deadline has passed; the message is delivered again, or has been.
     Expired,
-    /// The lease was taken away: its consumer ended, or a message before it in its key goes first again.
+    /// The lease was revoked: its consumer ended, or an earlier message of its key must be delivered first.
     Revoked,
-    /// There is no such lease, or it ended so long ago that nobody remembers how.
+    /// The lease never existed, or ended too long ago to tell how.
     Unknown,
 }
 
-/// Where a message in hand is.
+/// Delivery state of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// With a consumer.
+    /// Leased to a consumer.
     Leased,
-    /// Waits for its next attempt.
+    /// Waiting for its next attempt.
     Resting,
-    /// To be handed out again.
+    /// Ready to be delivered again.
     Ready,
-    /// Behind others of its key.
+    /// Queued behind other messages of its key.
     Queued,
     Free,
 }
@@ -79,36 +79,36 @@ pub(super) enum Stage {
 pub(super) struct Item {
     pub(super) message: Option<Message>,
     pub(super) position: u64,
-    /// Its ordering key, of a subscription that keeps order.
+    /// Ordering key, if the subscription is ordered.
     pub(super) key: Option<KeyId>,
-    /// Times that it was handed out.
+    /// Number of deliveries.
     pub(super) attempt: u32,
     generation: u32,
     pub(super) consumer: u32,
     pub(super) stage: Stage,
-    /// How the lease of the generation before ended.
+    /// How the lease of the previous generation ended.
     ended: AckStatus,
-    /// It was handed out before.
+    /// The message was delivered before.
     pub(super) was_out: bool,
-    /// About when it was published, in nanoseconds of the runtime, for observers.
+    /// Approximate publication time, in nanoseconds since the start of the runtime; for observers.
     pub(super) published_ns: u64,
-    /// When it was handed out last.
+    /// Time of the last delivery.
     pub(super) since_ns: u64,
     pub(super) deadline_ns: u64,
 }
 
-/// See the module.
+/// The messages in flight of a subscription, in reusable slots.
 #[derive(Default)]
 pub(super) struct Hand {
     items: Vec<Item>,
     free: Vec<u32>,
     counts: [usize; 4],
-    /// The first generation of new slots.
+    /// Generation with which new slots begin.
     newest: u32,
 }
 
 impl Hand {
-    /// Messages in hand.
+    /// Number of messages in flight.
     pub(super) fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }
@@ -120,7 +120,7 @@ impl Hand {
         }
     }
 
-    /// Takes a message in.
+    /// Adds a message; returns its slot.
     #[inline]
     pub(super) fn take_in(&mut self, message: Message, position: u64, published_ns: u64) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -160,7 +160,7 @@ impl Hand {
         &mut self.items[slot as usize]
     }
 
-    /// The message in a slot.
+    /// Returns the message in a slot.
     pub(super) fn message(&self, slot: u32) -> &Message {
         self.items[slot as usize].message.as_ref().expect("a slot in use holds a message")
     }
@@ -182,10 +182,10 @@ impl Hand {
         AckId::new(slot, self.items[slot as usize].generation)
     }
 
-    /// The slot of a lease that lasts.
+    /// Returns the slot of a current lease.
     ///
     /// # Errors
-    /// Why there is no such lease.
+    /// How the lease ended, or [`AckStatus::Unknown`].
     #[inline]
     pub(super) fn leased(&self, id: AckId) -> Result<u32, AckStatus> {
         let item = self.items.get(id.slot() as usize).ok_or(AckStatus::Unknown)?;
@@ -198,7 +198,7 @@ impl Hand {
         }
     }
 
-    /// Ends the lease of a slot, which its id fits no more.
+    /// Ends the lease of a slot and invalidates its id.
     #[inline]
     pub(super) fn end_lease(&mut self, slot: u32, ended: AckStatus) {
         let item = &mut self.items[slot as usize];
@@ -206,12 +206,12 @@ impl Hand {
         item.ended = ended;
     }
 
-    /// How the last lease of a slot ended.
+    /// Returns how the last lease of a slot ended.
     pub(super) fn cause(&self, slot: u32) -> AckStatus {
         self.items[slot as usize].ended
     }
 
-    /// Frees a slot, and gives what it held.
+    /// Frees a slot and returns its message.
     #[inline]
     pub(super) fn release(&mut self, slot: u32) -> Option<Message> {
         self.set_stage(slot, Stage::Free);
@@ -219,16 +219,16 @@ impl Hand {
         self.items[slot as usize].message.take()
     }
 
-    /// The slots in use.
+    /// Iterates over the slots in use.
     pub(super) fn slots(&self) -> impl Iterator<Item = (u32, &Item)> {
         (0..).zip(&self.items).filter(|(_, item)| item.stage != Stage::Free)
     }
 
-    /// Returns the memory of slots that were only needed for a while.
+    /// Frees the memory of slots that were needed only temporarily.
     pub(super) fn shrink(&mut self) {
         const KEPT: usize = 1024;
         if self.len() == 0 && self.items.len() > KEPT {
-            // Their generations must not come again: new slots begin above all of them.
+            // Generations must not repeat: new slots begin above all of them.
             self.free = (0..KEPT as u32).rev().collect();
             let newest = self.items.iter().map(|item| item.generation).max().unwrap_or(0);
             self.newest = newest;

@@ -1,11 +1,12 @@
-//! What a topic asks of whoever keeps its messages and the progress of its subscriptions beyond the end of the node.
+//! Interface between a topic and the component that persists its messages and the progress of its subscriptions.
 //!
 //! ```text
-//!   publish ──▶ submit ──▶ kept ──▶ in the log ──▶ lease ─▶ leased ─┐
-//!                 reply ◀────┘                      ack  ─▶ done   ─┴─▶ kept soon, and all at once
+//!   publish ──▶ submit ──▶ stored ──▶ in the log ──▶ lease ─▶ leased ─┐
+//!                 reply ◀────┘                        ack  ─▶ done   ─┴─▶ stored soon, in one commit
 //! ```
 //!
-//! Invariants: a message is in the log of such a topic only after it is kept; what is noted is never waited for under a lock.
+//! Invariants: a message of a durable topic enters the log only after it is stored. No code waits under a lock for
+//! noted changes to be stored.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,91 +16,92 @@ use thiserror::Error;
 
 use super::message::Message;
 
-/// Why messages were not kept.
+/// Error returned when messages were not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store keeps anything"))]
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only the store feature persists anything"))]
 pub(super) enum NotKept {
-    /// Nobody will read them.
+    /// The topic is closed, so no reader would see them.
     #[error("the topic is closed")]
     Closed,
-    /// The key of the first one takes no messages.
+    /// The ordering key of the first message is paused.
     #[error("the ordering key is paused")]
     Paused,
-    /// The store says why.
+    /// The store failed with this message.
     #[error("{0}")]
     Failed(Arc<str>),
 }
 
-/// Told what is left of the messages, and why if it is not nothing.
+/// Callback that receives the messages that were not stored, and the reason if there are any.
 pub(super) type Reply = Box<dyn FnOnce(VecDeque<Message>, Result<(), NotKept>) + Send>;
 
-/// What becomes of a message that a subscription has passed.
+/// Outcome of a message that a subscription's cursor has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It was handed out so often and is not done.
+    /// Delivered this number of times and not finished.
     Tried(u32),
     Acked,
-    /// It was tried too often, and is in another topic.
+    /// Dead-lettered: attempts exhausted, and stored in the dead-letter topic.
     Buried,
 }
 
-/// What there was to keep at some moment.
+/// Snapshot of the changes noted until now.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store keeps anything"))]
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only the store feature persists anything"))]
 pub(super) struct Noted {
-    /// How much.
+    /// Number of changes noted.
     pub(super) changes: u64,
-    /// How often it had not been kept by then.
+    /// Number of commits that had failed by then.
     pub(super) failures: u64,
 }
 
-/// See the module.
+/// Persists the messages of a topic and the progress of its subscriptions.
 pub(super) trait Journal: Send + Sync {
-    /// Takes messages in, and tells when they are kept; then they are in the log as soon as it has room.
+    /// Takes messages to store and calls `reply` when they are stored. They enter the log as soon as it has room.
     fn submit(&self, messages: VecDeque<Message>, reply: Reply);
 
-    /// Whether so much waits that no dead letters are to be added.
+    /// Returns true if the number of queued submissions has reached the limit above which no dead letters are added.
     fn is_crowded(&self) -> bool;
 
-    /// A subscription begins with the message at a position.
+    /// Notes that a subscription begins at the message with position `start`.
     fn begin(&self, subscription: &Arc<str>, start: u64);
 
-    /// A subscription has ended.
+    /// Notes that a subscription has ended.
     fn end(&self, subscription: &Arc<str>);
 
     fn note(&self, subscription: &Arc<str>, position: u64, fate: Fate);
 
-    /// What there is to keep so far, to be asked about later.
+    /// Returns a snapshot of the noted changes, for a later call of `is_kept`.
     fn noted(&self) -> Noted;
 
-    /// Whether that is kept; else the waker is told. `Err` if it was tried in vain.
+    /// Returns true if the changes of that snapshot are stored; otherwise registers the waker. `Err` if a commit
+    /// failed meanwhile.
     fn is_kept(&self, noted: Noted, waker: &Waker) -> Result<bool, NotKept>;
 
-    /// What an earlier node has left of a subscription, once.
+    /// Returns the progress that an earlier node stored for a subscription; only the first call does.
     fn resume(&self, subscription: &str) -> Option<Resumed>;
 
-    /// The topic takes no more messages.
+    /// Closes the topic for new messages.
     fn close(&self);
 }
 
-/// How far a subscription was.
+/// Progress of a subscription when its node ended.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// The first message that it ever was to have.
+    /// Position of the first message that the subscription was ever to receive.
     pub(super) start: u64,
-    /// Everything before this position is done.
+    /// Everything before this position is finished.
     pub(super) floor: u64,
-    /// Positions from there on that are done.
+    /// Positions at or after the floor that are finished.
     pub(super) done: Vec<u64>,
-    /// Positions that are not, and how often they were handed out.
+    /// Unfinished positions, with their number of deliveries.
     pub(super) tried: Vec<(u64, u32)>,
     pub(super) dead_lettered: u64,
-    /// What keeps its messages in the log until its own cursor does.
+    /// Keeps the subscription's messages in the log until its own cursor does.
     pub(super) hold: Option<Box<dyn Send>>,
 }
 
 impl Resumed {
-    /// Messages that were acknowledged.
+    /// Number of messages that were acknowledged.
     pub(super) fn acked(&self) -> u64 {
         self.floor - self.start + self.done.len() as u64 - self.dead_lettered
     }

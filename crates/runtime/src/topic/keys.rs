@@ -1,41 +1,41 @@
-//! Messages of the same ordering key, one batch after the other.
+//! Ordering keys of a subscription: the messages of a key are delivered one batch after the other.
 //!
 //! ```text
-//!   key ─▶ leased: those of the one batch that is out ┊ queue: those behind, by position
-//!             └── one comes back ──▶ it and all after it go to the front of the queue
+//!   key ─▶ leased: messages of the batch in flight ┊ queue: later messages, by position
+//!             └── one is returned ──▶ it and all after it go to the front of the queue
 //! ```
 //!
-//! A key is *open* when none of its messages is out and none rests, and *idle* when it has none at all: some of those are
-//! kept, for most keys come again. Slots are those of the [hand](super::hand); each has the id of its key, which is of no
-//! other while it has messages in hand.
+//! A key is *open* when none of its messages is leased or waits for a retry, and *idle* when it has none at all. Some
+//! idle keys are kept, because most keys come again. Slots are those of the [`Hand`](super::hand); each stores the id
+//! of its key. An id is not reused while its key has messages in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// Idle keys are kept while there are no more keys than this,
+/// An idle key is kept if there are at most this many keys,
 const KEPT: usize = 256;
-/// and while they have room for no more messages than this.
+/// and if its lists have room for at most this many messages.
 const KEPT_ROOM: usize = 64;
 
-/// A key that has messages in hand.
+/// Id of a key that has messages in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyId(u32);
 
 #[derive(Debug, Default)]
 struct Key {
     name: Option<Arc<str>>,
-    /// The batch that is out.
+    /// Batch to which the leased messages belong.
     batch: u64,
     leased: Vec<(u64, u32)>,
-    /// By position.
+    /// Sorted by position.
     queue: VecDeque<(u64, u32)>,
-    /// The slot whose rest all wait for.
+    /// Slot that blocks the key by its retry delay.
     resting: Option<u32>,
-    /// It is in the list of open keys.
+    /// The key is in the list of open keys.
     listed: bool,
-    /// It is not idle.
+    /// The key is not idle.
     is_used: bool,
 }
 
@@ -45,20 +45,21 @@ impl Key {
     }
 }
 
-/// See the module.
+/// Ordering keys of a subscription.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     by_name: FxHashMap<Arc<str>, KeyId>,
     entries: Vec<Key>,
     free: Vec<KeyId>,
-    /// Keys that have something to hand out.
+    /// Keys that may have messages to deliver.
     open: VecDeque<KeyId>,
-    /// Keys that are not idle.
+    /// Number of keys that are not idle.
     used: usize,
 }
 
 impl Keys {
-    /// Takes in a message that just came; gives its key, and whether it may go out with this batch. Else it is queued.
+    /// Adds a message just read from the log. Returns its key, and true if it may be delivered in this batch;
+    /// otherwise it is queued.
     #[inline]
     pub(super) fn admit(&mut self, name: &Arc<str>, batch: u64, position: u64, slot: u32) -> (KeyId, bool) {
         let key = self.by_name.get(&**name).copied().unwrap_or_else(|| self.add(name));
@@ -85,12 +86,12 @@ impl Keys {
         key
     }
 
-    /// Whether anything can be handed out.
+    /// Returns true if an open key may have a message to deliver.
     pub(super) fn has_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The next message of an open key, for this batch.
+    /// Returns the next message of an open key, for this batch.
     pub(super) fn pop_open(&mut self, batch: u64) -> Option<u32> {
         loop {
             let key = *self.open.front()?;
@@ -105,7 +106,7 @@ impl Keys {
                 }
                 return Some(next.1);
             }
-            // Its batch is out, and it is listed again when that is done; or nothing is left of it.
+            // The key's batch is leased, and finishing that lists the key again; or the key is done.
             entry.listed = false;
             let is_done = entry.leased.is_empty() && entry.queue.is_empty() && entry.resting.is_none();
             self.open.pop_front();
@@ -115,14 +116,14 @@ impl Keys {
         }
     }
 
-    /// A message of the key is done.
+    /// Removes a finished message of the key.
     pub(super) fn done(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             match entry.leased[..] {
                 [(_, only)] if only == slot => entry.leased.clear(),
                 _ => entry.leased.retain(|(_, leased)| *leased != slot),
             }
-            // One that is given up has been put there by `rewind`.
+            // `rewind` has put a dead-lettered message into the queue.
             if entry.queue.front().is_some_and(|(_, queued)| *queued == slot) {
                 entry.queue.pop_front();
             }
@@ -132,9 +133,9 @@ impl Keys {
         });
     }
 
-    /// A lease of the key ended without success; gives the slots of those after it, whose leases end with it.
+    /// Ends a lease of the key without success; returns the slots of later messages: their leases end as well.
     ///
-    /// With `rests` the key waits until [`rested`](Self::rested).
+    /// With `rests`, the key is blocked until [`rested`](Self::rested) is called.
     pub(super) fn rewind(&mut self, key: KeyId, slot: u32, rests: bool) -> Vec<u32> {
         let mut back: Vec<(u64, u32)> = Vec::new();
         self.change(key, |entry| {
@@ -151,13 +152,13 @@ impl Keys {
             for own in back.iter().rev() {
                 entry.queue.push_front(*own);
             }
-            // Whoever rested before it goes on with it.
+            // A slot that was waiting for a retry before is behind this one in the queue.
             entry.resting = rests.then_some(slot);
         });
         back.into_iter().map(|(_, slot)| slot).filter(|revoked| *revoked != slot).collect()
     }
 
-    /// The rest of a slot is over.
+    /// The retry delay of a slot is over.
     pub(super) fn rested(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             if entry.resting == Some(slot) {
@@ -166,12 +167,12 @@ impl Keys {
         });
     }
 
-    /// Who rests for a key now.
+    /// Returns the slot that blocks the key by its retry delay.
     pub(super) fn resting(&self, key: KeyId) -> Option<u32> {
         self.entries[key.0 as usize].resting
     }
 
-    /// Changes a key that is not idle; lists it if that has opened it, and keeps or forgets it if it is idle now.
+    /// Changes a key that is not idle. Lists it if it became open; keeps or forgets it if it became idle.
     #[inline]
     fn change(&mut self, key: KeyId, change: impl FnOnce(&mut Key)) {
         let entry = &mut self.entries[key.0 as usize];
@@ -201,7 +202,7 @@ impl Keys {
         self.free.push(key);
     }
 
-    /// Keys that have messages in hand.
+    /// Number of keys that have messages in flight.
     pub(super) fn len(&self) -> usize {
         self.used
     }

@@ -1,19 +1,20 @@
-//! The messages of a topic, in order, until everybody who is to have them has them.
+//! The messages of a topic, in order, until every cursor that needs them has read them.
 //!
 //! ```text
-//!   publishers ──▶ append, under a lock ──▶ │ segment │ segment │ tail … │ ──▶ cursors read without the lock,
-//!        ▲                                                                   and take it to go to the next segment
-//!        └── woken when segments at the front are free ◀── the last cursor has left one
+//!   publishers ──▶ append, under a lock ──▶ │ segment │ segment │ tail … │ ──▶ cursors read without the lock, and
+//!        ▲                                                                   take it only to enter the next segment
+//!        └── woken when segments at the front are freed ◀── the last cursor has left one
 //! ```
 //!
-//! A cursor pins the segment that it reads, and none when it has read everything: then it is *parked*, and the next message
-//! to come pins it again and wakes it. So publishing costs the same whoever listens, except for waking those who wait.
-//! Segments at the front that nobody pins are freed. When the log is full, cursors that may lose messages lose their pin,
-//! and find out when they go on.
+//! A cursor pins the segment that it reads. A cursor that has read everything is *parked* and pins nothing; the next
+//! message pins its segment for the cursor and wakes it. So the cost of publishing does not depend on the number of
+//! cursors, except for waking parked ones. Segments at the front without pins are freed. When the log is full,
+//! segments may be evicted under cursors that may lose messages (weak ones), which notice when they continue.
 //!
-//! Invariants: a strong cursor sees every message from its start on, in order and once; a weak one too, or how many it has
-//! missed; the log never holds more than its bounds; nobody sleeps while there is something for it. `tests/models_topic.rs` runs
-//! this file under loom, with its segments and cursors, and shows that it fails with any second look left out.
+//! Invariants: a strong cursor reads every message from its start on, once and in order; a weak one does too, or
+//! learns how many it missed; the log never exceeds its bounds; no cursor stays parked while there is a message for
+//! it. `tests/models_topic.rs` checks this file with its segments and cursors under loom, and shows that each second
+//! check is needed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use super::shelf::{After, Shelf, Step};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Dekker, Lock, LockGuard, looks_again};
 
-/// How much a log holds, and for whom.
+/// Bounds of a log, and its policy for unread messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) messages: usize,
@@ -33,38 +34,39 @@ pub(super) struct Rules {
     pub(super) unread: Unread,
 }
 
-/// What becomes of messages that nobody is to have.
+/// Policy for messages that no subscriber is waiting to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unread {
-    /// They are forgotten.
+    /// The messages are dropped.
     #[default]
     Forget,
-    /// They are kept, up to the bounds; then the oldest go. Who comes later may begin with the oldest.
+    /// The messages are kept up to the bounds; then the oldest are dropped. A later subscriber may begin with the
+    /// oldest.
     KeepNewest,
-    /// Until there is the first subscriber they are kept, up to the bounds; then publishers wait.
+    /// Until the first subscriber joins, messages are kept up to the bounds; then publishers wait.
     KeepAll,
 }
 
-/// Somebody who has read everything and wants to hear of more.
+/// A reader that can be woken when there are messages.
 pub(super) trait Sleeper: Send + Sync {
     fn wake(&self);
 }
 
-/// A subscriber that gets copies pushed, because the log need not hold them for it.
+/// A subscriber to which messages are pushed, because the log need not retain them for it.
 pub(super) trait Listener: Sleeper {
-    /// Takes a copy if it has room; true if it waits to be woken.
+    /// Clones the message if there is room for it; returns true if the subscriber must be woken.
     fn hear(&self, message: &Message) -> bool;
 }
 
-/// See the module.
+/// Log of a topic, shared by its publishers and cursors.
 pub(super) struct Log {
     state: Lock<Shelf>,
-    /// The position of the next message, for those who only look.
+    /// Position of the next message, readable without the lock.
     head: AtomicU64,
     rules: Rules,
 }
 
-/// Why nothing was appended.
+/// Reason why a message was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Full,
@@ -72,7 +74,7 @@ pub(super) enum Refused {
     Paused,
 }
 
-/// The log as observers see it.
+/// Snapshot of the log for observers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fill {
     pub(super) head: u64,
@@ -84,7 +86,7 @@ pub(super) struct Fill {
 }
 
 impl Log {
-    /// A log whose first message has the position `base`.
+    /// Creates a log that gives its first message the position `base`.
     pub(super) fn new(rules: Rules, base: u64) -> Self {
         Self { state: Lock::new(Shelf::new(rules, base)), head: AtomicU64::new(base), rules }
     }
@@ -93,7 +95,7 @@ impl Log {
         self.rules
     }
 
-    /// The position of the next message.
+    /// Position of the next message.
     #[inline]
     pub(super) fn head(&self) -> u64 {
         self.head.load(Ordering::Acquire)
@@ -103,9 +105,9 @@ impl Log {
         self.state.lock()
     }
 
-    /// Appends the messages that come out of `messages`, until one is refused, which stays.
+    /// Appends the messages taken from `messages` until one is refused, which stays there.
     ///
-    /// Gives the reason, and whether anybody is to be [woken](Self::take_woken).
+    /// Returns the reason, and true if sleepers must be [woken](Self::take_woken).
     #[inline]
     pub(super) fn append(
         &self,
@@ -115,7 +117,7 @@ impl Log {
         self.append_if(messages, now_ns, Shelf::admit)
     }
 
-    /// The same for messages that are kept elsewhere already, which are refused for nothing but want of room.
+    /// Like [`append`](Self::append), for messages that are stored already: they are refused only for lack of room.
     #[cfg(feature = "store")]
     pub(super) fn append_kept(
         &self,
@@ -151,14 +153,15 @@ impl Log {
         (outcome, wakes)
     }
 
-    /// Notes a publisher that waits for room; false if there is some by now, or never will be.
+    /// Enqueues a publisher that waits for room; false if there is room now, or the message is refused for another
+    /// reason.
     ///
-    /// Its ticket, 0 at first, is its place in the line until it is woken, or [leaves](Self::leave_line).
+    /// The ticket, 0 at first, is its place in the line until the publisher is woken or [leaves](Self::leave_line).
     pub(super) fn wait(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
         self.wait_if(message, waker, ticket, Shelf::admit)
     }
 
-    /// The same for a message that is kept elsewhere already.
+    /// Like [`wait`](Self::wait), for a message that is stored already.
     #[cfg(feature = "store")]
     pub(super) fn wait_kept(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
         self.wait_if(message, waker, ticket, Shelf::admit_kept)
@@ -181,7 +184,7 @@ impl Log {
         waits
     }
 
-    /// Forgets a publisher that waited for room.
+    /// Removes a publisher that waited for room.
     pub(super) fn leave_line(&self, ticket: u64) {
         let mut after = After::default();
         let left = self.state.lock().leave_line(ticket, &mut after);
@@ -189,7 +192,7 @@ impl Log {
         after.run();
     }
 
-    /// Notes a publisher that gathers messages, to be woken as soon as somebody has nothing to read; false if that is so now.
+    /// Registers a batching publisher, to be woken as soon as a reader is idle; false if one is idle now.
     pub(super) fn gather(&self, waker: &Waker) -> bool {
         let mut state = self.state.lock();
         let gathers = state.parked.is_empty() && !state.closed;
@@ -199,17 +202,17 @@ impl Log {
         gathers
     }
 
-    /// Forgets a publisher that has ended.
+    /// Removes a publisher that has ended.
     pub(super) fn forget(&self, waker: &Waker) {
         self.state.lock().gathering.retain(|other| !other.will_wake(waker));
     }
 
-    /// Those who are to be woken because there are messages.
+    /// Takes the sleepers that must be woken because there are messages.
     pub(super) fn take_woken(&self) -> Vec<Arc<dyn Sleeper>> {
         std::mem::take(&mut self.state.lock().woken)
     }
 
-    /// Begins to read, with the next message or the oldest; gives the position.
+    /// Adds a cursor at the next message or at the oldest one; returns its position.
     ///
     /// The cursor is parked there; [`go_on`](Self::go_on) is its first step.
     pub(super) fn join(&self, oldest: bool, strong: bool, sleeper: &Arc<dyn Sleeper>) -> u64 {
@@ -221,7 +224,8 @@ impl Log {
             if let Some(front) = state.segments.front_mut() {
                 front.pin(strong);
             }
-            // Publishers may have waited for the first one, and this one may lose what is in their way.
+            // Publishers may have waited for a first subscriber, and a weak cursor allows the oldest messages to be
+            // evicted.
             state.reclaim(&mut after);
             drop(state);
             after.run();
@@ -235,7 +239,7 @@ impl Log {
         head
     }
 
-    /// Parks a cursor that has read all of `segment`, unless there is more or there never will be.
+    /// Parks a cursor that has read all of `segment`; false if there is another message or the log is closed.
     pub(super) fn park(&self, segment: &Segment, index: usize, strong: bool, sleeper: &Arc<dyn Sleeper>) -> bool {
         let position = segment.base + index as u64;
         let mut after = After::default();
@@ -251,17 +255,17 @@ impl Log {
         true
     }
 
-    /// The next step of a parked cursor; `None` if nothing has come since.
+    /// Returns the next step of a parked cursor; `None` if no message has arrived since.
     pub(super) fn go_on(&self, position: u64) -> Option<Step> {
         if self.head() <= position {
             return None;
         }
-        // It was pinned when the next message came.
+        // The append of that message has pinned its segment for this cursor.
         let state = self.state.lock();
         (state.head > position).then(|| state.step(position))
     }
 
-    /// From the end of a segment to the next one, or as far as `position` if that is further.
+    /// Moves a cursor from the end of a segment to the next one, or to `position` if that is further.
     pub(super) fn move_on(&self, segment: &Segment, position: u64, strong: bool) -> Step {
         let mut after = After::default();
         let mut state = self.state.lock();
@@ -278,7 +282,7 @@ impl Log {
         step
     }
 
-    /// Ends a cursor that reads in `segment`.
+    /// Removes a cursor that reads in `segment`.
     pub(super) fn leave(&self, segment: &Segment, strong: bool) {
         let mut after = After::default();
         let mut state = self.state.lock();
@@ -288,7 +292,7 @@ impl Log {
         after.run();
     }
 
-    /// Ends a cursor that is parked at `position`, or was until messages came.
+    /// Removes a cursor that is parked at `position`, or was until a message arrived.
     pub(super) fn leave_parked(&self, position: u64, strong: bool, sleeper: &Arc<dyn Sleeper>) {
         let mut after = After::default();
         let mut state = self.state.lock();
@@ -304,7 +308,7 @@ impl Log {
         after.run();
     }
 
-    /// Takes no more messages; gives all who wait for something.
+    /// Closes the log for new messages; returns all sleepers, which must be woken.
     pub(super) fn close(&self) -> Vec<Arc<dyn Sleeper>> {
         let mut state = self.state.lock();
         state.closed = true;
@@ -319,7 +323,7 @@ impl Log {
         sleepers
     }
 
-    /// Why a message that is kept elsewhere first would not be taken, whatever the room.
+    /// Returns the reason to refuse a message regardless of room, before it is stored elsewhere.
     pub(super) fn refuses(&self, message: &Message) -> Option<Refused> {
         self.state.lock().refuses(message)
     }
@@ -340,14 +344,14 @@ impl Log {
         }
     }
 
-    /// About when the message at a position was published; `None` if it is not there.
+    /// Approximate publication time of the message at a position; `None` if it is not published yet.
     pub(super) fn published_ns(&self, position: u64) -> Option<u64> {
         let state = self.state.lock();
         (position < state.head).then(|| state.at(position).published_ns(position))
     }
 }
 
-/// Where messages to append come from.
+/// A source of messages to append.
 pub(super) trait Source {
     fn front(&self) -> Option<&Message>;
     fn take(&mut self) -> Option<Message>;

@@ -1,4 +1,4 @@
-//! What topics carry, and what is too large for them.
+//! Messages and their size limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,70 +6,70 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 
-/// Longest payload, in bytes.
+/// Maximum length of a payload, in bytes.
 pub const PAYLOAD_MAX_BYTES: usize = 10_000_000;
-/// Longest ordering key, in bytes.
+/// Maximum length of an ordering key, in bytes.
 pub const ORDERING_KEY_MAX_BYTES: usize = 1024;
-/// Most attributes of a message.
+/// Maximum number of attributes of a message.
 pub const ATTRIBUTES_MAX: usize = 100;
-/// Longest name of an attribute, in bytes.
+/// Maximum length of an attribute name, in bytes.
 pub const ATTRIBUTE_NAME_MAX_BYTES: usize = 256;
-/// Longest value of an attribute, in bytes.
+/// Maximum length of an attribute value, in bytes.
 pub const ATTRIBUTE_VALUE_MAX_BYTES: usize = 1024;
 
-/// Why a message is not one that a topic takes, whatever its room.
+/// Error returned for a message that the topic cannot accept, no matter how much room it has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
-    /// Store it elsewhere and send where, or send it in parts.
+    /// The payload is too long. Store it elsewhere and send a reference, or split it.
     #[error("payload of {bytes} bytes is longer than {max} bytes")]
     Payload {
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         bytes: usize,
-        /// Bytes that the topic takes.
+        /// Longest payload that the topic accepts, in bytes.
         max: usize,
     },
-    /// As [`Payload`](Self::Payload), or leave attributes out.
+    /// The message as a whole is too large. Shorten the payload or drop attributes.
     #[error("message of {bytes} bytes, key and attributes included, is larger than its topic, which holds {max} bytes")]
     Whole {
-        /// Bytes of the message.
+        /// Size of the message in bytes.
         bytes: usize,
-        /// Bytes that the topic holds.
+        /// Capacity of the topic in bytes.
         max: usize,
     },
-    /// Choose a shorter key.
+    /// The ordering key is too long.
     #[error("ordering key of {bytes} bytes is longer than {ORDERING_KEY_MAX_BYTES} bytes")]
     OrderingKey {
-        /// Bytes of the key.
+        /// Length of the key in bytes.
         bytes: usize,
     },
-    /// Leave some out.
+    /// There are too many attributes.
     #[error("{count} attributes are more than {ATTRIBUTES_MAX}")]
     Attributes {
-        /// How many there are.
+        /// Number of attributes.
         count: usize,
     },
-    /// Choose a shorter one.
+    /// The attribute name is empty or too long.
     #[error("attribute name of {bytes} bytes is not between 1 and {ATTRIBUTE_NAME_MAX_BYTES} bytes")]
     AttributeName {
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
-    /// Put it into the payload.
+    /// The attribute value is too long. Put it into the payload.
     #[error("attribute value of {bytes} bytes is longer than {ATTRIBUTE_VALUE_MAX_BYTES} bytes")]
     AttributeValue {
-        /// Bytes of the value.
+        /// Length of the value in bytes.
         bytes: usize,
     },
 }
 
-/// What is published: bytes, which are shared and never copied, an ordering key and attributes.
+/// A message: a payload of shared bytes that are never copied, an optional ordering key, and attributes.
 ///
 /// Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     payload: Bytes,
     key: Option<Arc<str>>,
-    /// What few messages have.
+    /// Behind a pointer, because few messages have attributes.
     attributes: Option<Arc<Attributes>>,
 }
 
@@ -86,38 +86,38 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// A message of these bytes.
+    /// Creates a message with this payload.
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self { payload: payload.into(), key: None, attributes: None }
     }
 
-    /// The same with an ordering key: subscriptions that keep order hand out the messages of a key one after the other. Whoever
-    /// publishes many of a key gives clones of one `Arc`, and nothing is allocated.
+    /// Adds an ordering key. Ordered subscriptions deliver the messages of a key one batch after the other. Publishers
+    /// of many messages with one key should pass clones of one `Arc`, which avoids an allocation per message.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Arc<str>>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The same with one more attribute.
+    /// Adds an attribute.
     #[must_use]
     pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         Arc::make_mut(self.attributes.get_or_insert_default()).push((name.into(), value.into()));
         self
     }
 
-    /// The bytes.
+    /// Returns the payload.
     #[inline]
     pub const fn payload(&self) -> &Bytes {
         &self.payload
     }
 
-    /// The bytes alone.
+    /// Consumes the message and returns its payload.
     pub fn into_payload(self) -> Bytes {
         self.payload
     }
 
-    /// The ordering key.
+    /// Returns the ordering key.
     #[inline]
     pub fn key(&self) -> Option<&str> {
         self.shared_key().map(|key| &**key)
@@ -128,24 +128,25 @@ impl Message {
         self.key.as_ref()
     }
 
-    /// The attributes, in the order in which they were added.
+    /// Returns the attributes in the order in which they were added.
     pub fn attributes(&self) -> &[(String, String)] {
         self.attributes.as_ref().map_or(&[], |attributes| attributes)
     }
 
-    /// The value of an attribute; of several of that name the last.
+    /// Returns the value of an attribute. If several have that name, the last one counts.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes().iter().rev().find(|(own, _)| own == name).map(|(_, value)| &**value)
     }
 
-    /// What it counts in the bounds of a topic: payload, key and attributes.
+    /// Returns the size that counts against the bounds of a topic: payload, key and attributes.
     #[inline]
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.as_ref().map_or(0, |attributes| bytes_of(attributes));
         self.payload.len() + self.key.as_ref().map_or(0, |key| key.len()) + attributes
     }
 
-    /// Whether any topic of `bytes_max` bytes, whose payloads may have `payload_max`, takes it.
+    /// Checks the message against a topic that holds `bytes_max` bytes and accepts payloads of up to `payload_max`
+    /// bytes.
     pub(super) fn check(&self, payload_max: usize, bytes_max: usize) -> Result<(), MessageError> {
         if self.payload.len() > payload_max {
             return Err(MessageError::Payload { bytes: self.payload.len(), max: payload_max });

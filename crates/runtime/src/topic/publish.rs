@@ -1,4 +1,4 @@
-//! Publishing: now or not at all, when there is room, from processes and from threads.
+//! Publishing: without waiting, waiting for room, from processes and from threads.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,93 +16,95 @@ use super::{Shared, Topic};
 use crate::ring::park;
 use crate::ring::turn;
 
-/// Why a message was not published; it comes back.
+/// Error returned if a message was not published; hands the message back.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
-    /// There is no room just now; only those say it that do not wait.
+    /// The topic is full. Returned only by calls that do not wait.
     #[error(
         "topic {topic:?} is full with {messages} messages of {bytes} bytes in all, its bounds are {messages_max} and {bytes_max}"
     )]
     Full {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// Messages in it.
+        /// Number of messages in the topic.
         messages: u64,
-        /// Bytes of them.
+        /// Number of bytes in the topic.
         bytes: usize,
-        /// Messages that it holds at the most.
+        /// Maximum number of messages.
         messages_max: usize,
-        /// Bytes that it holds at the most.
+        /// Maximum number of bytes.
         bytes_max: usize,
         /// The message.
         message: Message,
     },
-    /// It is too large, whatever the room. Its ordering key takes no more messages until it is
+    /// The message is too large for this topic. Its ordering key accepts no more messages until it is
     /// [resumed](Topic::resume).
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// A message of the key was refused, and those after it must not overtake it: publish it in another way, and
-    /// [resume](Topic::resume) the key.
+    /// A message of the key was refused, and later ones must not overtake it. Publish the refused message in another
+    /// way, then [resume](Topic::resume) the key.
     #[error("ordering key {key:?} of topic {topic:?} is paused, because a message of it was refused")]
     Paused {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// The key.
+        /// The ordering key.
         key: String,
         /// The message.
         message: Message,
     },
-    /// The publisher has as much on its way as agreed; only those say it that do not wait.
+    /// The publisher has reached its limit of outstanding messages. Returned only by calls that do not wait.
     #[error(
         "a publisher to topic {topic:?} has {messages} messages of {bytes} bytes on their way, its limits are {messages_max} and {bytes_max}"
     )]
     Limit {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// Messages that it has taken and that are not in the topic.
+        /// Number of messages that the publisher has accepted and that are not in the topic.
         messages: usize,
-        /// Bytes of them.
+        /// Number of their bytes.
         bytes: usize,
-        /// Messages that there may be.
+        /// Maximum number of outstanding messages.
         messages_max: usize,
-        /// Bytes that there may be.
+        /// Maximum number of outstanding bytes.
         bytes_max: usize,
         /// The message.
         message: Message,
     },
-    /// The topic refused messages that this publisher had taken: [take](super::Publisher::take_refused) them first.
+    /// The topic refused earlier messages of this publisher. Call [`take_refused`](super::Publisher::take_refused)
+    /// first.
     #[error("topic {topic:?} refused {refused} messages of this publisher that were not taken back yet")]
     Unpublished {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// Messages that were refused.
+        /// Number of refused messages.
         refused: usize,
         /// The message.
         message: Message,
     },
-    /// A message is taken only once it is kept on disk, and that takes a wait: use [`publish`](Topic::publish).
+    /// The topic is durable and accepts a message only once it is stored, which needs a wait. Use
+    /// [`publish`](Topic::publish).
     #[error("topic {topic:?} keeps its messages on disk, and takes them only from those who wait")]
     Waits {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
         /// The message.
         message: Message,
     },
-    /// The disk does not take it, or whoever keeps the topic ended in the middle. Whether it is kept is known only when the topic
-    /// is opened again, unless the disk is full: then it is not.
+    /// The store failed, or the writer process of the topic ended during the commit. If the disk was full, the message
+    /// is not stored; otherwise that is known only when the topic is opened again.
     #[error("topic {topic:?} could not keep the message: {error}")]
     NotKept {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// What the store says.
+        /// Error of the store.
         error: Arc<str>,
         /// The message.
         message: Message,
     },
-    /// Nobody will ever read it.
+    /// The topic is closed, so the message would never be read.
     #[error("topic {topic:?} is closed")]
     Closed {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
         /// The message.
         message: Message,
@@ -112,8 +114,8 @@ pub enum PublishError {
 impl Topic {
     /// Publishes a message, and waits for room.
     ///
-    /// Once it returns, everybody who is to have the message will be given it. Those who wait are woken at the end of this
-    /// process's turn.
+    /// Once it returns, the message will be delivered to every subscription, and to every subscriber that does not
+    /// drop it by its policy. Waiting readers are woken at the end of the publishing process's turn.
     ///
     /// # Errors
     /// [`PublishError`], but never [`PublishError::Full`].
@@ -126,13 +128,14 @@ impl Topic {
         poll_fn(|cx| self.poll_publish(cx, &mut message, &mut place, true)).await
     }
 
-    /// Publishes messages in order, and waits for room as often as it must; one lock for as many as there is room for.
+    /// Publishes messages in order, and waits for room as often as necessary. Takes the lock once for all messages
+    /// that fit.
     ///
     /// # Errors
-    /// [`PublishError`] for the first message that is refused; those after it are left in `messages`.
+    /// [`PublishError`] for the first refused message; the messages after it stay in `messages`.
     pub async fn publish_all(&self, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
         if let Some(refused) = self.first_refused(messages) {
-            // Those before it are published.
+            // Publish the messages before the refused one.
             let rest = messages.split_off(refused);
             let kept = Rest { messages, rest };
             self.publish_checked(kept.messages).await?;
@@ -151,7 +154,7 @@ impl Topic {
         poll_fn(|cx| self.poll_publish(cx, messages, &mut place, true)).await
     }
 
-    /// Has messages kept on disk and published; what is not is left.
+    /// Stores and publishes messages; those that were not stored stay in `messages`.
     async fn keep(&self, journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
         let told = Kept::ask(journal, messages);
         self.kept(told.await, messages)
@@ -174,7 +177,7 @@ impl Topic {
         }
     }
 
-    /// Publishes a message, now or not at all.
+    /// Publishes a message without waiting.
     ///
     /// # Errors
     /// [`PublishError`] hands the message back.
@@ -192,10 +195,10 @@ impl Topic {
         }
     }
 
-    /// Publishes messages in order, as many as there is room for now; those that are refused are left in `messages`.
+    /// Publishes, without waiting and in order, the messages that fit; the rest stays in `messages`.
     ///
     /// # Errors
-    /// [`PublishError`] for the first message that is refused, which it hands back.
+    /// [`PublishError`] for the first refused message, which it hands back.
     pub fn try_publish_all(&self, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
         self.check_memory(messages)?;
         let rest = self.first_refused(messages).map(|refused| messages.split_off(refused));
@@ -206,19 +209,19 @@ impl Topic {
         messages.extend(rest.into_iter().flatten());
         match (outcome, messages.pop_front()) {
             (Err(refused), Some(message)) => Err(self.refusal(refused, message)),
-            // What is left begins with one that is too large.
+            // The first remaining message is too large.
             (_, Some(message)) => self.checked(message).map(drop),
             (_, None) => Ok(()),
         }
     }
 
-    /// Publishes a message from a thread that may block.
+    /// Publishes a message, and blocks the calling thread until there is room.
     ///
     /// # Errors
     /// [`PublishError`], but never [`PublishError::Full`].
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.checked(message.into())?);
         if let Some(journal) = &self.shared.journal {
@@ -231,7 +234,7 @@ impl Topic {
         park::block_until(None, |cx| self.poll_publish(cx, &mut message, &mut place, false)).unwrap_or(Ok(()))
     }
 
-    /// Refuses those who do not wait if messages are kept on disk.
+    /// Returns an error if the topic is durable: its messages cannot be published without waiting.
     #[inline]
     fn check_memory(&self, messages: &mut impl Source) -> Result<(), PublishError> {
         if self.shared.journal.is_some()
@@ -246,13 +249,13 @@ impl Topic {
         messages.iter().position(|message| self.check(message).is_err())
     }
 
-    /// Whether the topic takes messages of this size.
+    /// Checks the size of a message against the bounds of the topic.
     #[inline]
     pub(crate) fn check(&self, message: &Message) -> Result<(), MessageError> {
         message.check(self.shared.payload_max, self.shared.log.rules().bytes)
     }
 
-    /// A message that is not too large; the key of one that is takes no more.
+    /// Returns the message if its size is valid; otherwise pauses its ordering key.
     #[inline]
     pub(super) fn checked(&self, message: Message) -> Result<Message, PublishError> {
         match self.check(&message) {
@@ -297,7 +300,8 @@ impl Topic {
         }
     }
 
-    /// Wakes those for whom there is something: at the end of this process's turn, or now where there are no turns.
+    /// Wakes readers that have messages: at the end of the current process's turn, or now if the caller is not a
+    /// process.
     pub(super) fn wake_soon(&self) {
         if !turn::wakes_later(&self.shared) {
             Shared::wake(&self.shared);
@@ -327,7 +331,7 @@ impl Topic {
     }
 }
 
-/// Puts back what is behind a message that is refused, also when nobody waits any more.
+/// Guard that puts the messages behind a refused one back, also if the future is dropped.
 struct Rest<'a> {
     messages: &'a mut VecDeque<Message>,
     rest: VecDeque<Message>,
@@ -339,10 +343,10 @@ impl Drop for Rest<'_> {
     }
 }
 
-/// The place of a publisher in the line of those who wait for room, given up with it.
+/// Position of a publisher in the line of those that wait for room. Dropping it leaves the line.
 struct Place<'a> {
     log: &'a Log,
-    /// 0 as long as it has not waited.
+    /// 0 until the publisher has waited.
     ticket: u64,
 }
 
@@ -365,13 +369,13 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What is left of messages, and why.
+/// Messages that were not stored, and the outcome.
 type Told = (VecDeque<Message>, Result<(), NotKept>);
 
-/// Messages that are to be kept on disk; gives what is left of them. Dropped, it leaves them on their way.
+/// Future of messages that are being stored; resolves to those that were not. Dropping it does not cancel the write.
 struct Kept {
     told: oneshot::Receiver<Told>,
-    /// The first of them, to be handed back should nobody ever answer.
+    /// First message, to hand back if the reply is lost.
     first: Option<Message>,
 }
 
@@ -379,7 +383,7 @@ impl Kept {
     fn ask(journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Self {
         let (tell, told) = oneshot::channel();
         let first = messages.front().cloned();
-        // Who does not wait any more does not want to know.
+        // The receiver may have been dropped because the publisher stopped waiting.
         let reply = move |left, outcome| drop(tell.send((left, outcome)));
         journal.submit(std::mem::take(messages), Box::new(reply));
         Self { told, first }
@@ -391,7 +395,8 @@ impl Future for Kept {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
         if let Poll::Ready(told) = Pin::new(&mut self.told).poll(cx) {
-            // Whoever has taken the messages answers, also when it ends; should it not, they were not kept.
+            // The journal always replies, also when it ends. If the reply is lost regardless, the messages count as
+            // not stored.
             return Poll::Ready(
                 told.unwrap_or_else(|_| (self.first.take().into_iter().collect(), Err(NotKept::Closed))),
             );

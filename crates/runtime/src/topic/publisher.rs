@@ -1,13 +1,14 @@
-//! Publishing through a queue of one's own: messages gathered into batches, and no more of them on their way than agreed.
+//! Publishing through a queue: messages are gathered into batches, and the number in flight is limited.
 //!
 //! ```text
-//!   publish ──▶ │ gathered │ ── full, or old enough, or somebody has nothing to read ──▶ the topic: one lock for all
-//!      ▲        └─ limits ─┘                                                               │
-//!      └────── waits, or gets the message back ◀── the topic is full: they stay, and come in when there is room
+//!   publish ──▶ │ gathered │ ── full, or old enough, or a reader is idle ──▶ the topic: one lock per batch
+//!      ▲        └─ limits ─┘                                                  │
+//!      └────── waits, or gets the message back ◀── the topic is full: the messages stay until there is room
 //! ```
 //!
-//! Invariants: accepted = published + refused + outstanding, at any moment; messages of a publisher are published in the order in
-//! which it took them; what was taken is published also if the publisher is dropped, unless the topic refuses it.
+//! Invariants: accepted = published + refused + outstanding, at any time. Messages of a publisher are published in the
+//! order in which it accepted them. Accepted messages are published also if the publisher is dropped, unless the topic
+//! refuses them.
 
 mod engine;
 
@@ -26,19 +27,22 @@ use super::{ACK_DEADLINE_MAX, Topic};
 use crate::ring::park;
 use crate::ring::turn;
 
-/// How a publisher gathers, and how much of it may be on its way.
+/// Batch sizes and limits of a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublisherConfig {
-    /// Messages that are published at once, between 1 and 10,000; 100. More takes the topic's lock more rarely.
+    /// Maximum number of messages per batch, between 1 and 10,000; default 100. Larger batches take the topic's lock
+    /// less often.
     pub batch_messages: usize,
-    /// Bytes that are published at once, between 1 and 1 GiB; 1 MB. The message that reaches them is part of the batch.
+    /// Number of bytes at which a batch is published, between 1 and 1 GiB; default 1 MB. The message that reaches it
+    /// is included.
     pub batch_bytes: usize,
-    /// How long a message waits for others at the most, up to an hour; 10 ms. It does not wait while somebody has nothing to
-    /// read.
+    /// Longest time that a message waits for others, up to an hour; default 10 ms. It does not wait while a reader is
+    /// idle.
     pub batch_delay: Duration,
-    /// Messages that are gathered or wait for room in the topic, at the most, between 1 and 2²⁴; 1,000.
+    /// Maximum number of messages that are gathered or wait for room in the topic, between 1 and 2²⁴; default 1,000.
     pub outstanding_messages: usize,
-    /// Bytes of them, between 1 and 1 TiB; 10 MB. A larger message may come when it is alone.
+    /// Maximum number of their bytes, between 1 and 1 TiB; default 10 MB. A larger message is accepted when there is
+    /// no other.
     pub outstanding_bytes: usize,
 }
 
@@ -54,47 +58,47 @@ impl Default for PublisherConfig {
     }
 }
 
-/// A value of [`PublisherConfig`] out of its range.
+/// Error returned for a value of [`PublisherConfig`] that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what} of {value} is not between {min} and {max}")]
 pub struct PublisherRange {
-    /// Which value.
+    /// Name of the value.
     pub what: &'static str,
-    /// What it is.
+    /// The given value.
     pub value: u128,
-    /// The least.
+    /// The minimum.
     pub min: u128,
-    /// The most.
+    /// The maximum.
     pub max: u128,
 }
 
-/// What became of everything that a publisher took.
+/// Numbers of the messages that a publisher accepted, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublisherAccount {
-    /// Messages that it took.
+    /// Number of messages accepted.
     pub accepted: u64,
-    /// Messages that are in the topic.
+    /// Number of messages that are in the topic.
     pub published: u64,
-    /// Messages that the topic refused.
+    /// Number of messages that the topic refused.
     pub refused: u64,
-    /// Messages that are gathered or wait for room.
+    /// Number of messages that are gathered or wait for room.
     pub outstanding: u64,
-    /// Bytes of them.
+    /// Number of their bytes.
     pub outstanding_bytes: usize,
-    /// Times that messages were published.
+    /// Number of batches published.
     pub batches: u64,
 }
 
 impl PublisherAccount {
-    /// Whether nothing is unaccounted for.
+    /// Returns true if every accepted message is accounted for.
     pub const fn is_exact(&self) -> bool {
         self.accepted == self.published + self.refused + self.outstanding
     }
 }
 
-/// One that gathers what it publishes; a clone is the same publisher.
+/// Publishes through a queue that gathers batches. Clones share the queue.
 ///
-/// Made by [`Topic::publisher`].
+/// Created by [`Topic::publisher`].
 #[derive(Clone)]
 pub struct Publisher {
     engine: Arc<Engine>,
@@ -111,7 +115,7 @@ impl fmt::Debug for Publisher {
 }
 
 impl Topic {
-    /// A publisher with limits of its own.
+    /// Creates a publisher with its own queue and limits.
     ///
     /// ```
     /// use rusm_runtime::topic::{Message, Overflow, PublisherConfig};
@@ -145,17 +149,18 @@ impl Topic {
 }
 
 impl Publisher {
-    /// The topic.
+    /// Returns the topic.
     pub fn topic(&self) -> &Topic {
         &self.engine.topic
     }
 
-    /// Takes a message, and waits while the limits are reached.
+    /// Accepts a message, and waits while the limits are reached.
     ///
-    /// Once it returns the message is on its way; [`flush`](Self::flush) waits until it is in the topic.
+    /// Once it returns the message is in flight; [`flush`](Self::flush) waits until it is in the topic.
     ///
     /// # Errors
-    /// [`PublishError::Message`] for one that is too large, [`PublishError::Unpublished`] while others were refused.
+    /// [`PublishError::Message`] if the message is too large, [`PublishError::Unpublished`] if earlier messages were
+    /// refused.
     pub async fn publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.topic().checked(message.into())?);
         poll_fn(|cx| {
@@ -171,7 +176,7 @@ impl Publisher {
         .await
     }
 
-    /// Takes a message now or not at all.
+    /// Accepts a message without waiting.
     ///
     /// # Errors
     /// As [`publish`](Self::publish), and [`PublishError::Limit`], which hands the message back.
@@ -183,23 +188,23 @@ impl Publisher {
         }
     }
 
-    /// Takes a message on a thread that may block.
+    /// Accepts a message, and blocks the calling thread while the limits are reached.
     ///
     /// # Errors
     /// As [`publish`](Self::publish).
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.topic().checked(message.into())?);
         let accept = |cx: &mut std::task::Context<'_>| self.engine.poll_accept(&mut message, Some(cx.waker()));
         park::block_until(None, accept).unwrap_or(Ok(()))
     }
 
-    /// Publishes what is gathered, and waits until everything that was taken before is in the topic.
+    /// Publishes the gathered messages, and waits until every message accepted before is in the topic.
     ///
     /// # Errors
-    /// Why the first one was refused that was, which comes back; call again for the next one.
+    /// The error of the first refused message, which it hands back. Call again for the next one.
     pub async fn flush(&self) -> Result<(), PublishError> {
         let upto = self.engine.flush();
         poll_fn(|cx| {
@@ -215,36 +220,36 @@ impl Publisher {
         .await
     }
 
-    /// The same on a thread that may block.
+    /// Like [`flush`](Self::flush), but blocks the calling thread.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_flush(&self) -> Result<(), PublishError> {
         let upto = self.engine.flush();
         park::block_until(None, |cx| self.engine.poll_settled(upto, cx.waker())).unwrap_or(Ok(()))
     }
 
-    /// A message that the topic refused after it was taken, and why; the oldest first.
+    /// Returns the oldest message that the topic refused after the publisher accepted it, with the reason.
     pub fn take_refused(&self) -> Option<PublishError> {
         self.engine.take_refused()
     }
 
-    /// What became of everything that it took; exact at any moment.
+    /// Returns what happened to the accepted messages; exact at any time.
     pub fn account(&self) -> PublisherAccount {
         self.engine.account()
     }
 
-    /// What was set about it.
+    /// Returns the configuration.
     pub fn config(&self) -> PublisherConfig {
         self.engine.config
     }
 }
 
 impl Room {
-    /// Whether a message of so many bytes may come.
+    /// Returns true if a message of `bytes` bytes may be accepted.
     const fn is_for(self, bytes: usize, config: &PublisherConfig) -> bool {
         self.messages == 0
             || (self.messages < config.outstanding_messages

@@ -1,4 +1,4 @@
-//! The topics of a runtime, by name.
+//! Registry of the topics of a runtime, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +15,15 @@ use crate::context::Context;
 use crate::handle::Handle;
 use crate::runtime;
 
-/// What a topic holds.
+/// Bounds of a topic, and its policy for unread messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicConfig {
-    /// Messages that it holds at the most, between 1 and 2²⁴; 65,536. More absorbs longer bursts, and takes memory.
+    /// Maximum number of messages, between 1 and 2²⁴; default 65,536. More absorbs longer bursts but uses memory.
     pub messages: usize,
-    /// Bytes of them, between 1 KiB and 1 TiB; 64 MiB. A payload may have half of that, and [`PAYLOAD_MAX_BYTES`].
+    /// Maximum number of bytes, between 1 KiB and 1 TiB; default 64 MiB. A payload may have at most half of it, and at
+    /// most [`PAYLOAD_MAX_BYTES`].
     pub bytes: usize,
-    /// What becomes of messages that nobody is to have.
+    /// Policy for messages that no subscriber is waiting to read; default [`Unread::Forget`].
     pub unread: Unread,
 }
 
@@ -33,7 +34,7 @@ impl Default for TopicConfig {
 }
 
 impl TopicConfig {
-    /// Longest payload: key and attributes come on top of it.
+    /// Returns the maximum length of a payload, without key and attributes.
     pub(super) fn payload_max(&self) -> usize {
         PAYLOAD_MAX_BYTES.min(self.bytes / 2)
     }
@@ -45,39 +46,39 @@ impl From<&TopicConfig> for Rules {
     }
 }
 
-/// There is no topic of this name.
+/// Error returned if no topic has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no topic {name:?}")]
 pub struct UnknownTopic {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
 }
 
-/// Why a topic was not created.
+/// Error returned if a topic could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
-    /// There is one: find it.
+    /// The name is taken. Use [`TopicsHandle::find`] to get the topic.
     #[error("there is a topic {name:?} already")]
     Taken {
         /// The name.
         name: String,
     },
-    /// Choose another.
+    /// The name is empty or too long.
     #[error("topic name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
     Name {
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
-    /// Bounds out of their range.
+    /// A bound is out of range.
     #[error("a bound of {value} {what} is not between {min} and {max}")]
     Bound {
-        /// Of what.
+        /// Unit of the bound.
         what: &'static str,
-        /// The bound.
+        /// The given bound.
         value: usize,
-        /// The least.
+        /// The minimum.
         min: usize,
-        /// The most.
+        /// The maximum.
         max: usize,
     },
 }
@@ -106,7 +107,7 @@ impl Topics {
         self.0.lock().retain(|_, other| !Arc::ptr_eq(other, topic));
     }
 
-    /// The number of topics, and some of them as observers see them, in the order of their names.
+    /// Returns the number of topics and one page of their views, sorted by name.
     pub(crate) fn page(&self, offset: usize, most: usize, subscribers_most: usize) -> (usize, Vec<TopicView>) {
         let (total, topics): (usize, Vec<_>) = {
             let topics = self.0.lock();
@@ -117,7 +118,8 @@ impl Topics {
 }
 
 impl Topics {
-    /// The runtime has ended: threads that wait at a topic are told that no process will ever come.
+    /// Ends all topics when the runtime ends, and wakes threads that are waiting at one: no process will publish
+    /// again.
     pub(crate) fn end(&self) {
         let topics = std::mem::take(&mut *self.0.lock());
         for topic in topics.values() {
@@ -135,7 +137,7 @@ impl Drop for Topics {
     }
 }
 
-/// The topics of a runtime, in the hands of its users.
+/// Handle to the topics of a runtime.
 #[derive(Clone)]
 pub struct TopicsHandle(Arc<runtime::Shared>);
 
@@ -146,24 +148,24 @@ impl fmt::Debug for TopicsHandle {
 }
 
 impl Handle {
-    /// The topics of the runtime.
+    /// Returns the topics of the runtime.
     pub fn topics(&self) -> TopicsHandle {
         TopicsHandle(Arc::clone(&self.shared))
     }
 }
 
 impl Context {
-    /// The topics of the runtime.
+    /// Returns the topics of the runtime.
     pub fn topics(&self) -> TopicsHandle {
         self.runtime().topics()
     }
 }
 
 impl TopicsHandle {
-    /// Creates a topic with the bounds that nobody has thought about.
+    /// Creates a topic with the default bounds.
     ///
     /// # Errors
-    /// [`CreateError`] for a name that is taken or too long.
+    /// [`CreateError`] for a name that is taken, empty or too long.
     pub fn create(&self, name: &str) -> Result<Topic, CreateError> {
         self.create_with(name, TopicConfig::default())
     }
@@ -171,7 +173,7 @@ impl TopicsHandle {
     /// Creates a topic.
     ///
     /// # Errors
-    /// [`CreateError`] for a name that is taken or too long, and bounds out of their range.
+    /// [`CreateError`] for a name that is taken, empty or too long, or for a bound out of range.
     pub fn create_with(&self, name: &str, config: TopicConfig) -> Result<Topic, CreateError> {
         check(name, &config)?;
         self.add(name, |name, runtime| {
@@ -179,7 +181,7 @@ impl TopicsHandle {
         })
     }
 
-    /// Makes a topic, unless its name is taken.
+    /// Adds a topic unless its name is taken.
     pub(super) fn add(
         &self,
         name: &str,
@@ -200,16 +202,17 @@ impl TopicsHandle {
         Arc::clone(&self.0)
     }
 
-    /// A topic by its name.
+    /// Finds a topic by its name.
     ///
     /// # Errors
-    /// [`UnknownTopic`] if there is none.
+    /// [`UnknownTopic`] if the topic does not exist.
     pub fn find(&self, name: &str) -> Result<Topic, UnknownTopic> {
         let shared = self.0.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
         Ok(Topic::new(shared, Arc::downgrade(&self.0)))
     }
 
-    /// The topics as observers see them, in the order of their names, each with the slowest of its subscribers.
+    /// Returns the views of all topics, sorted by name. Each holds the `subscribers_most` subscribers that are
+    /// furthest behind.
     pub fn views(&self, subscribers_most: usize) -> Vec<TopicView> {
         self.0.topics.page(0, usize::MAX, subscribers_most).1
     }

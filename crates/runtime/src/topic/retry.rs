@@ -1,20 +1,21 @@
-//! How long a message rests before it is tried again.
+//! Delays before a message is delivered again.
 
 use std::time::Duration;
 
-/// Delays that double with each attempt, up to a limit; of each, the half at least and the rest by chance.
+/// Exponential back-off with jitter: the delay doubles with each attempt up to a limit; half of it is fixed, the rest
+/// random.
 ///
-/// Chance keeps messages that failed together from being tried together for ever. Zero tries again at once.
+/// Jitter keeps messages that failed together from being retried together again and again. Zero retries immediately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
-    /// After the first attempt.
+    /// Longest delay after the first attempt.
     pub first: Duration,
-    /// The longest delay.
+    /// Upper limit of all delays.
     pub limit: Duration,
 }
 
 impl Retry {
-    /// The delay after an attempt, counted from 1; `chance` is any number.
+    /// Returns the delay after an attempt, counted from 1; `chance` is any random number.
     pub(super) fn delay(&self, attempt: u32, chance: u64) -> Duration {
         let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
         let longest = self.first.saturating_mul(factor).min(self.limit);
@@ -24,7 +25,7 @@ impl Retry {
     }
 }
 
-/// The next number of `SplitMix64`.
+/// Returns the next number of the `SplitMix64` generator.
 pub(super) const fn next_chance(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,28 +1,28 @@
-//! A piece of a topic's log: places for messages, each written once and read by many.
+//! A segment of a topic's log: a fixed array of slots. Each slot is written once and read by any number of cursors.
 //!
 //! ```text
 //!   base          filled          places
-//!    ├── messages ──┤── not yet ────┤        sealed: no more will come, what follows is in the next segment
+//!    ├── messages ──┤──── empty ────┤        sealed: no message will be added; the log continues in the next segment
 //! ```
 //!
-//! Only the holder of the log's lock writes. A reader that sees `filled` sees all messages before it, without a lock, and
-//! they stay where they are for as long as anybody holds the segment.
+//! Only the holder of the log's lock writes. A reader that loads `filled` may read all messages before it without a
+//! lock; they do not move as long as the segment is referenced.
 
 use super::message::Message;
 use crate::sync::Place;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Messages between two stamps.
+/// Number of messages per recorded timestamp.
 const STAMP_EVERY: usize = 16;
 
-/// See the module.
+/// A fixed-size part of the log that is written under the log's lock and read without it.
 pub(super) struct Segment {
     /// The position of the first message in the log.
     pub(super) base: u64,
     places: Box<[Place<Message>]>,
     filled: AtomicUsize,
     sealed: AtomicBool,
-    /// When every sixteenth message was published, in nanoseconds of the runtime.
+    /// Publication time of every sixteenth message, in nanoseconds since the start of the runtime.
     stamps: Box<[AtomicU64]>,
 }
 
@@ -37,13 +37,14 @@ impl Segment {
         }
     }
 
-    /// Messages in it.
+    /// Number of messages written.
     #[inline]
     pub(super) fn filled(&self) -> usize {
         self.filled.load(Ordering::Acquire)
     }
 
-    /// Whether what [`filled`](Self::filled) says after this is final.
+    /// Returns true once no more messages will be added: a later call of [`filled`](Self::filled) returns the final
+    /// number.
     #[inline]
     pub(super) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
@@ -57,7 +58,7 @@ impl Segment {
         self.places.len()
     }
 
-    /// Appends a message; only under the log's lock, and not when full.
+    /// Appends a message. The caller must hold the log's lock, and the segment must not be full.
     #[inline]
     pub(super) fn push(&self, message: Message, now_ns: impl FnOnce() -> u64) {
         // Relaxed: only the holder of the lock stores it.
@@ -70,7 +71,7 @@ impl Segment {
         self.filled.store(index + 1, Ordering::Release);
     }
 
-    /// Places that [`filled`](Self::filled) has counted.
+    /// Returns the slots `from..to`, which must lie below [`filled`](Self::filled).
     #[inline]
     pub(super) fn messages(&self, from: usize, to: usize) -> &[Place<Message>] {
         &self.places[from..to]
@@ -81,7 +82,7 @@ impl Segment {
         self.places[index].get().expect("counted as filled")
     }
 
-    /// When the message at `position`, or one of the fifteen before it, was published.
+    /// Returns the publication time of the message at `position`, or of one of the fifteen messages before it.
     pub(super) fn published_ns(&self, position: u64) -> u64 {
         let index = position.saturating_sub(self.base) as usize / STAMP_EVERY;
         self.stamps.get(index).map_or(0, |stamp| stamp.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! What all handles of one topic share.
+//! State that all handles of a topic share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,21 +14,21 @@ use super::subscription::Inner;
 use crate::runtime;
 use crate::timers::CallRef;
 
-/// See the module.
+/// Shared state of a topic: its log, subscribers, subscriptions and counters.
 pub(crate) struct Shared {
     pub(super) name: Arc<str>,
     pub(super) log: Log,
-    /// Longest payload, in bytes.
+    /// Maximum length of a payload, in bytes.
     pub(super) payload_max: usize,
     runtime: Weak<runtime::Shared>,
-    /// Whoever keeps what is published beyond the end of the node.
+    /// Persists messages and progress; `None` for a topic in memory.
     pub(super) journal: Option<Arc<dyn Journal>>,
     seats: Mutex<FxHashMap<u64, Arc<Seat>>>,
     pub(super) subscriptions: Mutex<BTreeMap<Arc<str>, Arc<Inner>>>,
     next_seat: AtomicU64,
-    /// What subscribers lost that are gone.
+    /// Number of messages that dropped subscribers had missed.
     pub(super) dropped_before: AtomicU64,
-    /// Times that a publisher found no room.
+    /// Number of publish attempts that found the topic full.
     pub(super) full_total: AtomicU64,
 }
 
@@ -48,25 +48,25 @@ impl Shared {
         }
     }
 
-    /// Nanoseconds of the runtime; 0 once it is gone.
+    /// Returns the runtime's clock in nanoseconds; 0 once the runtime is gone.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         self.runtime.upgrade().map_or(0, |runtime| runtime.now_ns())
     }
 
-    /// Calls back at an instant, unless the runtime is gone.
+    /// Schedules a call at an instant, unless the runtime is gone.
     pub(super) fn call_at(&self, at_ns: u64, call: impl FnOnce() + Send + 'static) -> Option<CallRef> {
         self.runtime.upgrade().map(|runtime| runtime.call_at(at_ns, call))
     }
 
-    /// Forgets a call that has not begun.
+    /// Cancels a call that has not begun.
     pub(super) fn forget_call(&self, call: CallRef) {
         if let Some(runtime) = self.runtime.upgrade() {
             runtime.forget_call(call);
         }
     }
 
-    /// Appends messages until one is refused; gives the reason, and whether somebody is to be woken.
+    /// Appends messages until one is refused; returns the reason, and true if readers must be woken.
     #[inline]
     pub(super) fn append(&self, messages: &mut impl Source) -> (Result<(), Refused>, bool) {
         let (outcome, wakes) = self.log.append(messages, || self.now_ns());
@@ -76,7 +76,7 @@ impl Shared {
         (outcome, wakes)
     }
 
-    /// Wakes everybody for whom there are messages.
+    /// Wakes all readers that have messages.
     pub(crate) fn wake(&self) {
         for sleeper in self.log.take_woken() {
             sleeper.wake();
@@ -96,13 +96,14 @@ impl Shared {
         }
     }
 
-    /// From now on subscriptions live for as long as somebody has a handle of one: they hold the topic in turn.
+    /// Drops the topic's references to its subscriptions. Subscriptions refer to the topic, so this breaks the
+    /// reference cycle; from now on only their handles keep them alive.
     pub(super) fn let_go_of_subscriptions(&self) {
         let subscriptions = std::mem::take(&mut *self.subscriptions.lock());
         drop(subscriptions);
     }
 
-    /// Looks at every subscriber.
+    /// Calls `look` for every subscriber.
     pub(super) fn each_seat(&self, mut look: impl FnMut(u64, &Seat)) {
         for (id, seat) in &*self.seats.lock() {
             look(*id, seat);

@@ -1,4 +1,4 @@
-//! What a topic's log holds, under its lock: segments in order, who pins them, who sleeps.
+//! Retention buffer of a topic's log, behind its lock: ordered segments, their pins, and the wait lists.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::message::Message;
 use super::segment::Segment;
 use crate::panics;
 
-/// Most places in a segment; the first ones of a log have fewer.
+/// Maximum number of slots per segment. The first segments of a log are smaller.
 const PLACES_MAX: usize = 256;
 const PLACES_MIN: usize = 8;
-/// Segments that the bounds of a log are divided into.
+/// Number of segments over which the bounds of a log are spread.
 const PARTS: usize = 8;
 
 /// A cursor that has read everything.
@@ -30,30 +30,30 @@ pub(super) struct Held {
     pub(super) bytes: usize,
 }
 
-/// See the module.
+/// Retention buffer: the segments of a log with their pins, and everything that waits at it.
 pub(super) struct Shelf {
     rules: Rules,
     pub(super) segments: VecDeque<Held>,
     pub(super) head: u64,
     pub(super) bytes: usize,
     pub(super) parked: Vec<Parked>,
-    /// Those who were parked, and are to be woken.
+    /// Sleepers that were parked and must be woken.
     pub(super) woken: Vec<Arc<dyn Sleeper>>,
     pub(super) listeners: Vec<Arc<dyn Listener>>,
-    /// Publishers that wait for room, by their tickets, which only go up.
+    /// Publishers waiting for room, in ticket order. Tickets only increase.
     line: Vec<(u64, Waker)>,
     tickets: u64,
-    /// Publishers that hold messages back until they have a batch of them, or somebody has nothing to read.
+    /// Publishers that batch messages until the batch is full or a reader becomes idle.
     pub(super) gathering: Vec<Waker>,
-    /// Ordering keys that take no messages until they are resumed.
+    /// Ordering keys that accept no messages until they are resumed.
     pub(super) paused: FxHashSet<Arc<str>>,
     pub(super) closed: bool,
-    /// Whether anybody has ever subscribed.
+    /// True once there has been a subscriber or subscription.
     pub(super) known: bool,
     pub(super) evicted: u64,
 }
 
-/// What is to be done once the lock is released: memory to free, publishers to wake.
+/// Work to do after the lock is released: segments to free, publishers to wake.
 #[derive(Default)]
 pub(super) struct After {
     pub(super) freed: Vec<Arc<Segment>>,
@@ -69,7 +69,7 @@ impl After {
     }
 }
 
-/// Where a cursor goes on.
+/// Position from which a cursor continues.
 pub(super) struct Step {
     pub(super) segment: Arc<Segment>,
     pub(super) index: usize,
@@ -86,11 +86,11 @@ impl Held {
     }
 }
 
-/// Keys that are paused at once: of more, the next message of a key may overtake one that was refused.
+/// Maximum number of paused keys. Beyond it, the next message of a key may overtake a refused one.
 const PAUSED_MAX: usize = 65_536;
 
 impl Shelf {
-    /// Takes no more messages of this key.
+    /// Stops accepting messages of this key.
     pub(super) fn pause(&mut self, key: &Arc<str>) {
         if self.paused.len() < PAUSED_MAX {
             self.paused.insert(Arc::clone(key));
@@ -126,7 +126,7 @@ impl Shelf {
         self.segments.back_mut().expect("a log has a tail")
     }
 
-    /// Opens a tail with so many places that the bounds divide well.
+    /// Opens a new tail. Segments grow from one to the next, up to a fraction of the bounds.
     fn open(&mut self, last_places: usize) {
         let most = (self.rules.messages / PARTS).clamp(1, PLACES_MAX);
         let places = (last_places * 2).clamp(PLACES_MIN.min(most), most);
@@ -138,13 +138,13 @@ impl Shelf {
         self.messages() < self.rules.messages as u64 && self.bytes.saturating_add(bytes) <= self.rules.bytes
     }
 
-    /// Whether the message may come in; makes room for it by whatever may go.
+    /// Accepts the message unless it is refused; evicts messages to make room where that is allowed.
     #[inline]
     pub(super) fn admit(&mut self, message: &Message, after: &mut After) -> Result<(), Refused> {
         self.refuses(message).map_or_else(|| self.admit_kept(message, after), Err)
     }
 
-    /// Why the message may not come in whatever the room.
+    /// Returns the reason to refuse the message regardless of room.
     #[inline]
     pub(super) fn refuses(&self, message: &Message) -> Option<Refused> {
         if self.closed {
@@ -154,7 +154,7 @@ impl Shelf {
         is_paused.then_some(Refused::Paused)
     }
 
-    /// Whether there is room for the message; makes some by whatever may go.
+    /// Checks for room only; evicts messages to make room where that is allowed.
     #[inline]
     pub(super) fn admit_kept(&mut self, message: &Message, after: &mut After) -> Result<(), Refused> {
         let bytes = message.bytes();
@@ -174,7 +174,8 @@ impl Shelf {
         Ok(())
     }
 
-    /// Frees the oldest segment; the cursors in it, which may lose messages, go on with the next one, whose pin is theirs.
+    /// Frees the oldest segment. Its cursors, which may lose messages, continue with the next one and take over a pin
+    /// there.
     fn evict(&mut self, after: &mut After) {
         let front = &self.segments[0];
         let weak = front.weak;
@@ -220,13 +221,14 @@ impl Shelf {
         }
     }
 
-    /// Notes a cursor that has read everything; those who gather need not do so for its sake.
+    /// Parks a cursor that has read everything, and wakes batching publishers: an idle reader needs their messages
+    /// now.
     pub(super) fn take_seat(&mut self, sleeper: &Arc<dyn Sleeper>, strong: bool, after: &mut After) {
         self.parked.push(Parked { sleeper: Arc::clone(sleeper), strong });
         after.publishers.append(&mut self.gathering);
     }
 
-    /// All who are parked are to be woken; gives how many pins they take, strong and weak ones.
+    /// Moves all parked cursors to `woken`; returns the number of strong and weak pins that they take.
     fn unpark(&mut self) -> (usize, usize) {
         let strong = self.parked.iter().filter(|parked| parked.strong).count();
         let weak = self.parked.len() - strong;
@@ -234,7 +236,7 @@ impl Shelf {
         (strong, weak)
     }
 
-    /// The segment that holds a position, or the first one if it is gone.
+    /// Returns the segment that holds a position, or the first one if that segment is gone.
     pub(super) fn at(&self, position: u64) -> &Arc<Segment> {
         let after = self.segments.partition_point(|held| held.segment.base <= position);
         &self.segments[after.saturating_sub(1)].segment
@@ -259,7 +261,7 @@ impl Shelf {
     }
 
     pub(super) fn unpin(&mut self, segment: &Segment, strong: bool) {
-        // The pin of a cursor whose segment was evicted is on the oldest one that is left.
+        // After an eviction, the pin of a cursor in the evicted segment is on the oldest remaining one.
         let at = self.segments.binary_search_by_key(&segment.base, |held| held.segment.base).unwrap_or(0);
         let held = &mut self.segments[at];
         let pins = if strong { &mut held.strong } else { &mut held.weak };
@@ -267,7 +269,7 @@ impl Shelf {
         *pins -= 1;
     }
 
-    /// Frees what nobody is to have any more.
+    /// Frees the segments that no cursor will read any more.
     pub(super) fn reclaim(&mut self, after: &mut After) {
         let before = self.segments.len();
         if self.rules.unread != Unread::KeepNewest && !self.keeps_all() {
@@ -284,11 +286,12 @@ impl Shelf {
         after.freed.push(front.segment);
     }
 
-    /// Publishers that wait are woken when half of the log is free, so that they come in all together; before that the first in
-    /// the line whenever something was freed and an eighth is free, because others who publish may see to it that half of the log
-    /// never is. With less room than that who comes in soon waits again, and both sides wake each other all the time.
+    /// Wakes waiting publishers when half of the log is free, so that they can publish together. Until then it wakes
+    /// only the first in line, whenever something was freed and an eighth is free: other publishers could prevent half
+    /// of the log from ever becoming free. Waking with less room makes publishers block again immediately (thrashing).
     ///
-    /// Whoever looks for room and frees nothing wakes nobody, so those who wait do not wake each other.
+    /// A caller that looks for room and frees nothing wakes no publisher, so waiting publishers do not wake each
+    /// other.
     fn relieve(&mut self, freed: bool, after: &mut After) {
         if self.line.is_empty() {
             return;
@@ -304,12 +307,12 @@ impl Shelf {
         }
     }
 
-    /// Publishers that wait for room.
+    /// Number of publishers waiting for room.
     pub(super) const fn waiting(&self) -> usize {
         self.line.len()
     }
 
-    /// Notes a publisher that waits for room, once for each ticket; gives a waker that it had before.
+    /// Enqueues a waiting publisher, once per ticket; returns the waker that it replaces.
     pub(super) fn line_up(&mut self, waker: &Waker, ticket: &mut u64) -> Option<Waker> {
         if let Ok(at) = self.place_of(*ticket) {
             let noted = &mut self.line[at].1;
@@ -321,7 +324,7 @@ impl Shelf {
         None
     }
 
-    /// Forgets a publisher that waits no more. If it was woken, and there is room that it has not taken, the next one is.
+    /// Removes a publisher that no longer waits. If it had been woken and left room unused, wakes the next one.
     pub(super) fn leave_line(&mut self, ticket: u64, after: &mut After) -> Option<Waker> {
         if let Ok(at) = self.place_of(ticket) {
             return Some(self.line.remove(at).1);
@@ -332,7 +335,7 @@ impl Shelf {
         None
     }
 
-    /// All who wait for room.
+    /// Removes and returns all publishers that wait for room.
     pub(super) fn take_line(&mut self) -> Vec<Waker> {
         self.line.drain(..).map(|(_, waker)| waker).collect()
     }
@@ -341,7 +344,7 @@ impl Shelf {
         self.line.binary_search_by_key(&ticket, |(own, _)| *own)
     }
 
-    /// Whether the oldest messages may go, because all who are to have them may lose them.
+    /// Returns true if the oldest messages may be evicted: every cursor at them may lose messages.
     fn is_evictable(&self) -> bool {
         self.segments.len() > 1 && self.segments[0].strong == 0 && !self.keeps_all()
     }

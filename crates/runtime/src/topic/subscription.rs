@@ -1,4 +1,4 @@
-//! Subscriptions with acknowledgements: every message is with one consumer at a time, until it is dealt with.
+//! Subscriptions with acknowledgements: each message is leased to one consumer at a time, until it is finished.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -21,31 +21,33 @@ use super::{Consumer, UnknownTopic};
 use crate::panics;
 use crate::ring::park;
 
-/// Longest time between a delivery and its acknowledgement, also by extending it.
+/// Longest time between a delivery and its acknowledgement, including extensions.
 pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);
 
-/// How a subscription hands out its messages.
+/// Configuration of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionConfig {
-    /// Time for a consumer to acknowledge, at most [`ACK_DEADLINE_MAX`]; 10 s. A short one tries again soon, and tries
-    /// twice what only took long.
+    /// Time for a consumer to acknowledge, at most [`ACK_DEADLINE_MAX`]; default 10 s. A short one retries soon, but
+    /// redelivers messages that only take long.
     pub ack_deadline: Duration,
-    /// Messages that a consumer may have at a time; 1,000. More keeps it busy, less spreads work among consumers.
+    /// Maximum number of messages leased to a consumer; default 1,000. More keeps it busy, fewer spreads work among
+    /// consumers.
     pub outstanding_max: usize,
-    /// Bytes that a consumer has before it gets no more; 100 MB.
+    /// Number of leased bytes at which a consumer gets no more messages; default 100 MB.
     pub outstanding_max_bytes: usize,
-    /// Whether messages of a key are handed out one batch after the other; no.
+    /// Deliver the messages of a key one batch after the other; default false.
     pub ordered: bool,
-    /// Messages that rest, or wait behind others of their key, before the subscription reads on; 10,000. More lets others go on
-    /// for longer past slow keys and messages that fail, and takes memory.
+    /// Maximum number of messages that wait for a retry or behind others of their key; default 10,000. Beyond it, the
+    /// subscription stops reading the log. More lets other messages pass slow or failing ones for longer, but uses
+    /// memory.
     pub queued_max: usize,
-    /// How long a message rests before it is tried again; not at all.
+    /// Delay before a message is delivered again; default zero.
     pub retry: Retry,
-    /// What becomes of messages that are tried too often; they are tried for ever.
+    /// Policy for messages without attempts left; default `None`: they are retried forever.
     pub dead_letter: Option<DeadLetter>,
-    /// Whether it begins with the oldest message that the topic still has, and not with the next; no.
+    /// Begin with the oldest message that the topic still has instead of the next one; default false.
     pub oldest: bool,
-    /// The seed of the chance in [`Retry`].
+    /// Seed of the jitter in [`Retry`].
     pub seed: u64,
 }
 
@@ -65,132 +67,132 @@ impl Default for SubscriptionConfig {
     }
 }
 
-/// Where messages go that are tried too often.
+/// Destination of messages without attempts left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The topic that they are published to, with their cause, attempts, topic and subscription as attributes.
+    /// Topic to which they are published, with the cause, attempts, topic and subscription as attributes.
     pub topic: String,
-    /// Attempts that a message gets.
+    /// Maximum number of attempts per message.
     pub attempts_max: u32,
 }
 
-/// Why there is no such subscription.
+/// Error returned if a subscription could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SubscribeError {
-    /// There is one of this name.
+    /// The name is taken.
     #[error("topic {topic:?} has a subscription {name:?} already")]
     Taken {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// The name.
+        /// Name of the subscription.
         name: String,
     },
-    /// Choose another.
+    /// The name is empty or too long.
     #[error("subscription name of {bytes} bytes is not between 1 and 255")]
     Name {
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
-    /// Create the topic for messages that are tried too often first.
+    /// The dead-letter topic does not exist. Create it first.
     #[error(transparent)]
     DeadLetters(#[from] UnknownTopic),
-    /// Messages that are given up would come again.
+    /// A topic cannot be its own dead-letter topic: its dead letters would be delivered again.
     #[error("topic {topic:?} cannot take its own dead letters")]
     OwnDeadLetters {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
     },
-    /// The topic for messages that are tried too often must take payloads as long as this one's.
+    /// The dead-letter topic accepts shorter payloads than this topic.
     #[error("topic {topic:?} takes payloads of {max} bytes, its dead letters may have {needed}")]
     SmallDeadLetters {
-        /// The topic for dead letters.
+        /// Name of the dead-letter topic.
         topic: String,
-        /// Bytes that it takes.
+        /// Longest payload that it accepts, in bytes.
         max: usize,
-        /// Bytes that it would have to take.
+        /// Longest payload that it must accept, in bytes.
         needed: usize,
     },
-    /// A value out of its range.
+    /// A value is out of range.
     #[error("{what} of {value} is not between {min} and {max}")]
     Range {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
-        /// What it is.
+        /// The given value.
         value: u128,
-        /// The least.
+        /// The minimum.
         min: u128,
-        /// The most.
+        /// The maximum.
         max: u128,
     },
 }
 
-/// Acknowledgements are not on disk yet, and may be forgotten if the node ends.
+/// Error returned if acknowledgements are not on disk yet; they may be lost if the node ends.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("acknowledgements of topic {topic:?} are not kept yet: {why}")]
 pub struct NotSaved {
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// What the store says.
+    /// Error of the store.
     pub why: String,
 }
 
-/// There is no subscription of this name.
+/// Error returned if the subscription does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("topic {topic:?} has no subscription {name:?}")]
 pub struct UnknownSubscription {
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// The name.
+    /// Name of the subscription.
     pub name: String,
 }
 
-/// What became of everything that was published since a subscription began.
+/// Numbers of the messages published since a subscription began, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Messages published since then.
+    /// Number of messages published.
     pub published: u64,
-    /// Messages acknowledged.
+    /// Number of messages acknowledged.
     pub acked: u64,
-    /// Messages that are with a consumer.
+    /// Number of messages leased to consumers.
     pub outstanding: u64,
-    /// Messages that are to be handed out, for the first time or again.
+    /// Number of messages to be delivered, for the first time or again.
     pub backlog: u64,
-    /// Messages that were tried too often and went elsewhere.
+    /// Number of messages that were dead-lettered.
     pub dead_lettered: u64,
-    /// Messages that were dropped with the subscription, or given up to a topic on disk that was closed before it had kept them;
-    /// of a subscription on disk those are handed out again when the node is started again.
+    /// Number of messages dropped: deleted with the subscription, or dead-lettered to a durable topic that closed
+    /// before storing them. A durable subscription delivers the latter again after a restart of the node.
     pub dropped: u64,
 }
 
 impl Account {
-    /// Whether nothing is unaccounted for.
+    /// Returns true if every published message is accounted for.
     pub const fn is_exact(&self) -> bool {
         self.published == self.acked + self.outstanding + self.backlog + self.dead_lettered + self.dropped
     }
 }
 
-/// A message in the hands of a consumer, until it acknowledges it, gives it back, ends, or the deadline passes.
+/// A message leased to a consumer, until it is acknowledged or returned, the consumer ends, or the deadline passes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Lease {
-    /// What to acknowledge.
+    /// Id with which to acknowledge the message.
     pub id: AckId,
     /// The message.
     pub message: Message,
-    /// How many times it was handed out, this one included.
+    /// Number of deliveries, including this one.
     pub attempt: u32,
-    /// Its number in the topic, counted from the first message that was ever published there.
+    /// Position in the topic, counted from the first message ever published there.
     pub position: u64,
 }
 
-/// What a subscription's handles, consumers and timers share.
+/// State shared by a subscription's handles, consumers and timers.
 pub(super) struct Inner {
     pub(super) name: Arc<str>,
     pub(super) topic: Arc<Shared>,
     pub(super) desk: Mutex<Desk>,
-    /// Itself, for timers.
+    /// Weak reference to itself, for timers.
     this: Weak<Self>,
-    /// What the log wakes.
+    /// Sleeper that the log wakes.
     pub(super) bell: Arc<dyn Sleeper>,
 }
 
@@ -218,7 +220,7 @@ impl Inner {
         })
     }
 
-    /// Changes something, then sets the timer, and wakes whoever has something to do.
+    /// Applies a change, then sets the timer and wakes a consumer that has something to do.
     #[inline]
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Desk) -> R) -> R {
         let mut desk = self.desk.lock();
@@ -227,7 +229,7 @@ impl Inner {
         changed
     }
 
-    /// What is to be done after a change.
+    /// Does the work that follows a change: sets the timer, releases the lock, wakes.
     #[inline]
     pub(super) fn settle(&self, mut desk: parking_lot::MutexGuard<'_, Desk>) {
         if let Some(alarm_ns) = desk.alarm() {
@@ -244,7 +246,8 @@ impl Inner {
         }
     }
 
-    /// Whom to wake. While somebody waits and there is nothing, the log is to ring: another may have taken what it rang for.
+    /// Returns the waker of the consumer to wake. If a consumer waits without a message, parks the cursor, so that the
+    /// log wakes the subscription: another consumer may have taken the message for which it did so last.
     #[inline]
     fn next_to_wake(&self, desk: &mut Desk) -> Option<Waker> {
         let log = &self.topic.log;
@@ -253,7 +256,7 @@ impl Inner {
             return waker;
         }
         let is_asleep = desk.unread(log) == 0 && desk.cursor.park(log, &self.bell);
-        // What came since the first look wakes nobody by itself.
+        // Check again: a message published since the first check found the cursor awake and woke no consumer.
         if is_asleep { None } else { desk.next_to_wake(log) }
     }
 
@@ -275,7 +278,7 @@ impl Inner {
         }
     }
 
-    /// Wakes all consumers, who will see that it is over.
+    /// Wakes all consumers, which will see the end.
     fn wake_all(&self) {
         let wakers: Vec<Waker> = self.desk.lock().seats.iter_mut().filter_map(|seat| seat.waker.take()).collect();
         for waker in wakers {
@@ -292,7 +295,7 @@ impl Drop for Inner {
     }
 }
 
-/// Rings for a subscription; the log holds it, and must not hold the subscription.
+/// Wakes a subscription. The log holds it, and must not keep the subscription alive.
 struct Bell(Weak<Inner>);
 
 impl Sleeper for Bell {
@@ -309,9 +312,9 @@ impl Sleeper for Bell {
     }
 }
 
-/// A subscription; it holds what is published until it is dealt with, whether or not anybody consumes.
+/// A subscription. It retains published messages until they are finished, also without any consumer.
 ///
-/// Cheap to clone. Made by [`Topic::create_subscription`](super::Topic::create_subscription).
+/// Cheap to clone. Created by [`Topic::create_subscription`](super::Topic::create_subscription).
 #[derive(Clone)]
 pub struct Subscription(pub(super) Arc<Inner>);
 
@@ -323,24 +326,24 @@ impl fmt::Debug for Subscription {
 }
 
 impl Subscription {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Adds a consumer; each message goes to one of them.
+    /// Adds a consumer; each message is delivered to one consumer.
     pub fn consumer(&self) -> Consumer {
         Consumer::new(Arc::clone(&self.0))
     }
 
-    /// Says that a message was dealt with.
+    /// Acknowledges a message.
     pub fn ack(&self, id: AckId) -> AckStatus {
         let mut desk = self.0.desk.lock();
         let acked = desk.ack(id);
         self.0.settle(desk);
         match acked {
             Ok(message) => {
-                // Freed outside of the lock.
+                // Free the message outside of the lock.
                 drop(message);
                 AckStatus::Done
             }
@@ -348,19 +351,19 @@ impl Subscription {
         }
     }
 
-    /// Says so of several, and gives how many of them were leased.
+    /// Acknowledges several messages; returns the number of them that were leased.
     pub fn ack_all(&self, ids: impl IntoIterator<Item = AckId>) -> usize {
         let ack = |desk: &mut Desk| ids.into_iter().filter(|id| desk.ack(*id).is_ok()).count();
         self.0.change(ack)
     }
 
-    /// Gives a message back, to be tried again.
+    /// Returns a message, which will be delivered again.
     pub fn nack(&self, id: AckId) -> AckStatus {
         let now_ns = self.0.topic.now_ns();
         self.0.change(|desk| desk.nack(id, now_ns))
     }
 
-    /// Gives a consumer so much time from now on, at most [`ACK_DEADLINE_MAX`]; none gives the message back.
+    /// Sets the deadline of a lease to `from_now`, at most [`ACK_DEADLINE_MAX`]; zero returns the message.
     pub fn modify_deadline(&self, id: AckId, from_now: Duration) -> AckStatus {
         if from_now.is_zero() {
             return self.nack(id);
@@ -370,7 +373,7 @@ impl Subscription {
         self.0.change(|desk| desk.set_deadline(id, |_| deadline_ns, now_ns))
     }
 
-    /// Gives a consumer so much more time, up to [`ACK_DEADLINE_MAX`] from now on.
+    /// Extends the deadline of a lease by `by`, up to [`ACK_DEADLINE_MAX`] from now.
     pub fn extend(&self, id: AckId, by: Duration) -> AckStatus {
         let now_ns = self.0.topic.now_ns();
         let latest_ns = now_ns.saturating_add(ACK_DEADLINE_MAX.as_nanos() as u64);
@@ -379,31 +382,30 @@ impl Subscription {
         self.0.change(|desk| desk.set_deadline(id, later, now_ns))
     }
 
-    /// What became of everything that was published since it began; exact at any moment.
+    /// Returns what happened to the messages published since it began; exact at any time.
     pub fn account(&self) -> Account {
         self.0.desk.lock().account(&self.0.topic.log)
     }
 
-    /// Waits until everything that was acknowledged before, here and elsewhere in the topic, is kept on disk; at once for a topic
-    /// in memory.
+    /// Waits until every earlier acknowledgement in this topic is on disk. Returns at once for a topic in memory.
     ///
-    /// A message whose acknowledgement is not kept is handed out again when the node is started again after a crash. Of a new
-    /// subscription this says that it will be there then.
+    /// If an acknowledgement is not on disk, its message is delivered again after a crash of the node. For a new
+    /// subscription, this call also ensures that it exists after a crash.
     ///
     /// # Errors
-    /// [`NotSaved`] says why not; it is tried again by itself.
+    /// [`NotSaved`] with the error of the store. The write is retried automatically.
     pub async fn saved(&self) -> Result<(), NotSaved> {
         let noted = self.noted();
         poll_fn(|cx| self.poll_saved(noted, cx.waker())).await
     }
 
-    /// The same on a thread that may block.
+    /// Like [`saved`](Self::saved), but blocks the calling thread.
     ///
     /// # Errors
     /// As [`saved`](Self::saved).
     ///
     /// # Panics
-    /// On a scheduler's thread, which must not block.
+    /// On a scheduler thread, which must not block.
     pub fn blocking_saved(&self) -> Result<(), NotSaved> {
         let noted = self.noted();
         park::block_until(None, |cx| self.poll_saved(noted, cx.waker())).unwrap_or(Ok(()))
@@ -422,7 +424,7 @@ impl Subscription {
         }
     }
 
-    /// Ends the subscription: what is not dealt with is dropped and counted, and its consumers get an error.
+    /// Ends the subscription. Unfinished messages are dropped and counted, and its consumers get an error.
     pub fn delete(&self) {
         self.0.topic.subscriptions.lock().retain(|_, other| !Arc::ptr_eq(other, &self.0));
         let mut desk = self.0.desk.lock();

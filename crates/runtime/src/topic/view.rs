@@ -1,4 +1,4 @@
-//! Topics as observers see them.
+//! Views of topics for observers.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,79 +12,79 @@ use super::subscription::{Account, Inner};
 use crate::handle::Handle;
 use crate::pid::Pid;
 
-/// A topic at some recent moment; what ends in `_total` only goes up.
+/// State of a topic at a recent moment. Fields that end in `_total` never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicView {
-    /// Its name.
+    /// Name of the topic.
     pub name: Arc<str>,
-    /// Messages that it holds.
+    /// Number of messages that the topic holds.
     pub messages: u64,
-    /// Messages that it may hold.
+    /// Maximum number of messages that the topic may hold.
     pub messages_max: usize,
-    /// Bytes that it holds.
+    /// Number of bytes that the topic holds.
     pub bytes: usize,
-    /// Bytes that it may hold.
+    /// Maximum number of bytes that the topic may hold.
     pub bytes_max: usize,
-    /// Messages published.
+    /// Number of messages published.
     pub published_total: u64,
-    /// Times that a publisher found no room.
+    /// Number of publish attempts that found the topic full.
     pub full_total: u64,
-    /// Publishers that wait for room.
+    /// Number of publishers that are waiting for room.
     pub publishers_waiting: usize,
-    /// Messages that subscribers never saw, of those that may lose some.
+    /// Number of messages missed by subscribers that may lose messages.
     pub dropped_total: u64,
-    /// Messages that made room for newer ones.
+    /// Number of messages evicted to make room for newer ones.
     pub evicted_total: u64,
-    /// Nobody may publish any more.
+    /// True once the topic is closed for publishing.
     pub closed: bool,
-    /// Subscribers without acknowledgements.
+    /// Number of subscribers without acknowledgements.
     pub subscribers: usize,
-    /// Subscriptions, all of them, and the subscribers that are the furthest behind.
+    /// All subscriptions, and the subscribers that are furthest behind.
     pub subscriptions: Vec<SubscriptionView>,
 }
 
-/// A subscription, or a subscriber without acknowledgements.
+/// State of a subscription, or of a subscriber without acknowledgements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionView {
-    /// Its name; `None` for a subscriber without acknowledgements.
+    /// Name of the subscription; `None` for a subscriber without acknowledgements.
     pub name: Option<Arc<str>>,
-    /// What happens to a subscriber that is too slow; `None` for a subscription, which loses nothing.
+    /// Overflow policy of the subscriber; `None` for a subscription, which loses nothing.
     pub overflow: Option<Overflow>,
-    /// Its consumers; 1 for a subscriber.
+    /// Number of consumers; 1 for a subscriber.
     pub consumers: usize,
-    /// Messages that it is yet to be given.
+    /// Number of messages that are still to be delivered.
     pub backlog: u64,
-    /// Messages that are with consumers.
+    /// Number of messages that are leased to consumers.
     pub outstanding: u64,
-    /// Messages that rest before their next attempt; they are in the backlog too.
+    /// Number of messages that are waiting out their retry delay; the backlog includes them.
     pub resting: u64,
-    /// Ordering keys with messages that are not done.
+    /// Number of ordering keys with unfinished messages.
     pub keys: usize,
-    /// About how long the oldest message that is not done is in the topic, in nanoseconds.
+    /// Approximate time since the oldest unfinished message was published, in nanoseconds.
     pub oldest_ns: u64,
-    /// Messages given, the same one each time.
+    /// Number of deliveries, including redeliveries.
     pub delivered_total: u64,
-    /// Messages acknowledged.
+    /// Number of messages acknowledged.
     pub acked_total: u64,
-    /// Deliveries that were not the first of their message.
+    /// Number of deliveries that were not the first of their message.
     pub redelivered_total: u64,
-    /// Leases whose deadline has passed.
+    /// Number of leases that expired.
     pub expired_total: u64,
-    /// Messages that were tried too often.
+    /// Number of messages that were dead-lettered.
     pub dead_lettered_total: u64,
-    /// Messages that it will never be given.
+    /// Number of messages that will never be delivered.
     pub dropped_total: u64,
-    /// The process that is behind: the subscriber itself, or the consumer with the oldest lease.
+    /// Process that holds up progress: the subscriber itself, or the consumer with the oldest lease.
     pub slowest: Option<Pid>,
 }
 
-/// The number of topics, and some of them in the order of their names, each with all subscriptions and the
-/// `subscribers_most` subscribers that are the furthest behind.
+/// Returns the number of topics and one page of them, sorted by name. Each view holds all subscriptions and the
+/// `subscribers_most` subscribers that are furthest behind.
 pub fn topics(runtime: &Handle, offset: usize, most: usize, subscribers_most: usize) -> (usize, Vec<TopicView>) {
     runtime.shared.topics.page(offset, most, subscribers_most)
 }
 
-/// Looks at a topic; takes no longer than there are subscribers, and the lock of each only for a moment.
+/// Builds the view of a topic. Takes time proportional to the number of subscribers, and holds each lock only briefly.
 pub(super) fn topic(shared: &Shared, subscribers_most: usize) -> TopicView {
     let (fill, rules, now_ns) = (shared.log.fill(), shared.log.rules(), shared.now_ns());
     let inners: Vec<_> = shared.subscriptions.lock().values().cloned().collect();
@@ -164,7 +164,7 @@ fn subscription(inner: &Inner, now_ns: u64) -> SubscriptionView {
     SubscriptionView { oldest_ns: view.oldest_ns.max(age_ns(&inner.topic, cursor, now_ns)), ..view }
 }
 
-/// The age of the oldest message in hand, and who has the oldest lease.
+/// Returns the age of the oldest message in flight, and the consumer that holds the oldest lease.
 fn oldest_in_hand(desk: &Desk, now_ns: u64) -> (u64, Option<Pid>) {
     let items = || desk.hand.slots().map(|(_, item)| item);
     let oldest = items().map(|item| item.published_ns).min().map_or(0, |first_ns| now_ns.saturating_sub(first_ns));

@@ -1,27 +1,28 @@
-//! Deadlines of many things that are mostly gone before them: putting in and taking out costs the same however many there are.
+//! Hierarchical timer wheel for deadlines that are mostly removed before they expire. Insertion and removal take
+//! constant time.
 //!
 //! ```text
-//!   level 0: 64 slots of a tick   level 1: 64 of 64 ticks   level 2: …        a list of things in each slot
+//!   level 0: 64 slots of a tick   level 1: 64 of 64 ticks   level 2: …        a list of entries in each slot
 //!            ◀── a slot of a higher level is spread over the lower one when its time comes
 //! ```
 //!
-//! Never reads a clock: instants are arguments. Nothing comes out before its instant, and at most a tick after it if
-//! [`advance`](Wheel::advance) is called then.
+//! Never reads a clock: the current time is an argument. No entry expires early; one expires at most a tick late if
+//! [`advance`](Wheel::advance) is called by then.
 
-/// A tick is about a millisecond.
+/// A tick is 2²⁰ ns, about a millisecond.
 const TICK_BITS: u32 = 20;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 6;
 const NONE: u32 = u32::MAX;
 
-/// See the module.
+/// Timer wheel over entries that are identified by small integers.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// The tick up to which everything has come out.
+    /// Last tick for which all entries have expired.
     now: u64,
     heads: Box<[u32; SLOTS * LEVELS]>,
-    /// Which slots of a level hold anything.
+    /// Bit set of the non-empty slots of each level.
     occupied: [u64; LEVELS],
     entries: Vec<Entry>,
     len: usize,
@@ -32,7 +33,7 @@ struct Entry {
     at: u64,
     next: u32,
     previous: u32,
-    /// The slot; `NONE` when it is in none.
+    /// Slot that holds the entry; `NONE` if it is not in the wheel.
     slot: u32,
 }
 
@@ -44,26 +45,26 @@ impl Default for Wheel {
     }
 }
 
-/// The first tick that begins at or after an instant.
+/// Returns the first tick that begins after the instant.
 const fn tick_after(at_ns: u64) -> u64 {
     (at_ns >> TICK_BITS) + 1
 }
 
 impl Wheel {
-    /// Things in it.
+    /// Number of entries in the wheel.
     #[cfg(test)]
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts a thing in, which is in no slot.
+    /// Inserts an entry that is not in the wheel.
     #[inline]
     pub(super) fn insert(&mut self, thing: u32, at_ns: u64, now_ns: u64) {
         if self.entries.len() <= thing as usize {
             self.entries.resize(thing as usize + 1, ABSENT);
         }
         if self.len == 0 {
-            // Nothing is left that could be passed over.
+            // The wheel is empty, so no entry can be skipped.
             self.now = self.now.max(now_ns >> TICK_BITS);
         }
         self.len += 1;
@@ -84,7 +85,7 @@ impl Wheel {
         self.occupied[level as usize] |= 1 << digit;
     }
 
-    /// Takes a thing out, if it is in.
+    /// Removes an entry if it is in the wheel.
     #[inline]
     pub(super) fn remove(&mut self, thing: u32) {
         let Some(entry) = self.entries.get_mut(thing as usize) else { return };
@@ -107,12 +108,13 @@ impl Wheel {
         }
     }
 
-    /// When to [`advance`](Self::advance) next: not after the first instant, though maybe before it.
+    /// Returns the time at which to call [`advance`](Self::advance) next: at most a tick after the first deadline,
+    /// possibly before it.
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.next_tick().map(|tick| tick << TICK_BITS)
     }
 
-    /// The next slot of a level that holds anything, and the tick at which it begins.
+    /// Returns the next non-empty slot of a level, and the tick at which it begins.
     fn next_of(&self, level: usize) -> Option<(u64, usize)> {
         let occupied = self.occupied[level];
         if occupied == 0 {
@@ -120,17 +122,17 @@ impl Wheel {
         }
         let shift = level as u32 * SLOT_BITS;
         let current = self.now >> shift;
-        // Things lie ahead of the current slot, round the level's end too.
+        // All entries are ahead of the current slot, possibly past the wrap-around of the level.
         let ahead = occupied.rotate_right((current % SLOTS as u64) as u32 + 1).trailing_zeros();
         let position = current + 1 + u64::from(ahead);
         Some((position << shift, level * SLOTS + (position as usize % SLOTS)))
     }
 
-    /// Hands out what is due at an instant.
+    /// Removes the entries that are due, and calls `due` for each.
     pub(super) fn advance(&mut self, now_ns: u64, mut due: impl FnMut(u32)) {
         let target = now_ns >> TICK_BITS;
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= target) {
-            // Before the wheel turns: afterwards they would seem to lie a whole turn ahead.
+            // Compute these before `now` changes: afterwards the slots would appear to be a full turn ahead.
             let slots: [_; LEVELS] = std::array::from_fn(|level| self.next_of(level).filter(|next| next.0 == tick));
             self.now = tick;
             for (_, slot) in slots.into_iter().flatten() {
@@ -182,7 +184,7 @@ mod tests {
                     wheel.remove(thing);
                     model.remove(&thing);
                 } else if let std::collections::btree_map::Entry::Vacant(vacant) = model.entry(thing) {
-                    // Instants of all magnitudes.
+                    // Covers deadlines of all magnitudes.
                     let at = now + ((ticks * TICK_NS) >> (ticks % 23));
                     vacant.insert(at);
                     wheel.insert(thing, at, now);

@@ -1,4 +1,4 @@
-//! The world `rusm:runtime/actor` as Rust types, made from its WIT text.
+//! Rust bindings of the world `rusm:runtime/actor`, generated from its WIT text.
 
 #![allow(
     missing_docs,
@@ -11,7 +11,7 @@
     clippy::use_self,
     clippy::allow_attributes_without_reason,
     clippy::or_fun_call,
-    reason = "generated"
+    reason = "generated code"
 )]
 
 wasmtime::component::bindgen!({
@@ -31,7 +31,7 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-/// The world `rusm:runtime/streaming`, which guests of the world above need not know.
+/// Bindings of the world `rusm:runtime/streaming`, separate because guests of the world above need not import it.
 pub mod streaming {
     wasmtime::component::bindgen!({
         path: "wit",
@@ -45,7 +45,7 @@ pub mod streaming {
     });
 }
 
-/// The world `rusm:runtime/publishing`, the same way.
+/// Bindings of the world `rusm:runtime/publishing`.
 pub mod publishing {
     wasmtime::component::bindgen!({
         path: "wit",

@@ -1,6 +1,6 @@
-//! A guest as the body of a process: its store, its first instruction, and its last.
+//! Body of a guest process: its store, its instantiation, its run and its exit.
 
-#![expect(unsafe_code, reason = "pins the part of a future that is one")]
+#![expect(unsafe_code, reason = "projects a pin to the guest's future")]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,18 +20,18 @@ use super::vitals::Vitals;
 use super::wasi::Wasi;
 use crate::{Context, ExitReason, scheduler};
 
-/// All that a guest begins with.
+/// Everything needed to start a guest.
 pub(crate) struct Start {
     pub(crate) args: Vec<String>,
-    /// Given back when all else is gone.
+    /// Returned after everything else is dropped.
     pub(crate) permit: Permit,
 }
 
-/// One of the instances that may live at once.
+/// Permit for one live instance; dropping it returns the capacity.
 pub(crate) struct Permit(pub(super) Arc<Vitals>);
 
 impl Permit {
-    /// What the instance is.
+    /// Returns the vitals of the instance.
     pub(super) fn vitals(&self) -> Arc<Vitals> {
         Arc::clone(&self.0)
     }
@@ -46,8 +46,9 @@ impl Drop for Permit {
 
 /// Runs a guest from its first instruction to its last.
 ///
-/// Its first poll makes nearly all of what a guest is. One that has not run yet thus fits into its control block, and in a
-/// storm of short ones each is made where the one before it was, in memory that the processor still has at hand.
+/// The first poll creates nearly all state of the guest. A guest that has not run yet therefore fits into its control
+/// block, and when many short guests start, each is created in memory that the previous one left in the processor's
+/// cache.
 pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason> + Send {
     let Start { args, permit } = start;
     let vitals = permit.vitals();
@@ -63,8 +64,8 @@ const fn bytes_of<F>(_: fn(Context, Arc<Vitals>, Vec<String>) -> F) -> usize {
     size_of::<F>()
 }
 
-/// The future is a part of what a guest that waits takes of memory: nothing is in it twice, and what only
-/// begins a guest is in a room of its own that is given back by then.
+/// This future is part of a waiting guest's memory: it stores nothing twice, and what is only needed to begin is boxed
+/// separately and freed by then.
 async fn life(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> ExitReason {
     let mut store = store(ctx, &vitals, args);
     let ended = call(&mut store, &vitals.module.code).await;
@@ -85,7 +86,8 @@ fn store(ctx: Context, vitals: &Arc<Vitals>, args: Vec<String>) -> Store<State> 
 
 async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitReason> {
     match code {
-        // The ways of components are several times as large as those of modules, who need not pay for them.
+        // The futures of components are several times larger than those of modules; box them, so that modules do not
+        // pay for them.
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
         Code::Raw { pre, initialize, run, results } => {
@@ -113,7 +115,7 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
     }
 }
 
-/// What a module of a language with constructors has done before anything else.
+/// Runs the initialisation function of a module, for example the constructors of its language.
 async fn initialize_by(
     store: &mut Store<State>,
     instance: Instance,
@@ -139,8 +141,8 @@ async fn command(store: &mut Store<State>, pre: &CommandPre<State>) -> wasmtime:
     Ok(if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") })
 }
 
-#[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "as the engine calls it")]
-/// A guest has come to the end of an epoch: others get their turn, unless its own has only just begun.
+#[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "signature required by the engine")]
+/// Called at the end of an epoch: makes the guest yield, unless its turn began in this epoch.
 fn epoch(store: StoreContextMut<'_, State>) -> wasmtime::Result<UpdateDeadline> {
     let vitals = &store.data().vitals;
     let ticker = &vitals.node.ticker;
@@ -159,10 +161,10 @@ fn scheduler_number() -> usize {
     scheduler::local().map_or(0, scheduler::Local::number)
 }
 
-/// Tells the ticker when the guest runs, and lets it run no more than its share.
+/// Tells the ticker when the guest runs, and limits it to its share of CPU time.
 struct Sliced<F> {
     guest: F,
-    /// None of those that may take all of a scheduler.
+    /// `None` if the guest may use all of a scheduler.
     share: Option<Box<Share>>,
     /// Dropped after the guest.
     permit: Permit,
@@ -171,12 +173,13 @@ struct Sliced<F> {
 impl<F: Future> Future for Sliced<F> {
     type Output = F::Output;
 
-    // Part of its caller: each return between the scheduler and the switch to the guest's stack is one that the processor
-    // does not foresee.
-    #[expect(clippy::inline_always, reason = "see above")]
+    // Inlined into the caller: the processor mispredicts each return between the scheduler and the switch to the
+    // guest's stack.
+    #[expect(clippy::inline_always, reason = "see the comment above")]
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
-        // SAFETY: the guest is pinned with this and never moved out of it; the other fields are not pinned.
+        // SAFETY: the guest is pinned together with this future and never moved out of it; the other fields are not
+        // pinned.
         let (guest, share, vitals) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.guest), &mut this.share, &*this.permit.0)
@@ -187,7 +190,7 @@ impl<F: Future> Future for Sliced<F> {
         if share.as_mut().is_some_and(|share| !share.may_run(cx, vitals)) {
             return Poll::Pending;
         }
-        // In one place, so that it becomes part of this.
+        // The only call of `poll`, so that the compiler inlines it.
         let polled = guest.poll(cx);
         if let Some(share) = share {
             share.ran();

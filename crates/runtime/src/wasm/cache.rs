@@ -1,15 +1,15 @@
-//! Compiled code kept on disk between runs.
+//! Cache of compiled code on disk.
 //!
 //! ```text
 //!   sha256 of the bytes + hash of the engine ─▶ file ─▶ whole and unchanged? ─▶ code
-//!                                                └─ else: compile, write beside, rename
+//!                                                └─ else: compile, write a temporary file, rename
 //! ```
 //!
-//! An entry carries the digest of what follows it, so that a torn or altered one is compiled again and never run. Entries
-//! appear by a rename, so two nodes may share a directory. A directory that is full, read-only or not there costs time
-//! and nothing else. What was used longest ago goes when there is too much.
+//! An entry carries the digest of its content, so a torn or modified one is compiled again and never run. Entries
+//! appear by a rename, so several nodes may share a directory. A directory that is full, read-only or missing costs
+//! time only. When the cache is too large, the least recently used entries are removed.
 
-#![expect(unsafe_code, reason = "maps compiled code that this node wrote, after its digest was checked")]
+#![expect(unsafe_code, reason = "loads compiled code that this node wrote, after checking its digest")]
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -25,16 +25,16 @@ use wasmtime::{Engine, Module};
 
 use crate::file_limit;
 
-/// How names of entries end that are being written, and after what time nobody writes them any more.
+/// Extension of partly written entries, and the age after which such a file counts as abandoned.
 const PART: &str = "part";
 const LEFT_AFTER: Duration = Duration::from_hours(1);
-/// The ending of entries.
+/// Extension of entries.
 const ENDING: &str = "rusmc";
-/// What an entry begins with, before its digest.
+/// First bytes of an entry, before its digest.
 const MAGIC: &[u8; 8] = b"rusmaot1";
 const HEAD_BYTES: usize = MAGIC.len() + 32;
 
-/// Compiles modules and components, or finds them compiled.
+/// Compiles modules and components, or loads their cached code.
 pub(crate) struct Compiled {
     dir: Option<PathBuf>,
     max_bytes: u64,
@@ -44,11 +44,11 @@ pub(crate) struct Compiled {
     evictions: AtomicU64,
     damaged: AtomicU64,
     unkept: AtomicU64,
-    /// Entries and their bytes, as they were counted last.
+    /// Number of entries and their bytes at the last count.
     held: Mutex<Option<(u64, u64)>>,
 }
 
-/// Collects what a hash is made of, so that a digest can be made of it.
+/// Collects the input of a hash, to compute a digest of it.
 struct Collected(Sha256);
 
 impl Hasher for Collected {
@@ -85,38 +85,38 @@ impl Compiled {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// Entries that made room for others.
+    /// Number of entries evicted.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// Entries that were not as they had been written.
+    /// Number of entries found damaged.
     pub(crate) fn damaged(&self) -> u64 {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Compiled code that the directory did not take.
+    /// Number of compiled modules that could not be stored.
     pub(crate) fn unkept(&self) -> u64 {
         self.unkept.load(Ordering::Relaxed)
     }
 
-    /// Entries on disk and their bytes, counted when this node writes one, and the first time that somebody asks.
+    /// Number of entries on disk and their bytes; counted at the first call and whenever this node writes an entry.
     pub(crate) fn held(&self) -> (u64, u64) {
         let Some(dir) = &self.dir else { return (0, 0) };
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        // A directory that is not there yet, or cannot be read, holds nothing that could be found.
+        // A directory that is missing or unreadable counts as empty.
         *held.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
     }
 
     pub(crate) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
-        // SAFETY: only an entry whose digest is right comes here, so it is what `serialize` gave to a node; whoever can
-        // forge one can write to the directory of the user who runs the node.
+        // SAFETY: the digest of the entry was checked, so the code is output of `serialize`. Forging an entry requires
+        // write access to the directory of the node's user.
         let load = |code: &[u8]| unsafe { Component::deserialize(engine, code) };
         self.find_or(engine, bytes, load, || Component::from_binary(engine, bytes), Component::serialize)
     }
 
     pub(crate) fn module(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Module> {
-        // SAFETY: as above.
+        // SAFETY: as in `component`.
         let load = |code: &[u8]| unsafe { Module::deserialize(engine, code) };
         self.find_or(engine, bytes, load, || Module::from_binary(engine, bytes), Module::serialize)
     }
@@ -147,7 +147,7 @@ impl Compiled {
         Ok(compiled)
     }
 
-    /// A whole entry, head and all, unless something is wrong with it.
+    /// Reads a whole entry, including its head; `None` if it is missing or damaged.
     fn read(&self, entry: &Path) -> Option<Vec<u8>> {
         let code = fs::read(entry).ok()?;
         let is_whole = |(head, rest): (&[u8], &[u8])| {
@@ -158,12 +158,13 @@ impl Compiled {
             tracing::warn!(entry = %entry.display(), "a damaged entry of compiled code is made anew");
             return None;
         }
-        // For eviction; on a directory that cannot be written to it goes by the time of writing.
+        // The time of last use, for eviction. In a read-only directory the time of writing counts.
         drop(File::options().append(true).open(entry).and_then(|file| file.set_modified(now())));
         Some(code)
     }
 
-    /// A new file beside an entry; of a name that is taken, somebody else writes or has left it.
+    /// Creates a temporary file beside an entry. Skips names that exist: another node is writing or has abandoned
+    /// those.
     fn create_beside(&self, entry: &Path) -> io::Result<(PathBuf, File)> {
         loop {
             let count = self.writes.fetch_add(1, Ordering::Relaxed);
@@ -175,14 +176,14 @@ impl Compiled {
         }
     }
 
-    /// Writes an entry beside its place and moves it there.
+    /// Writes an entry to a temporary file and renames it.
     fn keep(&self, entry: &Path, code: &[u8]) -> io::Result<()> {
         let Some(dir) = entry.parent() else { return Ok(()) };
         fs::create_dir_all(dir)?;
         let (beside, file) = self.create_beside(entry)?;
         let written = write(file, code).and_then(|()| fs::rename(&beside, entry));
         if written.is_err() {
-            // Nothing half written is left behind; that it could not be removed changes nothing.
+            // Remove the partial file; a failure to remove it is harmless.
             drop(fs::remove_file(&beside));
         }
         written?;
@@ -205,7 +206,7 @@ fn file_name(engine: &Engine, bytes: &[u8]) -> String {
     name
 }
 
-#[expect(clippy::disallowed_methods, reason = "stamps a file as the file system does")]
+#[expect(clippy::disallowed_methods, reason = "file times are wall-clock times")]
 fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
@@ -218,17 +219,17 @@ fn write(mut file: File, code: &[u8]) -> io::Result<()> {
     file.write_all(code)
 }
 
-/// An entry: when it was used last, its bytes, and where it is.
+/// An entry: time of last use, size in bytes, path.
 type Entry = (std::time::SystemTime, u64, PathBuf);
 
 fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for file in fs::read_dir(dir)? {
         let path = file?.path();
-        // Another node may be removing entries, too.
+        // The file is gone: another node may be removing entries.
         let Ok(data) = path.metadata() else { continue };
         if path.extension().is_some_and(|ending| ending == PART) && is_left(data.modified()?) {
-            // Somebody removes it a moment earlier, or it stays for the next time.
+            // Ignore a failure: another node removed it first, or the next run tries again.
             drop(fs::remove_file(&path));
         }
         if path.extension().is_some_and(|ending| ending == ENDING) {
@@ -238,17 +239,18 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Whether nobody writes it any more: a node that ended in the middle has left it.
+/// Returns true if a partial file is abandoned: its node ended while writing.
 fn is_left(written: std::time::SystemTime) -> bool {
     now().duration_since(written).is_ok_and(|age| age >= LEFT_AFTER)
 }
 
-/// How many there are, and their bytes.
+/// Number of entries, and the sum of their bytes.
 fn size(entries: &[Entry]) -> (u64, u64) {
     (entries.len() as u64, entries.iter().map(|(_, len, _)| len).sum())
 }
 
-/// Removes the entries used longest ago until the rest fits, but never `newest`; what is left, and how many went.
+/// Removes the least recently used entries until the rest fits, but never `newest`. Returns what is left, and the
+/// number removed.
 fn evict(dir: &Path, newest: &Path, max_bytes: u64) -> io::Result<((u64, u64), u64)> {
     let mut entries = entries(dir)?;
     entries.sort();
@@ -259,7 +261,7 @@ fn evict(dir: &Path, newest: &Path, max_bytes: u64) -> io::Result<((u64, u64), u
             break;
         }
         match fs::remove_file(path) {
-            // Another node was faster.
+            // `NotFound`: another node removed it first.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }

@@ -1,10 +1,10 @@
-//! What a guest may do: capabilities, and named sets of them.
+//! Capabilities of guests, and profiles, which are named sets of them.
 //!
 //! ```text
-//!   profile ─▶ Grant of a process ─▶ Grant of what it starts: the profile asked for, cut down to its own
+//!   profile ─▶ Grant of a process ─▶ Grant of a child: the requested profile, narrowed to the parent's grant
 //! ```
 //!
-//! Nothing is allowed that was not granted, and no process can grant what it lacks.
+//! A process has only what was granted to it, and cannot grant what it lacks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use thiserror::Error;
 
 use super::limits::Limits;
 
-/// Something that a guest may do only when it was granted.
+/// A permission that a guest has only if it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Capability {
     /// Starting processes.
     Spawn,
-    /// Sending exit signals to processes that are neither itself nor its children.
+    /// Sending exit signals to processes other than itself and its children.
     ExitOthers,
-    /// Registering and finding names.
+    /// Registering and looking up names.
     Names,
-    /// Joining and watching groups.
+    /// Joining and monitoring groups.
     Groups,
-    /// Timers.
+    /// Setting timers.
     Timers,
-    /// Random bytes.
+    /// Reading random bytes.
     Random,
-    /// Digests computed by the node.
+    /// Computing digests in the node.
     Crypto,
-    /// Sockets of WASI.
+    /// Using sockets of WASI.
     Network,
-    /// Opening streams of bytes to other processes.
+    /// Opening byte streams to other processes.
     Streams,
-    /// The durable store, as far as its buckets were granted.
+    /// Using the durable store, for the granted buckets.
     Kv,
-    /// Topics, as far as they were granted.
+    /// Using topics, for the granted ones.
     Topics,
-    /// Sending to processes that did not give their address: neither itself, its parent or its children, nor one that has
-    /// sent to it, nor one that the node has named to it.
+    /// Sending to any process. Without it, a guest may send to itself, its parent, its children, processes that have
+    /// sent to it, and processes that the node has named to it.
     Send,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Self; 12] = [
         Self::Spawn,
         Self::ExitOthers,
@@ -61,7 +61,7 @@ impl Capability {
         Self::Send,
     ];
 
-    /// Its word in configuration, errors and events.
+    /// Returns its name in configuration, errors and events.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Spawn => "spawn",
@@ -84,7 +84,7 @@ impl Capability {
     }
 }
 
-/// No capability or profile has this word.
+/// Error returned if no capability or profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no {kind} is called {word:?}; there are {known}")]
 pub struct UnknownWord {
@@ -110,25 +110,25 @@ impl std::str::FromStr for Capability {
 pub struct Capabilities(u16);
 
 impl Capabilities {
-    /// Nothing.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Everything.
+    /// Returns the set of all capabilities.
     pub const fn all() -> Self {
         Self((1 << Capability::ALL.len()) - 1)
     }
 
-    /// Whether the set has this one.
+    /// Returns true if the set contains the capability.
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & capability.bit() != 0
     }
 
-    /// What both sets have.
+    /// Returns the intersection of two sets.
     pub const fn narrowed_to(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those in it.
+    /// Iterates over the capabilities in the set.
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.into_iter().filter(move |capability| self.has(*capability))
     }
@@ -140,7 +140,7 @@ impl FromIterator<Capability> for Capabilities {
     }
 }
 
-/// What one process may do, and what that is called; cheap to clone.
+/// Rights of a process, and the name of its profile; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant(Arc<Granted>);
 
@@ -148,17 +148,18 @@ pub(crate) struct Grant(Arc<Granted>);
 struct Granted {
     profile: Arc<str>,
     capabilities: Capabilities,
-    /// Names of buckets, and beginnings of them with a star; one of each list must fit.
+    /// Patterns of bucket names. A name must match a pattern in each of the lists.
     buckets: Vec<Names>,
-    /// The same of topics.
+    /// Patterns of topic names, likewise.
     topics: Vec<Names>,
     limits: Limits,
 }
 
-/// Names, and beginnings of names with a star at the end.
+/// Name patterns: exact names, or prefixes that end in a star.
 type Names = Arc<[String]>;
 
-/// Adds lists that are not there: there are only as many as profiles, however deep the processes start each other.
+/// Adds the lists of the parent that are missing. There are at most as many lists as profiles, however deep the
+/// process tree is.
 fn narrow(lists: &mut Vec<Names>, parent: &[Names]) {
     for list in parent {
         if !lists.iter().any(|known| Arc::ptr_eq(known, list)) {
@@ -186,12 +187,12 @@ impl Grant {
         }))
     }
 
-    /// The name of what is granted.
+    /// Returns the name of the profile.
     pub(crate) fn profile(&self) -> &Arc<str> {
         &self.0.profile
     }
 
-    /// How much processes with it may use.
+    /// Returns the resource limits of the profile.
     pub(crate) fn limits(&self) -> Limits {
         self.0.limits
     }
@@ -201,7 +202,8 @@ impl Grant {
         self.0.capabilities.has(capability)
     }
 
-    /// This grant cut down to that of whoever starts the process; its limits are cut down by what that process is held to.
+    /// Narrows this grant to that of the parent process. The limits stay: the caller narrows them to the parent's
+    /// bounds.
     pub(crate) fn narrowed_to(self, parent: &Self) -> Self {
         let (own, parent) = (&*self.0, &*parent.0);
         let (mut buckets, mut topics) = (own.buckets.clone(), own.topics.clone());
@@ -211,13 +213,13 @@ impl Grant {
         Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics, limits: own.limits }))
     }
 
-    /// Whether a bucket of the store is among those that were granted.
-    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "there is no store"))]
+    /// Returns true if the bucket is granted.
+    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
     pub(crate) fn allows_bucket(&self, name: &str) -> bool {
         fits(&self.0.buckets, name)
     }
 
-    /// Whether a topic is among those that were granted.
+    /// Returns true if the topic is granted.
     pub(crate) fn allows_topic(&self, name: &str) -> bool {
         fits(&self.0.topics, name)
     }
@@ -237,12 +239,12 @@ impl Grant {
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<Arc<str>, Grant>);
 
-/// The profile of a process that was started without one: it can compute, receive messages and answer them.
+/// Profile of processes that were started without one: compute, receive messages and answer them.
 pub const SANDBOXED: &str = "sandboxed";
 
 impl Default for Profiles {
-    /// `sandboxed` can answer the processes that send to it, `network` can also send to every process whose pid it has, find others,
-    /// start them and use streams and sockets, `trusted` can do everything.
+    /// `sandboxed` can answer the processes that send to it. `network` can also send to every process by its pid, find
+    /// and start processes, and use streams and sockets. `trusted` can do everything.
     fn default() -> Self {
         use Capability::{Crypto, Groups, Names, Network, Random, Send, Spawn, Streams, Timers};
         let mut profiles = Self(BTreeMap::new());
@@ -259,7 +261,7 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// Adds a profile, or changes one, which then has no buckets and topics, and the limits that it had.
+    /// Adds or replaces a profile. A replaced profile loses its buckets and topics and keeps its limits.
     pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
         let name = name.into();
         let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
@@ -267,19 +269,19 @@ impl Profiles {
         self.set_limits(&name, limits);
     }
 
-    /// Grants buckets of the store to a profile that has the capability `kv`: names, or beginnings of names with a star at
-    /// the end. Without this it has none. A profile that is not there stays so.
+    /// Grants buckets of the store to a profile with the capability `kv`: exact names, or prefixes that end in a star.
+    /// Without this call no bucket is granted. Does nothing if the profile does not exist.
     pub fn set_buckets(&mut self, name: &str, buckets: impl IntoIterator<Item = impl Into<String>>) {
         self.change(name, |granted| granted.buckets = vec![buckets.into_iter().map(Into::into).collect()]);
     }
 
-    /// Grants topics to a profile that has the capability `topics`, in the same way.
+    /// Grants topics to a profile with the capability `topics`, in the same way.
     pub fn set_topics(&mut self, name: &str, topics: impl IntoIterator<Item = impl Into<String>>) {
         self.change(name, |granted| granted.topics = vec![topics.into_iter().map(Into::into).collect()]);
     }
 
-    /// Limits what processes of a profile may use. Without this they may use what the node allows. A profile that is not there
-    /// stays so.
+    /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if
+    /// the profile does not exist.
     pub fn set_limits(&mut self, name: &str, limits: Limits) {
         self.change(name, |granted| granted.limits = limits);
     }
@@ -290,15 +292,15 @@ impl Profiles {
         }
     }
 
-    /// The capabilities of a profile.
+    /// Returns the capabilities of a profile.
     ///
     /// # Errors
-    /// [`UnknownWord`] names those that there are.
+    /// [`UnknownWord`], which lists the existing profiles.
     pub fn find(&self, name: &str) -> Result<Capabilities, UnknownWord> {
         self.grant(name).map(|grant| grant.0.capabilities)
     }
 
-    /// How much processes of a profile may use.
+    /// Returns the resource limits of a profile.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -306,7 +308,7 @@ impl Profiles {
         self.grant(name).map(|grant| grant.limits())
     }
 
-    /// The names of all profiles, sorted.
+    /// Iterates over the names of all profiles, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }

@@ -1,4 +1,4 @@
-//! What can be set about WebAssembly processes.
+//! Configuration of WebAssembly processes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,87 +6,90 @@ use std::time::Duration;
 use super::EngineError;
 use super::capability::Profiles;
 
-/// The values of [`WasmConfig::default`], for help texts and documents.
+/// Values of [`WasmConfig::default`], for help texts and documentation.
 pub mod defaults {
     use std::time::Duration;
 
-    /// Instances that may live at once.
+    /// Maximum number of live instances.
     pub const CAPACITY: u32 = 1_000;
-    /// Linear memory that one instance may have, in bytes.
+    /// Maximum linear memory of one instance, in bytes.
     pub const MEMORY_MAX_BYTES: u64 = 16 << 20;
-    /// Elements that the tables of one instance may have.
+    /// Maximum number of elements of a table.
     pub const TABLE_MAX_ELEMENTS: u32 = 20_000;
-    /// Core instances, memories and tables that one process may consist of.
+    /// Maximum number of core instances, of memories and of tables per process.
     pub const PARTS_MAX: u32 = 16;
-    /// Bytes of one message that a guest sends.
+    /// Maximum length of a message that a guest sends, in bytes.
     pub const MESSAGE_MAX_BYTES: u32 = 16 << 20;
-    /// Bytes of messages that a guest may have sent that are not received yet.
+    /// Maximum number of bytes that a guest may have sent and that are not received yet.
     pub const SENT_MAX_BYTES: u64 = 16 << 20;
-    /// Lines that a guest may write to the log in a second.
+    /// Maximum number of log lines of a guest per second.
     pub const LOG_LINES_PER_SEC: u32 = 1_000;
-    /// Bytes that a guest may write to the log in a second.
+    /// Maximum number of log bytes of a guest per second.
     pub const LOG_BYTES_PER_SEC: u64 = 256 << 10;
-    /// How long a guest runs before others get their turn.
+    /// Longest time that a guest runs before other processes get their turn.
     pub const TICK: Duration = Duration::from_millis(1);
-    /// Bytes of compiled code kept on disk.
+    /// Maximum size of the cache of compiled code, in bytes.
     pub const CACHE_MAX_BYTES: u64 = 1 << 30;
-    /// The largest capacity that is served by the pool; above it, by slabs.
+    /// Largest capacity for which the pool is used; above it, slabs are.
     ///
-    /// A pooled instance takes up to five memory maps, and Linux allows 65,530 of them.
+    /// A pooled instance uses up to five memory maps, and Linux allows 65,530 per process.
     pub const POOL_CAPACITY_MAX: u32 = 8_192;
 }
 
-/// Where instances live.
+/// Allocator of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
-    /// By capacity: the pool up to [`defaults::POOL_CAPACITY_MAX`], else slabs.
+    /// Chosen by capacity: the pool up to [`defaults::POOL_CAPACITY_MAX`], slabs above.
     #[default]
     ByCapacity,
-    /// wasmtime's pool: the fastest start, thousands of instances.
+    /// wasmtime's pool: fastest start, thousands of instances.
     Pool,
-    /// One mapping each for all stacks and memories: hundreds of thousands of instances.
+    /// One mapping for all stacks and one for all memories: hundreds of thousands of instances.
     Slabs,
 }
 
-/// What can be set about WebAssembly processes.
+/// Configuration of WebAssembly processes.
 #[derive(Clone, Debug)]
 pub struct WasmConfig {
-    /// Instances that may live at once, 1 or more. Default 1,000. Address space, not memory, is set aside for each.
+    /// Maximum number of live instances, at least 1. Default 1,000. Reserves address space, not memory, for each.
     pub capacity: u32,
-    /// Where instances live. Default: by capacity.
+    /// Allocator of instances. Default: chosen by capacity.
     pub room: Room,
-    /// Linear memory that one instance may have, in bytes, up to 4 GiB. Default 16 MiB. Address space is set aside for
-    /// all of it, times capacity and parts; in the pool for 4 GiB of each, as long as that fits into 64 TiB, half of what a
-    /// program has.
+    /// Maximum linear memory of one instance in bytes, up to 4 GiB. Default 16 MiB. Reserves address space for all of
+    /// it, times capacity and parts. The pool reserves 4 GiB each, as long as the total fits into 64 TiB, half of a
+    /// process's address space.
     pub memory_max_bytes: u64,
-    /// Elements that one table may have. Default 20,000.
+    /// Maximum number of elements of one table. Default 20,000.
     pub table_max_elements: u32,
-    /// Core instances, memories and tables that one process may consist of. Default 16: a component of a language with a runtime of its own has a dozen.
+    /// Maximum number of core instances, of memories and of tables per process. Default 16: a component of a language
+    /// with its own runtime has about a dozen.
     pub parts_max: u32,
-    /// Bytes of one message that a guest sends. Default 16 MiB.
+    /// Maximum length of a message that a guest sends, in bytes. Default 16 MiB.
     pub message_max_bytes: u32,
-    /// Bytes of messages that one guest, with all that it starts, may have sent that are not received yet. Default 16 MiB. All
-    /// guests together may have half of the runtime's [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
+    /// Maximum number of bytes that one guest, with all guests that it starts, may have sent and that are not received
+    /// yet. Default 16 MiB. All guests together may use half of the runtime's
+    /// [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
     pub sent_max_bytes: u64,
-    /// Lines that one guest may write to the log in a second, to standard output and error too. Default 1,000. All guests
-    /// together may write 16 times as much; lines beyond are cut and counted.
+    /// Maximum number of lines per second that one guest may write to the log, standard output and standard error.
+    /// Default 1,000. All guests together may write 16 times as many. Further lines are cut and counted.
     pub log_lines_per_sec: u32,
-    /// Bytes of these lines, after escaping. Default 256 KiB.
+    /// Maximum number of bytes per second of these lines, after escaping. Default 256 KiB.
     pub log_bytes_per_sec: u64,
-    /// How long a guest runs before others get their turn. Default 1 ms. Shorter is fairer, and costs more switches.
+    /// Longest time that a guest runs before other processes get their turn. Default 1 ms. Shorter is fairer, but
+    /// switches more often.
     pub tick: Duration,
-    /// Where compiled code is kept between runs. Default: nowhere.
+    /// Directory of the cache of compiled code. Default: no cache.
     pub cache_dir: Option<PathBuf>,
-    /// Bytes of compiled code kept there. Default 1 GiB; the entries used longest ago go first.
+    /// Maximum size of that cache in bytes. Default 1 GiB; the least recently used entries are removed first.
     pub cache_max_bytes: u64,
-    /// Whether a guest may start modules by a path, not only by the names that the node gave them. Default: no.
+    /// Allow guests to start modules by path, not only by the names that the node registered. Default: false.
     pub spawn_by_path: bool,
-    /// What guests may do, by name. Default: `sandboxed`, `network` and `trusted`.
+    /// Named sets of capabilities for guests. Default: `sandboxed`, `network` and `trusted`.
     pub profiles: Profiles,
-    /// Whether guests with the capability `topics` may use the topics of the runtime that they were granted. Default: no, and
-    /// guests that import them do not load.
+    /// Give guests with the capability `topics` access to the granted topics of the runtime. Default: false, and
+    /// guests that import topics do not load.
     pub topics: bool,
-    /// The store that guests with the capability `kv` use. Default: none, and guests that import it do not load.
+    /// Store for guests with the capability `kv`. Default: none, and guests that import the store do not load.
     #[cfg(feature = "store")]
     pub store: Option<crate::store::Store>,
 }

@@ -1,4 +1,4 @@
-//! What guests need of the core that native bodies do not.
+//! Services of the core that only guests use.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::signal::Bond;
 use crate::slab::Slot;
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 
-/// How a process is tied and what it is called before its first instruction.
+/// Name, label and ties of a process, set before its first instruction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beginning {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) link: bool,
     pub(crate) monitor: bool,
-    /// The only scheduler that runs it.
+    /// Scheduler to which the process is pinned.
     pub(crate) scheduler: Option<usize>,
 }
 
@@ -35,9 +35,9 @@ impl Beginning {
 /// Bounds of the messages of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Post {
-    /// It may only send to processes that it knows.
+    /// The guest may send only to processes that it knows.
     pub(crate) confined: bool,
-    /// Messages that its mailbox holds; `None` is what the runtime gives every process.
+    /// Capacity of its mailbox, in messages; `None` for the default of the runtime.
     pub(crate) capacity: Option<u32>,
 }
 
@@ -49,41 +49,41 @@ impl Post {
     }
 }
 
-/// Names the process; one that cannot have its name is killed unborn.
+/// Registers the name of a new process; kills the process if that fails.
 fn name(shared: &Shared, slot: Slot, pid: Pid, beginning: &Beginning) -> Option<RegisterError> {
     let refused = shared.holdings.register(slot, pid, beginning.name.as_deref()?).err()?;
     shared.exit(None, pid, ExitReason::Killed);
     Some(refused)
 }
 
-/// Why a process did not begin.
+/// Reason why a process was not started.
 pub(crate) enum NotBegun {
     Spawn(SpawnError),
     Name(RegisterError),
 }
 
-/// What a process that did not get a message at once has to do.
+/// Next step of a process for which no message was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// To receive as usual.
+    /// Receive as usual.
     Ask,
-    /// To be pending, as a receive that has just found nothing is, and then to receive as usual.
+    /// Return pending once: the wait is recorded already. Then receive as usual.
     Noted,
 }
 
 impl Context {
-    /// Whether this process started `pid`, which lives.
+    /// Returns true if this process started `pid`, and `pid` is alive.
     pub(crate) fn is_child(&self, pid: Pid) -> bool {
         let shared = &self.running().local.shared;
         let own = (self.pid().slot(), self.pid().generation());
         pid.node() == 0 && shared.is_alive(pid) && shared.slab.slot(pid).is_some_and(|slot| slot.parent() == own)
     }
 
-    /// The oldest message; without one the process must wait for it, or first for its turn.
+    /// Returns the oldest message. Without one, the process must wait for a message, or first for its turn.
     #[inline]
     pub(crate) fn take_now(&self) -> Result<Message, Pause> {
         let running = self.running();
-        // A seeded schedule decides at each receive who goes on.
+        // A seeded schedule decides at each receive which process continues.
         if running.local.chance.is_some() {
             return Err(Pause::Ask);
         }
@@ -93,29 +93,29 @@ impl Context {
         })
     }
 
-    /// Whether `to` reads messages in the form of [`ShortBytes`](super::short::ShortBytes). If it has ended by now, nothing
-    /// that is sent to it is read.
+    /// Returns true if `to` accepts messages in the form of [`ShortBytes`](super::short::ShortBytes). If it has ended
+    /// meanwhile, the message is never read.
     #[inline]
     pub(crate) fn reads_short(&self, to: Pid) -> bool {
         let Some(slot) = self.running().local.shared.slab.slot(to) else { return false };
         let cell = slot.cell();
-        // In this order: the flag is taken away before the generation goes up.
+        // In this order: the flag is cleared before the generation is incremented.
         cell.generation.load(Ordering::Acquire) == to.generation()
             && cell.flags.load(Ordering::Relaxed) & READS_SHORT != 0
     }
 
-    /// Reads whether `other` has introduced itself to this process.
+    /// Returns true if `other` has introduced itself to this process.
     pub(crate) fn knows(&self, other: Pid) -> bool {
         Holdings::knows(self.running().slot, self.pid(), other)
     }
 
-    /// Has this process know another one.
+    /// Introduces another process to this one.
     pub(crate) fn meet(&self, other: Pid) {
         Holdings::introduce(self.running().slot, self.pid(), other);
     }
 
-    /// Whether what is delivered without asking for room finds some all the same, as a message or, where exits are trapped,
-    /// as an exit signal. The mailbox of a process that is not there has room.
+    /// Returns true if the mailbox has room for something that is delivered without checking: a message, or an exit
+    /// signal if `to` traps exits. The mailbox of a process that does not exist has room.
     pub(crate) fn has_room_at(&self, to: Pid, is_exit: bool) -> bool {
         let shared = &self.running().local.shared;
         let Some(slot) = shared.slab.slot(to).filter(|_| shared.is_alive(to)) else { return true };
@@ -124,8 +124,8 @@ impl Context {
         !is_message || shared.has_room(cell, cell.gate.pending(), 0)
     }
 
-    /// Has this process hear of a bond that it may not have, as of one with a process that is not there. One that asks
-    /// again and again, and never looks at what it hears, ends by it.
+    /// Refuses a link by an exit signal, as for a process that does not exist. Kills this process if its mailbox is
+    /// full: it keeps asking and never reads the refusals.
     pub(crate) fn be_refused(&self, other: Pid, words: String) {
         let shared = &self.running().local.shared;
         if self.has_room_at(self.pid(), true) {
@@ -136,12 +136,12 @@ impl Context {
         }
     }
 
-    /// Names, memberships of groups and monitors of groups that this process has.
+    /// Number of names, group memberships and group monitors of this process.
     pub(crate) fn holdings_count(&self) -> usize {
         Holdings::count(self.running().slot, self.pid())
     }
 
-    /// Counts bytes that the body has taken outside of its control block to the memory of this process.
+    /// Adds bytes that the body allocated outside of its control block to the memory of this process.
     pub(crate) fn account_memory(&self, bytes: u64) {
         let running = self.running();
         let held = &running.slot.cell().future_bytes;
@@ -149,7 +149,7 @@ impl Context {
         held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Starts a process that is tied and named before its first instruction.
+    /// Starts a process with its ties and name set before its first instruction.
     pub(crate) fn spawn_begun<B, F>(
         &self,
         beginning: &Beginning,
@@ -195,7 +195,7 @@ impl Context {
 }
 
 impl Handle {
-    /// The same from outside, where there is nobody to be tied to.
+    /// Starts a process from outside the runtime, so without ties.
     pub(crate) fn spawn_begun<B, F>(
         &self,
         beginning: &Beginning,

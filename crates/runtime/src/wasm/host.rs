@@ -1,7 +1,7 @@
-//! What the node does for a guest: the interfaces of the world, one file each, on what a process has.
+//! Host functions of the WIT world, one file per interface, with shared checks.
 //!
-//! All of it is plain code on the [`Context`](crate::Context) of the process that the guest is. Nothing here panics or traps
-//! on what a guest passes; misuse is an error value, and a refusal also an event.
+//! They use the [`Context`](crate::Context) of the guest's process. Nothing here panics or traps on arguments of a
+//! guest: misuse is an error value, and a denied capability is also an event.
 
 mod clock;
 mod crypto;
@@ -32,7 +32,7 @@ use super::state::State;
 use crate::observe::EventKind;
 
 impl State {
-    /// Checks that the guest may do something; a refusal is told to observers.
+    /// Checks that the guest has a capability; reports a refusal to observers.
     pub(super) fn may(&self, capability: Capability) -> Result<(), Error> {
         if self.vitals.grant.has(capability) { Ok(()) } else { Err(self.refuse(capability)) }
     }
@@ -46,7 +46,7 @@ impl State {
         Error::Denied(capability.to_owned())
     }
 
-    /// Notes what the guest asked for last.
+    /// Records the last call of the guest.
     #[inline]
     pub(super) fn asks(&self, call: super::vitals::HostCall) {
         self.vitals.asks(call);

@@ -1,11 +1,11 @@
-//! The store for guests: what `rusm:store/kv` does, and the same for core modules.
+//! The durable store for guests: implements `rusm:store/kv`, and the same functions for core modules.
 //!
 //! ```text
 //!   guest ── bucket, key ──▶ capability? bucket granted? ──▶ Store, awaited: other processes run meanwhile
-//!                                     └ no: error, counted, told to observers
+//!                                     └ no: error, counted, reported to observers
 //! ```
 //!
-//! Linked only where the engine was given a store: on another node a guest that imports it does not load.
+//! Linked only if the engine was given a store. On other nodes, a guest that imports it does not load.
 
 mod bindings;
 mod raw;
@@ -23,13 +23,13 @@ use super::state::State;
 use super::vitals::HostCall;
 use crate::store::{Bucket, Store, StoreError};
 
-/// Rows of a page for a guest.
+/// Maximum number of rows per page for a guest.
 const ROWS_MAX: u32 = 1_000;
-/// What a guest may expect in one commit, and what it may change: as a transaction's changes.
+/// Maximum number of expectations, and of changes, in one commit; the limit of a store transaction too.
 pub(super) const STEPS_MAX: usize = 10_000;
 const COMMIT_BYTES_MAX: usize = 64 << 20;
 
-/// Lets components and core modules import the store.
+/// Adds the store's functions to the linkers of components and core modules.
 pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
     bindings::Storage::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
     raw::link(modules)
@@ -103,7 +103,7 @@ impl Host for State {
         if !(1..=ROWS_MAX).contains(&limit) {
             return Err(Error::Limit(format!("a limit of {limit} rows is not between 1 and {ROWS_MAX}")));
         }
-        // What a page holds must fit into the guest's memory; a row of its own always may come.
+        // A page must fit into the guest's memory; a single row is always returned.
         let bytes_max = usize::try_from(self.vitals.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
         let page = waiting(bucket.scan_within(prefix, after, limit as usize, bytes_max)).await?;
         let row = |row: crate::store::Row| Row { key: row.key.into(), value: row.value.into() };
@@ -112,13 +112,13 @@ impl Host for State {
 }
 
 impl State {
-    /// The bucket of a name, if this guest may use it.
+    /// Returns the bucket if this guest may use it.
     fn bucket(&self, call: HostCall, name: &str) -> Result<Bucket, Error> {
         let store = self.store(call)?;
         self.granted(&store, name)
     }
 
-    /// The store, if this guest may use any of it.
+    /// Returns the store if this guest has the capability.
     fn store(&self, call: HostCall) -> Result<Store, Error> {
         self.asks(call);
         if self.may(Capability::Kv).is_err() {
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-/// How many bytes a commit holds, unless they or its steps are too many.
+/// Returns the number of bytes in a commit; an error if the bytes or the steps exceed their limits.
 fn checked_bytes(expects: &[Expected], changes: &[Change]) -> Result<usize, Error> {
     for (steps, what) in [(expects.len(), "expectations"), (changes.len(), "changes")] {
         if steps > STEPS_MAX {

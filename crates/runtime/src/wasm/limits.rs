@@ -1,12 +1,12 @@
-//! How much one guest may use.
+//! Resource limits of a guest.
 
 use super::config::WasmConfig;
 use super::room;
 
-/// How much one guest may use of what its node allows every guest; `None` is all of that.
+/// Resource limits of a guest, within what its node allows every guest; `None` sets no further limit.
 ///
-/// A guest is held to the narrowest of what its node says, its [profile](super::Profiles), whoever starts it, and, if that is
-/// a guest, what that one is held to. Guests themselves only say how much memory those may have that they start.
+/// A guest has the strictest of the limits of its node, its [profile](super::Profiles), the process that starts it,
+/// and, if that is a guest, of that guest itself. A guest that starts others can set only their memory limit.
 ///
 /// ```
 /// use rusm_runtime::wasm::{Guest, Limits};
@@ -16,26 +16,26 @@ use super::room;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory that it may have, in bytes, all its memories together. To grow beyond is its end.
+    /// Maximum linear memory in bytes, the sum of all its memories. Growing beyond it ends the guest.
     pub memory_max_bytes: Option<u64>,
-    /// Elements that one of its tables may have. To grow beyond fails in the guest.
+    /// Maximum number of elements of a table. Growing beyond it fails in the guest.
     pub table_max_elements: Option<u32>,
-    /// Core instances, memories and tables that it may consist of. With more it does not start.
+    /// Maximum number of core instances, of memories and of tables. A guest with more does not start.
     pub parts_max: Option<u32>,
-    /// Bytes of one message that it sends. A longer one is an error in the guest.
+    /// Maximum length of a message that it sends, in bytes. A longer one is an error in the guest.
     pub message_max_bytes: Option<u32>,
-    /// The share of one scheduler's time that it may take, in percent, 1 to 100. When it took more, it rests before its next
-    /// turn, at the latest at the end of an epoch.
+    /// Maximum share of one scheduler's time in percent, 1 to 100. After using more, the guest pauses before its next
+    /// turn; every turn ends with its epoch at the latest.
     pub cpu_max_percent: Option<u8>,
-    /// Bytes of messages that it, and all that it starts, may have sent that are not received yet. At the limit `send` waits and
-    /// `try-send` fails.
+    /// Maximum number of bytes that it, with all guests that it starts, may have sent and that are not received yet.
+    /// At the limit `send` waits and `try-send` fails.
     pub sent_max_bytes: Option<u64>,
-    /// Messages that its mailbox holds.
+    /// Capacity of its mailbox, in messages.
     pub mailbox_capacity: Option<u32>,
 }
 
 impl Limits {
-    /// Of each limit the narrower one.
+    /// Returns the lower value of each limit.
     #[must_use]
     pub fn narrowed_to(self, other: Self) -> Self {
         fn narrower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
@@ -56,7 +56,7 @@ impl Limits {
     }
 }
 
-/// What one guest is held to.
+/// Effective resource limits of one guest.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) memory_max_bytes: u64,
@@ -65,12 +65,12 @@ pub(crate) struct Bounds {
     pub(crate) message_max_bytes: u32,
     pub(crate) cpu_max_percent: u8,
     pub(crate) sent_max_bytes: u64,
-    /// `None` is what the runtime gives every process.
+    /// `None`: the default of the runtime.
     pub(crate) mailbox_capacity: Option<u32>,
 }
 
 impl Bounds {
-    /// What `limits` leave of what the node allows.
+    /// Applies `limits` to what the node allows.
     pub(super) fn of(config: &WasmConfig, limits: Limits) -> Self {
         let most = room::memory_bytes(config);
         Self {
@@ -90,7 +90,7 @@ impl Bounds {
         }
     }
 
-    /// What those may have that a guest with these bounds starts.
+    /// Returns the limits for guests that a guest with these bounds starts.
     pub(super) fn limits(self) -> Limits {
         Limits {
             memory_max_bytes: Some(self.memory_max_bytes),

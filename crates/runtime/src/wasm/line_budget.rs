@@ -1,10 +1,10 @@
-//! A budget of log lines and of their bytes for each second; lines beyond it are counted, and told with the next line.
+//! A budget of log lines and their bytes per second. Lines beyond it are counted and reported with the next line.
 //!
 //! Never reads a clock: `now` is an argument, so its tests need no sleeping.
 
 use std::time::{Duration, Instant};
 
-/// A number of lines, and of bytes in them, for each second.
+/// A number of lines per second, and of bytes in them.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -26,20 +26,20 @@ pub struct LineBudget {
 }
 
 impl LineBudget {
-    /// A budget of this many lines in each second, counted from the first line; their bytes are not limited.
+    /// Creates a budget of this many lines per second, counted from the first line; bytes are not limited.
     #[must_use]
     pub const fn per_sec(lines: u32) -> Self {
         Self { lines_per_sec: lines, bytes_per_sec: u64::MAX, since: None, lines: 0, bytes: 0, cut: 0 }
     }
 
-    /// Adds a limit of the bytes in each second. One line may be longer than what a second has.
+    /// Adds a limit of bytes per second. A single line may exceed it.
     #[must_use]
     pub const fn with_bytes_per_sec(self, bytes: u64) -> Self {
         Self { bytes_per_sec: bytes, ..self }
     }
 
-    /// Spends a line of this many bytes at `now`; returns the number of lines that were cut before it, or `None` if this
-    /// one is cut.
+    /// Spends a line of this many bytes at `now`. Returns the number of lines that were cut before it, or `None` if
+    /// this one is cut.
     pub fn spend(&mut self, now: Instant, bytes: usize) -> Option<u64> {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= Duration::from_secs(1)) {
             (self.since, self.lines, self.bytes) = (Some(now), 0, 0);
@@ -53,7 +53,7 @@ impl LineBudget {
         Some(std::mem::take(&mut self.cut))
     }
 
-    /// Counts a line that was cut for another reason, and those that were told too early.
+    /// Adds lines that were cut for another reason, or that must be reported again.
     pub(crate) fn count_cut(&mut self, lines: u64) {
         self.cut += lines;
     }

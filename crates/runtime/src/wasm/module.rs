@@ -1,7 +1,7 @@
-//! A module or component, compiled and linked, ready to become processes.
+//! A compiled and linked module or component, ready to be started as a process.
 //!
-//! What kind of guest a file is follows from what it exports: a component with `run` is an actor of our world, one with
-//! `wasi:cli/run` a command; a core module with `run` uses the raw import table, one with `_start` is a WASI command.
+//! The exports of a file determine the kind of guest. A component with `run` is an actor of the rusm world, one with
+//! `wasi:cli/run` a command. A core module with `run` uses the raw import table, one with `_start` is a WASI command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use super::state::State;
 use super::stats::Tally;
 use super::{Inner, wasi};
 
-/// Why a file cannot become processes.
+/// Error returned if a file could not be loaded as a module.
 #[derive(Debug, Error)]
 pub enum ModuleError {
     /// The file could not be read.
     #[error("cannot read {}: {error}", escaped(path.display()))]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// The bytes are no module or component that this node understands: truncated, malformed, or too new.
+    /// The bytes are not a module or component that this node supports: truncated, malformed, or too new.
     #[error("{} is no valid WebAssembly: {}", escaped(name), escaped(why))]
     Invalid {
-        /// The module.
+        /// Name of the module.
         name: String,
-        /// What is wrong, and where.
+        /// Description of the problem and its position.
         why: String,
     },
-    /// It imports what the node does not have, or has with another type.
+    /// It imports something that the node does not provide, or provides with another type.
     #[error("{} asks for what this node does not have: {}", escaped(name), escaped(why))]
     Imports {
-        /// The module.
+        /// Name of the module.
         name: String,
         /// The import.
         why: String,
     },
-    /// It exports no function that a process could begin with.
+    /// It exports no function with which a process could start.
     #[error("{} {}", escaped(name), escaped(why))]
     NoEntry {
-        /// The module.
+        /// Name of the module.
         name: String,
-        /// What it would have to export.
+        /// The export that it would need.
         why: String,
     },
 }
@@ -66,36 +66,36 @@ impl fmt::Debug for Module {
 }
 
 impl Module {
-    /// What it was loaded as.
+    /// Returns the name under which it was loaded.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What kind of guest it is: `component`, `wasi component`, `module` or `wasi module`.
+    /// Returns the kind of guest: `component`, `wasi component`, `module` or `wasi module`.
     pub fn kind(&self) -> &'static str {
         self.0.code.kind()
     }
 }
 
-/// What a module is made of.
+/// Content of a module.
 pub(crate) struct Loaded {
     pub(crate) name: Arc<str>,
     pub(crate) code: Code,
-    /// It imports something of WASI.
+    /// It imports a part of WASI.
     pub(crate) needs_wasi: bool,
     pub(crate) tally: Tally,
 }
 
-/// Linked code, by the way it begins.
+/// Linked code, by its entry point.
 pub(crate) enum Code {
     /// A component with `run`.
     Actor(ActorPre<State>),
     /// A component with `wasi:cli/run`.
     Command(CommandPre<State>),
-    /// A core module with `run`, which gives so many results that nobody reads.
+    /// A core module with `run`; its results are ignored.
     Raw {
         pre: InstancePre<State>,
-        /// Before it, where a language has constructors.
+        /// Function to call first, for languages with constructors.
         initialize: Option<ModuleExport>,
         run: ModuleExport,
         results: usize,
@@ -115,7 +115,7 @@ impl Code {
     }
 }
 
-/// What the first bytes of a file say.
+/// Kind of a file, according to its first bytes.
 enum Binary {
     Module,
     Component,
@@ -142,7 +142,7 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
     }
 }
 
-/// Compiles and links a file; takes its time, so never on a scheduler.
+/// Compiles and links a module. Takes long, so it must not be called on a scheduler.
 pub(crate) fn load(node: &Inner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
     let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
     let (code, needs_wasi) = match binary(&name, bytes)? {
@@ -158,16 +158,16 @@ pub(crate) fn load(node: &Inner, name: Arc<str>, bytes: &[u8]) -> Result<Module,
     Ok(Module(Arc::new(Loaded { name, code, needs_wasi, tally: Tally::default() })))
 }
 
-/// The largest file that is taken for a module.
+/// Maximum size of a module file.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
-/// The same from a file.
+/// Compiles and links a module from a file.
 pub(crate) fn load_file(node: &Inner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
     let bytes = read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
     load(node, name, &bytes)
 }
 
-/// Reads a file that has an end.
+/// Reads a file of bounded size.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let about = std::fs::metadata(path)?;
     let unfit = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
@@ -256,7 +256,7 @@ fn imports(name: &str, error: &wasmtime::Error) -> ModuleError {
     ModuleError::Imports { name: name.to_owned(), why: one_line(error) }
 }
 
-/// An error with its causes, without the lines that some of them have.
+/// Formats an error with its causes on one line.
 pub(super) fn one_line(error: impl fmt::Display) -> String {
     format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,14 +1,14 @@
-//! How many bytes of messages guests may have sent that are not received yet.
+//! Quotas for the bytes of messages that guests have sent and that are not received yet.
 //!
 //! ```text
-//!   a guest ──▶ the guest that was started from outside, if this one was started by a guest ──▶ all guests of the engine
+//!   a guest ──▶ the outermost guest that started it, if a guest did ──▶ all guests of the engine
 //! ```
 //!
-//! The bytes of a message count at every level from the send until the message is received or dropped. A level accepts a
-//! message while it holds less than its maximum, so that the longest message can always be sent. Guests that start other guests
-//! share their own quota with them: starting more senders does not give more room.
+//! The bytes of a message count at every level until the message is received or dropped. A level accepts a message
+//! while it holds less than its maximum, so the longest message can always be sent. A guest shares its quota with the
+//! guests that it starts: starting more senders does not give more room.
 //!
-//! Messages of a few bytes, which travel without an allocation, are not counted; the capacity of mailboxes bounds them.
+//! Short messages, which need no allocation, are not counted; the capacity of mailboxes bounds them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use std::task::Waker;
 
 use crate::tagged::Charge;
 
-/// The bytes that one guest, or several together, have in mailboxes.
+/// Bytes that one guest, or several together, have in mailboxes.
 #[derive(Debug)]
 pub(crate) struct Quota {
     max_bytes: AtomicU64,
@@ -27,12 +27,12 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// The quota of all guests of an engine.
+    /// Creates the quota of all guests of an engine.
     pub(super) fn of_engine() -> Arc<Self> {
         Arc::new(Self::new(u64::MAX, None))
     }
 
-    /// The quota of a guest that is started from outside, or by a guest with the quota `parent`.
+    /// Creates the quota of a guest that is started from outside, or by a guest with the quota `parent`.
     pub(super) fn of_guest(max_bytes: u64, engine: &Arc<Self>, parent: Option<&Arc<Self>>) -> Arc<Self> {
         let above = match parent {
             None => engine,
@@ -59,7 +59,7 @@ impl Quota {
         self.max_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes sent and not received.
+    /// Number of bytes sent and not received.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ impl Quota {
         self.held_bytes.load(Ordering::SeqCst) < self.max_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts a message of `bytes`; the error is the level that has no room.
+    /// Counts a message of `bytes`; the error is the level that is full.
     #[inline]
     pub(super) fn take(&self, bytes: u64) -> Result<(), &Self> {
         if let Some(full) = self.levels().find(|level| !level.has_room()) {
@@ -83,7 +83,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Counts a message of `bytes` whether there is room or not.
+    /// Counts a message of `bytes` even beyond the maximum.
     #[inline]
     pub(super) fn take_anyway(&self, bytes: u64) {
         for level in self.levels() {
@@ -91,7 +91,7 @@ impl Quota {
         }
     }
 
-    /// A message of `bytes` was received or dropped.
+    /// Records that a message of `bytes` was received or dropped.
     #[inline]
     pub(super) fn release(&self, bytes: u64) {
         for level in self.levels() {
@@ -103,10 +103,10 @@ impl Quota {
         }
     }
 
-    /// Has `waker` woken when this level has room again; false if it has room now.
+    /// Registers `waker` for when this level has room again; false if it has room now.
     ///
-    /// The sender sets `has_waiting` and then reads `held_bytes`; a receiver changes `held_bytes` and then reads `has_waiting`. In
-    /// the one order of all `SeqCst` operations one of them sees the other.
+    /// The sender sets `has_waiting` and then reads `held_bytes`; a receiver changes `held_bytes` and then reads
+    /// `has_waiting`. All are `SeqCst`, so one of the two sees the other's write.
     pub(super) fn wait(&self, waker: &Waker) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_waiting.store(true, Ordering::SeqCst);

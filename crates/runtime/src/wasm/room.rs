@@ -1,34 +1,34 @@
-//! The room that instances live in: the settings of the engine for what the node is to hold.
+//! Configuration of the engine and of wasmtime's pooling instance allocator.
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::config::{Room, WasmConfig, defaults};
 
-/// Bytes of a WebAssembly page.
+/// Size of a WebAssembly page in bytes.
 pub(crate) const PAGE_BYTES: u64 = 65_536;
-/// Stack of a pooled instance, of which guests use half; the rest is for what the node does in their calls.
+/// Size of the stack of a pooled instance. Guests may use half of it; the rest is for host calls.
 const POOL_STACK_BYTES: usize = 256 << 10;
-/// Address space for each memory, where there is enough: all that an address in a register names.
+/// Address space per memory, if there is enough: all that a 32-bit address can reach.
 const WIDE_BYTES: u64 = 4 << 30;
-/// What may be added to such an address in an instruction without a check.
+/// Guard behind it: offsets up to this size in an instruction need no bounds check.
 const WIDE_GUARD_BYTES: u64 = 32 << 20;
-/// Address space that all memories together may take for that: half of what a process has.
+/// Maximum address space of all memories together for that: half of a process's address space.
 const ALL_WIDE_BYTES_MAX: u64 = 1 << 46;
-/// Dirty memory that is cleared in place when an instance ends, if the system can say which pages are dirty.
+/// Amount of dirty memory cleared in place when an instance ends, if the system can report dirty pages.
 const KEEP_SCANNED_BYTES: usize = 2 << 20;
-/// The same where it cannot.
+/// Amount cleared in place if the system cannot report dirty pages.
 const KEEP_BYTES: usize = 4096;
 
-/// Settings that all rooms share.
+/// Returns the settings that all allocators share.
 pub(super) fn base() -> Config {
     let mut config = Config::new();
     config.concurrency_support(false).epoch_interruption(true);
-    // All of WebAssembly 3.0; threads share memory, which processes do not.
+    // Enables all of WebAssembly 3.0, but not threads: they share memory, which processes must not.
     config.wasm_function_references(true).wasm_gc(true).wasm_exceptions(true).wasm_threads(false);
     config
 }
 
-/// Where instances live for these settings.
+/// Returns the instance allocator for this configuration.
 pub(crate) const fn of(config: &WasmConfig) -> Room {
     match config.room {
         Room::ByCapacity if config.capacity <= defaults::POOL_CAPACITY_MAX => Room::Pool,
@@ -37,20 +37,20 @@ pub(crate) const fn of(config: &WasmConfig) -> Room {
     }
 }
 
-/// Bytes that a memory may have, in whole pages.
+/// Maximum size of a memory in bytes, rounded up to whole pages.
 pub(crate) const fn memory_bytes(config: &WasmConfig) -> u64 {
     config.memory_max_bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// Memories, tables and core instances of all guests.
+/// Maximum number of memories, of tables and of core instances, over all guests.
 const fn parts(config: &WasmConfig) -> u32 {
     config.capacity.saturating_mul(config.parts_max)
 }
 
-/// wasmtime's pool, tuned for instances that come and go.
+/// Creates an engine with wasmtime's pool, tuned for short-lived instances.
 ///
-/// Address space costs nothing until it is touched, but a system may grant less of it, and other engines take theirs: then
-/// memories have what they may grow to, every access is checked, and the second value is `"checked pool"`.
+/// Reserved address space costs nothing, but a system may limit it, and other engines use some. In that case each
+/// memory reserves only its maximum size, every access is checked, and the second value is `"checked pool"`.
 pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static str)> {
     if may_be_wide(config) {
         match pool_of(config, WIDE_BYTES, WIDE_GUARD_BYTES) {

@@ -1,12 +1,12 @@
-//! How a guest's bytes become a message: may it send there, does its quota have room, does the mailbox.
+//! Sending of guests: checks permission, quota and mailbox, and turns bytes into a message.
 //!
 //! ```text
 //!   capability `send`, or a known receiver ──▶ quota ──▶ mailbox ──▶ sent
 //!          └ Denied                              └ Quota      └ Full: `send` waits, `try-send` fails
 //! ```
 //!
-//! Between guests a few bytes travel in the message itself and more in [`ChargedBytes`], without a copy at the receiver. Native
-//! processes get [`Bytes`], or [`TaggedBytes`] where there is a tag.
+//! Between guests, short messages travel inline and longer ones in [`ChargedBytes`], without a copy at the receiver.
+//! Native processes receive [`Bytes`], or [`TaggedBytes`] if there is a tag.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::cell::WAIT_SEND;
 use crate::tagged::ChargedBytes;
 use crate::{Message, Pid, TaggedBytes, TrySendError};
 
-/// Bytes up to which a message to a native process is not counted: what it takes of memory is mostly its place in the mailbox.
+/// Maximum length of messages to native processes that are not counted: their cost is mainly the slot in the mailbox.
 const UNCOUNTED_BYTES_MAX: usize = 64;
 
-/// Why a message was not sent, with what is to be sent.
+/// Reason why a message was not sent, with the message.
 pub(in crate::wasm) enum Unsent {
-    /// The guest may not send there.
+    /// The guest lacks the permission to send there.
     Denied(Error),
-    /// Too much of what the guest has sent is not received yet.
+    /// The quota is full: too many sent bytes are not received yet.
     Quota(Box<[u8]>),
     /// The mailbox is full.
     Full(Message),
 }
 
-/// A body that a guest still has, or gave away.
+/// A message body, borrowed from the guest or owned.
 pub(in crate::wasm) trait Body: AsRef<[u8]> + Sized {
     fn into_boxed(self) -> Box<[u8]>;
 }
@@ -55,7 +55,7 @@ impl Body for Vec<u8> {
 }
 
 impl State {
-    /// Checks that the guest may send to `to`: it has the capability, or `to` gave it its address.
+    /// Checks that the guest may send to `to`: it has the capability, or it was given the address of `to`.
     #[inline]
     pub(in crate::wasm) fn may_send(&self, to: Pid) -> Result<(), Error> {
         if self.vitals.grant.has(Capability::Send) || self.has_address_of(to) {
@@ -64,13 +64,14 @@ impl State {
         Err(self.refuse(Capability::Send))
     }
 
-    /// Whether `to` introduced itself, is a relative, or has ended: nothing that is sent to it is read then.
+    /// Returns true if `to` introduced itself, is a relative, or has ended: a message to an ended process is never
+    /// read.
     #[inline(never)]
     fn has_address_of(&self, to: Pid) -> bool {
         self.ctx.knows(to) || self.is_own(to) || self.ctx.parent() == Some(to) || !self.ctx.runtime().is_alive(to)
     }
 
-    /// The node names a process to the guest, which may send to it from now on.
+    /// Lets the guest send to a process that the node has named to it.
     #[inline]
     pub(in crate::wasm) fn meets(&self, other: Pid) {
         if !self.vitals.grant.has(Capability::Send) {
@@ -78,7 +79,7 @@ impl State {
         }
     }
 
-    /// Sends bytes; to a process that has ended they are as good as sent.
+    /// Sends bytes. Sending to an ended process succeeds without effect.
     #[inline]
     pub(in crate::wasm) fn post(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
         match self.try_post(to, tag, body)? {
@@ -87,7 +88,7 @@ impl State {
         }
     }
 
-    /// Sends bytes, and says what the mailbox answers.
+    /// Sends bytes, and returns the answer of the mailbox.
     #[inline]
     pub(in crate::wasm) fn try_post(
         &self,
@@ -121,12 +122,12 @@ impl State {
         self.post_bytes(to, bytes.tag, Bytes::from_owner(bytes))
     }
 
-    /// Those without a tag travel as they are.
+    /// Sends bytes to a native process; without a tag they need no wrapper.
     fn post_bytes(&self, to: Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
         if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
     }
 
-    /// Waits until what [`post`](Self::post) handed back can be sent, and sends it.
+    /// Waits until a message that [`post`](Self::post) handed back can be sent, and sends it.
     pub(in crate::wasm) async fn post_later(&mut self, to: Pid, tag: u64, unsent: Unsent) -> Result<(), Error> {
         let message = match unsent {
             Unsent::Denied(error) => return Err(error),
@@ -162,7 +163,7 @@ impl State {
         }
     }
 
-    /// Waits until the quota has counted so many bytes.
+    /// Waits until the quota has room for `bytes` bytes, and counts them.
     async fn quota_for(&mut self, bytes: usize) {
         poll_fn(|cx| {
             loop {
@@ -176,7 +177,7 @@ impl State {
         .await;
     }
 
-    /// Bytes for a call, once the quota has room for them, and how much is left of the time for it.
+    /// Waits until the quota has room for the bytes of a call; returns them with the rest of the timeout.
     pub(in crate::wasm) async fn bytes_within(
         &mut self,
         timeout: Duration,
@@ -191,7 +192,7 @@ impl State {
         Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))
     }
 
-    /// Bytes for a timer, which are not sent if the quota has no room for them.
+    /// Returns the bytes for a timer; an error if the quota is full.
     pub(in crate::wasm) fn bytes_now(&self, body: Vec<u8>) -> Result<Bytes, Error> {
         if body.len() > UNCOUNTED_BYTES_MAX && self.vitals.quota().take(body.len() as u64).is_err() {
             return Err(self.over_quota());
@@ -199,7 +200,7 @@ impl State {
         Ok(self.counted_bytes(body))
     }
 
-    /// Bytes for a reply: somebody waits for them, so they are counted beyond the quota too.
+    /// Returns the bytes for a reply. A caller waits for them, so they are counted even beyond the quota.
     pub(in crate::wasm) fn bytes_at_once(&self, body: Vec<u8>) -> Bytes {
         if body.len() > UNCOUNTED_BYTES_MAX {
             self.vitals.quota().take_anyway(body.len() as u64);
@@ -211,7 +212,7 @@ impl State {
         if body.len() > UNCOUNTED_BYTES_MAX { Bytes::from_owner(self.charged(0, body.into())) } else { body.into() }
     }
 
-    /// The error of a `try-send` that does not fit the quota.
+    /// Returns the error of a `try-send` that exceeds the quota.
     #[cold]
     pub(in crate::wasm) fn over_quota(&self) -> Error {
         let quota = self.vitals.quota();

@@ -1,13 +1,13 @@
-//! A guest's share of its scheduler: what it runs beyond that, it rests for.
+//! CPU share of a guest: a guest that exceeds its share pauses.
 //!
 //! ```text
-//!   its turn ─ nothing owed ─▶ it runs until it waits or its epoch ends ─▶ owes what it ran, less its share of the time since
-//!           └ it owes ─▶ it rests until it has a tick's worth to run again
+//!   its turn ─ no debt ─▶ it runs until it waits or its epoch ends ─▶ owes the time it ran, less its share
+//!           └ debt ─▶ it pauses until it may run for a tick again
 //! ```
 //!
-//! Epochs cut a guest that runs on and on, so it owes a tick or two; what a host call or a fill of memory takes longer, in which
-//! no epoch ends, it owes as well. What a guest leaves unused it keeps, but not more than two ticks' worth: one that mostly waits
-//! never notices that it has a share.
+//! Epochs interrupt a guest that runs without a pause, so it owes a tick or two. Host calls and memory fills, in which
+//! no epoch ends, add to the debt as well. Unused time is saved, up to two ticks' worth, so a guest that mostly waits
+//! never pauses.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,23 +20,23 @@ use super::vitals::Vitals;
 use crate::cell::WAIT_SLEEP;
 use crate::scheduler::{self, Local};
 
-/// Ticks' worth of running that a guest may have left over.
+/// Maximum running time that a guest may save, in ticks.
 const KEPT_TICKS: i64 = 2;
 
-/// The share of one guest.
+/// CPU share of one guest.
 pub(super) struct Share {
     account: Account,
     rest: Option<Pin<Box<Sleep>>>,
 }
 
 impl Share {
-    /// A share of `percent`, 1 to 100; `None` for all of it.
+    /// Creates a share of `percent`, 1 to 100; `None` for 100.
     pub(super) fn new(percent: u8, tick: Duration) -> Option<Box<Self>> {
         let some = || Box::new(Self { account: Account::new(percent, tick, Instant::now()), rest: None });
         (percent < 100).then(some)
     }
 
-    /// Whether the guest may run now; else its process is woken when it may.
+    /// Returns true if the guest may run now; otherwise wakes its process when it may.
     #[inline(never)]
     pub(super) fn may_run(&mut self, cx: &mut TaskContext<'_>, vitals: &Vitals) -> bool {
         loop {
@@ -56,14 +56,14 @@ impl Share {
         }
     }
 
-    /// The guest ran from then until now.
+    /// Records that the guest ran since `may_run` returned true.
     #[inline(never)]
     pub(super) fn ran(&mut self) {
         self.account.ran(Instant::now());
     }
 }
 
-/// What a guest owes, in nanoseconds of running; less than nothing is what it has left over.
+/// Debt of a guest, in nanoseconds of running time; negative if it has saved time.
 struct Account {
     percent: i64,
     tick_ns: i64,
@@ -77,13 +77,13 @@ impl Account {
         Self { percent: percent.into(), tick_ns, owed_ns: -KEPT_TICKS * tick_ns, as_of: now }
     }
 
-    /// Time has passed without the guest; its share of it is the guest's.
+    /// Credits the guest's share of the time that passed without it.
     fn passes(&mut self, now: Instant) {
         let passed_ns = self.until(now);
         self.owed_ns = (self.owed_ns - passed_ns * self.percent / 100).max(-KEPT_TICKS * self.tick_ns);
     }
 
-    /// The guest ran all the time until now; its share of it was its due.
+    /// Charges the time that the guest ran until now, less its share of that time.
     fn ran(&mut self, now: Instant) {
         let ran_ns = self.until(now);
         self.owed_ns += ran_ns - ran_ns * self.percent / 100;
@@ -91,11 +91,11 @@ impl Account {
 
     fn until(&mut self, now: Instant) -> i64 {
         let passed = now.saturating_duration_since(std::mem::replace(&mut self.as_of, now));
-        // Whatever is longer pays all that can be owed.
+        // Avoids an overflow below; a longer time pays off any debt.
         passed.min(Duration::from_secs(1_000_000)).as_nanos() as i64
     }
 
-    /// How long a guest that owes has to rest.
+    /// Returns how long a guest with a debt must pause.
     fn rest(&self) -> Option<Duration> {
         let wait_ns = (self.owed_ns + self.tick_ns) * 100 / self.percent;
         (self.owed_ns > 0).then(|| Duration::from_nanos(wait_ns as u64))
@@ -108,7 +108,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Runs a guest that always wants to, in slices of `slice`, with rests that take `late` too long; its share in percent.
+    /// Simulates a guest that always wants to run, in slices of `slice`, with pauses that end late by `late`; returns
+    /// its share in percent.
     fn share_of(percent: u8, slice: Duration, late: Duration) -> f64 {
         let begin = Instant::now();
         let mut account = Account::new(percent, MS, begin);
@@ -163,7 +164,7 @@ mod tests {
         let mut account = Account::new(50, MS, now);
         let later = now + Duration::from_hours(1);
         account.passes(later);
-        // Five ticks at half of them: two and a half owed, two of them left over.
+        // Half of five ticks: two and a half ticks of debt, less the two that were saved.
         account.ran(later + 5 * MS);
         assert_eq!(account.rest(), Some(3 * MS));
     }

@@ -1,7 +1,7 @@
-//! Messages from guest to guest that are a few bytes long: they travel in the message itself, without `Bytes` around them.
+//! Short messages between guests: they travel inline in the message, without an allocation.
 //!
-//! Only guests read this form, so a sender looks first whether its receiver is one. Most of what processes tell each other
-//! is shorter than this.
+//! Only guests can read this form, so a sender first checks that the receiver is one. Most messages between processes
+//! are short enough.
 
 use std::ops::Deref;
 
@@ -10,25 +10,25 @@ use bytes::Bytes;
 use crate::INLINE_MESSAGE_BYTES;
 
 const WORDS: usize = INLINE_MESSAGE_BYTES / 8 - 1;
-/// Bytes beside a tag and a length.
+/// Maximum number of bytes beside the tag and the length.
 const SHORT_BYTES: usize = WORDS * 8 - 1;
 
-/// A message of a few bytes, with its tag.
+/// A short message with its tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortBytes {
     pub(crate) tag: u64,
-    /// The bytes; the last of all says how many there are.
+    /// The bytes; the last byte holds their number.
     words: [[u8; 8]; WORDS],
 }
 
-// Larger ones would have to be boxed, which is what this spares.
+// A larger value would be boxed, which this form is meant to avoid.
 const _: () = assert!(size_of::<ShortBytes>() <= INLINE_MESSAGE_BYTES);
 
 impl ShortBytes {
-    /// The bytes in this form, if they are few enough.
+    /// Converts bytes to this form if they are short enough.
     ///
-    /// They are taken in by words, which stay in registers until they are written to where the message lies: single bytes
-    /// that are written and then read as words stall the processor.
+    /// Loads whole words, which stay in registers until they are written to the message: writing single bytes and then
+    /// reading them as words stalls the processor.
     #[inline]
     pub(crate) fn new(tag: u64, body: &[u8]) -> Option<Self> {
         if body.len() > SHORT_BYTES {
@@ -40,7 +40,7 @@ impl ShortBytes {
     }
 }
 
-/// The first eight bytes, or those that there are, as a number.
+/// Returns the first eight bytes as a number; missing ones are zero.
 #[inline]
 fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -59,7 +59,7 @@ impl Deref for ShortBytes {
     }
 }
 
-/// Bytes that a guest was given, in the form in which they came.
+/// Bytes received by a guest, in the form in which they arrived.
 #[derive(Clone, Debug)]
 pub(crate) enum Given {
     Short(ShortBytes),

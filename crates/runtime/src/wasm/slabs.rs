@@ -1,15 +1,15 @@
-//! Room for hundreds of thousands of instances: two mappings, one cut into stacks, one cut into memories.
+//! Slab allocator for hundreds of thousands of instances: two mappings, one cut into stacks, one cut into memories.
 //!
 //! ```text
 //!   stacks    │g│ headroom of the node │ guest ▲│g│ ...    top of each slot; g is a guard page
-//!   memories  │ memory ──▶ grows          │ memory ... │    bounds are checked by the code of the guest
+//!   memories  │ memory ──▶ grows          │ memory ... │    the guest's code checks the bounds
 //! ```
 //!
-//! What limits wasmtime's pool is not memory but memory maps, of which a system gives 65,530 to a process; here there are two,
-//! however many instances live. Only pages that were touched take memory. Before Linux 6.13 a guard takes two maps as well:
-//! when there are no more, stacks get a canary instead, which takes a page of each.
+//! The limit of wasmtime's pool is not memory but memory maps: Linux allows 65,530 per process. Here two are enough
+//! for any number of instances. Only touched pages use memory. Before Linux 6.13 each guard page takes two more maps;
+//! when none are left, stacks get a canary instead, which uses one page of each.
 
-#![expect(unsafe_code, reason = "promises the engine what its stacks and memories are")]
+#![expect(unsafe_code, reason = "implements wasmtime's unsafe traits for stacks and memories")]
 
 mod arena;
 mod canary;
@@ -25,13 +25,13 @@ use super::config::WasmConfig;
 use super::room;
 pub(crate) use arena::Arena;
 
-/// A stack with its guard page. Guests may use half of it; the rest is for what the node does in their calls.
+/// Size of a stack with its guard page. Guests may use half of it; the rest is for host calls.
 const STACK_SLOT_BYTES: usize = 256 << 10;
-/// Never touched: one that runs into it is stopped there.
+/// Size of the guard page, which stops a stack overflow.
 const GUARD_BYTES: usize = 4096;
-/// Stacks that are given out again as they are; they are in the processor's cache.
+/// Number of stacks that are reused without clearing, while they are in the processor's cache.
 const STACKS_KEPT: usize = 256;
-/// Address space for memories of components that have several.
+/// Address space for the memories of components that have several.
 const MEMORY_SPACE_BYTES: u64 = 32 << 40;
 
 /// The two mappings.
@@ -41,7 +41,7 @@ pub(crate) struct Slabs {
 }
 
 impl Slabs {
-    /// Sets the address space aside, and makes an engine that uses it.
+    /// Reserves the address space, and creates an engine that uses it.
     pub(crate) fn engine(config: &WasmConfig) -> wasmtime::Result<(Engine, Self)> {
         let memory_bytes = room::memory_bytes(config);
         let capacity = u64::from(config.capacity);
@@ -53,8 +53,8 @@ impl Slabs {
         let mut engine: Config = room::base();
         engine
             .memory_init_cow(false)
-            // No part of a memory is ever protected, so nothing may be left to page faults: without a reservation the code
-            // checks each access against the size that the memory has.
+            // No part of a memory is ever protected, so bounds must not rely on page faults: without a reservation the
+            // code checks each access against the current size.
             .memory_reservation(0)
             .memory_guard_size(0)
             .guard_before_linear_memory(false)
@@ -76,7 +76,7 @@ struct Stack {
     slot: u32,
 }
 
-// SAFETY: a stack is a slot of its own, readable, writable and page-aligned, below which lies a guard page.
+// SAFETY: each stack is its own slot: readable, writable, page-aligned, with a guard page or canary below.
 unsafe impl StackCreator for Stacks {
     fn new_stack(&self, _: usize, _: bool) -> wasmtime::Result<Box<dyn StackMemory>> {
         let Some(slot) = self.0.take() else {
@@ -86,7 +86,7 @@ unsafe impl StackCreator for Stacks {
     }
 }
 
-// SAFETY: the slot is this stack's own until the drop.
+// SAFETY: the slot belongs to this stack until the drop.
 unsafe impl StackMemory for Stack {
     fn top(&self) -> *mut u8 {
         self.arena.place(self.slot).wrapping_add(STACK_SLOT_BYTES)
@@ -117,7 +117,7 @@ struct Memory {
     bytes: usize,
 }
 
-// SAFETY: a memory is a slot of its own, all zero, which the engine was told to check the bounds of: there are no guards.
+// SAFETY: each memory is its own zeroed slot. The engine was configured to check bounds, as it has no guards.
 unsafe impl MemoryCreator for Memories {
     fn new_memory(
         &self,
@@ -138,7 +138,7 @@ unsafe impl MemoryCreator for Memories {
     }
 }
 
-// SAFETY: the slot is this memory's own until the drop, never moves and has room for its capacity.
+// SAFETY: the slot belongs to this memory until the drop, never moves, and has room for its capacity.
 unsafe impl LinearMemory for Memory {
     fn byte_size(&self) -> usize {
         self.bytes

@@ -1,7 +1,8 @@
-//! Memory for what begins a guest, which the next guest on the same thread begins in.
+//! Reusable memory for instantiation futures, one block per thread.
 //!
-//! The future of an instantiation is a little larger than what glibc keeps at hand for a thread, so that a box for each of
-//! them would be an eighth of what a short guest costs. Nearly all are done at their first poll: one spare is enough.
+//! The future of an instantiation is slightly larger than the blocks that glibc caches per thread, so boxing each
+//! would be an eighth of the cost of a short guest. Nearly all complete at their first poll, so one spare block is
+//! enough.
 
 #![expect(unsafe_code, reason = "a future lives in memory that outlives it")]
 
@@ -13,24 +14,24 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context as TaskContext, Poll};
 
-/// Bytes of the largest future that fits.
+/// Size of the largest future that fits.
 const ROOM_BYTES: usize = 4096;
 
 #[repr(align(16))]
-struct Room(#[expect(dead_code, reason = "only its place is used")] MaybeUninit<[u8; ROOM_BYTES]>);
+struct Room(#[expect(dead_code, reason = "only its memory is used")] MaybeUninit<[u8; ROOM_BYTES]>);
 
 thread_local! {
-    /// Empty while a future is in it.
+    /// `None` while a future uses it.
     static SPARE: Cell<Option<Box<Room>>> = const { Cell::new(None) };
 }
 
-/// A future in a spare room of its thread, or in a new one.
+/// A future in its thread's spare block, or in a new one.
 pub(super) struct Spare<F> {
     room: NonNull<Room>,
     future: PhantomData<Box<F>>,
 }
 
-// SAFETY: this owns its room and the future in it, and nothing else knows of them.
+// SAFETY: this owns its block and the future in it; nothing else refers to them.
 unsafe impl<F: Send> Send for Spare<F> {}
 
 impl<F: Future> Spare<F> {
@@ -38,7 +39,7 @@ impl<F: Future> Spare<F> {
         const { assert!(size_of::<F>() <= ROOM_BYTES && align_of::<F>() <= align_of::<Room>()) };
         let room = SPARE.take().unwrap_or_else(|| Box::new(Room(MaybeUninit::uninit())));
         let room = NonNull::from(Box::leak(room));
-        // SAFETY: the room is large enough and aligned, as was just asserted, and nothing is in it.
+        // SAFETY: the block is large enough and aligned, as asserted above, and holds nothing.
         unsafe { room.cast::<F>().write(future) };
         Self { room, future: PhantomData }
     }
@@ -48,19 +49,20 @@ impl<F: Future> Future for Spare<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
-        // SAFETY: the future has been there since `new` and is not moved until it is dropped.
+        // SAFETY: the future was written by `new` and is not moved until it is dropped.
         unsafe { Pin::new_unchecked(self.room.cast::<F>().as_mut()) }.poll(cx)
     }
 }
 
 impl<F> Drop for Spare<F> {
     fn drop(&mut self) {
-        // SAFETY: the future has been there since `new`; the room was a box, and has nothing in it from here on.
+        // SAFETY: the future was written by `new` and is dropped once here; the block came from a box and holds
+        // nothing afterwards.
         let room = unsafe {
             self.room.cast::<F>().drop_in_place();
             Box::from_raw(self.room.as_ptr())
         };
-        // A thread that ends keeps nothing.
+        // Fails if the thread is ending; the block is then freed.
         SPARE.try_with(|spare| spare.set(Some(room))).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Starting guests: from outside, from native processes, from guests, and by supervisors.
+//! Starting guests: from outside the runtime, from native processes, from guests, and by supervisors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::{Inner, Wasm};
 use crate::supervisor::ChildSpec;
 use crate::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
 
-/// Arguments that a guest may give to one that it starts.
+/// Maximum number of arguments that a guest may pass to a guest that it starts.
 pub(super) const ARGS_MAX: usize = 1024;
 
-/// How a guest is to run.
+/// Options of a guest process.
 ///
 /// ```
 /// use rusm_runtime::wasm::Guest;
@@ -36,7 +36,7 @@ pub struct Guest {
     profile: Arc<str>,
     limits: Limits,
     beginning: Beginning,
-    /// The quota of the guest that starts it.
+    /// Quota of the guest that starts it.
     parent_quota: Option<Arc<Quota>>,
 }
 
@@ -53,83 +53,83 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// What its `run` gets. Default: nothing.
+    /// Arguments of its `run`. Default: none.
     pub fn args<S: Into<String>>(self, args: impl IntoIterator<Item = S>) -> Self {
         Self { args: args.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The profile that says what it may do. Default: `sandboxed`.
+    /// Profile that grants its capabilities. Default: `sandboxed`.
     pub fn profile(self, profile: impl Into<Arc<str>>) -> Self {
         Self { profile: profile.into(), ..self }
     }
 
-    /// The most linear memory that it may have, in bytes. Default, and at most, what the node allows.
+    /// Maximum linear memory in bytes. Default, and upper bound: what the node allows.
     pub fn memory_max_bytes(mut self, bytes: u64) -> Self {
         self.limits.memory_max_bytes = Some(bytes);
         self
     }
 
-    /// All that it may use. Default, and at most, what the node and its profile allow.
+    /// All resource limits. Default, and upper bound: what the node and its profile allow.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// A name that is registered for it before its first instruction.
+    /// Name to register for it before its first instruction.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.beginning.name = Some(name.into());
         self
     }
 
-    /// What observers show beside its pid.
+    /// Label that observers show beside its pid.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.beginning.label = Some(label.into());
         self
     }
 
-    /// Has only the scheduler of this number run it; see [`Context::spawn_pinned`].
+    /// Runs it only on the scheduler with this number; see [`Context::spawn_pinned`].
     pub fn pinned(mut self, scheduler: usize) -> Self {
         self.beginning.scheduler = Some(scheduler);
         self
     }
 
-    /// Links it to the process that starts it, before its first instruction. From outside there is nobody to link it to.
+    /// Links it to the process that starts it, before its first instruction. Has no effect from outside the runtime.
     pub fn linked(mut self) -> Self {
         self.beginning.link = true;
         self
     }
 
-    /// Has the process that starts it monitor it, from before its first instruction.
+    /// Makes the process that starts it monitor it, from before its first instruction.
     pub fn monitored(mut self) -> Self {
         self.beginning.monitor = true;
         self
     }
 }
 
-/// Why a guest was not started.
+/// Error returned if a guest could not be started.
 #[derive(Debug, Error)]
 pub enum GuestError {
-    /// The runtime takes no more processes.
+    /// The runtime accepts no more processes.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// Wait until some have ended, or start the node with a higher capacity.
+    /// All instances are in use. Wait until some have ended, or start the node with a higher capacity.
     #[error("all {capacity} wasm instances are in use: raise the capacity of the wasm engine")]
     Capacity {
-        /// Instances that may live at once.
+        /// Maximum number of live instances.
         capacity: u32,
     },
-    /// There is no such profile.
+    /// The profile does not exist.
     #[error(transparent)]
     Profile(#[from] UnknownWord),
-    /// The name is taken, or no name.
+    /// The name is taken or not valid.
     #[error(transparent)]
     Name(#[from] RegisterError),
-    /// No module is known by this name; it is no path that may be used either.
+    /// No module has this name, and the node does not allow it as a path.
     #[error("no module is called {name:?}")]
     NoModule {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// The file that the name stands for cannot become processes.
+    /// The file with this name could not be loaded as a module.
     #[error(transparent)]
     Module(#[from] ModuleError),
 }
@@ -144,7 +144,7 @@ impl From<NotBegun> for GuestError {
 }
 
 impl GuestError {
-    /// As a guest is told.
+    /// Returns the error as reported to guests.
     pub(super) fn to_guest(&self) -> types::Error {
         match self {
             Self::Spawn(_) | Self::Capacity { .. } => types::Error::Limit(self.to_string()),
@@ -159,8 +159,8 @@ impl Wasm {
     /// Starts a guest.
     ///
     /// # Errors
-    /// [`GuestError`] for an unknown profile, a name that is taken, and when as many guests or processes live as may. What
-    /// goes wrong later is the exit reason of the process.
+    /// [`GuestError`] for an unknown profile, a name that is taken, or no capacity for another guest or process. A
+    /// later failure is the exit reason of the process.
     pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &Guest) -> Result<Pid, GuestError> {
         self.0.is_used_in(&runtime.shared);
         let grant = self.0.config.profiles.grant(&guest.profile)?;
@@ -169,7 +169,7 @@ impl Wasm {
         Ok(runtime.spawn_begun(&guest.beginning, vitals.post(), vitals, |ctx| run(ctx, start))?)
     }
 
-    /// Starts a guest from a native process, which becomes its parent.
+    /// Starts a guest from a native process, its parent.
     ///
     /// # Errors
     /// As for [`spawn`](Self::spawn).
@@ -183,16 +183,16 @@ impl Wasm {
         self.0.spawn_by(ctx, module, guest, grant)
     }
 
-    /// A guest as the child of a supervisor: permanent, with five seconds to stop, unless the specification is changed.
+    /// Returns the child spec of a guest: permanent, with five seconds to stop, unless changed.
     ///
-    /// Its label is the id of the child, if it has no other.
+    /// Its label is the id of the child unless it has another.
     pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: Guest) -> ChildSpec {
         let grant = self.0.config.profiles.grant(&guest.profile);
         child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant)
     }
 }
 
-/// A guest as the child of a supervisor.
+/// Creates a child spec for a guest.
 pub(super) fn child(
     id: Arc<str>,
     node: Arc<Inner>,
@@ -209,7 +209,7 @@ pub(super) fn child(
 }
 
 impl Inner {
-    /// Starts a guest as a child of the process that runs.
+    /// Starts a guest as a child of the running process.
     fn spawn_by(
         self: &Arc<Self>,
         ctx: &Context,
@@ -235,7 +235,7 @@ impl Inner {
 }
 
 impl State {
-    /// Starts what this guest asked for, with no more than it has itself.
+    /// Starts a guest for this guest, with no more rights than this one has.
     pub(super) async fn spawn_guest(
         &mut self,
         module: &str,
@@ -255,7 +255,7 @@ impl State {
         spawned.map_err(|error| error.to_guest())
     }
 
-    /// Checks arguments that this guest gives to another, which the node holds for it.
+    /// Checks the arguments that this guest passes to another: the node stores them.
     pub(super) fn may_have(&self, args: &[String]) -> Result<(), types::Error> {
         let bytes: usize = args.iter().map(String::len).sum();
         let bytes_max = self.vitals.bounds.message_max_bytes as usize;
@@ -267,7 +267,7 @@ impl State {
         Err(types::Error::Limit(words))
     }
 
-    /// What the options of this guest for another come to.
+    /// Resolves the options that this guest gives for another.
     pub(super) fn guest(&self, options: SpawnOptions) -> Result<(Guest, Grant), types::Error> {
         let grant = match &options.profile {
             None => self.vitals.grant.clone(),
@@ -287,7 +287,7 @@ impl State {
         Ok((guest, grant))
     }
 
-    /// The module that this guest means.
+    /// Returns the module with this name, for this guest.
     pub(super) async fn module_called(&mut self, name: &str) -> Result<Module, GuestError> {
         if name.is_empty() {
             return Ok(Module(Arc::clone(&self.vitals.module)));
@@ -300,7 +300,7 @@ impl State {
         }
         let (node, path) = (Arc::clone(&self.vitals.node), PathBuf::from(name));
         let load = move || {
-            // However a guest spells it, a file is kept once.
+            // Canonicalise the path, so that each file is loaded once regardless of its spelling.
             let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;
             let name: Arc<str> = path.to_string_lossy().into();
             if let Some(module) = node.module(&name) {

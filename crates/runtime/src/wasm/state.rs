@@ -1,4 +1,4 @@
-//! What a guest's store holds: the process that it is, what it may do, what it has been given to answer later.
+//! State in a guest's store: its process, its permissions, and its open requests, timers and streams.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,54 +16,54 @@ use super::vitals::Vitals;
 use super::wasi::Wasi;
 use crate::{Context, Pid, ReplyTo, TimerRef};
 
-/// Requests that a guest may keep unanswered; of more, the oldest is forgotten.
+/// Maximum number of unanswered requests per guest. Beyond it, the oldest is dropped.
 const REQUESTS_KEPT: usize = 65_536;
-/// Timers that a guest may have set and not cancelled.
+/// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
-/// Monitors that a guest may have set without having heard of the end.
+/// Maximum number of monitors of a guest that have not fired.
 const MONITORS_MAX: u32 = 65_536;
-/// Names, memberships of groups and monitors of groups that a guest may have.
+/// Maximum number of names, group memberships and group monitors of a guest.
 const HOLDINGS_MAX: usize = 1_024;
 
-/// What a guest's store holds.
+/// State in a guest's store.
 pub(crate) struct State {
     pub(crate) ctx: Context,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) wasi: Option<Box<Wasi>>,
-    /// Its arguments; those of a component until its first instruction.
+    /// Arguments; a component takes them when it starts.
     pub(crate) args: Vec<String>,
-    /// The memory of a core module, once it was needed.
+    /// Memory of a core module, cached at its first use.
     pub(crate) memory: Option<Memory>,
-    /// What a core module reads in steps.
+    /// Result of the last call of a core module, which reads it in steps.
     pub(crate) item: Item,
-    /// What a core module says of the next supervisor that it starts; few do.
+    /// Children that a core module has added for its next supervisor; boxed, because few modules do.
     pub(crate) family: Option<Box<Family>>,
     memory_bytes: u64,
     requests: Requests,
     timers: Timers,
-    /// Monitors that it has set and not heard of yet.
+    /// Number of monitors that have not fired.
     monitors: u32,
     /// Supervisors that it started; some may have ended.
     pub(super) supervisors: Vec<Pid>,
-    /// What it was refused last, which the engine does not always say.
+    /// Last limit that it exceeded: the engine does not always report it.
     limit: Option<MemoryLimit>,
-    /// Ends of streams; few have any.
+    /// Ends of streams; boxed, because few guests have any.
     pub(super) streams: Option<Box<Streams>>,
-    /// Shares in subscriptions; few have any.
+    /// Consumers and listeners of topics; boxed, because few guests have any.
     pub(super) shares: Option<Box<Shares>>,
 }
 
-/// Requests without an answer yet; mostly there is one, which takes no more memory than this.
+/// Unanswered requests. Usually there is only one, which is stored inline.
 #[derive(Default)]
 struct Requests {
-    /// Older than all the others.
+    /// Older than all others.
     first: Option<(u64, ReplyTo<Bytes>)>,
     others: BTreeMap<u64, ReplyTo<Bytes>>,
     last: u64,
 }
 
 impl Requests {
-    /// The number of a request, and whether the oldest had to be forgotten for it.
+    /// Stores a request; returns its number, and true if the oldest was dropped for it.
     fn keep(&mut self, reply: ReplyTo<Bytes>) -> (u64, bool) {
         self.last += 1;
         if self.first.is_none() && self.others.is_empty() {
@@ -84,19 +84,19 @@ impl Requests {
         }
         let reply = self.others.remove(&number);
         if self.others.is_empty() {
-            // An empty map may keep memory.
+            // Replace the map: an empty one may still own memory.
             self.others = BTreeMap::new();
         }
         reply
     }
 }
 
-/// Timers that are set, and the bytes of their messages.
+/// Pending timers, and the bytes of their messages.
 #[derive(Default)]
 struct Timers {
     set: BTreeMap<u64, (TimerRef, u64)>,
     bytes: u64,
-    /// Calls until the next walk over all of them.
+    /// Number of calls to skip before the next scan.
     patience: u16,
 }
 
@@ -116,7 +116,7 @@ impl Timers {
         Some(timer)
     }
 
-    /// Walks over all of them, unless the last walk took longer than what it found was worth.
+    /// Removes fired timers by a scan, unless a recent scan found too few to be worth its time.
     fn forget_in_time(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
         if self.patience > 0 {
             self.patience -= 1;
@@ -124,7 +124,7 @@ impl Timers {
         }
         let before = self.set.len();
         self.forget_those_that_fired(has_fired);
-        // As many calls without one as there are hundreds that it looked at in vain.
+        // After a scan that found little, skip one call per 128 timers scanned.
         self.patience = if before - self.set.len() > before / 8 { 0 } else { (before / 128) as u16 };
     }
 
@@ -155,14 +155,14 @@ impl State {
         }
     }
 
-    /// Checks a message that the guest sends.
+    /// Checks the length of a message that the guest sends.
     #[inline]
     pub(crate) fn fits(&self, body: &[u8]) -> Result<(), Error> {
         let most = self.vitals.bounds.message_max_bytes as usize;
         if body.len() <= most { Ok(()) } else { Err(too_long(body.len(), most)) }
     }
 
-    /// Keeps where a reply goes, under a number that the guest knows it by.
+    /// Stores a reply handle; returns the number by which the guest refers to it.
     pub(crate) fn keep(&mut self, reply: ReplyTo<Bytes>) -> u64 {
         let (number, forgotten) = self.requests.keep(reply);
         if forgotten {
@@ -171,12 +171,12 @@ impl State {
         number
     }
 
-    /// Where the reply of this number goes, once.
+    /// Takes the reply handle with this number.
     pub(crate) fn take_reply(&mut self, number: u64) -> Option<ReplyTo<Bytes>> {
         self.requests.take(number)
     }
 
-    /// Checks that one more timer may be set, with a message of so many bytes.
+    /// Checks that one more timer, with a message of `bytes` bytes, may be set.
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes_max = self.vitals.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
@@ -191,9 +191,9 @@ impl State {
         )))
     }
 
-    /// Keeps a timer under the number that the guest knows it by.
+    /// Stores a timer; returns the number by which the guest refers to it.
     pub(crate) fn keep_timer(&mut self, timer: TimerRef, bytes: usize) -> u64 {
-        // The number 0 stands for timers of processes that had ended: they have nothing to cancel.
+        // The number 0 stands for a timer of a process that had ended; there is nothing to cancel.
         if timer.id() != 0 {
             self.timers.keep(timer, bytes as u64);
         }
@@ -204,7 +204,7 @@ impl State {
         self.timers.take(number)
     }
 
-    /// How many timers it has set of those that it may have, which are `most`.
+    /// Returns the number of stored timers; removes fired ones first if there are more than `most`.
     pub(crate) fn timers_beside(&mut self, most: u64) -> usize {
         if self.timers.set.len() as u64 > most {
             self.forget_fired_timers();
@@ -212,14 +212,14 @@ impl State {
         self.timers.set.len()
     }
 
-    /// Forgets timers that have fired. A walk over all of them takes longer than a guest may keep its scheduler: one that
-    /// found little is not made again soon.
+    /// Removes fired timers. A scan of all of them may take longer than a guest's turn, so one that found little is
+    /// not repeated soon.
     fn forget_fired_timers(&mut self) {
         let ctx = &self.ctx;
         self.timers.forget_in_time(|timer| ctx.read_timer(timer).is_none());
     }
 
-    /// Checks that this guest may have one more name or group, of which the node keeps tables for all.
+    /// Checks that this guest may have one more name or group: they take room in tables of the node.
     pub(crate) fn may_hold_more(&self) -> Result<(), Error> {
         if self.ctx.holdings_count() < HOLDINGS_MAX {
             return Ok(());
@@ -227,24 +227,24 @@ impl State {
         Err(Error::Limit(format!("a process may have {HOLDINGS_MAX} names and groups together: give some up")))
     }
 
-    /// Counts a monitor; false if it would be one too many.
+    /// Counts a new monitor; false if the guest has too many.
     pub(crate) fn has_room_for_monitor(&mut self) -> bool {
         let has_room = self.monitors < MONITORS_MAX;
         self.monitors += u32::from(has_room);
         has_room
     }
 
-    /// A monitor is over.
+    /// Counts the end of a monitor.
     pub(crate) fn monitor_is_over(&mut self) {
         self.monitors = self.monitors.saturating_sub(1);
     }
 
-    /// The limit that the guest ran into last, once.
+    /// Takes the last limit that the guest exceeded.
     pub(crate) fn take_limit(&mut self) -> Option<MemoryLimit> {
         self.limit.take()
     }
 
-    /// Whether `pid` is this process or one that it started.
+    /// Returns true if `pid` is this process or its child.
     pub(crate) fn is_own(&self, pid: Pid) -> bool {
         pid == self.ctx.pid() || self.ctx.is_child(pid)
     }
@@ -256,7 +256,7 @@ fn too_long(bytes: usize, most: usize) -> Error {
 }
 
 impl ResourceLimiter for State {
-    // The pool has these limits of its own; without it nothing else would hold a component to them.
+    // The pool enforces these limits itself; without it nothing else would enforce them for components.
     fn instances(&self) -> usize {
         self.vitals.bounds.parts_max as usize
     }
@@ -270,11 +270,11 @@ impl ResourceLimiter for State {
     }
 
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // Beyond what the module itself allows, growing fails in the guest and ends nobody.
+        // Growing beyond the module's own maximum fails in the guest and does not end it.
         if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.vitals.bounds.memory_max_bytes) {
             return Ok(false);
         }
-        // A memory of 64 bits may ask for all that can be counted.
+        // Saturating: a 64-bit memory may request any size.
         let total = (self.memory_bytes - current as u64).saturating_add(desired as u64);
         if total > self.vitals.bounds.memory_max_bytes {
             let limit = MemoryLimit { memory_max_bytes: self.vitals.bounds.memory_max_bytes, wanted_bytes: total };
@@ -288,7 +288,7 @@ impl ResourceLimiter for State {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // The engine would refuse it afterwards.
+        // The engine would refuse it later anyway.
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! What guests have done and what room is left, for observers.
+//! Statistics of guests and of the engine's capacity, for observers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,43 +13,43 @@ use crate::runtime::Shared;
 
 pub use crate::engines::Slots;
 
-/// Traps that are kept for observers.
+/// Number of traps kept for observers.
 const FAULTS_KEPT: usize = 16;
 
-/// Counters of an engine; those that end in `_total` only go up.
+/// Counters of an engine. Fields that end in `_total` never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WasmStats {
-    /// `pool`, `checked pool` if there was no address space to spare accesses their checks, or `slabs`.
+    /// Instance allocator: `pool`, `checked pool` (bounds are checked, for lack of address space), or `slabs`.
     pub room: &'static str,
-    /// Instances that may live at once.
+    /// Maximum number of live instances.
     pub capacity: u32,
-    /// Instances that live.
+    /// Number of live instances.
     pub live: u32,
-    /// Instances ever started.
+    /// Number of instances started.
     pub started_total: u64,
-    /// Starts that found no room.
+    /// Number of starts refused for lack of capacity.
     pub refused_total: u64,
-    /// Guests that did not come to their own end: that could not be instantiated, or trapped.
+    /// Number of guests that trapped or could not be instantiated.
     pub failed_total: u64,
-    /// Linear memories in use, and how many there may be.
+    /// Linear memories in use, and their maximum number.
     pub memories: Slots,
-    /// Stacks in use, and how many there may be.
+    /// Stacks in use, and their maximum number.
     pub stacks: Slots,
-    /// Modules that are known by a name.
+    /// Number of modules registered by name.
     pub modules: usize,
-    /// Modules that were found compiled on disk.
+    /// Number of modules found compiled on disk.
     pub cache_hits_total: u64,
-    /// Modules that were compiled.
+    /// Number of modules compiled.
     pub cache_misses_total: u64,
-    /// Entries of compiled code that made room for others.
+    /// Number of cache entries evicted to make room for others.
     pub cache_evictions_total: u64,
-    /// Entries of compiled code that were not as they had been written.
+    /// Number of cache entries found damaged.
     pub cache_damaged_total: u64,
-    /// Compiled code that the directory did not take: it is full, read-only or not there.
+    /// Number of compiled modules that could not be stored because the cache directory is full, read-only or missing.
     pub cache_unkept_total: u64,
-    /// Epochs counted so far; they stand still while no guest runs.
+    /// Number of epochs; does not increase while no guest runs.
     pub ticks_total: u64,
-    /// Traps by what happened; only those that there were.
+    /// Number of traps by kind; kinds that never occurred are left out.
     pub traps_total: Vec<(&'static str, u64)>,
 }
 
@@ -78,14 +78,14 @@ impl Wasm {
         }
     }
 
-    /// Where instances live.
+    /// Returns the instance allocator in use.
     pub fn room(&self) -> Room {
         if self.0.slabs.is_some() { Room::Slabs } else { Room::Pool }
     }
 }
 
 impl Inner {
-    /// Memories and stacks.
+    /// Returns the use of memories and of stacks.
     fn slots(&self) -> (Slots, Slots) {
         if let Some(slabs) = &self.slabs {
             let of = |arena: &super::slabs::Arena| Slots { used: arena.used().into(), slots: arena.slots().into() };
@@ -100,13 +100,13 @@ impl Inner {
     }
 }
 
-/// Counters with their words, but for those that are zero.
+/// Returns the counters with their labels, without those that are zero.
 fn counted<const N: usize>(words: [&'static str; N], counters: &[AtomicU64; N]) -> Vec<(&'static str, u64)> {
     let count = |(word, counter): (&'static str, &AtomicU64)| (word, counter.load(Relaxed));
     words.into_iter().zip(counters).map(count).filter(|(_, count)| *count != 0).collect()
 }
 
-/// What became of the instances of one module.
+/// Counters of the instances of one module.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     started: AtomicU64,
@@ -125,7 +125,7 @@ impl Tally {
         self.ended.fetch_add(1, Relaxed);
     }
 
-    /// Instances that live.
+    /// Number of live instances.
     fn live(&self) -> u64 {
         let ended = self.ended.load(Relaxed);
         self.started.load(Relaxed).saturating_sub(ended)
@@ -141,7 +141,7 @@ impl Tally {
 pub(crate) struct Faults(Mutex<(u64, VecDeque<FaultReport>)>);
 
 impl Faults {
-    /// Keeps a trap; its number is counted here.
+    /// Stores a trap and numbers it.
     pub(crate) fn keep(&self, fault: FaultReport) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (seq, faults) = &mut *kept;
@@ -157,16 +157,16 @@ impl Faults {
     }
 }
 
-/// The runtime that shows this engine, of which a guest's start asks only whether it is the same as before.
+/// Runtime that shows this engine. The start of a guest only checks whether it is still the same one.
 #[derive(Debug, Default)]
 pub(crate) struct Home {
     address: AtomicUsize,
-    /// Keeps the address from being used again.
+    /// Keeps the address from being reused.
     shared: Mutex<Weak<Shared>>,
 }
 
 impl Inner {
-    /// A guest starts there: observers of that runtime see this engine.
+    /// Shows this engine to observers of the runtime in which a guest starts.
     #[inline]
     pub(crate) fn is_used_in(self: &Arc<Self>, shared: &Arc<Shared>) {
         if self.home.address.load(Relaxed) != Arc::as_ptr(shared).addr() {
@@ -180,12 +180,12 @@ impl Inner {
         let this: Arc<dyn Engine> = Arc::<Self>::clone(self);
         shared.engines.show(Arc::downgrade(&this));
         *home = Arc::downgrade(shared);
-        // The other half is left to native processes.
+        // The other half is for native processes.
         self.quota.set_max((shared.config.mailbox_total_bytes / 2).max(1));
         self.home.address.store(Arc::as_ptr(shared).addr(), Relaxed);
     }
 
-    /// Refusals by capability, and lines of the log that were cut.
+    /// Returns the refusals by capability, and the number of log lines cut.
     fn refusals(&self) -> Vec<(&'static str, u64)> {
         let cut = Some(("log lines", self.log_cut.load(Relaxed))).filter(|(_, lines)| *lines != 0);
         counted(Capability::ALL.map(Capability::word), &self.denied).into_iter().chain(cut).collect()

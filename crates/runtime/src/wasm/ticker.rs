@@ -1,14 +1,15 @@
-//! The clock that takes guests off their scheduler: one thread that counts epochs while guests run, and sleeps while none do.
+//! Epoch ticker, which makes guests yield: a thread that counts epochs while guests run and sleeps while none does.
 //!
 //! ```text
-//!   scheduler: a guest gets its turn, or an epoch of its ends ─▶ flag of this scheduler up ─ asleep? wake it
-//!   ticker: every tick, epoch + 1, all flags down ─ no flag was up for a while: sleep
+//!   scheduler: a guest starts its turn, or reaches the end of an epoch ─▶ set this scheduler's flag ─ asleep? wake it
+//!   ticker: every tick, epoch + 1, clear all flags ─ no flag was set for a while: sleep
 //! ```
 //!
-//! A flag that is up already costs its scheduler no more than a look. Should the ticker take it down at that very moment, then
-//! many ticks pass before it sleeps, and the first of them ends the guest's epoch, which raises the flag again. A scheduler
-//! raises its flag before it looks whether the ticker sleeps, and the ticker says that it sleeps before it looks at the flags;
-//! both are sequentially consistent, so one of them sees the other. *Never: a guest that runs without a tick.*
+//! If its flag is already set, a scheduler only loads it. Should the ticker clear the flag at that moment, it still
+//! makes many ticks before it sleeps, and the first of them ends the guest's epoch, which sets the flag again. A
+//! scheduler sets its flag before it checks whether the ticker sleeps, and the ticker announces its sleep before it
+//! checks the flags. Both are sequentially consistent, so one of them sees the other: *a guest never runs without
+//! ticks.*
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,7 +21,7 @@ use crossbeam_utils::CachePadded;
 use crate::parking::SCHEDULERS_MAX;
 use crate::realtime::Stand;
 
-/// Ticks without a guest after which the ticker sleeps.
+/// Number of ticks without a running guest after which the ticker sleeps.
 const IDLE_TICKS: u32 = 50;
 
 /// Counts epochs while guests run.
@@ -30,9 +31,9 @@ pub(crate) struct Ticker {
 }
 
 struct Shared {
-    /// Ticks so far.
+    /// Number of ticks.
     ticks: AtomicU64,
-    /// One for each scheduler, of all runtimes that share the engine: a guest ran there since the last tick.
+    /// A flag for each scheduler of all runtimes that share the engine: a guest ran there since the last tick.
     ran: Box<[CachePadded<AtomicBool>]>,
     asleep: AtomicBool,
     stopped: Mutex<bool>,
@@ -40,7 +41,7 @@ struct Shared {
 }
 
 impl Ticker {
-    /// Starts the thread, asleep; `advance` is called at each tick.
+    /// Starts the thread; `advance` is called at each tick.
     pub(crate) fn start(tick: Duration, advance: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             ticks: AtomicU64::new(0),
@@ -57,13 +58,13 @@ impl Ticker {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ticks so far.
+    /// Number of ticks.
     #[inline]
     pub(crate) fn ticks(&self) -> u64 {
         self.shared.ticks.load(Ordering::Relaxed)
     }
 
-    /// A guest begins to run on this scheduler, or still runs there at the end of an epoch.
+    /// Records that a guest begins to run on this scheduler, or still runs there at the end of an epoch.
     #[inline]
     pub(crate) fn runs(&self, scheduler: usize) {
         let ran = &self.shared.ran[scheduler];
@@ -72,7 +73,7 @@ impl Ticker {
         }
     }
 
-    /// Whether no guest has run for a while.
+    /// Returns true if no guest has run for a while.
     pub(crate) fn is_asleep(&self) -> bool {
         self.shared.asleep.load(Ordering::SeqCst)
     }
@@ -83,7 +84,7 @@ impl Drop for Ticker {
         *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.alarm.notify_all();
         if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // A ticker that panicked has nothing left to say.
+            // A panic of the ticker needs no further report.
             drop(thread.join());
         }
     }
@@ -102,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Takes all flags down; whether one was up.
+    /// Clears all flags; returns true if one was set.
     fn lower(&self) -> bool {
         let lower = |ran: &AtomicBool| ran.load(Ordering::Relaxed) && ran.swap(false, Ordering::SeqCst);
         self.ran.iter().filter(|ran| lower(ran)).count() != 0
@@ -155,7 +156,7 @@ mod tests {
             ticker.runs(3);
             told.recv_timeout(Duration::from_secs(20)).unwrap();
         }
-        // Ends when the ticks do.
+        // The loop ends when the ticker stops.
         while !ticker.is_asleep() {
             std::thread::yield_now();
         }

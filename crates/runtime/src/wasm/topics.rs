@@ -1,11 +1,11 @@
-//! Topics for guests: what `rusm:runtime/topics` does, and the same for core modules.
+//! Topics for guests: implements `rusm:runtime/topics`, and the same functions for core modules.
 //!
 //! ```text
 //!   guest ── topic ──▶ capability? topic granted? ──▶ Topic, awaited: other processes run meanwhile
-//!     └── a number ──▶ its own consumers ──▶ leases of its own; its end gives them back
+//!     └── a number ──▶ its own consumers ──▶ its own leases; returned when the guest ends
 //! ```
 //!
-//! Linked only where the engine gives topics to guests: on another node a guest that imports them does not load.
+//! Linked only if the engine gives guests access to topics. On other nodes, a guest that imports them does not load.
 
 mod raw;
 
@@ -29,27 +29,27 @@ use crate::topic::{
     Topic,
 };
 
-/// Subscriptions that guests may bring a topic to. They stay when their guests have ended.
+/// Number of subscriptions of a topic at which guests cannot create further ones. Subscriptions outlive their guests.
 const SUBSCRIPTIONS_MAX: usize = 1_024;
-/// Shares in subscriptions that a guest may have at once.
+/// Maximum number of consumers and listeners per guest.
 const SHARES_MAX: usize = 64;
 
-/// Leases of a batch at the most.
+/// Maximum number of leases per batch.
 const BATCH_MAX: u32 = 1_000;
 
-/// The shares that a guest has.
+/// Consumers and listeners of a guest.
 #[derive(Default)]
 pub(super) struct Shares {
     consumers: BTreeMap<u64, Consumer>,
     listeners: BTreeMap<u64, Subscriber>,
-    /// Leases that had no room in a batch any more, each the next of its share.
+    /// Leases that did not fit into a batch, by consumer: each is the next message of its consumer.
     held: BTreeMap<u64, crate::topic::Lease>,
     last: u64,
-    /// The key of what a core module was given last.
+    /// Key of the last message given to a core module.
     key: String,
 }
 
-/// Lets components and core modules import topics.
+/// Adds the topic functions to the linkers of components and core modules.
 pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
     Publishing::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
     raw::link(modules)
@@ -120,7 +120,7 @@ impl Host for State {
         if !(1..=BATCH_MAX).contains(&most) {
             return Err(Error::Limit(format!("a batch of {most} is not between 1 and {BATCH_MAX}")));
         }
-        // All of it must fit into the guest's memory; one message always may come.
+        // A batch must fit into the guest's memory; a single message is always returned.
         let bytes_max = self.vitals.bounds.memory_max_bytes / 4;
         let mut next = self.next_of(subscription, timeout_ms).await?;
         let (mut bytes, mut batch) = (0, Vec::new());
@@ -131,7 +131,7 @@ impl Host for State {
                 break;
             }
             batch.push(to_wire_lease(lease));
-            // What ended meanwhile is said next time.
+            // If the subscription has ended meanwhile, the next call reports it.
             let is_full = batch.len() >= most as usize;
             next = if is_full { None } else { self.share(subscription)?.try_next().unwrap_or(None) };
         }
@@ -180,8 +180,8 @@ impl State {
         Ok(topic)
     }
 
-    /// Whether a topic would take a message. Refused here it does not pause its key, which guests could not resume and which
-    /// others use, too.
+    /// Checks the size of a message before publishing. Otherwise a refusal would pause its key, which guests cannot
+    /// resume and other publishers may use.
     fn takes(&self, topic: &Topic, message: &Message) -> Result<(), Error> {
         self.fits(message.payload())?;
         topic.check(message).map_err(|error| refused(&PublishError::Message(error)))
@@ -242,7 +242,7 @@ impl State {
             }
             Err(_unknown) => match topic.create_subscription(subscription, config) {
                 Ok(created) => created,
-                // Somebody else was faster, or the name is none.
+                // Another process created it first, or the name is not valid.
                 Err(error) => topic.subscription(subscription).map_err(|_unknown| Error::Invalid(error.to_string()))?,
             },
         };
@@ -278,7 +278,7 @@ impl State {
     ) -> Result<AckStatus, Error> {
         self.asks(call);
         let (consumer, id) = (self.share(subscription)?, AckId::from_u64(id));
-        // A number may be that of another process's lease.
+        // The number may belong to the lease of another process.
         Ok(if consumer.may_settle(id) { settle(consumer, id) } else { AckStatus::Unknown })
     }
 
@@ -290,7 +290,7 @@ impl State {
     fn unsubscribe_from(&mut self, subscription: u64) -> bool {
         self.asks(HostCall::TopicUnsubscribe);
         self.shares.as_mut().is_some_and(|shares| {
-            // With the share it is given back.
+            // Dropping the consumer returns the lease.
             shares.held.remove(&subscription);
             shares.consumers.remove(&subscription).is_some() || shares.listeners.remove(&subscription).is_some()
         })
@@ -303,7 +303,7 @@ impl State {
             .ok_or_else(|| Error::Invalid(format!("there is no share {subscription} in a subscription")))
     }
 
-    /// The topic of a name, if this guest may use it.
+    /// Returns the topic with this name, if this guest may use it.
     fn granted_topic(&self, call: HostCall, name: &str) -> Result<Topic, Error> {
         self.asks(call);
         self.may(Capability::Topics)?;
@@ -316,7 +316,7 @@ impl State {
     }
 }
 
-/// Waits for as long as it takes, or for so many milliseconds, after which there is nothing.
+/// Waits for at most `timeout_ms` milliseconds, or without a limit; `None` after a timeout.
 async fn within<T>(timeout_ms: Option<u64>, wait: impl Future<Output = T>) -> Option<T> {
     match timeout_ms {
         None => Some(waiting(wait).await),

@@ -1,4 +1,4 @@
-//! From the way a guest ended to an exit reason.
+//! Conversion of a guest's error into an exit reason.
 
 use thiserror::Error;
 use wasmtime::WasmBacktrace;
@@ -6,29 +6,29 @@ use wasmtime::WasmBacktrace;
 use super::module::one_line;
 use crate::{Detail, ExitReason};
 
-/// A trap, found in the [`Detail`] of an exit reason such as `trap: unreachable`.
+/// A trap, stored in the [`Detail`] of an exit reason such as `trap: unreachable`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trap {
-    /// What happened, in words that do not change: `unreachable`, `stack overflow`, `memory out of bounds`.
+    /// Stable name of the trap: `unreachable`, `stack overflow`, `memory out of bounds`, …
     pub code: &'static str,
-    /// The functions that were running, innermost first, as far as the module names them.
+    /// Functions that were running, innermost first, as far as the module names them.
     pub backtrace: Vec<String>,
 }
 
-/// Linear memory was to grow beyond what the process may have: the exit reason `memory_limit(bytes)`.
+/// Error for linear memory that would exceed the process's limit: the exit reason `memory_limit(bytes)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("memory_limit({memory_max_bytes})")]
 pub struct MemoryLimit {
-    /// What it may have, in bytes.
+    /// The limit in bytes.
     pub memory_max_bytes: u64,
-    /// What it would have had.
+    /// Requested total in bytes.
     pub wanted_bytes: u64,
 }
 
-/// The word that a memory beyond its limit is counted by.
+/// Label under which exceeded memory limits are counted.
 const MEMORY_LIMIT: &str = "memory limit";
 
-/// Words for all traps and for [`MemoryLimit`], which are also the labels of their counters.
+/// Names of all traps and of [`MemoryLimit`]; also the labels of their counters.
 pub(crate) const CODES: [&str; 15] = [
     "unreachable",
     "stack overflow",
@@ -67,21 +67,21 @@ fn code(trap: wasmtime::Trap) -> &'static str {
     }
 }
 
-/// Frames of a backtrace that are kept.
+/// Maximum number of frames in a backtrace.
 const FRAMES_MAX: usize = 32;
 
 pub(super) fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        // Without the hash of its crate, which tells a person nothing.
+        // The alternate form omits the crate hash.
         Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
         None => format!("function {}", frame.func_index()),
     };
     backtrace.frames().iter().take(FRAMES_MAX).map(name).collect()
 }
 
-/// What an error comes from: a heap that the engine could not grow because the node refused more memory says only that it
-/// is full.
+/// Returns the cause of an error. If the node refused to grow a GC heap, the engine reports only that the heap is
+/// full; returns the limit instead.
 pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> wasmtime::Error {
     match refused {
         Some(limit) if error.is::<wasmtime::GcHeapOutOfMemory<()>>() => limit.into(),
@@ -89,7 +89,7 @@ pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> was
     }
 }
 
-/// The exit reason for an error that ended a guest; a trap and a limit also give the word that they are counted by.
+/// Returns the exit reason for an error that ended a guest, and the label of its counter if it is a trap or a limit.
 pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'static str>) {
     if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
         return (ExitReason::Other(Detail::with(limit, *limit)), Some(MEMORY_LIMIT));
@@ -113,7 +113,7 @@ pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'stat
         );
     }
     if error.downcast_ref::<WasmBacktrace>().is_some() {
-        // What a component passes is checked outside of its code, but it is a trap like any other.
+        // An invalid argument of a component is detected outside of its code; report it as a trap.
         let trap = Trap { code: "other", backtrace: frames(error) };
         let words = format!("trap: {}", one_line(error.root_cause()));
         return (ExitReason::Other(Detail::with(words, trap)), Some("other"));

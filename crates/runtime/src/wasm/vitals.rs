@@ -1,6 +1,6 @@
-//! What a guest is, and what observers see of it: written by its scheduler, read by anybody.
+//! State of a guest that observers read: written by its scheduler, readable from any thread.
 //!
-//! All parts of a guest share this, so that a start counts references to what all guests share only once.
+//! All parts of a guest share one `Vitals`, so a start counts a reference to engine-wide state only once.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,12 +19,12 @@ use super::quota::Quota;
 use crate::cell::bump;
 use crate::observe::{Extra, Fact};
 
-/// The calls into the node that observers name.
+/// The calls into the node, with their names for observers.
 macro_rules! host_calls {
     ($($call:ident $word:literal),* $(,)?) => {
-        /// What a guest asked the node for.
+        /// Kind of a call that a guest makes into the node.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "there is no store"))]
+        #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
         #[repr(u8)]
         pub(crate) enum HostCall { $($call),* }
 
@@ -45,19 +45,19 @@ host_calls! {
     TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend", TopicUnsubscribe "topic-unsubscribe",
 }
 
-/// One guest; its counters are written by the thread that runs it.
+/// Vitals of one guest. The thread that runs the guest writes the counters.
 ///
-/// With its counts of references it is larger than what glibc keeps in fast bins, which it would have to empty before each
-/// allocation as large as the store of the next guest.
+/// With its reference counts it is larger than glibc's fast bins hold. In a fast bin it would force glibc to
+/// consolidate them before the next large allocation, such as the store of the next guest.
 #[repr(align(16))]
 pub(crate) struct Vitals {
     pub(crate) node: Arc<Inner>,
     pub(crate) module: Arc<Loaded>,
     pub(crate) grant: Grant,
     pub(crate) bounds: Bounds,
-    /// The quota of the guest that started it.
+    /// Quota of the guest that started it.
     parent_quota: Option<Arc<Quota>>,
-    /// Made when it sends its first long message, or starts a guest.
+    /// Created when it sends its first long message or starts a guest.
     quota: OnceLock<Arc<Quota>>,
     /// Created by its first line in the log.
     log: OnceLock<Box<Mutex<LineBudget>>>,
@@ -66,7 +66,7 @@ pub(crate) struct Vitals {
     host_calls: AtomicU64,
     slices: AtomicU64,
     rests: AtomicU64,
-    /// The tick at which the guest got its scheduler.
+    /// Tick at which the guest's turn began.
     slice_began: AtomicU64,
     refusals: AtomicU32,
     log_cut: AtomicU32,
@@ -101,12 +101,12 @@ impl Vitals {
         }
     }
 
-    /// Bounds of its messages.
+    /// Returns the bounds of its messages.
     pub(super) fn post(&self) -> Post {
         Post { confined: !self.grant.has(Capability::Send), capacity: self.bounds.mailbox_capacity }
     }
 
-    /// Counts the bytes of messages that it has sent.
+    /// Returns the quota, which counts the bytes of sent messages.
     #[inline]
     pub(crate) fn quota(&self) -> &Arc<Quota> {
         self.quota
@@ -119,7 +119,7 @@ impl Vitals {
         self.last_call.store(call as u8, Ordering::Relaxed);
     }
 
-    /// The guest gets its scheduler at this tick.
+    /// Records the tick at which the guest's turn began.
     #[inline]
     pub(crate) fn begin_slice(&self, tick: u64) {
         self.slice_began.store(tick, Ordering::Relaxed);
@@ -130,17 +130,17 @@ impl Vitals {
         self.slice_began.load(Ordering::Relaxed)
     }
 
-    /// The guest was taken off its scheduler because its time was up.
+    /// Counts a turn that ended because its time was up.
     pub(crate) fn count_slice(&self) {
         bump(&self.slices, 1);
     }
 
-    /// The guest took more than its share and has to rest.
+    /// Counts a pause because the guest exceeded its CPU share.
     pub(super) fn count_rest(&self) {
         bump(&self.rests, 1);
     }
 
-    /// Spends a line of the log; returns the number of lines that were cut before it, or `None` if this one is cut.
+    /// Spends a log line; returns the number of lines that were cut before it, or `None` if this one is cut.
     pub(super) fn spend_log_line(&self, now: Instant, bytes: usize) -> Option<u64> {
         let budget = self.log.get_or_init(|| Box::new(log_budget_of_guest(&self.node.config)));
         let mut budget = budget.lock();

@@ -1,6 +1,7 @@
-//! WASI for guests that ask for it: arguments, clocks, random, and standard output that goes to the log line by line.
+//! WASI for guests that import it: arguments, clocks, random numbers, and standard output that goes to the log line by
+//! line.
 //!
-//! No files and no environment; sockets only with the capability `network`, random bytes only with `random`.
+//! No files and no environment. Sockets need the capability `network`, random bytes the capability `random`.
 
 mod guarded;
 
@@ -27,21 +28,21 @@ use crate::Pid;
 
 pub(super) use guarded::{link_components, link_modules};
 
-/// The name of the first WASI as an import of core modules.
+/// Import module name of WASI preview 1 in core modules.
 pub(crate) const P1: &str = "wasi_snapshot_preview1";
 
-/// Bytes that a guest may write before it has to ask again.
+/// Number of bytes that a guest may write before it must check again.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Bytes of a line that has no end, after which it is written.
+/// Length at which a line without an end is written, in bytes.
 const LINE_BYTES: usize = 8 * 1024;
-/// Resources, such as sockets and moments to wait for, that a component may hold. They are memory of the node.
+/// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
 const RESOURCES_MAX: usize = 4_096;
 
-/// The WASI of one guest.
+/// WASI state of one guest.
 pub(crate) enum Wasi {
-    /// For core modules.
+    /// Preview 1, for core modules.
     First(WasiP1Ctx),
-    /// For components.
+    /// Preview 2, for components.
     Second(WasiCtx, ResourceTable),
 }
 
@@ -74,7 +75,7 @@ impl Wasi {
 }
 
 impl State {
-    /// The WASI of a core module; made with the process wherever a module imports any of it.
+    /// Returns the WASI state of a core module; created with the process if the module imports any of WASI.
     pub(crate) fn wasi_p1(&mut self) -> &mut WasiP1Ctx {
         match self.wasi.as_deref_mut() {
             Some(Wasi::First(wasi)) => wasi,
@@ -92,7 +93,7 @@ impl WasiView for State {
     }
 }
 
-/// Standard output or error of a guest: lines of the log.
+/// Standard output or error of a guest, written to the log line by line.
 #[derive(Clone)]
 struct Lines(Arc<Mutex<Text>>);
 

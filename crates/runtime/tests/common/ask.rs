@@ -1,4 +1,4 @@
-//! A runtime of two schedulers, and what one process of it answers.
+//! A runtime with two schedulers, and the result of one of its processes.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub(crate) fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
 }
 
-/// Runs a body as a process and gives what it answers.
+/// Runs a body as a process and returns its result.
 pub(crate) fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     runtime: &Runtime,
     body: impl FnOnce(Context) -> F + Send + 'static,

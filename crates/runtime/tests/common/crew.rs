@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusm_runtime::{Context, Runtime};
 
-/// Runs so many processes, and waits until all have ended well.
+/// Runs `count` processes and waits until all have completed.
 pub(crate) fn crew<F>(runtime: &Runtime, count: usize, body: impl Fn(usize, Context) -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -14,15 +14,15 @@ where
         let (tell, body) = (tell.clone(), body.clone());
         let body = move |ctx| async move {
             body(worker, ctx).await;
-            tell.send(()).expect("it is waited for");
+            tell.send(()).expect("the test waits");
         };
         runtime.spawn(body).expect("there is room");
     }
     drop(tell);
-    assert_eq!(told.iter().count(), count, "all end well");
+    assert_eq!(told.iter().count(), count, "all processes must complete");
 }
 
-/// Runs a process, and waits until it has ended well.
+/// Runs a process and waits until it has completed.
 pub(crate) fn run<F>(runtime: &Runtime, body: impl FnOnce(Context) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -30,7 +30,7 @@ where
     let body = std::sync::Mutex::new(Some(body));
     let body = Arc::new(body);
     crew(runtime, 1, move |_, ctx| {
-        let body = body.lock().expect("nobody panics with it").take().expect("there is one process");
+        let body = body.lock().expect("no thread panics while it holds the lock").take().expect("there is one process");
         body(ctx)
     });
 }

@@ -1,8 +1,8 @@
-//! Waiting for what will happen.
+//! Waiting for an expected event.
 
 use std::time::{Duration, Instant};
 
-/// Waits for something, and fails after a time in which it surely would have happened.
+/// Waits for an expected event; fails after a time by which it surely would have happened.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_mins(1);
     while !done() {

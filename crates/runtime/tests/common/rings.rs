@@ -1,18 +1,18 @@
-//! What tests of rings have in common.
+//! Helpers for tests of rings.
 
 use std::time::{Duration, Instant};
 
 use rusm_runtime::ring::{ReadError, Reader};
 use rusm_runtime::{Config, ExitReason, Pid, Runtime};
 
-/// Longer than anything takes.
+/// Longer than any operation takes.
 pub(crate) const LONG: Duration = Duration::from_mins(2);
 
 pub(crate) fn runtime(schedulers: usize) -> Runtime {
     Runtime::start(Config { schedulers, ..Config::default() }).expect("the schedulers start")
 }
 
-/// Reads numbers until the end, checks that none is missing, and gives their count.
+/// Reads numbers until the end, checks that none is missing, and returns their count.
 pub(crate) async fn count_up(mut reader: Reader<u64>, chunk: usize) -> u64 {
     let mut items = vec![0; chunk];
     let mut expected = reader.position();
@@ -34,7 +34,7 @@ pub(crate) async fn count_up(mut reader: Reader<u64>, chunk: usize) -> u64 {
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !done() {
-        assert!(Instant::now() < deadline, "{what} did not come about");
+        assert!(Instant::now() < deadline, "{what} did not happen");
         std::thread::yield_now();
     }
 }

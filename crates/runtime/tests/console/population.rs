@@ -1,4 +1,4 @@
-//! Processes that keep still, with all sorts of counters, and the order that sorting all of them gives.
+//! Idle processes with many different counters, and the expected order when all of them are sorted.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rusm_runtime::observe::{self, ProcessState};
 use rusm_runtime::{Pid, Runtime};
 
-/// Every column that a table can be ordered by and whose values keep still.
+/// Columns by which a table can be sorted and whose values do not change while processes are idle.
 pub(crate) const KEYS: [&str; 10] =
     ["pid", "name", "state", "reds", "memory_bytes", "mailbox_len", "messages", "age_ms", "parent", "kind"];
 
 type Wanted = fn(&Row) -> bool;
 
-/// Filters as a client writes them, and what they mean.
+/// Filters as a client writes them, with equivalent predicates.
 pub(crate) const FILTERS: [(&str, Wanted); 12] = [
     ("", |_| true),
     ("mailq>1", |row| row.mailbox_len > 1),
@@ -28,7 +28,7 @@ pub(crate) const FILTERS: [(&str, Wanted); 12] = [
     ("name=nobody", |_| false),
 ];
 
-/// What can be seen of a process that keeps still.
+/// Observable values of an idle process.
 #[derive(Debug)]
 pub(crate) struct Row {
     pid: Pid,
@@ -42,12 +42,12 @@ pub(crate) struct Row {
     parent: u32,
 }
 
-/// See the module.
+/// A set of idle processes and their observable values.
 #[derive(Debug)]
 pub(crate) struct Population(Vec<Row>);
 
 impl Population {
-    /// Starts processes and waits until all of them keep still.
+    /// Starts processes and waits until all of them are idle.
     pub(crate) fn settle(runtime: &Runtime, processes: usize) -> Self {
         // A few parents, so that some processes have one and ages differ.
         let families = 4;
@@ -84,7 +84,7 @@ impl Population {
                 assert_eq!(now.0.len(), processes);
                 return now;
             }
-            assert!(Instant::now() < deadline, "processes keep still");
+            assert!(Instant::now() < deadline, "the processes did not become idle");
             before = now;
         }
     }
@@ -112,13 +112,13 @@ impl Population {
         self.0.len()
     }
 
-    /// The oracle: every process that a filter wants, sorted by a column.
+    /// Returns the expected result: all processes that match a filter, sorted by a column.
     pub(crate) fn sorted(&self, key: &str, desc: bool, wanted: Wanted) -> Vec<Pid> {
         let mut rows: Vec<&Row> = self.0.iter().filter(|row| wanted(row)).collect();
         rows.sort_by(|a, b| {
             let smallest_first = a.compare(b, key);
             let directed = if desc { smallest_first.reverse() } else { smallest_first };
-            // Those without a name come last either way, and equals keep the order of their slots.
+            // Processes without a name come last in both directions, and equal ones keep the order of their slots.
             let nameless = if key == "name" { a.name.is_none().cmp(&b.name.is_none()) } else { Ordering::Equal };
             nameless.then(directed).then(a.pid.slot().cmp(&b.pid.slot()))
         });
@@ -151,7 +151,7 @@ fn each(runtime: &Runtime, mut look: impl FnMut(observe::Glimpse<'_>)) {
     }
 }
 
-/// Does a little of everything, by number, and then nothing any more.
+/// Does some of everything, depending on `number`, and then stays idle.
 async fn keep_still(ctx: &rusm_runtime::Context, number: usize) {
     match number % 11 {
         3 => ctx.set_label(format!("kv_{number}")),
@@ -166,7 +166,7 @@ async fn keep_still(ctx: &rusm_runtime::Context, number: usize) {
     if number.is_multiple_of(13) {
         ctx.sleep(Duration::from_hours(1)).await;
     }
-    // Takes none, one or two of what it is sent, and leaves the rest.
+    // Receives none, one or two of the messages and leaves the rest in the mailbox.
     for _ in 0..number % 3 {
         drop(ctx.receive().await);
     }

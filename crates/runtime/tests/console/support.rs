@@ -1,6 +1,6 @@
-//! A node with a console and clients of it, for tests: everything goes through the real sockets.
+//! A node with a console, and clients for tests; everything goes through real sockets.
 
-#![allow(dead_code, reason = "each chapter uses its own part")]
+#![allow(dead_code, reason = "each test file uses only a part")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::protocol::Role as WsRole;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-/// Whatever is waited for comes sooner than this, or the test fails.
+/// Maximum time to wait for any expected event.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A node with a console on both doors.
+/// A node with a console on both listeners.
 pub(crate) struct Node {
     pub(crate) console: Console,
     pub(crate) runtime: Runtime,
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) dir: tempfile::TempDir,
 }
 
-/// Limits that a test client does not run into by accident.
+/// Limits that a test client does not exceed by accident.
 pub(crate) fn generous() -> Limits {
     Limits {
         commands_per_sec: 100_000,
@@ -47,7 +47,7 @@ pub(crate) fn node() -> Node {
 }
 
 pub(crate) fn node_with(change: impl FnOnce(&mut ConsoleConfig)) -> Node {
-    // A machine that stands still for a moment makes nobody stuck.
+    // A short pause of the machine must not mark a process as stuck.
     node_of(&Config { stuck_after: Duration::from_secs(5), ..Config::default() }, change)
 }
 
@@ -80,7 +80,7 @@ impl Node {
         std::fs::read_to_string(file).unwrap().trim().to_owned()
     }
 
-    /// Attaches at the Unix socket.
+    /// Attaches through the Unix socket.
     pub(crate) async fn attach(&self) -> Client {
         let stream = UnixStream::connect(self.console.socket()).await.unwrap();
         Client::shake_hands("ws://localhost/".into_client_request().unwrap(), Box::new(stream)).await.unwrap()
@@ -99,16 +99,16 @@ impl Node {
         request
     }
 
-    /// Sends bytes to the TCP port and reads until the node hangs up.
+    /// Sends bytes to the TCP port and reads until the node closes the connection.
     pub(crate) async fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.console.address().unwrap()).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        timeout(DEADLINE, stream.read_to_string(&mut answer)).await.expect("the node hangs up").unwrap();
+        timeout(DEADLINE, stream.read_to_string(&mut answer)).await.expect("the node closes the connection").unwrap();
         answer
     }
 
-    /// Sends bytes to the TCP port and reads the head of the answer.
+    /// Sends bytes to the TCP port and reads the head of the response.
     pub(crate) async fn ask_head(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.console.address().unwrap()).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -119,7 +119,7 @@ impl Node {
         String::from_utf8(head).unwrap()
     }
 
-    /// A request for a WebSocket with these headers added, in lines.
+    /// Returns a request for a WebSocket with these additional header lines.
     pub(crate) fn upgrade(headers: &str) -> String {
         format!(
             "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -127,7 +127,7 @@ impl Node {
         )
     }
 
-    /// Waits until the node's own counters say so.
+    /// Waits until a condition on the runtime holds.
     pub(crate) async fn settles(&self, what: &str, done: impl Fn(&Runtime) -> bool) {
         let look = async {
             while !done(&self.runtime) {
@@ -137,7 +137,7 @@ impl Node {
         timeout(DEADLINE, look).await.unwrap_or_else(|_| panic!("{what} did not happen"));
     }
 
-    /// A process that waits for ever.
+    /// Spawns a process that waits forever.
     pub(crate) fn parked(&self) -> Pid {
         self.runtime.spawn(|ctx| async move { drop(ctx.receive_match(|_| false).await) }).unwrap()
     }
@@ -146,12 +146,12 @@ impl Node {
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-/// An observer that knows nothing but JSON.
+/// An observer that uses nothing but JSON.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<Box<dyn Duplex>>,
 }
 
-/// How a connection ended: the close code and reason, if any came.
+/// End of a connection: the close code and reason, if any was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed(pub(crate) Option<(u16, String)>);
 
@@ -162,7 +162,7 @@ impl Client {
         Ok(Self { socket })
     }
 
-    /// A client that writes its own frames, right after its handshake at the Unix socket.
+    /// Connects through the Unix socket; after the handshake, the client writes its own frames.
     pub(crate) async fn raw(node: &Node) -> Self {
         let mut stream = UnixStream::connect(node.console.socket()).await.unwrap();
         stream.write_all(Node::upgrade("Host: localhost\r\n").as_bytes()).await.unwrap();
@@ -183,10 +183,10 @@ impl Client {
         self.socket.get_mut().write_all(bytes).await.unwrap();
     }
 
-    /// The next message, or how the connection ended.
+    /// Returns the next message, or the end of the connection.
     pub(crate) async fn next(&mut self) -> Result<Value, Closed> {
         loop {
-            match timeout(DEADLINE, self.socket.next()).await.expect("the node says something") {
+            match timeout(DEADLINE, self.socket.next()).await.expect("the node sends a message") {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Close(frame))) => {
                     return Err(Closed(frame.map(|frame| (frame.code.into(), frame.reason.to_string()))));
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// The next message that `wanted` picks something from.
+    /// Waits for the next message from which `wanted` returns a value.
     pub(crate) async fn pick<T>(&mut self, mut wanted: impl FnMut(&Value) -> Option<T>) -> T {
         let search = async {
             loop {
@@ -207,32 +207,32 @@ impl Client {
                 }
             }
         };
-        timeout(DEADLINE, search).await.expect("the node says what is waited for")
+        timeout(DEADLINE, search).await.expect("the node sends the expected message")
     }
 
-    /// The next message of a type.
+    /// Waits for the next message of a type.
     pub(crate) async fn next_of(&mut self, kind: &str) -> Value {
         self.pick(|message| (message["type"] == kind).then(|| message.clone())).await
     }
 
-    /// The next frame.
+    /// Waits for the next frame.
     pub(crate) async fn frame(&mut self) -> Value {
         self.next_of("tick").await["frame"].take()
     }
 
-    /// The rows that answer a view.
+    /// Sends a view and returns the rows of the response.
     pub(crate) async fn rows(&mut self, view: &Value) -> Value {
         self.send(&view.to_string()).await;
         self.pick(|message| (message["type"] == "rows" && message["id"] == view["id"]).then(|| message.clone())).await
     }
 
-    /// Sends a message that is answered by an error, and gives it.
+    /// Sends a message that must cause an error, and returns the error.
     pub(crate) async fn refused(&mut self, text: &str) -> Value {
         self.send(text).await;
         self.next_of("error").await
     }
 
-    /// How the connection ends.
+    /// Waits for the end of the connection.
     pub(crate) async fn end(&mut self) -> Closed {
         let end = async {
             loop {
@@ -245,10 +245,10 @@ impl Client {
     }
 }
 
-/// The longest message of a client.
+/// Maximum length of a client's message, in bytes.
 pub(crate) const MESSAGE_MAX: usize = 64 * 1024;
 
-/// A masked frame as a client sends it; the mask is all zeros.
+/// Returns a masked frame as a client sends it; the mask is all zeros.
 pub(crate) fn frame(first_byte: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first_byte];
     match payload.len() {
@@ -271,7 +271,8 @@ pub(crate) const TEXT: u8 = 0x81;
 pub(crate) const BINARY: u8 = 0x82;
 pub(crate) const PING: u8 = 0x89;
 
-/// Bytes of this test's memory; none under a sanitizer, which keeps what was freed (`ASAN_OPTIONS` tells).
+/// Returns the resident memory of this process in bytes. `None` under a sanitizer (if `ASAN_OPTIONS` is set), which
+/// keeps freed memory.
 pub(crate) fn resident_bytes() -> Option<u64> {
     if std::env::var_os("ASAN_OPTIONS").is_some() {
         return None;
@@ -280,7 +281,7 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096)
 }
 
-/// A host that notes what is asked of it.
+/// A host that records every call.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     calls: Mutex<Vec<String>>,

@@ -1,7 +1,7 @@
-//! What the protocols of the core stand on, made of loom's parts, with single orderings or locks taken out when a model asks
-//! for it: a model that still passes then would be looking at nothing.
+//! Synchronisation primitives for the protocols of the core, built on loom. A model can weaken single orderings or
+//! remove locks; a model that still passes then checks nothing.
 
-#![expect(unsafe_code, reason = "a lock whose guard lies beside it; each block says who has it")]
+#![expect(unsafe_code, reason = "a lock that stores its own guard; each block says which thread holds it")]
 
 use std::cell::{Cell, UnsafeCell};
 
@@ -11,19 +11,19 @@ pub(crate) use loom::sync::{Mutex, RwLock};
 /// A fault planted under the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
-    /// Sequentially consistent accesses are no more than acquiring and releasing ones.
+    /// Sequentially consistent accesses are only acquire and release accesses.
     NoTotalOrder,
-    /// The lock of a process locks nothing.
+    /// The lock of a process does not lock anything.
     NoLock,
-    /// A process that ends looks whether it holds something before its generation is over.
+    /// An ending process checks whether it has a side-table entry before its generation ends.
     LooksTooEarly,
-    /// The generation of a slot stays the same when its tenant ends.
+    /// The generation of a slot stays the same when its process ends.
     NoGenerations,
-    /// The tenant of a slot takes what was meant for another generation for its own.
+    /// The process in a slot accepts messages that were meant for another generation.
     StrangersAreLetIn,
-    /// Who parks looks no more at whether a signal came.
+    /// A process ignores the flag for exit signals when it takes its messages.
     SignalsAreForgotten,
-    /// The gate of a process is opened before what its cell says is written.
+    /// The gate of a process is opened before the process counters are initialised.
     OpensTooEarly,
 }
 
@@ -36,18 +36,18 @@ pub(crate) fn plant(fault: Option<Plant>) {
     PLANT.set(fault);
 }
 
-/// Whether a fault is planted.
+/// Returns true if this fault is planted.
 pub(crate) fn has(fault: Plant) -> bool {
     PLANT.get() == Some(fault)
 }
 
-/// A lock that somebody else's data lies behind, as `parking_lot` has it.
+/// A lock that protects data stored elsewhere, like the one of `parking_lot`.
 pub(crate) struct RawMutex {
     lock: Mutex<()>,
     guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
 }
 
-// SAFETY: the guard is touched by whoever has the lock.
+// SAFETY: only the holder of the lock accesses the guard.
 unsafe impl Send for RawMutex {}
 // SAFETY: as above.
 unsafe impl Sync for RawMutex {}
@@ -56,7 +56,7 @@ pub(crate) fn raw_mutex() -> RawMutex {
     RawMutex { lock: Mutex::new(()), guard: UnsafeCell::new(None) }
 }
 
-/// As `parking_lot::lock_api::RawMutex` has it.
+/// The same interface as `parking_lot::lock_api::RawMutex`.
 pub(crate) trait RawLock {
     fn lock(&self);
     unsafe fn unlock(&self);
@@ -68,12 +68,12 @@ impl RawLock for RawMutex {
             return;
         }
         let guard = self.lock.lock().unwrap();
-        // SAFETY: the lock lives until it is unlocked; its own guard is touched by whoever has the lock.
+        // SAFETY: the lock lives until it is unlocked; only its holder accesses the guard.
         unsafe { *self.guard.get() = Some(std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard)) };
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: the caller has the lock.
+        // SAFETY: the caller holds the lock.
         let guard = unsafe { (*self.guard.get()).take() };
         drop(guard);
     }
@@ -85,8 +85,8 @@ pub(crate) mod atomic {
 
     use super::{Plant, has};
 
-    /// Loom takes sequentially consistent accesses for acquiring and releasing ones; the fences that it knows make up for
-    /// that where two such accesses follow each other, which is all that the protocols ask for.
+    /// Loom treats sequentially consistent accesses as acquire and release accesses. Fences, which loom supports,
+    /// compensate for this where two such accesses follow each other; the protocols need no more.
     fn total_order(order: Ordering) {
         if order == Ordering::SeqCst && !has(Plant::NoTotalOrder) {
             fence(Ordering::SeqCst);
@@ -95,7 +95,7 @@ pub(crate) mod atomic {
 
     macro_rules! totally_ordered {
         ($($name:ident of $of:ty),+) => {$(
-            /// An atomic of loom's with a total order.
+            /// A loom atomic whose sequentially consistent accesses have a total order.
             #[derive(Debug)]
             pub(crate) struct $name(loom::sync::atomic::$name);
 
@@ -110,7 +110,8 @@ pub(crate) mod atomic {
                 }
 
                 pub(crate) fn store(&self, value: $of, order: Ordering) {
-                    // Loom may put a store before a read-modify-write of what came before it, which no machine does.
+                    // Loom may move a store before an earlier read-modify-write, which no hardware does; a swap
+                    // prevents this.
                     self.0.swap(value, weak(order, Ordering::Release));
                     total_order(order);
                 }

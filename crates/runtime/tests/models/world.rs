@@ -1,8 +1,8 @@
-//! A table of processes as small as a model needs it, around the real files: who is woken is run by whoever wakes it, and a
-//! process does nothing but receive.
+//! A minimal process table for the models, around the real source files: the thread that wakes a process runs it, and a
+//! process only receives.
 
-#![expect(unsafe_code, reason = "a table of raw places, every access to which loom checks")]
-#![expect(clippy::unused_self, reason = "called as the real ones are")]
+#![expect(unsafe_code, reason = "a table of raw pointers; loom checks every access")]
+#![expect(clippy::unused_self, reason = "the same signatures as the real functions")]
 
 use std::cell::Cell as Plain;
 use std::sync::atomic::AtomicUsize;
@@ -18,11 +18,11 @@ use crate::signal::{Down, Exit, References};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Plant, has};
 
-/// Stands where the schedulers are.
+/// Stand-in for the schedulers.
 pub(crate) mod scheduler {
     use super::{Arc, Letter, NodePool, Pid, Plain, Shared, Slot};
 
-    /// No thread of a model is a scheduler.
+    /// State of a scheduler; no thread of a model is one.
     pub(crate) struct Local {
         pub(crate) shared: Arc<Shared>,
         pub(crate) nodes: NodePool,
@@ -49,20 +49,20 @@ pub(crate) mod scheduler {
         None
     }
 
-    /// Whoever must put a process into a run queue runs it.
+    /// Runs the process instead of putting it into a run queue.
     pub(crate) fn enqueue(slot: Slot, _: bool) {
         slot.run();
     }
 }
 
-/// Stands where the table is.
+/// Stand-in for the process table.
 pub(crate) mod slab {
     pub(crate) use super::Slot;
 
     pub(crate) const CONTROL_BLOCK_BYTES: usize = 256;
 }
 
-/// Stands where groups are.
+/// Stand-in for groups.
 pub(crate) mod groups {
     #[derive(Default)]
     pub(crate) struct Memberships;
@@ -75,7 +75,7 @@ pub(crate) mod groups {
     }
 }
 
-/// Stands where bodies tell about themselves; none does here.
+/// Stand-in for the information that bodies provide; no body provides any here.
 pub(crate) mod extra {
     pub(crate) enum Fact {}
 
@@ -86,7 +86,7 @@ pub(crate) mod extra {
     }
 }
 
-/// Stands where calls are; none is made here.
+/// Stand-in for calls; no model makes any.
 pub(crate) mod call {
     pub(crate) struct Request<Q, R> {
         pub(crate) request: Q,
@@ -94,17 +94,17 @@ pub(crate) mod call {
     }
 }
 
-/// Stands where the runtime is.
+/// Stand-in for the runtime.
 pub(crate) mod runtime {
     pub(crate) use super::Shared;
 }
 
-/// What a slot has beside its cell.
+/// A slot: its process counters, its side-table entry and the state of the model.
 pub(crate) struct Place {
     number: u32,
     cell: Cell,
     held: loom::cell::UnsafeCell<Option<Box<Held>>>,
-    /// What only the one who runs the tenant touches.
+    /// Accessed only by the thread that runs the process.
     own: loom::cell::UnsafeCell<Own>,
     shared: Plain<*const Shared>,
 }
@@ -118,7 +118,7 @@ struct Own {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(*const Place);
 
-// SAFETY: an address of a place, which lives as long as its table; what is done there is checked by loom.
+// SAFETY: the pointee lives as long as its table, and loom checks every access to it.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -131,17 +131,17 @@ impl Slab {
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 pub(crate) struct Shared {
     pub(crate) slab: Slab,
     pub(crate) references: References,
     pub(crate) holdings: Holdings,
     pub(crate) nodes: NodeDepot,
-    /// What was received, by whom.
+    /// Received messages and their receivers.
     pub(crate) received: Mutex<Vec<(Pid, Heard)>>,
-    /// Who ended, and why.
+    /// Ended processes and their exit reasons.
     pub(crate) ended: Mutex<Vec<(Pid, ExitReason)>>,
-    /// Messages that lay in the mailbox of one who ended.
+    /// Number of messages left in the mailboxes of ended processes.
     left_over: AtomicUsize,
 }
 
@@ -159,7 +159,7 @@ pub(crate) enum Heard {
 }
 
 impl Shared {
-    /// A table with so many free slots.
+    /// Creates a table with this number of free slots.
     pub(crate) fn with_slots(slots: u32) -> Arc<Self> {
         let place = |number| Place {
             number,
@@ -215,17 +215,17 @@ impl Shared {
         self.left_over.load(Ordering::Relaxed)
     }
 
-    /// What a process has heard.
+    /// Returns everything that a process has received.
     pub(crate) fn heard(&self, pid: Pid) -> Vec<Heard> {
         self.received.lock().unwrap().iter().filter(|heard| heard.0 == pid).map(|heard| heard.1.clone()).collect()
     }
 
-    /// Why processes ended.
+    /// Returns the exit reasons recorded for a pid.
     pub(crate) fn ends(&self, pid: Pid) -> Vec<ExitReason> {
         self.ended.lock().unwrap().iter().filter(|end| end.0 == pid).map(|end| end.1.clone()).collect()
     }
 
-    /// Ends a process by itself, if nobody else runs it just now.
+    /// Ends a process with a reason, unless another thread runs it just now. Returns true if it was ended.
     pub(crate) fn end_of(&self, pid: Pid, reason: &ExitReason) -> bool {
         let slot = self.slot_of(pid);
         let wakes = slot.cell().gate.wake();
@@ -238,7 +238,7 @@ impl Shared {
 
 impl Slot {
     fn place(&self) -> &Place {
-        // SAFETY: a slot's table outlives it.
+        // SAFETY: the table outlives its slots.
         unsafe { &*self.0 }
     }
 
@@ -247,7 +247,7 @@ impl Slot {
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the table belongs to it.
+        // SAFETY: the pointee owns this table, so it outlives the slot.
         unsafe { &*self.place().shared.get() }
     }
 
@@ -255,12 +255,13 @@ impl Slot {
         Pid::local(self.place().number, self.cell().generation.load(Ordering::Relaxed))
     }
 
-    /// Loom sees the access here, which is as good as where it is used: the lock is held from before until after.
+    /// Loom checks the access here instead of where the pointer is used. That is equivalent: the lock is held around
+    /// both.
     pub(crate) fn held_ptr(self) -> *mut Option<Box<Held>> {
         self.place().held.with_mut(|held| held)
     }
 
-    /// A new tenant that holds something from its first instant, as one that is linked to whoever starts it.
+    /// Creates a process that has a side-table entry from the start, like one that is linked to its parent.
     pub(crate) fn admit_bound(self) -> Pid {
         let pid = self.pid();
         // SAFETY: the caller has a free slot; loom checks it.
@@ -269,7 +270,7 @@ impl Slot {
         pid
     }
 
-    /// A new tenant, scheduled; the caller runs it.
+    /// Creates a process that is scheduled; the caller runs it.
     pub(crate) fn admit(self) -> Pid {
         let pid = self.pid();
         // SAFETY: the caller has a free slot; loom checks it.
@@ -282,18 +283,18 @@ impl Slot {
         pid
     }
 
-    /// Takes what has come and looks at it; gives the reason of an exit signal that must be obeyed.
+    /// Takes and handles the pending messages; returns the reason of an exit signal that must be obeyed.
     fn begin(self) -> Option<ExitReason> {
         let taken = self.cell().gate.begin_run();
         self.take_in(taken)
     }
 
     fn take_in(self, taken: crate::gate::Taken) -> Option<ExitReason> {
-        // SAFETY: only who runs the tenant gets here; loom checks it.
+        // SAFETY: only the thread that runs the process gets here; loom checks it.
         self.place().own.with_mut(|own| unsafe { (*own).runs += 1 });
         let pid = self.pid();
         let mut backlog = Backlog::EMPTY;
-        // SAFETY: the chain comes straight from the gate.
+        // SAFETY: the chain comes directly from the gate.
         unsafe { backlog.append(taken.newest(), own_generation(taken.newest(), pid)) };
         while let Some(letter) = backlog.pop() {
             let heard = heard(letter.into_message());
@@ -302,25 +303,25 @@ impl Slot {
         if taken.signal() && !has(Plant::SignalsAreForgotten) { Holdings::take_exit_signal(self, pid) } else { None }
     }
 
-    /// Runs the tenant, which ends by itself unless it is told to.
+    /// Runs the process, which ends with `reason` unless an exit signal has another one.
     pub(crate) fn run_to_end(self, reason: &ExitReason) {
         let told = self.begin();
         self.end(told.as_ref().unwrap_or(reason));
     }
 
-    /// The running tenant takes what has come since.
+    /// Takes the messages that arrived while the process was running.
     pub(crate) fn take_all(self) {
         if let Some(taken) = self.cell().gate.absorb() {
-            assert_eq!(self.take_in(taken), None, "nobody signals it");
+            assert_eq!(self.take_in(taken), None, "no exit signal was sent");
         }
     }
 
-    /// Runs the tenant as often as it asks for it.
+    /// Runs the process until it is idle.
     pub(crate) fn run(self) {
         self.run_with(|_| ());
     }
 
-    /// Runs the tenant: `deed` is what it does in its first poll.
+    /// Runs the process until it is idle; its first poll executes `deed` and returns the result.
     pub(crate) fn run_with<T>(self, deed: impl FnOnce(Self) -> T) -> Option<T> {
         let mut deed = Some(deed);
         let mut done = None;
@@ -346,15 +347,15 @@ impl Slot {
         }
     }
 
-    /// The end of the tenant, in the order in which `scheduler/reap.rs` has it.
+    /// Ends the process, in the same order of steps as `scheduler/reap.rs`.
     fn end(self, reason: &ExitReason) {
         let (cell, shared, pid) = (self.cell(), self.shared(), self.pid());
-        // SAFETY: only who runs the tenant gets here; loom checks it.
+        // SAFETY: only the thread that runs the process gets here; loom checks it.
         self.place().own.with_mut(|own| unsafe { (*own).runs += 1 });
         let early = cell.flags.load(Ordering::SeqCst) & HOLDS != 0;
         let taken = cell.gate.close();
         let mut backlog = Backlog::EMPTY;
-        // SAFETY: the chain comes straight from the gate.
+        // SAFETY: the chain comes directly from the gate.
         unsafe { backlog.append(taken.newest(), pid.generation()) };
         while backlog.pop().is_some() {
             shared.left_over.fetch_add(1, Ordering::Relaxed);

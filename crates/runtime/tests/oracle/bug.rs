@@ -1,37 +1,37 @@
-//! Bugs planted into our side of the oracle, to see whether it has teeth.
+//! Bugs planted into rusm's side of the oracle, to check that the oracle finds them.
 
-/// A way for actors to misbehave.
+/// A way in which actors misbehave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A monitor yields two downs.
+    /// A monitor causes two down messages.
     DownTwice,
-    /// A monitor on the dead yields nothing.
+    /// A monitor on a dead process causes no down message.
     MonitorOfTheDeadIsSilent,
-    /// A link to the dead yields nothing.
+    /// A link to a dead process causes no exit signal.
     LinkToTheDeadIsSilent,
-    /// Two calls of link make two links.
+    /// Linking twice creates two links.
     LinksAreCounted,
-    /// Unlink takes the link away on its own side only.
+    /// Unlink removes the link only on its own side.
     UnlinkLeavesTheOtherSide,
-    /// An exit signal `normal` ends others.
+    /// An exit signal with the reason `normal` ends other processes.
     NormalKills,
-    /// Who traps exits survives a kill.
+    /// A process that traps exits survives a kill.
     KillIsTrapped,
-    /// Who was killed is said to have ended by `kill`.
+    /// A killed process is reported to have ended with `kill`.
     KilledIsCalledKill,
-    /// Exit signals stay messages once they were.
+    /// Exit signals are still delivered as messages after a process has stopped trapping them.
     TrappingIsForEver,
-    /// A name is still taken when others hear of the death.
+    /// A name is still taken when other processes receive the down message.
     NameOutlivesDown,
-    /// Demonitor with flush leaves the down.
+    /// Demonitor with flush does not remove the down message.
     FlushLeavesTheDown,
-    /// Demonitor without flush takes the down.
+    /// Demonitor without flush removes the down message.
     DemonitorFlushes,
-    /// An exit signal overtakes the message sent before it.
+    /// An exit signal overtakes a message that was sent before it.
     ExitOvertakes,
-    /// The last message of one who ends is lost.
+    /// The last message of an ending process is lost.
     LastWordsAreLost,
-    /// Who is started by one that traps exits traps them too.
+    /// A process spawned by one that traps exits traps them, too.
     TrappingIsInherited,
 }
 

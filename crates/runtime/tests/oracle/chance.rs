@@ -1,6 +1,6 @@
-//! Numbers from a seed.
+//! Pseudo-random numbers from a seed.
 
-/// `SplitMix64`: every seed, however close to another, gives numbers of its own.
+/// `SplitMix64`: every seed, however close to another one, gives an unrelated sequence.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -11,7 +11,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

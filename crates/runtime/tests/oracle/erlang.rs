@@ -1,4 +1,4 @@
-//! Erlang's side of the oracle: one `erl` that acts as many scripts as it is handed.
+//! Erlang's side of the oracle: one `erl` process that executes any number of scripts.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-/// Set, it makes a missing `erl` a failure.
+/// If this variable is set, a missing `erl` is a failure.
 const REQUIRED: &str = "RUSM_ORACLE_REQUIRED";
-/// How long Erlang may take for one script.
+/// Maximum time for one script in Erlang.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// Traces that wait to be read.
+/// Maximum number of traces that wait to be read.
 const AHEAD: usize = 1024;
 
-/// A running Erlang; it ends when this is dropped.
+/// A running Erlang, which ends when this is dropped.
 pub(crate) struct Erlang {
     child: Child,
     scripts: ChildStdin,
@@ -21,7 +21,8 @@ pub(crate) struct Erlang {
 }
 
 impl Erlang {
-    /// Starts a module of this directory; `None`, with a word about it, if there is no Erlang here and none is required.
+    /// Starts a module of this directory. Prints a message and returns `None` if Erlang is not installed and not
+    /// required.
     pub(crate) fn start(module: &str) -> Option<Self> {
         let source = format!("{}/tests/oracle/{module}.erl", env!("CARGO_MANIFEST_DIR"));
         let load =
@@ -47,7 +48,7 @@ impl Erlang {
         Some(Self { child, scripts, lines })
     }
 
-    /// Acts scripts and gives what `read` makes of their traces, in the same order.
+    /// Executes scripts and returns the results of `read` for their traces, in the same order.
     pub(crate) fn act_all<S: Display + Sync, T>(&mut self, scripts: &[S], read: fn(&str) -> T) -> Vec<T> {
         let Self { scripts: input, lines, .. } = self;
         std::thread::scope(|scope| {

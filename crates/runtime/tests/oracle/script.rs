@@ -1,4 +1,4 @@
-//! Scripts: what the actors of both sides are told to do, made from a seed and written on one line.
+//! Scripts: the orders for the actors of both sides, generated from a seed and written on one line.
 //!
 //! ```text
 //!   7:1 0 spawn 1;2 0 monitor 1;3 1 send 0,4 1 end x4;...
@@ -10,31 +10,31 @@ use std::fmt::{self, Display};
 
 use crate::chance::Chance;
 
-/// Actors of a script.
+/// Number of actors in a script.
 pub(crate) const ACTORS: u8 = 8;
-/// Names that they quarrel about.
+/// Number of names for which they compete.
 pub(crate) const NAMES: u8 = 3;
-/// Operations of a script.
+/// Number of operations in a script.
 const OPERATIONS: u16 = 40;
 
-/// A place in the cast of a script.
+/// Index of an actor in a script.
 pub(crate) type Actor = u8;
-/// What tells one operation of a script from the others; it names the messages and monitors that come of it too.
+/// Number of an operation within a script; it also identifies the messages and monitors created by the operation.
 pub(crate) type Number = u16;
 
-/// Why somebody ends, in Erlang's words.
+/// Reason of an end, in Erlang's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Normal,
     Shutdown,
-    /// Cannot be trapped when it is sent, and is a reason like any other when a process ends itself by it.
+    /// Cannot be trapped as an exit signal, but is an ordinary reason when a process ends itself with it.
     Kill,
-    /// What a killed process's links see; to end by it is to look like one.
-    /// An exit signal does not say so: rusm has one word for this and for `Kill`, and to send it is to kill.
+    /// Reason that the links of a killed process receive; a process that ends itself with it looks killed. Exit signals
+    /// do not use it: rusm has one word for this and for `Kill`, and sending it kills the receiver.
     Killed,
-    /// It panics; Erlang's side ends by `panic`.
+    /// The process panics; on Erlang's side it ends with `panic`.
     Panic,
-    /// A reason of its own.
+    /// A reason that only one operation uses.
     Other(Number),
 }
 
@@ -51,7 +51,7 @@ impl Display for Why {
     }
 }
 
-/// What an actor is told to do.
+/// An operation that an actor is told to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Spawn(Actor),
@@ -60,18 +60,18 @@ pub(crate) enum Operation {
     Link(Actor),
     Unlink(Actor),
     Monitor(Actor),
-    /// Ends the monitor that the operation of this number made.
+    /// Ends the monitor that the operation with this number created.
     Demonitor(Number),
     DemonitorFlush(Number),
     TrapExits(bool),
     Send(Actor),
     Exit(Actor, Why),
     End(Why),
-    /// Gives an actor a name.
+    /// Registers an actor under a name.
     Register(Actor, u8),
     Unregister(u8),
     SendByName(u8),
-    /// Waits for the end of an actor and says who has the name then.
+    /// Waits for the end of an actor and reports which actor has the name then.
     AwaitEnd(Actor, u8),
 }
 
@@ -98,7 +98,7 @@ impl Display for Operation {
     }
 }
 
-/// An operation and who does it.
+/// An operation and the actor that performs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) number: Number,
@@ -112,11 +112,11 @@ impl Display for Order {
     }
 }
 
-/// Steps of orders: those of one step are under way at once, and the next step waits until all is quiet.
+/// Steps of orders: the orders of one step run concurrently, and the next step waits until all actors are idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(crate) seed: u64,
-    /// First steps that the others rely on.
+    /// Number of initial steps on which the others rely.
     pub(crate) setting: usize,
     pub(crate) steps: Vec<Vec<Order>>,
 }
@@ -134,7 +134,7 @@ impl Display for Script {
 }
 
 impl Script {
-    /// One operation at a time, anything by anybody.
+    /// Creates a script with one operation at a time: any operation by any actor.
     pub(crate) fn calm(seed: u64) -> Self {
         let mut author = Author::new(seed);
         let mut steps = Vec::new();
@@ -145,11 +145,11 @@ impl Script {
         Self { seed, setting: 0, steps }
     }
 
-    /// Bursts of operations by several actors at once.
+    /// Creates a script with bursts of operations by several actors at once.
     ///
-    /// What comes of them must not hang on who is first, so the actors have parts. The *listeners*, the first
-    /// [`LISTENERS`], trap exits, do nothing in a burst and are never killed. All others are *talkers*, whose links and
-    /// fresh monitors lead to listeners only: no talker's end reaches another in the middle of a burst.
+    /// The result must not depend on the order within a burst, so the actors have roles. The *listeners*, the first
+    /// [`LISTENERS`] actors, trap exits, do nothing in a burst and are never killed. All others are *talkers*, whose
+    /// links and new monitors lead to listeners only: no talker's end reaches another talker in the middle of a burst.
     pub(crate) fn storm(seed: u64) -> Self {
         let mut author = Author::new(seed);
         let mut steps = author.cast();
@@ -165,8 +165,9 @@ impl Script {
         Self { seed, setting, steps }
     }
 
-    /// A line of processes, each linked to the next, some of which trap exits: ends run along it from wherever they begin.
-    /// The first actor stands beside the line; it kills who has a name, and takes the name as soon as it hears of the end.
+    /// Creates a script about a line of processes, each linked to the next, some of which trap exits: an end propagates
+    /// along the line from wherever it begins. The first actor is not in the line; it kills an actor that has a name,
+    /// and takes the name as soon as it is notified of the end.
     pub(crate) fn chain(seed: u64) -> Self {
         let mut author = Author::new(seed);
         let mut steps: Vec<Vec<Order>> = author.line().into_iter().map(|order| vec![order]).collect();
@@ -186,22 +187,22 @@ impl Script {
     }
 }
 
-/// The first actors of a storm only listen.
+/// Number of listeners: the first actors of a storm.
 const LISTENERS: u8 = 2;
 
-/// What a script has come to, as far as its author can know.
+/// State of a script, as far as its author can know it.
 struct Author {
     chance: Chance,
     number: Number,
     spawned: u8,
-    /// Who was not told to end, though others may have taken it along.
+    /// Actors that were not told to end, though the end of another actor may have ended them.
     likely_alive: Vec<Actor>,
-    /// Monitors by their numbers: whose, and on whom.
+    /// Monitors: number, owner and target.
     monitors: Vec<(Number, Actor, Actor)>,
 }
 
 impl Author {
-    /// The first actor is there from the start.
+    /// Creates an author; the first actor exists from the start.
     fn new(seed: u64) -> Self {
         Self { chance: Chance(seed), number: 0, spawned: 1, likely_alive: vec![0], monitors: Vec::new() }
     }
@@ -214,7 +215,7 @@ impl Author {
         if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
     }
 
-    /// Somebody, most likely alive.
+    /// Picks an actor, most likely a living one.
     fn anybody(&mut self) -> Actor {
         let alive = self.likely_alive.clone();
         match self.pick(&alive) {
@@ -255,7 +256,7 @@ impl Author {
         }
     }
 
-    /// Why somebody may be told to end.
+    /// Picks a reason with which an actor may be told to end.
     fn why(&mut self) -> Why {
         match self.below(7) {
             0 => Why::Normal,
@@ -267,7 +268,7 @@ impl Author {
         }
     }
 
-    /// What an exit signal may say.
+    /// Picks a reason for an exit signal.
     fn signal(&mut self) -> Why {
         match self.why() {
             Why::Killed | Why::Panic => Why::Normal,
@@ -275,7 +276,7 @@ impl Author {
         }
     }
 
-    /// What an exit signal may say to one who must survive it.
+    /// Picks a reason for an exit signal that the receiver must survive.
     fn trappable(&mut self) -> Why {
         match self.signal() {
             Why::Kill => Why::Shutdown,
@@ -283,7 +284,7 @@ impl Author {
         }
     }
 
-    /// One of the actor's own monitors that `wanted` accepts.
+    /// Picks one of the actor's own monitors whose target `wanted` accepts.
     fn own_monitor(&mut self, actor: Actor, wanted: impl Fn(Actor) -> bool) -> Option<Number> {
         let own = |(number, whose, on): &(Number, Actor, Actor)| (*whose == actor && wanted(*on)).then_some(*number);
         let own: Vec<Number> = self.monitors.iter().filter_map(own).collect();
@@ -317,7 +318,7 @@ impl Author {
         self.order(actor, operation)
     }
 
-    /// Spawns the line, in which everybody decides about exits before he starts the next.
+    /// Spawns the line; every actor decides whether to trap exits before it starts the next one.
     fn line(&mut self) -> Vec<Order> {
         let mut orders = vec![self.order(0, Operation::Spawn(1))];
         for actor in 1..ACTORS - 1 {
@@ -346,9 +347,9 @@ impl Author {
         }
     }
 
-    /// Somebody with a name is killed, and his killer, who is linked to nobody, has the name next.
+    /// Kills an actor that has a name; the killer, which has no links, takes the name next.
     fn succession(&mut self) -> [Vec<Order>; 2] {
-        // Not the first name, whose holder may be ending too, because of this kill.
+        // Not the first name: its holder may be ending as well, because of this kill.
         let (killed, name) = (self.in_the_line(), 1 + self.below(usize::from(NAMES) - 1) as u8);
         let registers = vec![self.order(killed, Operation::Register(killed, name))];
         let succeeds =
@@ -378,7 +379,7 @@ impl Author {
         }
     }
 
-    /// Spawns everybody, makes the listeners listen, and lets some monitor others.
+    /// Spawns all actors, some of them monitored, and makes the listeners trap exits.
     fn cast(&mut self) -> Vec<Vec<Order>> {
         let mut orders = vec![self.order(0, Operation::TrapExits(true))];
         while self.spawned < ACTORS {
@@ -396,7 +397,7 @@ impl Author {
         self.pick(&alive).unwrap_or(LISTENERS)
     }
 
-    /// What may happen between two bursts.
+    /// Picks an order for the time between two bursts.
     fn storm_calm_order(&mut self) -> Order {
         let listener = self.listener();
         let (actor, operation) = match self.below(6) {
@@ -427,7 +428,7 @@ impl Author {
         orders
     }
 
-    /// A talker takes a name and ends, and a listener looks at the name as soon as it hears of that.
+    /// A talker takes a name and ends, and a listener looks up the name as soon as it is notified of the end.
     fn end_of_a_name(&mut self) -> [Order; 3] {
         let (listener, talker) = (self.listener(), self.talker());
         let name = self.below(usize::from(NAMES)) as u8;
@@ -439,7 +440,7 @@ impl Author {
         ]
     }
 
-    /// What a talker may do in a burst.
+    /// Picks an operation for a talker in a burst.
     fn talk(&mut self, talker: Actor) -> Operation {
         let listener = self.listener();
         match self.below(20) {

@@ -1,6 +1,6 @@
-//! Our side of the oracle: processes of rusm that act a script, and a driver that looks at everybody after each step.
+//! rusm's side of the oracle: processes that perform a script, and a driver that inspects all of them after each step.
 //!
-//! Many scripts are under way at once in one runtime, each with a driver and names of its own.
+//! Many scripts run at once in one runtime, each with its own driver and names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::bug::Bug;
 use crate::script::{ACTORS, Actor, NAMES, Number, Operation, Order, Script, Why};
 use crate::trace::{Entry, State, Step, Trace};
 
-/// How long all scripts together may take.
+/// Maximum time for all scripts together.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Acts scripts and gives their traces in the same order; `bug` is what the actors do wrong.
+/// Performs scripts and returns their traces in the same order; `bug` is a planted misbehaviour of the actors.
 pub(crate) fn act_all(scripts: &[Script], bug: Option<Bug>) -> Vec<Trace> {
     let runtime = Runtime::start(Config { schedulers: 3, ..Config::default() }).unwrap();
     let (give, take) = mpsc::sync_channel(scripts.len());
@@ -40,10 +40,10 @@ pub(crate) fn act_all(scripts: &[Script], bug: Option<Bug>) -> Vec<Trace> {
     traces.into_values().collect()
 }
 
-/// How long an actor waits for what does not come where a fault is planted, and for what does where none is.
+/// Maximum time that an actor waits for an expected message: with a planted bug, which may suppress it, and without.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(1)];
 
-/// What the processes of one script know in common.
+/// State shared by the processes of one script.
 struct Cast {
     index: usize,
     bug: Option<Bug>,
@@ -67,7 +67,7 @@ impl Cast {
         self.pids()[usize::from(actor)] = Some(pid);
     }
 
-    /// The actor of a pid, in words.
+    /// Returns the actor of a pid, as text.
     fn actor(&self, pid: Pid) -> String {
         let found = self.pids().iter().position(|known| *known == Some(pid));
         found.map_or_else(|| pid.to_string(), |actor| actor.to_string())
@@ -79,28 +79,28 @@ impl Cast {
         actors.join(",")
     }
 
-    /// A name that no other script uses.
+    /// Returns a name that no other script uses.
     fn name(&self, name: u8) -> String {
         format!("{}/n{name}", self.index)
     }
 }
 
-/// What a driver sends.
+/// A request from a driver to an actor.
 enum Request {
-    /// Do this and say what it gave.
+    /// Perform the order and reply with its result.
     Do(Order, oneshot::Sender<String>),
-    /// Say what is in the mailbox.
+    /// Reply with the contents of the mailbox.
     Look(oneshot::Sender<Vec<Entry>>),
 }
 
-/// Tells the actors of one script what to do.
+/// Gives the actors of one script their orders.
 struct Driver {
     cast: Arc<Cast>,
     runtime: Handle,
-    /// The ends of those who live, as far as is known.
+    /// Watches on the actors that are alive, as far as is known.
     ends: BTreeMap<Actor, Watch>,
     states: BTreeMap<Actor, State>,
-    /// Who had a name after the last step.
+    /// Holders of the names after the last step.
     names: BTreeMap<String, String>,
 }
 
@@ -115,7 +115,7 @@ impl Driver {
         driver
     }
 
-    /// Watches those who are new.
+    /// Watches newly spawned actors.
     fn enlist(&mut self) {
         let pids = *self.cast.pids();
         for (actor, pid) in (0..).zip(pids) {
@@ -158,10 +158,10 @@ impl Driver {
         results
     }
 
-    /// Looks at everybody until nobody has ended since the look before.
+    /// Inspects all actors until none has ended since the previous inspection.
     ///
-    /// An actor that answers has handled all that came before the question; the end of one that does not is awaited, and
-    /// by then all whom it concerns have been told.
+    /// An actor that replies has handled everything that arrived before the request. If an actor does not reply, its
+    /// end is awaited; by then, all processes affected by it have been notified.
     async fn settle(&mut self, ctx: &Context) {
         loop {
             let mut looks = Vec::new();
@@ -205,34 +205,34 @@ impl Driver {
         (0..NAMES).map(look).collect()
     }
 
-    /// Whether the one who had the name after the last step has ended in this one.
+    /// Returns true if the holder of the name after the last step has ended in this step.
     fn has_just_lost(&self, name: &str) -> bool {
         let holder = self.names.get(name).and_then(|holder| holder.parse().ok());
         holder.is_some_and(|holder: Actor| matches!(self.states.get(&holder), Some(State::Ended(_))))
     }
 }
 
-/// An exit reason in Erlang's words.
+/// Returns an exit reason in Erlang's words.
 fn word(reason: &ExitReason) -> String {
     if let ExitReason::Panic(_) = reason { "panic".to_owned() } else { reason.to_string() }
 }
 
-/// A message of one actor to another.
+/// A message from one actor to another.
 struct Word {
     from: Actor,
     number: Number,
 }
 
-/// A process that does what it is told, and receives nothing else, so that all else stays in the mailbox.
+/// A process that performs orders and receives nothing else, so everything else stays in the mailbox.
 struct Player {
     ctx: Context,
     cast: Arc<Cast>,
     actor: Actor,
     monitors: HashMap<Number, MonitorRef>,
     references: Vec<(MonitorRef, Number)>,
-    /// Of a planted bug: who gets an exit signal though no link says so.
+    /// For a planted bug: processes that receive an exit signal without a link.
     haunted: Vec<Pid>,
-    /// Of a planted bug: words that are held back.
+    /// For a planted bug: messages that are held back.
     unsent: Vec<(Pid, Word)>,
 }
 
@@ -242,7 +242,7 @@ impl Player {
         Self { ctx, cast, actor, monitors, references, haunted: Vec::new(), unsent: Vec::new() }
     }
 
-    /// Boxed, because players start players.
+    /// The future is boxed because players start players.
     fn play(mut self) -> Pin<Box<dyn Future<Output = ExitReason> + Send>> {
         Box::pin(async move {
             loop {
@@ -255,7 +255,7 @@ impl Player {
                     Request::Do(order, give) => {
                         let result = self.act(order).await;
                         if self.hits_itself(order.operation) {
-                            // A signal to oneself takes effect when one awaits.
+                            // A signal to itself takes effect when the process awaits.
                             self.ctx.yield_now().await;
                         }
                         drop(give.send(result));
@@ -265,7 +265,7 @@ impl Player {
         })
     }
 
-    /// Looks through the mailbox and leaves all where it is.
+    /// Reads the whole mailbox without removing anything.
     async fn mail(&self) -> Vec<Entry> {
         let mut mail = Vec::new();
         let look = |message: &Message| {
@@ -309,7 +309,7 @@ impl Player {
         for pid in self.haunted {
             self.ctx.exit(pid, reason.clone());
         }
-        assert!(why != Why::Panic, "the script says so");
+        assert!(why != Why::Panic, "the script orders a panic");
         reason
     }
 
@@ -361,7 +361,7 @@ impl Player {
                 self.send_held_back().await;
             }
             Operation::Register(_, name) => return self.register(pid, name),
-            _ => unreachable!("it is not about another actor"),
+            _ => unreachable!("the operation does not concern another actor"),
         }
         "ok"
     }
@@ -472,7 +472,7 @@ impl Player {
         self.ctx.exit(pid, reason);
     }
 
-    /// Erlang gives a process one name; rusm would give it several.
+    /// Registers a name unless the process has one: Erlang allows only one name, rusm several.
     fn register(&self, pid: Pid, name: u8) -> &'static str {
         let runtime = self.ctx.runtime();
         let has_one = observe::process(&runtime, pid).is_some_and(|process| process.name.is_some());

@@ -1,16 +1,17 @@
-//! Traces: how everybody is after each step of a script, on one line, and what two of them must have in common.
+//! Traces: the state of all actors after each step of a script, on one line, and what two traces must have in common.
 //!
 //! ```text
 //!   r2=ok n0=1 a0=1|2||m.1.2,d.1.x3.1 a1=!x3;...
 //!   │     │    │  │ │ │└ mailbox      └ ended
 //!   │     │    │  └─┴─┴ links, monitors, monitored by
 //!   │     │    └ actor, if it changed
-//!   │     └ who has the name
-//!   └ what an operation gave
+//!   │     └ holder of the name
+//!   └ result of an operation
 //! ```
 //!
-//! Signals of one actor must come in the order it sent them, and all of one step before all of the next. Nobody promises
-//! an order between two actors in one step, nor between the exit signal and the downs that one end sends to one actor.
+//! Signals of one actor must arrive in the order in which it sent them, and all of one step before all of the next.
+//! No order is guaranteed between two actors in one step, nor between the exit signal and the down messages that
+//! one end sends to one actor.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -18,7 +19,7 @@ use std::str::FromStr;
 
 use crate::script::{Actor, Number, Script};
 
-/// Something in a mailbox.
+/// An entry of a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entry {
     Message { from: String, number: Number },
@@ -33,7 +34,7 @@ impl Entry {
         }
     }
 
-    /// What the entry says about an end.
+    /// Returns the exit reason in the entry, if it has one.
     fn reason(&self) -> Option<&str> {
         match self {
             Self::Message { .. } => None,
@@ -52,9 +53,9 @@ impl Display for Entry {
     }
 }
 
-/// What a line says that is not a trace.
+/// Text that is not part of a valid trace.
 #[derive(Debug)]
-#[expect(dead_code, reason = "shown by whoever unwraps it")]
+#[expect(dead_code, reason = "shown when a result is unwrapped")]
 pub(crate) struct Garbled(String);
 
 impl FromStr for Entry {
@@ -73,12 +74,12 @@ impl FromStr for Entry {
     }
 }
 
-/// How an actor is.
+/// State of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ended(String),
     Alive {
-        /// Links, monitors and monitors of others on it, sorted and in words.
+        /// Links, monitors, and monitors of other actors on it; sorted, as text.
         bonds: [String; 3],
         mail: Vec<Entry>,
     },
@@ -111,14 +112,14 @@ impl FromStr for State {
     }
 }
 
-/// What one step led to.
+/// State after one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// What each operation gave.
+    /// Results of the operations.
     pub(crate) results: BTreeMap<Number, String>,
-    /// Who has which name.
+    /// Holders of the names.
     pub(crate) names: BTreeMap<String, String>,
-    /// How everybody is, the dead too.
+    /// States of all actors, including the dead ones.
     pub(crate) states: BTreeMap<Actor, State>,
 }
 
@@ -137,7 +138,7 @@ impl Display for Step {
     }
 }
 
-/// How a script went.
+/// States after each step of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace(pub(crate) Vec<Step>);
 
@@ -171,17 +172,17 @@ impl FromStr for Trace {
     }
 }
 
-/// The first step after which two traces of a script have not the same to say, if there is one.
+/// Returns the first step after which two traces of a script differ.
 pub(crate) fn difference(script: &Script, ours: &Trace, theirs: &Trace) -> Option<usize> {
     (0..script.steps.len()).find(|step| essence(script, ours, *step) != essence(script, theirs, *step))
 }
 
-/// Of a step, what must be the same wherever the script is acted.
+/// Returns the part of a step that must be equal on both sides.
 fn essence(script: &Script, trace: &Trace, index: usize) -> Option<Step> {
     let mut step = trace.0.get(index)?.clone();
     let nothing = Step::default();
     let before = index.checked_sub(1).and_then(|before| trace.0.get(before)).unwrap_or(&nothing);
-    // Who ends in a step may do so before or after it has answered.
+    // An actor that ends in a step may do so before or after it has replied.
     for order in &script.steps[index] {
         if matches!(step.states.get(&order.actor), Some(State::Ended(_)) | None) {
             step.results.remove(&order.number);
@@ -199,7 +200,8 @@ fn essence(script: &Script, trace: &Trace, index: usize) -> Option<Step> {
     Some(step)
 }
 
-/// What has come to a mailbox and what has gone from it since it held `known`: by sender, in the order of each.
+/// Returns the entries that were added to or removed from a mailbox that contained `known`; the added ones by sender,
+/// in the order of each sender.
 fn news(known: &[Entry], mail: &[Entry]) -> Vec<Entry> {
     let mut gone = Vec::new();
     let mut left = mail;
@@ -220,7 +222,7 @@ fn news(known: &[Entry], mail: &[Entry]) -> Vec<Entry> {
     gone.into_iter().chain(senders.into_values().flatten()).collect()
 }
 
-/// Sorts what may be the signals of one end: the last ones, as far as they say the same about it.
+/// Sorts the entries that may be the signals of one end: the last ones, as far as they have the same reason.
 fn sort_last_signals(entries: &mut [Entry]) {
     let Some(reason) = entries.last().and_then(Entry::reason) else { return };
     let others = entries.iter().rposition(|entry| entry.reason() != Some(reason));

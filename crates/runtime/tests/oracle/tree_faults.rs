@@ -1,4 +1,4 @@
-//! What befalls a tree at a bad moment: supervisors that get exit signals, and deaths while a supervisor is busy with another.
+//! Faults at bad moments: exit signals to supervisors, and deaths while a supervisor is busy with another child.
 
 use rusm_runtime::{Context, ExitReason, Watch};
 use tokio::sync::oneshot;
@@ -7,8 +7,8 @@ use super::{Gardener, Held, Request, TreeBug, below, look_at, reason};
 use crate::tree_script::{Deed, Id, Supervisor, Why};
 
 impl Gardener {
-    /// Sends a supervisor an exit signal. The ends of all supervisors that a kill brings about are awaited: by then all whom
-    /// they concern have been told.
+    /// Sends an exit signal to a supervisor. After a kill, waits for the ends of all supervisors that it causes: by
+    /// then all processes affected have been notified.
     pub(super) async fn exit_supervisor(&self, ctx: &Context, own: Supervisor, why: Why) -> &'static str {
         let Some(supervisor) = self.supervisor(ctx, own).await else { return "nobody" };
         if why != Why::Kill || self.garden.has(TreeBug::SupervisorsSurviveKills) {
@@ -25,7 +25,7 @@ impl Gardener {
         "ok"
     }
 
-    /// Ends a child; if that has it started again, others are dealt with before that start is over.
+    /// Ends a child; if the child is restarted, performs other deeds before the restart is complete.
     pub(super) async fn during(&mut self, ctx: &Context, id: Id, why: Why, deeds: &[Deed]) -> &'static str {
         let Some(pid) = self.child(ctx, id) else { return "nobody" };
         let (tell, told) = oneshot::channel();
@@ -41,7 +41,7 @@ impl Gardener {
         for deed in deeds {
             self.meanwhile(ctx, &held, deed).await;
         }
-        // It may have been ended meanwhile.
+        // The child may have been ended in the meantime.
         held.release.send(()).unwrap_or_default();
         "held"
     }
@@ -51,7 +51,7 @@ impl Gardener {
         let Some(pid) = self.child(ctx, *id) else { return };
         let signal = if *why == Why::Kill { ExitReason::Killed } else { reason(*why) };
         if pid == held.pid {
-            // It neither receives nor traps exits yet.
+            // The child neither receives nor traps exits yet.
             if matches!(deed, Deed::Exit(..)) && *why != Why::Normal && !self.garden.has(TreeBug::WhoStartsIsDeaf) {
                 let end = ctx.runtime().watch(pid);
                 ctx.exit(pid, signal);

@@ -1,4 +1,4 @@
-//! Scripts about supervisors: a tree, and what is done to it, made from a seed and written on one line.
+//! Scripts about supervisors: a tree and the deeds performed on it, generated from a seed and written on one line.
 //!
 //! ```text
 //!   root/rest_for_one/2/never s/0/permanent/brutal/plain/- s/1/..;end 0 normal;terminate s 1;..
@@ -10,16 +10,16 @@ use std::fmt::{self, Display};
 
 use crate::chance::Chance;
 
-/// Deeds of a script.
+/// Number of deeds in a script.
 const DEEDS: usize = 16;
-/// Levels of supervisors below the root.
+/// Number of levels of supervisors below the root.
 const DEPTH: usize = 2;
-/// What a supervisor is called: `s` for the root, or its id.
+/// Name of a supervisor: its id, or `None` for the root, which is written `s`.
 pub(crate) type Supervisor = Option<Id>;
-/// A child's name, unlike that of any other in its script.
+/// Name of a child, unique within its script.
 pub(crate) type Id = u8;
 
-/// Words of Erlang that both sides understand.
+/// Defines an enum of Erlang words that both sides understand.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -48,19 +48,19 @@ words!(Auto { Never => "never", Any => "any_significant", All => "all_significan
 words!(Restart { Permanent => "permanent", Transient => "transient", Temporary => "temporary" });
 words!(Shutdown { Brutal => "brutal_kill", Soon => "5", Infinity => "infinity" });
 words!(
-    /// Why a child is told to end, or is signalled.
+    /// Reason with which a child is told to end or is signalled.
     Why { Normal => "normal", Shutdown => "shutdown", Kill => "kill", Bad => "bad" }
 );
 
-/// What a child is like.
+/// Behaviour of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
-    /// Traps exits and tells of the signal that ends it.
+    /// Traps exits and reports the signal that ends it.
     Traps,
-    /// Traps exits and does not care.
+    /// Traps exits and ignores them.
     Stubborn,
-    /// Does not start at the start of this number.
+    /// Fails to start at the start with this number.
     Fails(u8),
     Supervisor(Root),
 }
@@ -71,7 +71,7 @@ pub(crate) struct Root {
     pub(crate) strategy: Strategy,
     pub(crate) intensity: u8,
     pub(crate) auto: Auto,
-    /// The template, if the strategy is simple.
+    /// Only the template if the strategy is simple.
     pub(crate) children: Vec<Child>,
 }
 
@@ -84,23 +84,23 @@ pub(crate) struct Child {
     pub(crate) significant: bool,
 }
 
-/// What is done to a tree.
+/// An operation on a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     End(Id, Why),
     Exit(Id, Why),
     Start(Supervisor, Child),
-    /// One more child of a dynamic supervisor, by what it is to be called.
+    /// Starts another child of a dynamic supervisor, with this id.
     StartOne(Supervisor, Id),
     Terminate(Supervisor, Id),
     TerminateOne(Supervisor, Id),
     Restart(Supervisor, Id),
     Delete(Supervisor, Id),
-    /// A supervisor gets an exit signal, from its parent if it is the root.
+    /// Sends an exit signal to a supervisor; for the root, from its parent.
     ExitSupervisor(Supervisor, Why),
-    /// A child ends, and while it is held in its next start, others do what is to be done.
+    /// Ends a child, and performs the deeds while its next start is held up.
     During(Id, Why, Vec<Self>),
-    /// The parent of the root wants an end.
+    /// The parent of the root stops it.
     Stop,
 }
 
@@ -159,7 +159,7 @@ impl Display for Deed {
     }
 }
 
-/// A tree and what is done to it, one deed after the other.
+/// A tree and the deeds performed on it, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeScript {
     pub(crate) seed: u64,
@@ -177,14 +177,14 @@ impl Display for TreeScript {
 }
 
 impl TreeScript {
-    /// Whether a child is one of a dynamic supervisor's.
+    /// Returns true if a child belongs to a dynamic supervisor.
     fn is_dynamic(&self, id: &str) -> bool {
         self.deeds.iter().any(|deed| matches!(deed, Deed::StartOne(_, own) if own.to_string() == id))
     }
 
-    /// A trace with the stops of dynamic children in a row sorted: such a supervisor stops them together. When a supervisor
-    /// is killed nobody waits for the ends of those below it, which go on while others start again: of such a step, stops
-    /// are sorted behind the starts.
+    /// Normalises a trace. Consecutive stops of dynamic children are sorted, because their supervisor stops them
+    /// together. After the kill of a supervisor, the processes below it end while others restart, and nothing waits for
+    /// them: in such a step, the stops are sorted behind the starts.
     pub(crate) fn essence(&self, trace: &str) -> String {
         let step = |(index, step): (usize, &str)| {
             let (rest, events) = step.rsplit_once(' ').unwrap_or((step, ""));
@@ -215,9 +215,9 @@ impl TreeScript {
 
 struct Author {
     chance: Chance,
-    /// The next id.
+    /// Next unused id.
     next: Id,
-    /// Whose child is who, of those that may run.
+    /// Supervisor and id of every child that may be running.
     children: Vec<(Supervisor, Id)>,
     supervisors: Vec<(Supervisor, Strategy, Auto)>,
 }
@@ -244,7 +244,7 @@ impl Author {
         Root { strategy, intensity: self.below(5) as u8, auto, children }
     }
 
-    /// A child, which may be a supervisor below one of this `depth`.
+    /// Creates a child, which may be a supervisor if one at this `depth` may have supervisors below it.
     fn child(&mut self, own: Supervisor, auto: Auto, depth: Option<usize>) -> Child {
         let id = self.next;
         self.next += 1;
@@ -309,10 +309,10 @@ impl Author {
         }
     }
 
-    /// What happens to the children of one supervisor while it is busy with the start of `held`.
+    /// Picks deeds for the children of one supervisor while it is busy with the start of `held`.
     fn siblings(&mut self, own: Supervisor, held: Id) -> Vec<Deed> {
         let all: Vec<Id> = self.children.iter().filter(|child| child.0 == own).map(|child| child.1).collect();
-        // Others than its own supervisor would not be busy.
+        // Only the supervisor of `held` is busy; any other one would not be.
         if !all.contains(&held) {
             return Vec::new();
         }
@@ -321,7 +321,7 @@ impl Author {
             if author.below(2) == 0 { Deed::End(id, why) } else { Deed::Exit(id, why) }
         };
         let mut deeds: Vec<Deed> = (0..=self.below(3)).map(|_| deed(self)).collect();
-        // Once that start is over the supervisor goes on.
+        // After that start, the supervisor continues, so the deeds stop there.
         let ends_it = |deed: &Deed| matches!(deed, Deed::Exit(id, why) if *id == held && *why != Why::Normal);
         let last = deeds.iter().position(ends_it).map_or(deeds.len(), |last| last + 1);
         deeds.truncate(last);

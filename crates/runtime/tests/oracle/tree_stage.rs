@@ -1,11 +1,11 @@
-//! Our side of the oracle about supervisors: a process of rusm that starts a tree, does deeds to it, and tells after each
-//! how the tree is.
+//! rusm's side of the oracle for supervisors: a process that starts a tree, performs deeds on it, and reports the state
+//! of the tree after each deed.
 //!
 //! ```text
 //!   ok s[0+,1-,2+]2.1.2 2[3+]1.0.1 -1.shutdown,+0.2
-//!   │  │ └ children in order, running  │  └ what children did: end by a signal, start for the second time
-//!   │  │            └ count_children   └ the same of a supervisor that is a child
-//!   └ what the deed gave
+//!   │  │ └ children in order, running  │  └ events of children: end by a signal, start for the second time
+//!   │  │            └ count_children   └ the same for a child that is a supervisor
+//!   └ result of the deed
 //! ```
 
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ use crate::tree_script::{self as written, Auto, Child, Deed, Id, Kind, Root, Tre
 #[path = "tree_faults.rs"]
 mod faults;
 
-/// How long all scripts together may take.
+/// Maximum time for all scripts together.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// No restart is forgotten while a script lasts.
+/// Longer than any script, so no restart leaves the window.
 const PERIOD: Duration = Duration::from_hours(1);
-/// What is said of a tree that cannot be looked at, and is not at its end.
+/// Reported for a tree that cannot be inspected and has not ended.
 const MOVING: &str = "moving";
-/// Pictures alike in a row that mean that nothing moves.
+/// Number of equal pictures in a row after which the tree counts as idle.
 const ALIKE: usize = 3;
 
-/// Acts scripts and gives their traces in the same order.
+/// Performs scripts and returns their traces in the same order.
 pub(crate) fn act_all(scripts: &[TreeScript], bug: Option<TreeBug>) -> Vec<String> {
     let runtime = Runtime::start(Config { schedulers: 3, ..Config::default() }).unwrap();
     let (give, take) = mpsc::sync_channel(scripts.len());
@@ -57,12 +57,12 @@ pub(crate) fn act_all(scripts: &[TreeScript], bug: Option<TreeBug>) -> Vec<Strin
     traces.into_values().collect()
 }
 
-/// A bug planted into this side.
+/// A bug planted into rusm's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TreeBug {
-    /// `rest_for_one` is taken for `one_for_all`.
+    /// `rest_for_one` behaves like `one_for_all`.
     RestIsAll,
-    /// One restart more than allowed is forgiven.
+    /// One more restart than the limit is allowed.
     OneRestartTooMany,
     /// A normal end of a transient child counts as abnormal.
     TransientIsPermanent,
@@ -70,15 +70,15 @@ pub(crate) enum TreeBug {
     TemporaryIsTransient,
     /// Every child is killed instead of being asked to stop.
     StopIsBrutal,
-    /// Nobody is significant.
+    /// No child is significant.
     NobodyIsSignificant,
-    /// A child that is told to end lives on.
+    /// A child that is told to end stays alive.
     TheDeadAreMissed,
-    /// A supervisor takes a kill for any other exit signal.
+    /// A supervisor treats a kill like any other exit signal.
     SupervisorsSurviveKills,
-    /// Nobody hears of who ends while the supervisor is busy with another.
+    /// The supervisor misses deaths while it is busy with another child.
     DeathsDuringARestartAreMissed,
-    /// Children who do not care for exit signals care for the death of their supervisor.
+    /// Children that ignore exit signals end when their supervisor dies.
     OrphansDie,
     /// A child cannot be ended while it starts.
     WhoStartsIsDeaf,
@@ -100,32 +100,32 @@ impl TreeBug {
     ];
 }
 
-/// What a child is sent.
+/// A request to a child.
 enum Request {
     End(Why),
-    /// Ends as well, and nobody hears of it.
+    /// Ends as well, but without notifying the supervisor.
     Slip(Why),
     Look(oneshot::Sender<()>),
 }
 
-/// What children tell.
+/// Events and processes recorded by the children.
 #[derive(Default)]
 struct Diary {
     starts: BTreeMap<Id, u8>,
     pids: BTreeMap<Id, Pid>,
     names: BTreeMap<Pid, Id>,
-    /// Whoever starts next by this id is held, and who is to be told.
+    /// Id of the child to be held at its next start, and the channel that reports it.
     hold: Option<(Id, oneshot::Sender<Held>)>,
     events: Vec<String>,
 }
 
-/// A child that is held in its start, and how to let it go on.
+/// A child that is held during its start, and the channel that releases it.
 pub(crate) struct Held {
     pub(crate) pid: Pid,
     release: oneshot::Sender<()>,
 }
 
-/// What the processes of one script know in common.
+/// State shared by the processes of one script.
 #[derive(Clone)]
 struct Garden {
     bug: Option<TreeBug>,
@@ -194,13 +194,13 @@ impl Garden {
         spec.restart(restart).shutdown(shutdown).significant(significant)
     }
 
-    /// The body of a child.
+    /// Body of a child.
     async fn live(self, ctx: Context, starting: Starting, id: Id, kind: Kind) -> ExitReason {
         if !self.starts(&ctx, id, &kind) {
             return starting.refuse(&ctx, ExitReason::other("failed"));
         }
         if let Some(go_on) = self.held(&ctx, id) {
-            // Whoever holds it may have gone.
+            // The process that holds it may have ended.
             drop(go_on.await);
         }
         ctx.trap_exits(matches!(kind, Kind::Traps | Kind::Stubborn));
@@ -228,7 +228,7 @@ impl Garden {
         }
     }
 
-    /// What a child waits for before it goes on, if it is to be held.
+    /// Returns the channel on which a child must wait before it continues, if it is to be held.
     fn held(&self, ctx: &Context, id: Id) -> Option<oneshot::Receiver<()>> {
         let mut diary = self.diary.lock().unwrap();
         let (_, tell) = diary.hold.take_if(|hold| hold.0 == id)?;
@@ -238,7 +238,7 @@ impl Garden {
         Some(go_on)
     }
 
-    /// Notes a start; false if it is one that fails.
+    /// Records a start; returns false if it must fail.
     fn starts(&self, ctx: &Context, id: Id, kind: &Kind) -> bool {
         let mut diary = self.diary.lock().unwrap();
         let start = diary.starts.entry(id).or_default();
@@ -263,14 +263,14 @@ fn reason(why: Why) -> ExitReason {
     }
 }
 
-/// Starts a tree and does what the script says to it.
+/// Starts a tree and performs the deeds of a script on it.
 pub(crate) struct Gardener {
     garden: Garden,
     root: Option<SupervisorRef>,
     end: Option<Watch>,
-    /// Why the root has ended.
+    /// Exit reason of the root.
     ended: Option<ExitReason>,
-    /// Events that were told.
+    /// Number of events already reported.
     told: usize,
 }
 
@@ -325,7 +325,7 @@ impl Gardener {
                     Deed::Exit(_, Why::Kill) => ctx.exit(pid, ExitReason::Killed),
                     Deed::Exit(_, why) => ctx.exit(pid, reason(*why)),
                     Deed::End(_, why) => ctx.send(pid, Request::End(*why)).await,
-                    _ => unreachable!("it is one of both"),
+                    _ => unreachable!("only these two deeds get here"),
                 }
                 return "ok";
             }
@@ -358,12 +358,12 @@ impl Gardener {
             Deed::Restart(_, id) => done(&supervisor.restart_child(ctx, &*id.to_string()).await),
             Deed::Delete(_, id) => done(&supervisor.delete_child(ctx, &*id.to_string()).await),
             Deed::End(..) | Deed::Exit(..) | Deed::ExitSupervisor(..) | Deed::During(..) | Deed::Stop => {
-                unreachable!("no supervisor is asked")
+                unreachable!("these deeds do not call a supervisor")
             }
         }
     }
 
-    /// How the tree is once nothing moves any more.
+    /// Returns the state of the tree once it is idle.
     async fn state(&mut self, ctx: &Context, result: &str) -> String {
         let picture = self.settle(ctx).await;
         let diary = self.garden.diary.lock().unwrap();
@@ -372,11 +372,11 @@ impl Gardener {
         format!("{result} {picture} {events}")
     }
 
-    /// Looks until nothing moves any more.
+    /// Inspects the tree until it is idle.
     async fn settle(&mut self, ctx: &Context) -> String {
         let mut before = (String::new(), 0);
         let mut alike = 0;
-        // A supervisor that is about to end may be seen so many times before a slow machine comes to its end.
+        // On a slow machine, a supervisor that is about to end may be seen this many times before it has ended.
         while alike < if before.0 == MOVING { ALIKE * 1_000 } else { ALIKE } {
             for pid in self.pids() {
                 look_at(ctx, pid).await;
@@ -440,7 +440,7 @@ impl Gardener {
     }
 }
 
-/// Waits until a child has done what it was told before, or has ended.
+/// Waits until a child has handled its earlier requests, or has ended.
 async fn look_at(ctx: &Context, pid: Pid) {
     let (give, take) = oneshot::channel();
     let end = ctx.runtime().watch(pid);
@@ -450,7 +450,7 @@ async fn look_at(ctx: &Context, pid: Pid) {
     }
 }
 
-/// The supervisors below one, each before those below itself.
+/// Returns all supervisors below one, each before those below itself.
 async fn below(ctx: &Context, root: SupervisorRef) -> Result<Vec<(Arc<str>, SupervisorRef)>, CallError> {
     let mut all = Vec::new();
     let mut next = vec![(Arc::from("s"), root)];

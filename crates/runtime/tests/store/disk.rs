@@ -1,6 +1,6 @@
-//! A disk in memory that forgets what was not synced when its power is cut, can be too small, and can be made to wait.
+//! A disk in memory that loses unsynced data at a power cut, can become full, and can delay syncs.
 
-#![allow(dead_code, reason = "each test file takes what it needs")]
+#![allow(dead_code, reason = "each test file uses only a part")]
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -8,51 +8,51 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::store::StorageBackend;
 
-/// Writes reach a disk in pieces of so many bytes, each by itself.
+/// Unit in which writes reach the disk, each independently of the others, in bytes.
 const SECTOR: usize = 512;
 
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 struct State {
-    /// What a reader sees.
+    /// Contents as a reader sees them.
     current: Vec<u8>,
-    /// What is left after a power cut, at least.
+    /// Contents that surely survive a power cut.
     durable: Vec<u8>,
-    /// What may be left or not.
+    /// Changes that may or may not survive.
     pending: Vec<Change>,
     syncs: u64,
     room: Option<usize>,
     sync_fails: bool,
     full_at_sync: bool,
     read_fails: bool,
-    /// How long each read takes.
+    /// Duration of each read.
     read_time: Duration,
     gate_closed: bool,
-    /// Syncs that wait at the gate.
+    /// Number of syncs that wait at the gate.
     at_gate: usize,
     power: Arc<Mutex<Power>>,
 }
 
-/// What has not reached the disk for sure.
+/// A change that has not been synced yet.
 #[derive(Debug)]
 enum Change {
     Write(usize, Vec<u8>),
     Len(usize),
 }
 
-/// Of one disk, or of several files of it.
+/// Power supply and faults of one disk, or of several files on one.
 #[derive(Debug, Default)]
 struct Power {
     is_off: bool,
-    /// Of so many writes and syncs one fails, by a sequence of chance; 0 for none.
+    /// One of this many writes and syncs fails, pseudo-randomly; 0 for none.
     fails_one_in: u64,
     chance: u64,
-    /// Writes and syncs until it is cut.
+    /// Number of writes and syncs until the power is cut.
     lasts: Option<u64>,
 }
 
 impl Power {
-    /// Counts a write or a sync; whether there is no power for it any more.
+    /// Counts a write or a sync; returns true if the power is off.
     fn is_cut(&mut self) -> bool {
         match &mut self.lasts {
             Some(0) => self.is_off = true,
@@ -62,7 +62,7 @@ impl Power {
         self.is_off
     }
 
-    /// Whether this write or sync is one that fails.
+    /// Returns true if this write or sync must fail.
     fn fails(&mut self) -> bool {
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.fails_one_in > 0 && (self.chance >> 33).is_multiple_of(self.fails_one_in)
@@ -75,13 +75,13 @@ impl State {
     }
 }
 
-/// Writes what a sector or a file of so many bytes is now.
+/// Writes data into an image, which grows if necessary.
 fn write(image: &mut Vec<u8>, from: usize, data: &[u8]) {
     image.resize(image.len().max(from + data.len()), 0);
     image[from..from + data.len()].copy_from_slice(data);
 }
 
-/// See the module; a clone is the same disk.
+/// A disk in memory; a clone is a handle to the same disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Arc<(Mutex<State>, Condvar)>);
 
@@ -94,18 +94,18 @@ impl Disk {
         self.state().syncs
     }
 
-    /// Another file, which loses its power with this one.
+    /// Creates another file, which loses its power together with this one.
     pub(crate) fn beside(&self) -> Self {
         Self::default().wired_to(self)
     }
 
-    /// This file loses its power with the other one from now on.
+    /// Makes this file lose its power together with the other one from now on.
     pub(crate) fn wired_to(self, other: &Self) -> Self {
         self.state().power = Arc::clone(&other.state().power);
         self
     }
 
-    /// Bytes that the disk has room for; it is full beyond.
+    /// Sets the number of bytes for which the disk has space.
     pub(crate) fn set_room(&self, room: Option<usize>) {
         self.state().room = room;
     }
@@ -118,22 +118,22 @@ impl Disk {
         self.state().sync_fails = fails;
     }
 
-    /// Syncs find that there was no room.
+    /// Makes syncs fail because the disk is full.
     pub(crate) fn fill_at_syncs(&self, fills: bool) {
         self.state().full_at_sync = fills;
     }
 
-    /// What stands here.
+    /// Returns the current bytes of a range.
     pub(crate) fn bytes(&self, from: usize, len: usize) -> Vec<u8> {
         self.state().current[from..from + len].to_vec()
     }
 
-    /// Turns a bit of this byte.
+    /// Flips a bit of this byte.
     pub(crate) fn flip(&self, at: usize) {
         self.state().current[at] ^= 1;
     }
 
-    /// Puts bytes there that nobody wrote.
+    /// Overwrites bytes without a write by the store.
     pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
         self.state().current[at..at + bytes.len()].copy_from_slice(bytes);
     }
@@ -146,12 +146,12 @@ impl Disk {
         self.state().read_time = time;
     }
 
-    /// Cuts the power after so many writes and syncs; [`cut`](Self::cut) then tells what is left.
+    /// Cuts the power after this many writes and syncs; [`cut`](Self::cut) then returns what is left.
     pub(crate) fn die_after(&self, operations: u64) {
         self.state().power().lasts = Some(operations);
     }
 
-    /// One of so many writes and syncs of all files of the disk fails from now on.
+    /// Makes one of `one_in` writes and syncs of all files of the disk fail from now on.
     pub(crate) fn fail_now_and_then(&self, seed: u64, one_in: u64) {
         let state = self.state();
         let mut power = state.power();
@@ -162,7 +162,7 @@ impl Disk {
         self.state().power().fails_one_in = 0;
     }
 
-    /// Syncs wait until the gate is opened.
+    /// Makes syncs wait until the gate is opened.
     pub(crate) fn close_gate(&self) {
         self.state().gate_closed = true;
     }
@@ -172,7 +172,7 @@ impl Disk {
         self.0.1.notify_all();
     }
 
-    /// Waits until a sync waits at the gate.
+    /// Waits until a sync has arrived at the gate.
     pub(crate) fn wait_for_a_sync(&self) {
         let mut state = self.state();
         while state.at_gate == 0 {
@@ -180,14 +180,15 @@ impl Disk {
         }
     }
 
-    /// What is durable now, as a disk of its own.
+    /// Returns a new disk with the currently durable contents.
     pub(crate) fn image(&self) -> Self {
         let durable = self.state().durable.clone();
         let state = State { current: durable.clone(), durable, ..State::default() };
         Self(Arc::new((Mutex::new(state), Condvar::new())))
     }
 
-    /// The disk as it is found after a power cut just now: what was synced, and of the rest what `survives` says.
+    /// Cuts the power and returns the disk as it is found then: with everything that was synced, and with those of the
+    /// other sectors for which `survives` returns true.
     pub(crate) fn cut(&self, mut survives: impl FnMut() -> bool) -> Self {
         let mut state = self.state();
         state.power().is_off = true;
@@ -238,7 +239,7 @@ impl StorageBackend for Disk {
         if state.power().is_off {
             return Err(Error::other("the power is off"));
         }
-        // Sparse, as on a real file system: room is taken by writing.
+        // Sparse, as on a real file system: only writes take up space.
         state.current.resize(len as usize, 0);
         state.pending.push(Change::Len(len as usize));
         Ok(())
@@ -257,7 +258,7 @@ impl StorageBackend for Disk {
         }
         let fails = state.power().fails();
         if state.sync_fails || fails {
-            // As Linux does: it tells once, and what could not be written is never tried again.
+            // As on Linux: the error is reported once, and the data that could not be written is dropped.
             state.pending.clear();
             return Err(Error::other("the disk does not answer"));
         }

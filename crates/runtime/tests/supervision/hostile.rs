@@ -1,4 +1,4 @@
-//! Children that are many, or panic where nobody should.
+//! Children that are very numerous, or that panic in unexpected places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ fn a_child_that_panics_in_its_drop_is_restarted_and_can_be_stopped() {
     assert_eq!(world.stop(supervisor), ExitReason::Shutdown);
 }
 
-/// Looks at its supervisor when it is dropped, and panics.
+/// Queries its supervisor when it is dropped, and panics.
 struct Looks(Handle, Pid);
 
 impl Drop for Looks {

@@ -1,4 +1,4 @@
-//! Restarts that fail and children that are lost: counted, and told with reason, child and supervisor.
+//! Failed restarts and lost children: they are counted, and reported with reason, child and supervisor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use rusm_runtime::{Context, ExitReason, InitError, Starting};
 
 use crate::world::{LONG, World, crash, eventually, obedient};
 
-/// A child that starts once, then refuses to so many times.
+/// A child that starts once and then fails to start `times` times.
 fn refuses(world: &World, id: &'static str, times: u32) -> ChildSpec {
     let (log, starts) = (world.log.clone(), Arc::new(AtomicU32::new(0)));
     let body = move |ctx: Context, starting: Starting| {
@@ -25,7 +25,7 @@ fn refuses(world: &World, id: &'static str, times: u32) -> ChildSpec {
     ChildSpec::acknowledged(id, body)
 }
 
-/// What was told about a supervisor's children but for their crashes: the kind, the child, and why.
+/// Returns the events about a supervisor's children, except their crashes: kind, child and reason.
 fn told(world: &World, supervisor: SupervisorRef) -> Vec<(&'static str, String, String)> {
     let of_ours = |kind| {
         let (of, kind, child, why) = match kind {
@@ -97,7 +97,7 @@ fn children_that_wait_for_their_restart_are_lost_with_the_one_that_was_too_many(
     let counted = SupervisionCounters { children_lost: 3, gave_up: 1, ..SupervisionCounters::default() };
     assert_eq!(observe::supervision(&world.runtime), counted);
     let told = told(&world, supervisor);
-    assert_eq!(lines(&told)[1..], ["lost a", "lost b", "lost c"], "in the order of their start, after who gave up");
+    assert_eq!(lines(&told)[1..], ["lost a", "lost b", "lost c"], "in start order, after it gave up");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_supervisor_that_runs_short_of_restarts_says_so_and_one_with_plenty_does_not
         world.end(supervisor, id, crash());
         world.lines::<1>();
     }
-    assert_eq!(strained(), [], "one restart is no storm");
+    assert_eq!(strained(), [], "one restart is not a storm");
     for (supervisor, id) in [(plenty, "b"), (short, "a")] {
         world.end(supervisor, id, crash());
         world.lines::<1>();
@@ -153,7 +153,7 @@ fn siblings_that_were_stopped_for_a_restart_which_never_came_are_lost_too() {
     world.end(supervisor, "b", crash());
 
     assert_eq!(world.on(end), ExitReason::Shutdown);
-    // Child a had started again before b did not.
+    // Child `a` had been restarted before `b` failed to start.
     assert_eq!(observe::supervision(&world.runtime).children_lost, 3);
 }
 

@@ -1,5 +1,5 @@
-//! Supervisors: sentences 17 to 23 of `docs/semantics.md`, by their numbers, what hostile children do to them, and
-//! the tree that observers see.
+//! Supervisors: sentences 17 to 23 of `docs/semantics.md` by their numbers, hostile children, and the supervision tree
+//! that observers see.
 
 mod hostile;
 mod losses;

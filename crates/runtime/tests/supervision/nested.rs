@@ -1,4 +1,4 @@
-//! Supervisors nested far deeper than a native stack has frames for.
+//! Supervisors nested far deeper than a native stack allows for recursion.
 
 use std::future::pending;
 use std::thread;
@@ -10,10 +10,10 @@ use rusm_runtime::{Config, ExitReason, InitError, Runtime, observe};
 use crate::world::eventually;
 
 const DEPTH: usize = 20_000;
-/// Small enough to overflow by one frame for each level.
+/// So small that one frame for each level would overflow it.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// The innermost supervisor has this child.
+/// Nests supervisors; the innermost one has this child.
 fn nested(innermost: ChildSpec) -> Supervisor {
     (1..DEPTH).fold(Supervisor::new(Strategy::OneForOne).child(innermost), |inner, _| {
         Supervisor::new(Strategy::OneForOne).child(ChildSpec::supervisor("inner", inner))

@@ -1,4 +1,4 @@
-//! What a supervisor is asked, and what it tells: sentence 22.
+//! Requests to a supervisor and its replies: sentence 22.
 
 use rusm_runtime::supervisor::{
     AutoShutdown, ChildSpec, Counts, OrderError, Restart, SpecError, StartChildError, Strategy, SupervisorRef,
@@ -18,7 +18,7 @@ fn s22_significant_children_end_their_supervisor_with_the_first_or_the_last() {
         world.lines::<3>();
         let end = world.runtime.watch(supervisor.pid());
         world.end(supervisor, "a", crash());
-        assert_eq!(world.lines(), ["+a"], "one that is restarted has not ended");
+        assert_eq!(world.lines(), ["+a"], "a child that is restarted has not ended");
 
         for id in ["b", "a"].into_iter().take(ends) {
             world.end(supervisor, id, ExitReason::Normal);
@@ -70,7 +70,7 @@ fn children_are_started_terminated_restarted_and_deleted_at_run_time() {
     assert_eq!(start(world.child("b")), Err(StartChildError::AlreadyPresent));
     let again = world.on(supervisor.restart_child(runtime, "b")).unwrap();
     assert_eq!(world.pid(supervisor, "b"), again);
-    assert_eq!(world.on(supervisor.terminate_child(runtime, again)), Ok(()), "by its pid too");
+    assert_eq!(world.on(supervisor.terminate_child(runtime, again)), Ok(()), "by its pid, too");
     assert_eq!(world.on(supervisor.delete_child(runtime, "b")), Ok(()));
     for nobody in [
         world.on(supervisor.delete_child(runtime, "b")),
@@ -84,5 +84,5 @@ fn children_are_started_terminated_restarted_and_deleted_at_run_time() {
     assert_eq!(start(failing), Err(StartChildError::Init(InitError::Ended(crash()))));
     let significant = world.child("c").significant(true);
     assert_eq!(start(significant), Err(StartChildError::Spec(SpecError::Significant { id: "c".into() })));
-    assert_eq!(world.counts(supervisor).specs, 1, "what did not start is forgotten");
+    assert_eq!(world.counts(supervisor).specs, 1, "a child that did not start is not kept");
 }

@@ -1,4 +1,4 @@
-//! Who is restarted, how often and when: sentences 18 to 20 and 23.
+//! Which children are restarted, how often and when: sentences 18 to 20 and 23.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,7 +70,7 @@ fn s18_simple_one_for_one_starts_children_of_one_kind_on_request() {
     world.lines::<2>();
 
     world.runtime.try_send(one, crash()).unwrap();
-    assert_eq!(world.lines(), ["+one"], "with the arguments that it had");
+    assert_eq!(world.lines(), ["+one"], "with its original arguments");
     world.runtime.try_send(two, ExitReason::Normal).unwrap();
     eventually("a normal end forgets the child", || world.counts(supervisor).specs == 1);
 
@@ -265,8 +265,8 @@ fn a_supervisor_that_gave_up_is_restarted_by_its_own() {
     assert_ne!(world.pid(supervisor, "nested"), before);
 }
 
-/// A supervisor that forgives one restart in five seconds, whose child lives for `life`; how often it restarted the child
-/// within an hour and three seconds, if it lived so long.
+/// Runs a supervisor that allows one restart in five seconds, with a child that lives for `life`. Returns the number of
+/// restarts within an hour and three seconds, or `None` if the supervisor ended before.
 #[cfg(feature = "test")]
 fn restarts_in_an_hour(life: Duration) -> Option<u64> {
     rusm_runtime::test::run(1, move |ctx| async move {

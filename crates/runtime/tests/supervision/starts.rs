@@ -86,12 +86,12 @@ fn a_child_runs_elsewhere_when_whoever_asked_for_it_keeps_the_scheduler() {
             let child = ChildSpec::new(id.to_string(), move |_| {
                 let runs = runs.clone();
                 async move {
-                    runs.send(()).expect("somebody waits");
+                    runs.send(()).expect("the receiver waits");
                     pending::<()>().await;
                 }
             });
             supervisor.start_child(&ctx, child).await.expect("it starts");
-            // The answer may come before the child has run, and this process runs next where the supervisor did.
+            // The reply may arrive before the child has run, and this process runs next on the supervisor's scheduler.
             ran.recv_timeout(Duration::from_mins(2)).expect("the child runs meanwhile");
         }
         give.send(()).expect("the test waits");

@@ -1,4 +1,4 @@
-//! How children are stopped, and what happens meanwhile: sentence 21.
+//! How children are stopped, and events that occur during a stop: sentence 21.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +67,7 @@ fn s21_a_second_death_during_a_restart_is_not_lost() {
     let world = World::new();
     let other: Arc<Mutex<Option<Pid>>> = Arc::default();
     let (log, of_b) = (world.log.clone(), Arc::clone(&other));
-    // While `b` starts again, `a` dies: the supervisor is busy then.
+    // While `b` restarts, `a` dies: the supervisor is busy at that time.
     let b = ChildSpec::acknowledged("b", move |ctx, starting| {
         let (log, other) = (log.clone(), of_b.lock().unwrap_or_else(PoisonError::into_inner).take());
         async move {

@@ -1,4 +1,4 @@
-//! The tree that observers see: what it says is what is, whatever happens to the children.
+//! The supervision tree that observers see: it always shows the real state of the children.
 
 use std::future::pending;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::world::{LONG, World, crash, eventually, plenty};
 
 impl World {
     fn report(&self, supervisor: SupervisorRef) -> SupervisorReport {
-        observe::supervisor(&self.runtime, supervisor.pid()).expect("it lives")
+        observe::supervisor(&self.runtime, supervisor.pid()).expect("the supervisor is alive")
     }
 
     fn page(&self, supervisor: Pid, offset: usize, most: usize) -> Vec<ChildReport> {
-        observe::children(&self.runtime, supervisor, offset, most).expect("it lives").children
+        observe::children(&self.runtime, supervisor, offset, most).expect("the supervisor is alive").children
     }
 
-    /// Observers and `which_children` say the same.
+    /// Asserts that observers and `which_children` report the same children.
     fn assert_truth(&self, supervisor: SupervisorRef) {
         let told: Vec<_> = self.children(supervisor).into_iter().map(|child| (child.id, child.state)).collect();
         let seen = self.page(supervisor.pid(), 0, usize::MAX).into_iter().map(|child| {
@@ -200,7 +200,7 @@ fn pages_stay_whole_while_children_die_and_are_forgotten() {
         world.runtime.exit(victim, ExitReason::Killed);
         eventually("it is forgotten", || world.report(supervisor).counts.total() == pids.len());
         for offset in [0, pids.len() / 3, pids.len() - 10, pids.len() + 3] {
-            let page = observe::children(&world.runtime, supervisor.pid(), offset, 10).expect("it lives");
+            let page = observe::children(&world.runtime, supervisor.pid(), offset, 10).expect("it is alive");
             let seen: Vec<Pid> = page.children.iter().filter_map(|child| child.state.pid()).collect();
             let expected: Vec<Pid> = pids.iter().skip(offset).take(10).copied().collect();
             assert_eq!((page.total, seen), (pids.len(), expected), "from {offset}");
@@ -208,7 +208,7 @@ fn pages_stay_whole_while_children_die_and_are_forgotten() {
         let page = world.page(supervisor.pid(), 5, 9);
         let mut keys: Vec<ChildKey> = page.iter().map(|child| child.key).collect();
         keys.push(ChildKey::of(10_000));
-        let places = observe::child_places(&world.runtime, supervisor.pid(), &keys).expect("it lives");
+        let places = observe::child_places(&world.runtime, supervisor.pid(), &keys).expect("the supervisor is alive");
         let expected: Vec<Option<usize>> = (5..14).map(Some).chain([None]).collect();
         assert_eq!(places, expected);
     }

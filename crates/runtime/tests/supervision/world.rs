@@ -1,4 +1,4 @@
-//! A runtime, a thread that asks, and children that log what they do.
+//! A runtime, a thread that sends requests, and children that log their events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use rusm_runtime::{Config, Context, Exit, ExitReason, Pid, Runtime, Starting};
 
 pub(crate) const LONG: Duration = Duration::from_mins(2);
 
-/// A machine that stands still for a moment makes nobody stuck.
+/// A short pause of the machine must not mark a process as stuck.
 const NEVER_STUCK: Duration = Duration::from_mins(10);
 
-/// A runtime, a thread that asks, and a log of what children do.
+/// A runtime, a thread that sends requests, and a log of the children's events.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     outside: tokio::runtime::Runtime,
@@ -53,20 +53,21 @@ impl World {
         self.on(supervisor.start(&self.runtime)).expect("all children start")
     }
 
-    /// The next lines of the log.
+    /// Waits for the next lines of the log.
     pub(crate) fn lines<const N: usize>(&self) -> [String; N] {
         eventually("so many lines", || self.log.len() >= N);
         self.log.take().try_into().expect("no more lines than that")
     }
 
-    /// A child that logs `+id` when it starts, ends by what it is sent, and logs `-id` when its parent stops it.
+    /// A child that logs `+id` when it starts, ends with the reason that it is sent, and logs `-id` when its parent
+    /// stops it.
     pub(crate) fn child(&self, id: &'static str) -> ChildSpec {
         let log = self.log.clone();
         ChildSpec::acknowledged(id, move |ctx, starting| obedient(ctx, Some(starting), log.clone(), id))
     }
 
     pub(crate) fn children(&self, supervisor: SupervisorRef) -> Vec<ChildInfo> {
-        self.on(supervisor.which_children(&*self.runtime)).expect("it lives")
+        self.on(supervisor.which_children(&*self.runtime)).expect("the supervisor is alive")
     }
 
     pub(crate) fn pid(&self, supervisor: SupervisorRef, id: &str) -> Pid {
@@ -77,7 +78,7 @@ impl World {
         }
     }
 
-    /// The same, if it runs just now.
+    /// Returns the pid of a child if it is running.
     pub(crate) fn pid_or_none(&self, supervisor: SupervisorRef, id: &str) -> Option<Pid> {
         self.children(supervisor).iter().find(|child| *child.id == *id).and_then(|child| match child.state {
             ChildState::Running(pid) => Some(pid),
@@ -91,10 +92,10 @@ impl World {
     }
 
     pub(crate) fn counts(&self, supervisor: SupervisorRef) -> Counts {
-        self.on(supervisor.count_children(&*self.runtime)).expect("it lives")
+        self.on(supervisor.count_children(&*self.runtime)).expect("the supervisor is alive")
     }
 
-    /// Ends the world's supervisor from outside and waits for its end.
+    /// Ends a supervisor from outside and waits for its end.
     pub(crate) fn stop(&self, supervisor: SupervisorRef) -> ExitReason {
         let end = self.runtime.watch(supervisor.pid());
         self.runtime.exit(supervisor.pid(), ExitReason::Shutdown);

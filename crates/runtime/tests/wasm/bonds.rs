@@ -1,4 +1,4 @@
-//! Ends, links, monitors, kills, supervisors.
+//! Ends, links, monitors, kills and supervisors.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn guests_in_tight_loops_leave_time_for_others() {
 
 #[test]
 fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
-    // One scheduler: while it sleeps, its guests are not taken off their core either.
+    // There is only one scheduler: while it sleeps, nothing takes its guests off their core.
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
     let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 8, ..WasmConfig::default() }).unwrap() };
     let (spin, handle) = (node.load("spin", &spin()), Handle::clone(&node.runtime));
@@ -109,7 +109,7 @@ fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
     let slept = node.inside(move |wasm, ctx| async move {
         let mut slices: Vec<u64> = Vec::new();
         for _ in 0..8 {
-            // New ones each time: nobody knows yet that their polls are long.
+            // Start new guests in each round: the scheduler does not know yet that their polls are long.
             let start = |_| wasm.spawn_from(&ctx, &spin, &Guest::default()).unwrap().0;
             let spinners: Vec<_> = (0..2).map(start).collect();
             ctx.sleep(Duration::from_micros(1)).await;
@@ -118,7 +118,7 @@ fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
                 ctx.exit(pid, ExitReason::Killed);
             }
         }
-        // A machine that stands still has one of them wait for longer.
+        // The median, because a pause of the machine makes one of the rounds wait for longer.
         slices.sort_unstable();
         slices[4]
     });
@@ -145,7 +145,8 @@ fn a_link_carries_a_trap_and_a_monitor_sees_it() {
 #[test]
 fn a_guest_links_monitors_and_traps_exits() {
     let node = Node::small();
-    // Spawns itself with an argument: that one traps. Both signals must come, exit first or last; their texts are told.
+    // Spawns itself with an argument; the child traps. Both signals must arrive, the exit signal first or last, and the
+    // text of the last one becomes the reason.
     let parent = raw_with(
         r#"(data (i32.const 0) "child") "#,
         "(local $signals i32)",

@@ -1,4 +1,4 @@
-//! What guests may do.
+//! Capabilities of guests.
 
 use bytes::Bytes;
 use rusm_runtime::observe::{EventKind, events};
@@ -7,7 +7,7 @@ use rusm_runtime::{Context, Down, ExitReason, Message, MonitorRef};
 
 use crate::guests::{Node, number, raw, raw_with};
 
-/// Ends with the status of a call as the reason.
+/// Ends with the status of a call as its reason.
 fn status_of(call: &str) -> Vec<u8> {
     let run = format!(
         r"(i32.store8 (i32.const 40) (i32.const 45))
@@ -57,7 +57,8 @@ async fn reason_of(ctx: &Context, watch: MonitorRef) -> String {
 #[test]
 fn a_link_with_others_is_for_those_who_may_end_them() {
     let node = Node::small();
-    // Told a pid, it links itself to it; what it then hears is its reason.
+    // Links itself to the pid that it receives. If an exit signal follows at once, its reason is used; otherwise the
+    // guest traps.
     let links = raw(
         "",
         r"(drop (call $trap_exits (i32.const 1)))
@@ -83,7 +84,7 @@ fn a_link_with_others_is_for_those_who_may_end_them() {
             ctx.send(guest, pid).await;
             let reason = reason_of(&ctx, own.unwrap()).await;
             if profile == "sandboxed" {
-                // One that was not taken along ends well, by this message.
+                // The link did not end the other process, so it ends normally with this message.
                 drop(ctx.try_send(other, ()));
             }
             (reason, reason_of(&ctx, watch).await)
@@ -99,7 +100,8 @@ fn a_guest_grants_no_more_than_it_has() {
     let mut profiles = Profiles::default();
     profiles.set("starter", [Capability::Spawn].into_iter().collect());
     let node = Node::start(WasmConfig { capacity: 8, profiles, ..WasmConfig::default() });
-    // Starts itself as trusted, with an argument; that one tries to register, and its end is told.
+    // Spawns itself with the profile `trusted` and an argument; the child tries to register, and its end becomes the
+    // reason.
     let starter = raw_with(
         r#"(data (i32.const 0) "name") (data (i32.const 16) "trusted")"#,
         "",

@@ -1,11 +1,11 @@
-//! Components: of our world and of WASI.
+//! Components of the `rusm:runtime` world and of WASI.
 
 use rusm_runtime::ExitReason;
 use rusm_runtime::wasm::Guest;
 
 use crate::guests::Node;
 
-/// A component of our world that sleeps a little and then does what `$run` says.
+/// A component of the `rusm:runtime` world that sleeps a little and then executes `run`.
 pub(crate) fn component(run: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component
@@ -81,7 +81,7 @@ fn a_wasi_command_runs_to_its_end_and_its_status_is_the_reason() {
 #[test]
 fn a_wasi_component_runs_to_its_end_and_what_it_returns_is_the_reason() {
     let node = Node::small();
-    // Asks for the time and for random numbers; without WASI it would not be linked.
+    // Reads the clock and random numbers; without WASI it could not be linked.
     let command = |run: &str| {
         wat::parse_str(format!(
             r#"(component
@@ -120,7 +120,7 @@ fn a_wasi_component_runs_to_its_end_and_what_it_returns_is_the_reason() {
     assert_eq!(end("(call $exit (i32.const 1)) unreachable"), "exit(1)");
 }
 
-/// A component that labels itself with the text of so many bytes at `place`.
+/// A component that sets its label to the text of this many bytes at `place`.
 fn labelled(place: u32, bytes: u32) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component
@@ -142,7 +142,7 @@ fn labelled(place: u32, bytes: u32) -> Vec<u8> {
     .unwrap()
 }
 
-/// A component that sends so many bytes at `place`, to nobody.
+/// A component that sends this many bytes at `place` to no process.
 fn sending(place: u32, bytes: u32) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component
@@ -204,7 +204,7 @@ fn a_component_that_sends_what_is_outside_of_its_memory_traps() {
 fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
     let node = Node::small();
 
-    assert_eq!(node.end_of(&labelled(65_536, 0), &Guest::default()), ExitReason::Normal, "nothing is there to read");
+    assert_eq!(node.end_of(&labelled(65_536, 0), &Guest::default()), ExitReason::Normal, "there is nothing to read");
     for (place, bytes) in [(65_535, 2), (0, u32::MAX), (u32::MAX, 1), (u32::MAX, u32::MAX), (0x8000_0000, 0x8000_0000)]
     {
         let ended = node.end_of(&labelled(place, bytes), &Guest::default()).to_string();
@@ -212,10 +212,10 @@ fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
         assert_eq!(ended, "trap: string pointer/length out of bounds of memory", "{place}, {bytes}");
     }
     assert_eq!(node.wasm.stats().traps_total, [("other", 5)]);
-    assert_eq!(node.end_of(&component(""), &Guest::default()), ExitReason::Normal, "the node goes on");
+    assert_eq!(node.end_of(&component(""), &Guest::default()), ExitReason::Normal, "the node still works");
 }
 
-/// The types that interfaces of our world share.
+/// Types that the interfaces of the `rusm:runtime` world share.
 const TYPES: &str = r#"
             (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
             (export "pid" (type $pid (eq $pid')))
@@ -223,7 +223,7 @@ const TYPES: &str = r#"
                 (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
             (export "exit-reason" (type $reason (eq $reason')))"#;
 
-/// A component that watches a group, joins it and leaves it, and traps unless it hears of both.
+/// A component that monitors a group, joins and leaves it, and traps unless it is notified of both.
 fn watcher() -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component
@@ -314,5 +314,5 @@ fn a_component_hears_who_joins_and_leaves_a_group_that_it_monitors() {
 
     assert_eq!(node.end_of(&watcher(), &Guest::default().profile("trusted")), ExitReason::Normal);
     let denied = node.end_of(&watcher(), &Guest::default()).to_string();
-    assert_eq!(denied, "trap: unreachable", "`groups` was not granted, which is an error and no group");
+    assert_eq!(denied, "trap: unreachable", "`groups` was not granted, which is an error and not an empty group");
 }

@@ -1,4 +1,4 @@
-//! What core modules start and whom they meet: processes with a name, supervisors, groups.
+//! Processes that core modules start and meet: named processes, supervisors, groups.
 
 use rusm_runtime::ExitReason;
 use rusm_runtime::wasm::Guest;
@@ -8,7 +8,8 @@ use crate::guests::{Node, echo, number, raw, raw_with};
 #[test]
 fn a_guest_hears_who_joins_and_leaves_a_group() {
     let node = Node::small();
-    // Ends well if each step is as it should be: one member, another joins, leaves, and then nothing more is told.
+    // Ends normally if each step is as expected: the group has one member, another joins and leaves, and then there are
+    // no more notifications.
     let listener = raw_with(
         r#"(data (i32.const 0) "crew")"#,
         "(local $monitor i64) (local $first i64)",
@@ -51,7 +52,7 @@ fn a_guest_names_and_bounds_what_it_starts() {
     let node = Node::small();
     node.load("hog", &raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))"));
     node.load("echo", &echo());
-    // Starts an echo called `helper`, and a hog, whose end is its own.
+    // Starts an echo called `helper`, and a guest that exceeds its memory limit and whose end becomes its own.
     let starter = raw_with(
         r#"(data (i32.const 0) "hog") (data (i32.const 16) "echo") (data (i32.const 32) "helper")"#,
         "",
@@ -82,7 +83,7 @@ fn a_guest_starts_a_supervisor_whose_children_come_back() {
                 (i32.const 0) (i32.const 0) (i32.const {name}) (i32.const 1) (i64.const 0) (i32.const {restart}) (i64.const 1000))"
         )
     };
-    // A child with a restart that there is not is refused, and the others are started.
+    // A child with an unknown restart type is refused, and the others are started.
     let boss = raw_with(
         r#"(data (i32.const 0) "echo") (data (i32.const 16) "a") (data (i32.const 32) "b")"#,
         "",
@@ -140,7 +141,7 @@ fn a_bomb_of_supervisors_and_one_that_is_to_remember_everything_meet_bounds() {
 #[test]
 fn supervisors_that_have_ended_make_room_for_others() {
     let node = Node::small();
-    // Ends each of 600 before it starts the next, as those do whose work is done.
+    // Ends each of 600 supervisors before it starts the next, like a guest whose supervisors finish their work.
     let starts = raw(
         "",
         r"(drop (call $trap_exits (i32.const 1)))

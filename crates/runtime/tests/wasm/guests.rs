@@ -1,16 +1,16 @@
-//! Guests as text, and a node to run them on.
+//! Guests written as text, and a node to run them on.
 
 use std::time::{Duration, Instant};
 
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Pid, Runtime};
 
-/// The raw import table, with a memory, and `run` made of these instructions.
+/// A module with the raw import table, a memory, and a function `run` with these instructions.
 pub(crate) fn raw(locals: &str, run: &str) -> Vec<u8> {
     raw_with("", locals, run)
 }
 
-/// The same with more fields of the module.
+/// Like [`raw`], with additional fields of the module.
 pub(crate) fn raw_with(fields: &str, locals: &str, run: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -77,7 +77,8 @@ pub(crate) fn raw_with(fields: &str, locals: &str, run: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Answers every message of bytes to the process whose pid, as a number, it begins with; requests with their own bytes.
+/// Sends every message of bytes back to the process whose pid, as a number, it begins with; replies to requests with
+/// their own bytes.
 pub(crate) fn echo() -> Vec<u8> {
     raw(
         "",
@@ -92,12 +93,12 @@ pub(crate) fn echo() -> Vec<u8> {
     )
 }
 
-/// Runs for ever.
+/// Runs forever.
 pub(crate) fn spin() -> Vec<u8> {
     raw("", "(loop $again (br $again))")
 }
 
-/// A pid as guests of the raw table know it.
+/// Returns a pid as the guests of the raw import table see it.
 pub(crate) fn number(pid: Pid) -> i64 {
     (i64::from(pid.generation()) << 32) | i64::from(pid.slot())
 }
@@ -122,12 +123,12 @@ impl Node {
         self.wasm.load(name, bytes).unwrap()
     }
 
-    /// Starts a guest that waits for its first message before anything else can be missed.
+    /// Starts a guest that waits for its first message before it can miss anything.
     pub(crate) fn spawn(&self, module: &Module, guest: &Guest) -> Pid {
         self.wasm.spawn(&self.runtime, module, guest).unwrap()
     }
 
-    /// Runs a guest to its end, linked to nobody and watched from before its first instruction.
+    /// Runs a guest to its end, without links and monitored from before its first instruction.
     pub(crate) fn end_of(&self, bytes: &[u8], guest: &Guest) -> ExitReason {
         let module = self.load("guest", bytes);
         let guest = guest.clone().monitored();
@@ -139,7 +140,7 @@ impl Node {
         })
     }
 
-    /// Runs code inside of a native process, and gives what it says.
+    /// Runs code inside a native process and returns its result.
     pub(crate) fn inside<T, F>(&self, code: impl FnOnce(Wasm, rusm_runtime::Context) -> F) -> T
     where
         T: Send + 'static,
@@ -156,11 +157,11 @@ impl Node {
             .unwrap();
         match take.recv_timeout(Duration::from_mins(1)) {
             Ok(said) => said,
-            Err(error) => panic!("the process {pid} did not say anything: {error}, {:?}", self.runtime.wait(pid)),
+            Err(error) => panic!("the process {pid} sent no result: {error}, {:?}", self.runtime.wait(pid)),
         }
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) fn until(&self, what: &str, so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(1);
         while !so(self) {

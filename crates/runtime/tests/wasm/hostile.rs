@@ -1,4 +1,4 @@
-//! What bad input gets: one clear line, and a node that stays up.
+//! Hostile input: each gives one clear error line, and the node stays up.
 
 use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Runtime};
@@ -9,7 +9,7 @@ use crate::guests::{Node, echo, raw, raw_with};
 
 fn refused(node: &Node, bytes: &[u8]) -> String {
     let refused = node.wasm.load("bad", bytes).map(|_| ()).unwrap_err().to_string();
-    assert!(!refused.contains('\n'), "one line: {refused}");
+    assert!(!refused.contains('\n'), "more than one line: {refused}");
     refused
 }
 
@@ -22,7 +22,7 @@ fn fuzz_modules() {
     target.words(&["\0asm", "run", "_start", "memory", "rusm:runtime/actor", "\x7f\x7f\x7f\x7f\x7f"]).run(|input| {
         match node.wasm.load("mutant", input) {
             Ok(module) => {
-                // What it does is its own affair: the node must end it.
+                // The guest may do anything, but the node must be able to end it.
                 if let Ok(pid) = node.wasm.spawn(&node.runtime, &module, &Guest::default()) {
                     node.runtime.exit(pid, ExitReason::Killed);
                     node.until("the guest ends", |node| !node.runtime.is_alive(pid));
@@ -122,7 +122,7 @@ fn a_file_for_another_world_is_told_what_it_lacks() {
         refused(&node, &module(r#"(module (func (export "run") (param i32)))"#)),
         "bad exports `run` with parameters: a core module reads its arguments by `arg_read`"
     );
-    // What a command calls `run` is its own business.
+    // A WASI command may use the name `run` for any function.
     assert_eq!(
         node.end_of(
             &module(r#"(module (func (export "run") (param i32)) (func (export "_start")))"#),
@@ -212,14 +212,14 @@ fn absurd_places_and_lengths_are_statuses() {
                 "(i32.wrap_i64 (call $spawn (i32.const {p}) (i32.const {n}) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))"
             ),
         ] {
-            // 65,535 is a place where a digest begins and does not end.
+            // At 65,535 a digest begins inside the memory and ends outside.
             calls.extend(["(if (i32.ge_s ", call.as_str(), " (i32.const 0)) (then unreachable))\n"]);
         }
     }
     calls
         .push_str("(call $log (i32.const 7) (i32.const -1) (i32.const -1)) (call $label (i32.const -1) (i32.const 3))");
 
-    // A place of no bytes inside of the memory is fine, and the one call for which that is so is left out.
+    // An empty range inside the memory is valid, so the one call with such a range is removed.
     let calls =
         calls.replace("(call $digest (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 0))", "(i32.const -1)");
     assert_eq!(node.end_of(&raw("", &calls), &Guest::default().profile("trusted")), ExitReason::Normal);
@@ -257,7 +257,7 @@ fn a_storm_of_calls_with_numbers_of_chance_ends_nobody_but_its_caller() {
     let node = Node::small();
     let bystander = node.load("echo", &echo());
     let bystander = node.spawn(&bystander, &Guest::default());
-    // Each call gets the next numbers of a generator, mostly outside of every memory, half of them by a little.
+    // Each call gets the next numbers of a generator; most are outside of every memory, half of them only just.
     let fields = r"(global $seed (mut i64) (i64.const 88172645463325252))
         (func $l (result i64)
             (global.set $seed (i64.xor (global.get $seed) (i64.shl (global.get $seed) (i64.const 13))))
@@ -319,7 +319,7 @@ fn a_guest_that_never_receives_cannot_fill_its_mailbox_nor_that_of_its_parent() 
     let config = Config { schedulers: 2, mailbox_capacity: 16, ..Config::default() };
     let runtime = Runtime::start(config).unwrap();
     let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 8, ..WasmConfig::default() }).unwrap() };
-    // Each loop ends by a refusal, or goes on for ever.
+    // Each loop ends when a call is refused, or runs forever.
     let until_refused = |call: &str| {
         raw(
             "",
@@ -342,7 +342,7 @@ fn a_guest_that_never_receives_cannot_fill_its_mailbox_nor_that_of_its_parent() 
     assert_eq!(node.end_of(&signals, &Guest::default()), ExitReason::Normal);
     assert_eq!(node.end_of(&timers, &Guest::default()), ExitReason::Normal);
     assert_eq!(node.end_of(&links, &Guest::default()), ExitReason::Killed);
-    // The parent selects what it waits for, and leaves the rest unread.
+    // The parent receives selectively and leaves the rest unread.
     assert_eq!(node.end_of(&parents, &Guest::default()), ExitReason::Normal);
 }
 
@@ -350,7 +350,7 @@ fn a_guest_that_never_receives_cannot_fill_its_mailbox_nor_that_of_its_parent() 
 fn a_guest_has_so_many_names_and_groups_and_timers_of_short_periods_and_no_more() {
     let node = Node::small();
     let trusted = Guest::default().profile("trusted");
-    // Names of four letters that count.
+    // Names of four letters that encode a counter.
     let letter = |by: u32| {
         format!(
             "(i32.shl (i32.and (i32.shr_u (local.get $i) (i32.const {})) (i32.const 15)) (i32.const {}))",

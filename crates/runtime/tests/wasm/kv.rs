@@ -1,4 +1,4 @@
-//! The store from guests: what they may use, what they get, and that it is absent where there is none.
+//! The store in guests: what they may use, the results of calls, and its absence on a node without a store.
 
 use rusm_runtime::ExitReason;
 use rusm_runtime::observe::{EventKind, events};
@@ -13,7 +13,7 @@ struct Ground {
     _directory: tempfile::TempDir,
 }
 
-/// A node with a store, and a profile that may use two buckets of it.
+/// Starts a node with a store, and with a profile that may use two of its buckets.
 fn ground() -> Ground {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("a.redb"), StoreConfig::default()).unwrap();
@@ -25,7 +25,8 @@ fn ground() -> Ground {
     Ground { node, store, _directory: directory }
 }
 
-/// A core module with the imports of the store, `books` at 0, `key` at 16, `value` at 32; it ends with the words at 64.
+/// A core module with the imports of the store, `books` at 0, `key` at 16, `value` at 32; errors and items that become
+/// its reason are read to 64.
 fn keeper(run: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -54,8 +55,9 @@ fn keeper(run: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// The steps of a commit: `books` has no `a`, `books` has `key` as `value`, put `v` to `a`, put it for a minute to `b` of
-/// `cache/a`, take away `key`. The first without the second, of 18 bytes, and the fourth with what is after it make sense, too.
+/// Steps of a commit: `books` has no `a`, `books` has `key` with `value`; put `v` to `a`, put it to `b` of `cache/a`
+/// for a minute, delete `key`. The first step without the second (18 bytes) is also valid, and so is the fourth with
+/// the bytes after it.
 const STEPS: &str = concat!(
     r"\00\05\00\00\00\01\00\00\00\00\00\00\00booksa",
     r"\01\05\00\00\00\03\00\00\00\05\00\00\00bookskeyvalue",
@@ -63,10 +65,10 @@ const STEPS: &str = concat!(
     r"\04\07\00\00\00\01\00\00\00\01\00\00\00\60\ea\00\00\00\00\00\00cache/abv",
     r"\02\05\00\00\00\03\00\00\00\00\00\00\00bookskey",
 );
-/// How long they are.
+/// Length of these steps, in bytes.
 const STEPS_BYTES: usize = 19 + 26 + 20 + 30 + 21;
 
-/// The place of `books` and that of `key`.
+/// Positions and lengths of `books` and of `key`.
 const BOOKS: &str = "(i32.const 0) (i32.const 5) (i32.const 16) (i32.const 3)";
 const VALUE: &str = "(i32.const 32) (i32.const 5)";
 const NONE: &str = "(i32.const 0) (i32.const -1)";
@@ -103,7 +105,7 @@ fn a_commit_does_all_of_its_steps_or_none() {
     let all = commit(STEPS_BYTES, 1);
     let books = store.bucket("books").unwrap();
 
-    // Of its expectations the second does not hold.
+    // The second of its expectations does not hold.
     assert_eq!(end(&commit(STEPS_BYTES, 0), "keeper"), "normal");
     assert_eq!(store.report().buckets.iter().map(|bucket| bucket.keys).sum::<u64>(), 0);
 
@@ -117,8 +119,8 @@ fn a_commit_does_all_of_its_steps_or_none() {
     assert_eq!(end(&all, "sandboxed"), "denied: kv");
     assert_eq!(end(&all, "bucketless"), "denied: bucket \"books\"");
     assert_eq!(end(&commit(STEPS_BYTES - 1, 1), "keeper"), "a step within these 115 bytes is none");
-    assert_eq!(end(&commit(0, 1), "keeper"), "normal", "nothing expected and nothing to do");
-    // Steps of 13 bytes that take away a key without a name.
+    assert_eq!(end(&commit(0, 1), "keeper"), "normal", "no expectations and no changes");
+    // Steps of 13 bytes that delete a key with an empty name.
     let many = "(drop (memory.grow (i32.const 4))) (memory.fill (i32.const 4096) (i32.const 0) (i32.const 200000))";
     let too_many = format!("{many} (call $expect (call $commit (i32.const 4096) (i32.const 195000)) (i32.const 0))");
     assert_eq!(end(&too_many, "keeper"), "10001 expectations in a commit are more than 10000");
@@ -189,7 +191,7 @@ fn what_makes_no_sense_is_said_in_words() {
     );
 }
 
-/// Deletes `key` from `books`, and ends with an error if that was refused.
+/// Deletes `key` from `books`, and ends with an error if that is refused.
 fn component() -> Vec<u8> {
     wat::parse_str(
         r#"(component

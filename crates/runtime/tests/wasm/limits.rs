@@ -1,11 +1,11 @@
-//! Limits of one guest and of all.
+//! Limits of single guests and of all guests together.
 
 use rusm_runtime::wasm::{Guest, GuestError, MemoryLimit, Room, WasmConfig};
 use rusm_runtime::{ExitReason, observe};
 
 use crate::guests::{Node, echo, raw, raw_with, spin};
 
-/// Grows its memory for ever.
+/// Grows its memory forever.
 fn hog() -> Vec<u8> {
     raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))")
 }
@@ -26,7 +26,7 @@ fn memory_beyond_the_limit_is_the_reason() {
 #[test]
 fn growth_that_no_number_holds_is_beyond_the_limit_too() {
     let node = Node::small();
-    // Two memories, of which the second may be asked to grow by nearly all that 64 bits count.
+    // Two memories; the second one may be asked to grow by almost as much as 64 bits can express.
     let wraps = |pages: &str| {
         wat::parse_str(format!(
             r#"(module (memory 1) (memory $wide i64 1)
@@ -52,7 +52,7 @@ fn memory_up_to_the_limit_can_be_used_to_its_last_byte() {
         (drop (i32.load8_u (i32.const 327680)))",
     );
 
-    // Further than any guard is wide.
+    // An address beyond every guard region.
     let far = raw("", "(drop (i32.load8_u offset=100000000 (i32.const 7)))");
     let rooms = [(64, Room::Pool, "pool"), (2_000, Room::Pool, "checked pool"), (64, Room::Slabs, "slabs")];
 
@@ -125,7 +125,7 @@ fn a_table_grows_no_further_than_allowed() {
         r"(if (i32.ne (table.grow $t (ref.null func) (i32.const 99)) (i32.const 1)) (then unreachable))
         (if (i32.ne (table.grow $t (ref.null func) (i32.const 1)) (i32.const -1)) (then unreachable))",
     );
-    // What the table itself does not allow is not counted either.
+    // Growth that the table itself does not allow is not counted either.
     let own = raw_with(
         "(table $t 1 2 funcref)",
         "",
@@ -200,7 +200,8 @@ fn arguments_for_another_guest_are_as_few_as_they_may_be() {
             "(call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 0) (i32.const 0) (i32.const 0))"
         )
     };
-    // Separated by bytes that are 0, there is one argument more than bytes. Without any it was started by this one.
+    // Arguments are separated by zero bytes, so there is one argument more than bytes. A guest with arguments was
+    // started by this one.
     let spawns = raw(
         "",
         &format!(

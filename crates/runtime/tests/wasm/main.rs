@@ -1,8 +1,8 @@
-//! WebAssembly processes, as native code and guests see them: the guarantees of processes with a guest as the body, what
-//! guests may do, and what hostile ones get.
+//! WebAssembly processes as seen by native code and by guests: the guarantees of processes with guests as bodies, the
+//! capabilities of guests, and the consequences of hostile ones.
 
 #![cfg(feature = "wasm")]
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 mod bonds;
 mod capabilities;

@@ -33,7 +33,7 @@ fn bytes_come_back_whole_and_with_their_tag() {
 #[test]
 fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_native_process() {
     let node = Node::small();
-    // Passes on what comes, without the pid that it begins with, to the process of that pid.
+    // Removes the pid at the start of each message and forwards the rest to that process.
     let relay = raw(
         "",
         r"(loop $again
@@ -67,7 +67,7 @@ fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_nat
 fn a_guest_waits_for_room_at_another_and_loses_nothing() {
     let runtime = Runtime::start(Config { schedulers: 2, mailbox_capacity: 16, ..Config::default() }).unwrap();
     let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 8, ..WasmConfig::default() }).unwrap() };
-    // Begins to read when somebody is called `go`, and expects a hundred numbers in their order.
+    // Starts to read when a process is registered as `go`, and expects a hundred numbers in order.
     let reader = raw_with(
         r#"(data (i32.const 100) "go")"#,
         "(local $i i64)",
@@ -134,7 +134,8 @@ fn a_native_process_calls_a_guest_and_hears_of_its_end() {
 #[test]
 fn a_guest_calls_a_native_process_and_another_guest() {
     let node = Node::small();
-    // The first message says whom to call; the reply, with the status before it, goes to whom the second one says.
+    // The first number is the process to call; the reply, preceded by the status, goes to the process of the second
+    // number.
     let caller = raw(
         "",
         r"(drop (call $receive (i64.const -1)))
@@ -145,7 +146,7 @@ fn a_guest_calls_a_native_process_and_another_guest() {
     );
     let (caller, echo) = (node.load("caller", &caller), node.load("echo", &echo()));
     let echo = node.spawn(&echo, &Guest::default());
-    // It calls processes that it has only been told of.
+    // It calls processes whose pids it has only received in a message.
     let network = Guest::default().profile("network");
 
     let (by_guest, by_native) = node.inside(move |wasm, ctx| async move {
@@ -169,7 +170,8 @@ fn a_guest_calls_a_native_process_and_another_guest() {
 #[test]
 fn a_guest_selects_by_tag_and_the_others_keep_their_order() {
     let node = Node::small();
-    // Takes 9 first, then all in their order; tells the tags to whom the message with tag 9 says.
+    // Takes the message with tag 9 first, then all others in order; sends their tags to the process named in the
+    // message with tag 9.
     let picky = raw(
         "(local $i i32)",
         r"(drop (call $receive_tagged (i64.const 9) (i64.const -1)))

@@ -1,11 +1,12 @@
-//! What a guest starts: modules by name, by path, and its own.
+//! Modules that a guest starts: by name, by path, and its own.
 
 use rusm_runtime::ExitReason;
 use rusm_runtime::wasm::{Guest, WasmConfig};
 
 use crate::guests::{Node, raw_with};
 
-/// Starts what this name means and waits for its end, whose reason becomes its own; or ends with the words of the refusal.
+/// Starts the module of this name and waits for its end, whose reason becomes its own; if it is refused, the error text
+/// becomes the reason.
 fn starter(name: &str) -> Vec<u8> {
     raw_with(
         &format!(r#"(data (i32.const 0) "{name}")"#),
@@ -39,7 +40,7 @@ fn a_path_starts_a_file_where_the_node_allows_it_and_nowhere_else() {
     let end = |node: &Node, path: &std::path::Path| node.end_of(&starter(path.to_str().unwrap()), &trusted).to_string();
 
     assert_eq!(end(&open, &good), "trap: integer division by zero");
-    assert!(open.wasm.module(good.to_str().unwrap()).is_some(), "kept for the next");
+    assert!(open.wasm.module(good.to_str().unwrap()).is_some(), "kept for the next start");
     assert_eq!(end(&open, &good), "trap: integer division by zero");
     assert!(end(&open, &bad).contains("bad.wasm is no valid WebAssembly: 4 bytes are too few for a header"));
     assert!(end(&open, &absent).starts_with("cannot read "), "{}", end(&open, &absent));

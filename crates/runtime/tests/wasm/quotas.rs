@@ -1,4 +1,4 @@
-//! What a guest may send to others: to whom, and how much that is not received yet.
+//! Limits on what a guest sends: to which processes, and the number of bytes not received yet.
 
 use bytes::Bytes;
 use rusm_runtime::wasm::{Capabilities, Capability, Guest, Limits, Profiles, Wasm, WasmConfig};
@@ -7,7 +7,7 @@ use rusm_runtime::{CallError, Config, ExitReason, Pid, Runtime, TaggedBytes, obs
 use crate::facts::fact;
 use crate::guests::{Node, echo, number, raw, raw_with};
 
-/// A node on which guests of the profile `sender` may send to everybody, and may do nothing else.
+/// Starts a node on which guests of the profile `sender` may send to every process, but do little else.
 fn node(sent_max_bytes: u64, mailbox_total_bytes: u64) -> Node {
     let runtime = Runtime::start(Config { schedulers: 2, mailbox_total_bytes, ..Config::default() }).unwrap();
     let mut profiles = Profiles::default();
@@ -17,7 +17,7 @@ fn node(sent_max_bytes: u64, mailbox_total_bytes: u64) -> Node {
     Node { runtime, wasm: Wasm::start(config).unwrap() }
 }
 
-/// Waits for a pid, sends that process messages of 1 KiB until one is refused, and then waits for ever.
+/// Waits for a pid, sends messages of 1 KiB to that process until one is refused, and then waits forever.
 fn flooder() -> Vec<u8> {
     raw(
         "",
@@ -50,7 +50,7 @@ fn a_guest_has_so_many_bytes_in_mailboxes_and_no_more_however_many_receivers_the
 
     node.until("the flooder is refused", |node| mailbox_bytes(node, victims[0]) == 64 * 1024);
     assert_eq!(fact(&node.runtime, sender, "sent_bytes"), 64 * 1024);
-    // What is dropped with its receiver counts no longer.
+    // Messages that are dropped with their receiver no longer count.
     node.runtime.exit(victims[0], ExitReason::Killed);
     node.until("the quota is given back", |node| fact(&node.runtime, sender, "sent_bytes") == 0);
 }
@@ -108,7 +108,7 @@ fn guests_that_a_guest_starts_share_its_quota() {
     let parent = node.spawn(&starter, &Guest::default().profile("starter"));
 
     node.until("all children wait", |node| node.wasm.stats().live == 9 && mailbox_bytes(node, parent) >= 32 * 1024);
-    // Two schedulers may each be within a message of the limit.
+    // Each of two schedulers may exceed the limit by one message.
     assert!(mailbox_bytes(&node, parent) <= 34 * 1024);
 }
 
@@ -130,7 +130,7 @@ fn all_guests_together_have_half_of_what_mailboxes_may_hold() {
     let held = |node: &Node| victims.iter().map(|pid| mailbox_bytes(node, *pid)).sum::<u64>();
     node.until("half is taken", |node| held(node) >= total / 2);
     assert!(held(&node) <= total / 2 + 2 * 1024);
-    // Native processes have the other half.
+    // The other half remains for native processes.
     let native = node.runtime.spawn(|_| std::future::pending::<()>()).unwrap();
     for _ in 0..64 {
         node.runtime.try_send(native, vec![0_u8; 1024]).unwrap();
@@ -140,7 +140,7 @@ fn all_guests_together_have_half_of_what_mailboxes_may_hold() {
 #[test]
 fn without_the_capability_a_guest_sends_only_to_processes_that_gave_it_their_address() {
     let node = node(1 << 20, 1 << 30);
-    // Tries to send to the pid in its first message, in all ways, and answers its sender with how many were denied.
+    // Tries every way to send to the pid in its first message, and reports the number of denials to the sender.
     let prober = raw(
         "(local $denied i32) (local $to i64)",
         "(drop (call $receive (i64.const -1)))
@@ -183,7 +183,7 @@ fn a_message_introduces_its_sender_however_often_they_talk_and_whoever_else_send
             ctx.send(to, body.clone()).await;
             assert_eq!(ctx.receive_of::<Bytes>().await, body);
         }
-        // A call needs no address: its reply has a way of its own.
+        // A call needs no address: its reply takes a path of its own.
         let reply: Result<Bytes, CallError> =
             ctx.call(sandboxed[0], Bytes::from_static(b"hello"), std::time::Duration::from_mins(1)).await;
         assert_eq!(reply.unwrap(), "hello");

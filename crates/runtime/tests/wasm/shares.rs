@@ -1,4 +1,5 @@
-//! Limits of single guests: what a profile, whoever starts a guest and the guest that it is started by leave of the node's.
+//! Limits of single guests: the node's limits, narrowed by the profile, by the process that starts a guest, and by the
+//! limits of a parent guest.
 
 use bytes::Bytes;
 use rusm_runtime::wasm::{Capabilities, Guest, Limits, Profiles, WasmConfig};
@@ -7,7 +8,7 @@ use rusm_runtime::{Down, ExitReason};
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, raw, raw_with, spin};
 
-/// A node with the profile `tight`, which can do everything and may use little.
+/// Starts a node with the profile `tight`, which has every capability but low limits.
 fn tight() -> Node {
     let mut profiles = Profiles::default();
     profiles.set("tight", Capabilities::all());
@@ -23,7 +24,8 @@ fn tight() -> Node {
     Node::start(WasmConfig { capacity: 16, profiles, ..WasmConfig::default() })
 }
 
-/// Ends well if a table of one element can have 10 but no more, and a message 100 bytes but no more.
+/// Ends normally if a table of one element can grow to 10 elements but no further, and a message can have 100 bytes but
+/// no more.
 const TRIES: &str = r"(if (i32.ne (table.grow $t (ref.null func) (i32.const 9)) (i32.const 1)) (then unreachable))
     (if (i32.ne (table.grow $t (ref.null func) (i32.const 1)) (i32.const -1)) (then unreachable))
     (if (i32.ne (call $send (call $self) (i64.const 0) (i32.const 0) (i32.const 101)) (i32.const -8)) (then unreachable))
@@ -62,7 +64,7 @@ fn whoever_starts_a_guest_can_limit_it_further_and_not_widen() {
 fn what_a_limited_guest_starts_is_as_limited() {
     let node = tight();
     node.load("tries", &raw_with("(table $t 1 funcref)", "", TRIES));
-    // The profile `trusted` is wider in everything, whoever asks for it by `spawn_as`.
+    // The profile `trusted` has wider limits in every respect, whichever guest requests it with `spawn_as`.
     let starter = raw_with(
         r#"(data (i32.const 0) "tries") (data (i32.const 16) "trusted")"#,
         "",
@@ -77,7 +79,7 @@ fn what_a_limited_guest_starts_is_as_limited() {
 
     assert_eq!(by("tight", Limits::default()).to_string(), "normal");
     let limits = Limits { message_max_bytes: Some(100), table_max_elements: Some(10), ..Limits::default() };
-    assert_eq!(by("trusted", limits).to_string(), "normal", "by what it was started with");
+    assert_eq!(by("trusted", limits).to_string(), "normal", "because of the limits with which it was started");
     assert_eq!(by("trusted", Limits::default()).to_string(), "trap: unreachable", "without limits it can do more");
 }
 
@@ -96,7 +98,7 @@ fn a_guest_with_a_share_rests_and_one_without_never_does() {
         (10, 100)
     );
     assert_eq!(fact(&node.runtime, free, "rests_total"), 0);
-    // Each rest of 10 ms or more follows a slice of a tick or two.
+    // Each rest lasts at least 10 ms and follows a slice of a tick or two.
     for pid in [limited, free] {
         let watch = node.runtime.watch(pid);
         node.runtime.exit(pid, ExitReason::Killed);
@@ -107,7 +109,7 @@ fn a_guest_with_a_share_rests_and_one_without_never_does() {
 #[test]
 fn a_guest_that_rests_gets_what_it_was_sent_meanwhile_in_its_order() {
     let node = Node::small();
-    // Reads the number of a message, works for some ticks and wants the next number from the next one.
+    // Reads the number in a message, works for some ticks, and expects the next number in the next message.
     let works = raw(
         "(local $i i32) (local $work i32)",
         r"(loop $again

@@ -1,4 +1,4 @@
-//! The room for many: the same guests live in slabs.
+//! The allocator for many instances: guests that live in slabs.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn two_thousand_wait_and_each_answers() {
 #[test]
 fn a_memory_that_comes_again_is_empty() {
     let node = slabs(2);
-    // Fails if anything is left of the one before, then dirties all of it.
+    // Fails if anything is left of the previous guest, then overwrites the whole memory.
     let dirty = raw(
         "(local $p i32)",
         r"(drop (memory.grow (i32.const 3)))
@@ -72,7 +72,7 @@ fn recursion_and_bounds_trap_there_too() {
     let module = |run| raw_with("(func $deeper (call $deeper))", "", run);
 
     assert_eq!(node.end_of(&module("(call $deeper)"), &Guest::default()).to_string(), "trap: stack overflow");
-    // At every depth, the last one before the overflow among them, the node has the stack that it needs for a call.
+    // At every depth, up to the last one before the overflow, the node has enough stack for a host call.
     let calls = "(func $deeper (drop (call $random (i32.const 0) (i32.const 64))) (drop (call $digest (i32.const 0)
         (i32.const 0) (i32.const 64) (i32.const 64))) (call $label (i32.const 0) (i32.const 5)) (call $deeper))";
     for node in [&node, &Node::small()] {

@@ -1,4 +1,4 @@
-//! Streams of bytes to and from guests.
+//! Byte streams to and from guests.
 
 use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::ring::Builder;
@@ -8,12 +8,12 @@ use rusm_runtime::{Context, ExitReason};
 
 use crate::guests::{Node, raw, raw_with};
 
-/// More than fits into any of the rings here, and never the same twice in a row.
+/// Longer than any of the rings here; consecutive blocks differ.
 fn long_text() -> Vec<u8> {
     (0..100_000_u32).flat_map(|number| (number.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[..3].to_vec()).collect()
 }
 
-/// Accepts a stream, opens one of 4 KiB to its parent, and copies the one into the other, to the end.
+/// Accepts a stream, opens one of 4 KiB to its parent, and copies the first into the second until the end.
 fn copier() -> Vec<u8> {
     raw(
         "(local $from i64) (local $to i64)",
@@ -31,7 +31,7 @@ fn copier() -> Vec<u8> {
     )
 }
 
-/// The text as it comes out of a guest that copies.
+/// Returns the text as it comes out of a guest that copies it.
 async fn copied(wasm: Wasm, ctx: Context, copier: Vec<u8>, text: Vec<u8>) -> Vec<u8> {
     let module = wasm.load("copier", &copier).expect("it is a module");
     let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().profile("network")).expect("there is room");
@@ -74,13 +74,13 @@ fn a_guest_that_ends_is_noticed_at_the_other_end_and_notices_one() {
     let error = node.inside(move |_, ctx| async move {
         let (mut writer, reader) = pipe(64).expect("a power of two");
         ctx.send(guest, reader).await;
-        writer.write_all(&[1; 64]).await.expect("it is there to read it");
+        writer.write_all(&[1; 64]).await.expect("the reader is alive");
         ctx.exit(guest, ExitReason::Killed);
         writer.write_all(&[1; 64]).await
     });
     assert_eq!(error, Err(StreamError::ReaderGone));
 
-    // A writer that is dropped without a close: -6, after what it had written.
+    // A writer that is dropped without a close: status -6, after the bytes that it had written.
     let cut = raw(
         "(local $from i64)",
         r"
@@ -95,7 +95,7 @@ fn a_guest_that_ends_is_noticed_at_the_other_end_and_notices_one() {
     let reason = node.inside(move |wasm, ctx| async move {
         let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().monitored()).expect("there is room");
         let (mut writer, reader) = pipe(64).expect("a power of two");
-        writer.write_all(b"abc").await.expect("the reader is here");
+        writer.write_all(b"abc").await.expect("the reader is alive");
         drop(writer);
         ctx.send(guest, reader).await;
         ctx.receive_of::<rusm_runtime::Down>().await.reason
@@ -125,9 +125,9 @@ fn a_reader_of_any_ring_of_bytes_serves_a_guest() {
         for _ in 0..3 {
             let guest = Guest::default().monitored();
             let (pid, _) = wasm.spawn_from(&ctx, &module, &guest).expect("there is room");
-            ctx.send(pid, subscriber.join().expect("there is a seat")).await;
+            ctx.send(pid, subscriber.join().expect("there is a free reader slot")).await;
         }
-        // The last byte counts once more at the end, which reads none over it.
+        // The last byte is counted once more at the end, because a read at the end does not overwrite it.
         writer.write(&(0..100).collect::<Vec<u8>>()).await;
         writer.write(&[50]).await;
         writer.close();
@@ -141,7 +141,7 @@ fn a_reader_of_any_ring_of_bytes_serves_a_guest() {
     assert_eq!(reasons, ["normal"; 3]);
 }
 
-/// Ends with the status of a call as the reason.
+/// Ends with the status of a call as its reason.
 fn status_of(call: &str) -> Vec<u8> {
     let run = format!(
         r"(i32.store8 (i32.const 40) (i32.const 45))
@@ -174,7 +174,7 @@ fn what_makes_no_sense_or_was_not_granted_is_a_status() {
         .any(|event| matches!(event.kind, EventKind::Refused { capability, .. } if capability == "streams"));
     assert!(refused);
 
-    // Its own stream, written from and read into where no memory is, and read by the end that writes.
+    // Its own stream: written from and read into addresses outside the memory, and read through the writing end.
     let own = |call: &str| {
         let opened = "(call $stream_open (call $self) (i32.const 64))";
         let call = call.replace("STREAM", opened);
@@ -227,7 +227,7 @@ fn an_end_too_many_is_refused_by_its_name_and_the_others_are_accepted_in_order()
         let mut writers = Vec::new();
         for number in 0..65 {
             let (mut writer, reader) = pipe(64).expect("a power of two");
-            writer.write_all(&[number]).await.expect("its reader is here");
+            writer.write_all(&[number]).await.expect("its reader is alive");
             ctx.send(guest, reader).await;
             writers.push(writer);
         }

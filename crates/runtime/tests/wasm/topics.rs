@@ -1,4 +1,4 @@
-//! Topics from guests: what they may use, what they get, and that they are absent where the node gives none.
+//! Topics in guests: what they may use, the results of calls, and their absence on a node that does not offer them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rusm_runtime::wasm::{Capability, Guest, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
-/// A node with a topic `orders` for guests, and a profile that may use it and those that begin with `log/`.
+/// Starts a node with a topic `orders` for guests, and a profile that may use it and the topics that begin with `log/`.
 fn ground() -> (Node, Topic) {
     let mut profiles = Profiles::default();
     profiles.set("clerk", [Capability::Topics].into_iter().collect());
@@ -124,7 +124,8 @@ fn a_guest_makes_a_subscription_as_it_needs_it() {
         )
     };
 
-    // What was published before is its first message; the second of the key waits; after one attempt it is a dead letter.
+    // The first message was published before the subscription; the second message of the key waits; after one attempt
+    // the first is a dead letter.
     assert_eq!(end(&node, &keeps_order("(i32.const 48) (i32.const 8)"), "clerk"), "it was given back before");
     assert_eq!(dead.blocking_next().unwrap().payload(), "tea");
     orders.subscription("work").unwrap().delete();
@@ -203,7 +204,7 @@ fn a_guest_cannot_settle_what_another_has() {
 #[test]
 fn a_message_of_a_guest_that_is_refused_pauses_nobody() {
     let (node, orders) = ground();
-    // More than half of what the topic holds is no payload of it.
+    // A payload may take at most half of the topic's capacity.
     let run = format!(
         "(drop (memory.grow (i32.const 16))) (call $expect (call $publish {ORDERS} {KEY} (i32.const 100) (i32.const 600000)) (i32.const 0))"
     );
@@ -279,7 +280,7 @@ fn what_is_settled_twice_or_too_late_changes_nothing_and_is_said_in_words() {
         if said == "its time is over" {
             break;
         }
-        assert_eq!(said, "there is no such lease", "the second one has ended too, and nobody remembers the first");
+        assert_eq!(said, "there is no such lease", "the second lease has expired, too, and the first is forgotten");
     }
     orders.create_subscription("work", SubscriptionConfig::default()).unwrap();
     assert_eq!(settled(&format!("(drop {now})"), late), "it was acknowledged before");
@@ -318,7 +319,7 @@ fn a_message_or_a_name_that_is_too_long_is_refused_with_its_number() {
     assert_eq!(grown(many), "a process may have 64 shares in subscriptions: give some up");
 }
 
-/// Publishes `tea` to `orders`, and ends with an error if that was refused.
+/// Publishes `tea` to `orders`, and ends with an error if that is refused.
 fn component() -> Vec<u8> {
     wat::parse_str(
         r#"(component

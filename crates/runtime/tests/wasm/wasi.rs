@@ -1,11 +1,11 @@
-//! WASI, as far as a guest was granted it: sockets and random bytes.
+//! WASI functions that need a capability: sockets and random bytes.
 
 use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::wasm::{Capability, Guest, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
-/// A node with a profile that may do nothing.
+/// Starts a node with a profile without any capability.
 fn ground() -> Node {
     let mut profiles = Profiles::default();
     profiles.set("nothing", std::iter::empty::<Capability>().collect());
@@ -17,7 +17,7 @@ fn refused(node: &Node) -> Vec<&'static str> {
     events(&node.runtime, 0, 100).into_iter().filter_map(|event| capability(event.kind)).collect()
 }
 
-/// Creates a socket of each kind, and ends well if it got both; the error codes of both otherwise.
+/// Creates a socket of each kind. Ends normally if both succeed, otherwise with the error codes of both.
 fn sockets() -> Vec<u8> {
     let codes = "(enum \"unknown\" \"access-denied\" \"not-supported\" \"invalid-argument\" \"out-of-memory\" \"timeout\" \
         \"concurrency-conflict\" \"not-in-progress\" \"would-block\" \"invalid-state\" \"new-socket-limit\" \
@@ -87,7 +87,8 @@ fn sockets_are_for_those_who_were_granted_the_network() {
     assert_eq!(refused(&node), ["network", "network"]);
 }
 
-/// Asks for so many random bytes at `place`, and ends with the error number that it got and the last of the bytes.
+/// Requests this many random bytes at `place`; ends with the error number, plus 64 if the last eight bytes of the
+/// memory are not zero.
 fn fills(place: u32, bytes: u32) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -115,7 +116,7 @@ fn random_bytes_of_wasi_need_their_capability_and_may_be_many() {
     assert_eq!(refused(&node), ["random"]);
 }
 
-/// A component that asks for random numbers, or for so many bytes.
+/// A component that requests random numbers or a number of random bytes.
 fn random(call: &str) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(component

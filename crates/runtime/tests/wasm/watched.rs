@@ -1,4 +1,4 @@
-//! What observers are told of the engine, its modules and the faults of guests.
+//! Observation of the engine, its modules and the faults of guests.
 
 use rusm_runtime::observe::{self, EngineReport};
 use rusm_runtime::wasm::Guest;

@@ -12,7 +12,7 @@ fn s07_links_are_idempotent_and_one_unlink_ends_them() {
         "(call $link (local.get $a)) (call $link (local.get $a))".to_owned(),
         "(call $unlink (local.get $a))".to_owned(),
         order("a", 2),
-        // It does not trap exits: a link that was left would be its end.
+        // The parent does not trap exits: a remaining link would end it.
         signal(3, "a"),
         says("trap: unreachable"),
         trapping(1),
@@ -24,7 +24,7 @@ fn s07_links_are_idempotent_and_one_unlink_ends_them() {
 
 #[test]
 fn s07_s08_a_link_takes_the_other_side_along_whichever_side_ends() {
-    // The child is the one that traps in the first, and the parent in the second.
+    // In the first case the child traps, in the second case the parent.
     let child_first = [start("a", 1), order("a", 2), "(drop (call $receive (i64.const -1)))".to_owned()];
     assert_eq!(end_of(&child_first), ExitReason::other("trap: unreachable"));
 
@@ -70,7 +70,7 @@ fn s09_kill_cannot_be_trapped_and_its_links_see_killed() {
         order("a", 4),
         message(4),
         status(0, &format!("(call $exit (local.get $a) (i32.const 3) {})", word(""))),
-        // Through the link it is a reason like any other, and trapped.
+        // Through the link, `killed` is an ordinary reason that can be trapped.
         signal(2, "a"),
         says("killed"),
         NOTHING.to_owned(),
@@ -129,11 +129,11 @@ fn s12_a_monitor_yields_exactly_one_down_and_demonitor_leaves_none() {
         "(call $must (i64.eq (i64.add (local.get $c) (call $item_ref)) (i64.add (local.get $t) (local.get $b))))"
             .to_owned(),
         NOTHING.to_owned(),
-        // The dead have ended, too.
+        // A monitor on a dead process yields a down message, too.
         monitor("t"),
         signal(3, "a"),
         says("noproc"),
-        // One message has come, the other is on its way or there: none is left behind.
+        // One down message has arrived; the other has arrived or is on its way. Demonitor must remove both.
         start("a", 0),
         monitor("t"),
         monitor("u"),

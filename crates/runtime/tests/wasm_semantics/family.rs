@@ -1,9 +1,10 @@
-//! A guest that tries a guarantee out by itself, with children that do as they are told.
+//! A guest that tests a guarantee by itself, with children that follow its orders.
 //!
-//! The parent is the module without arguments, its children the same with one. A child obeys the tag of each message: 1
-//! returns, 2 traps, 3 ends with `bye`, 4 traps exits from now on and says so, 5 says that it lives, 7 sends the tags 100 to
-//! 599 and returns, 8 waits for what never comes, 9 registers `name` and sends the status as a tag. Of calls, 11 is kept
-//! without an answer, 12 is answered `bye` after the one kept is answered `late`, 13 traps.
+//! The parent is the module without arguments; its children run the same module with one argument. A child obeys the
+//! tag of each message: 1 returns, 2 traps, 3 ends with `bye`, 4 traps exits from now on and confirms it, 5 confirms
+//! that it is alive, 7 sends the tags 100 to 599 and returns, 8 waits for a message that never arrives, 9 registers
+//! `name` and sends the status as a tag. Calls: 11 is kept without a reply; 12 replies `late` to the kept call and
+//! `bye` to itself; 13 traps.
 
 use crate::guests::raw_with;
 
@@ -22,51 +23,51 @@ const WORDS: [&str; 12] = [
     "memory_limit(65536)",
 ];
 
-/// Where a word lies in the memory of a family, and its length.
+/// Returns the address of a word in the memory of a family, and its length.
 pub(crate) fn word(word: &str) -> String {
     let place = WORDS.iter().position(|known| *known == word).unwrap();
     format!("(i32.const {}) (i32.const {})", 64 * place, word.len())
 }
 
-/// The item must be this word.
+/// Asserts that the current item is this word.
 pub(crate) fn says(expected: &str) -> String {
     format!("(call $says {})", word(expected))
 }
 
-/// Sends a child an order.
+/// Sends an order to a child.
 pub(crate) fn order(child: &str, tag: u32) -> String {
     format!("(call $tell (local.get ${child}) (i64.const {tag}))")
 }
 
-/// The next thing must come and be of this kind, from this process.
+/// Waits for the next item and asserts its kind and its sender.
 pub(crate) fn signal(kind: u32, from: &str) -> String {
     format!("(call $kind (i32.const {kind})) (call $must (i64.eq (call $item_pid) (local.get ${from})))")
 }
 
-/// The next message must have this tag.
+/// Waits for the next item and asserts that it is a message with this tag.
 pub(crate) fn message(tag: i64) -> String {
     format!("(call $kind (i32.const 1)) (call $must (i64.eq (call $item_tag) (i64.const {tag})))")
 }
 
-/// Starts a child into a local: 1 links, 2 monitors.
+/// Starts a child and stores its pid in a local variable: 1 links, 2 monitors.
 pub(crate) fn start(child: &str, ties: u32) -> String {
     format!("(local.set ${child} (call $start (i32.const {ties})))")
 }
 
-/// Whether exit signals come as messages.
+/// Sets whether exit signals arrive as messages.
 pub(crate) fn trapping(on: u32) -> String {
     format!("(drop (call $trap_exits (i32.const {on})))")
 }
 
-/// What an instruction gives must be this status.
+/// Asserts that the result of an instruction is this status.
 pub(crate) fn status(expected: i32, instruction: &str) -> String {
     format!("(call $must (i32.eq {instruction} (i32.const {expected})))")
 }
 
-/// Nothing else has come.
+/// Asserts that nothing else has arrived.
 pub(crate) const NOTHING: &str = "(call $nothing)";
 
-/// A parent that does this; a guarantee that does not hold is a trap of it.
+/// A parent that executes these steps; it traps if a guarantee does not hold.
 pub(crate) fn family(steps: &[String]) -> Vec<u8> {
     let words = WORDS.iter().enumerate();
     let data =

@@ -1,4 +1,4 @@
-//! Messages, ends, names, timers, calls.
+//! Messages, ends, names, timers and calls.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn s01_s03_what_a_guest_sent_before_its_end_arrives_in_order_and_before_its_sign
             (local.set $t (i64.add (local.get $t) (i64.const 1)))
             (br_if $next (i64.lt_s (local.get $t) (i64.const 600))))"
             .to_owned(),
-        // The exit signal and the down message, in whichever order.
+        // The exit signal and the down message, in either order.
         "(local.set $n (call $receive (i64.const -1)))".to_owned(),
         says("normal"),
         "(call $must (i32.eq (i32.add (local.get $n) (call $receive (i64.const -1))) (i32.const 5)))".to_owned(),
@@ -105,7 +105,7 @@ fn s05_a_guest_with_a_full_mailbox_dies_at_once_when_killed() {
             (br_if $fill (i32.eqz (local.get $n))))"
             .to_owned(),
         status(0, &format!("(call $exit (local.get $a) (i32.const 3) {})", word(""))),
-        // Not one of the many messages was answered.
+        // The child replied to none of the many messages.
         signal(3, "a"),
         says("killed"),
         NOTHING.to_owned(),
@@ -159,14 +159,14 @@ fn s13_whatever_ends_a_guest_its_names_groups_timers_and_rooms_are_free_again() 
         for (end, reason) in &ends {
             let steps = [&holds[..], std::slice::from_ref(end)].concat();
 
-            // A name that was not free again would end the next one with a trap, before its own end.
+            // If a name were not released, the next guest would trap before its own end.
             let guest = Guest::default().profile("trusted").memory_max_bytes(65_536);
             assert_eq!(node.end_of(&family(&steps), &guest).to_string(), *reason);
 
             assert_eq!(node.runtime.whereis("name"), None);
             assert!(node.runtime.members("crew").is_empty());
         }
-        // Only a normal end takes nobody along.
+        // Only the normal end leaves the linked child alive.
         node.until("all room but that of its child is free", |node| node.wasm.stats().live <= round);
     }
 }
@@ -260,7 +260,7 @@ fn s16_a_timer_fires_once_and_not_before_its_time_and_cancel_tells_what_was_left
         "(call $must (i64.le_s (local.get $u) (i64.const 3600000)))".to_owned(),
         gone.clone(),
         NOTHING.to_owned(),
-        // A timer of one who ends ends with it; one for the dead does nothing.
+        // A timer for a process that ends is cancelled; one for a dead process does nothing.
         start("a", 2),
         format!("(local.set $t {})", after("(local.get $a)", 3_600_000, 5)),
         order("a", 1),
@@ -280,7 +280,7 @@ fn s24_a_late_reply_is_never_taken_for_the_next_one() {
     let steps = [
         start("a", 2),
         status(-4, &call(11, 1)),
-        // The callee answers the first, for which nobody waits, and then this one.
+        // The callee replies to the first call, which has timed out, and then to this one.
         status(0, &call(12, 60_000)),
         says("bye"),
         NOTHING.to_owned(),

@@ -1,4 +1,4 @@
-//! Guests as the children of supervisors.
+//! Guests as children of supervisors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::guests::{Node, raw, spin};
 
 const NAMES: [&str; 3] = ["first", "second", "third"];
 
-/// Returns on a message with the tag 1, traps on any other.
+/// Returns on a message with the tag 1, traps on any other tag.
 fn child() -> Vec<u8> {
     raw(
         "",
@@ -21,7 +21,7 @@ fn child() -> Vec<u8> {
     )
 }
 
-/// Waits for ever, whoever asks it to stop.
+/// Waits forever and ignores requests to stop.
 fn stubborn() -> Vec<u8> {
     raw("", "(drop (call $trap_exits (i32.const 1))) (loop $again (drop (call $receive (i64.const -1))) (br $again))")
 }
@@ -34,7 +34,7 @@ fn pids(ctx: &Context) -> [Option<Pid>; 3] {
     NAMES.map(|name| ctx.whereis(name))
 }
 
-/// Ends a child by a message, and waits until all names belong to somebody, this one to another.
+/// Ends a child with a message and waits for its down message.
 async fn end(ctx: &Context, name: &str, tag: u64) {
     let old = ctx.whereis(name).unwrap();
     let monitor = ctx.monitor(old);
@@ -85,7 +85,7 @@ fn s18_each_strategy_restarts_the_guests_that_it_should() {
             let before = pids(&ctx);
             end(&ctx, "second", 2).await;
             all_there_but(&ctx, before[1].unwrap(), "second").await;
-            // An answer comes after all restarts.
+            // The reply arrives after all restarts.
             assert_eq!(supervisor.count_children(&ctx).await.unwrap().active, 3);
             let after = pids(&ctx);
             ctx.unlink(supervisor.pid());
@@ -104,7 +104,8 @@ fn s18_a_supervisor_that_a_guest_started_restarts_its_child() {
     let node = Node::small();
     let counter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests/prebuilt/rust/counter.wasm");
 
-    // Adds, crashes the server, and asks the one that was started instead; it ends with the shutdown of its supervisor.
+    // The guest uses its server, crashes it, and queries the restarted one; it ends with the shutdown of its
+    // supervisor.
     let reason = node.end_of(&std::fs::read(counter).unwrap(), &Guest::default().profile("trusted"));
 
     assert_eq!(reason, ExitReason::Normal);
@@ -158,7 +159,7 @@ fn s20_one_restart_too_many_ends_the_supervisor_and_its_guests() {
             end(&ctx, "first", 2).await;
             all_there_but(&ctx, old, "first").await;
         }
-        assert_eq!(supervisor.count_children(&ctx).await.unwrap().active, 3, "exactly as many do not");
+        assert_eq!(supervisor.count_children(&ctx).await.unwrap().active, 3, "the allowed number does not end it");
         end(&ctx, "first", 2).await;
         let exit = ctx.receive_of::<rusm_runtime::Exit>().await;
         assert_eq!((exit.from, pids(&ctx)), (supervisor.pid(), [None; 3]));

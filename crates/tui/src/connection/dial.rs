@@ -1,4 +1,4 @@
-//! Opening the WebSocket, with every limit set and every refusal explained.
+//! Opens the WebSocket with all limits set, and explains every refusal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,29 +19,29 @@ use super::discover::Endpoint;
 use crate::connection::{Discovery, Target, sanitise};
 use crate::exit::Error as ExitError;
 
-/// Bytes that may wait to be written; commands are small.
+/// Maximum number of unwritten bytes. Commands are small.
 const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
-/// The longest token file.
+/// Maximum size of a token file, in bytes.
 const TOKEN_MAX: usize = 4096;
 
-/// A byte stream of either kind.
+/// A byte stream over a Unix socket or TCP.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// An open connection.
 pub(crate) type Socket = WebSocketStream<Box<dyn Duplex>>;
 
-/// Why no connection came about.
+/// Error returned when a connection cannot be opened.
 #[derive(Debug, Error)]
 pub(crate) enum DialError {
-    /// The target could not be found or understood, or the token not read.
+    /// The target could not be found or parsed, or the token could not be read.
     #[error("{0}")]
     Target(#[from] ExitError),
-    /// Nobody answers.
+    /// The node does not answer.
     #[error("{0}")]
     Unreachable(String),
-    /// The node answered, and refused.
+    /// The node answered with a refusal.
     #[error("{0}")]
     Refused(String),
 }
@@ -56,7 +56,7 @@ impl From<DialError> for ExitError {
     }
 }
 
-/// Opens connections to one target, again and again.
+/// Opens connections to one target.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     pub(crate) target: Target,
@@ -65,7 +65,7 @@ pub(crate) struct Dialer {
     pub(crate) timeout: Duration,
 }
 
-/// An open connection, and whether its bytes go through `ssh`, which has opened the socket on this side.
+/// An open connection. `over_ssh` is true if the local socket was opened by `ssh`, which forwards the bytes.
 pub(crate) struct Dialled {
     pub(crate) socket: Socket,
     pub(crate) over_ssh: bool,
@@ -113,7 +113,7 @@ impl Dialer {
         shaken.map(dialled).map_err(|error| refusal(&error, endpoint, token_file.as_deref()))
     }
 
-    /// The token, if there is one; a file that was named must be there.
+    /// Reads the token, if there is one. A token file named explicitly must exist.
     fn token(&self, path: &Path) -> Result<Option<HeaderValue>, DialError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -132,8 +132,8 @@ impl Dialer {
     }
 }
 
-/// Whether it was a program for SSH that opened the socket. One that has gone into the background meanwhile is gone itself;
-/// nodes do not do that.
+/// Returns true if an SSH program opened the socket. A peer process that has disappeared counts as SSH, because `ssh`
+/// may fork into the background after it opened the socket; nodes do not do that.
 fn is_of_ssh(stream: &UnixStream) -> bool {
     let Some(pid) = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0) else { return false };
     std::fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(
@@ -170,7 +170,7 @@ fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> Dia
             "{target} refused the token ({status}{said}): the token of {} is wrong or missing, try --token-file",
             file.display()
         )),
-        // Such as by the port of a tunnel, which is another than the node's.
+        // For example, a tunnel with a local port that differs from the node's port.
         (403, Some(_)) => DialError::Refused(format!("{target} refused the address ({status}{said})")),
         (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{said})")),
         (503, _) => DialError::Unreachable(format!("{target} takes no more observers ({status}{said})")),
@@ -178,7 +178,7 @@ fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> Dia
     }
 }
 
-/// A request for a WebSocket that speaks our protocol.
+/// Creates the request for a WebSocket with our subprotocol.
 fn request(url: &str) -> Result<Request, DialError> {
     let request = url.into_client_request();
     let mut request = request.map_err(|error| DialError::Refused(format!("{url} is no address: {error}")))?;

@@ -1,4 +1,4 @@
-//! Where nodes leave their sockets, and which of them live.
+//! Finds the sockets of nodes and checks which nodes are running.
 
 use std::fmt;
 use std::fs;
@@ -12,16 +12,16 @@ use tokio::net::UnixStream;
 use crate::connection::Target;
 use crate::exit::Error;
 
-/// How long a socket may take to show that somebody listens.
+/// Time within which a socket must accept a probe connection.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The folder in which the nodes of this user leave their sockets and tokens.
+/// The folder that contains the sockets and tokens of this user's nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery {
     folder: PathBuf,
 }
 
-/// What a target turned out to be.
+/// A target resolved to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Unix(PathBuf),
@@ -38,8 +38,8 @@ impl fmt::Display for Endpoint {
 }
 
 impl Discovery {
-    /// Where nodes with the same environment leave them: `$RUSM_SOCKET_DIR`, else `$XDG_RUNTIME_DIR/rusm` if that is an
-    /// absolute path, else `/tmp/rusm-<uid>`.
+    /// Returns the folder used by nodes with the same environment: `$RUSM_SOCKET_DIR`, else `$XDG_RUNTIME_DIR/rusm` if
+    /// that is an absolute path, else `/tmp/rusm-<uid>`.
     pub fn from_env() -> Self {
         let said = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let usual = || match said("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()) {
@@ -49,24 +49,24 @@ impl Discovery {
         Self { folder: said("RUSM_SOCKET_DIR").unwrap_or_else(usual) }
     }
 
-    /// A folder of one's own.
+    /// Uses the given folder.
     pub fn in_folder(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The token file of a node that listens on that port here; nodes of both families of addresses may.
+    /// Returns the token file of a local node that listens on `port`. An IPv4 and an IPv6 node may use the same port.
     pub(crate) fn token_file(&self, host: &str, port: u16) -> PathBuf {
         let [first, second] = if host.contains(':') { ["tcp6", "tcp"] } else { ["tcp", "tcp6"] };
         let file = |family: &str| self.folder.join(format!("{family}-{port}.token"));
         if file(first).exists() || !file(second).exists() { file(first) } else { file(second) }
     }
 
-    /// Finds out where a target is.
+    /// Resolves a target to an endpoint.
     pub(crate) async fn resolve(&self, target: &Target) -> Result<Endpoint, Error> {
         match target {
             Target::Unix(path) => Ok(Endpoint::Unix(path.clone())),
@@ -92,7 +92,7 @@ impl Discovery {
 
     async fn only_one(&self) -> Result<Endpoint, Error> {
         let known = self.sockets()?;
-        // With one socket the connection itself shows whether it lives.
+        // With a single socket no probe is needed: the connection attempt itself shows whether a node listens.
         let live = if known.len() == 1 { known } else { self.live(known).await };
         match &live[..] {
             [(_, path)] => Ok(Endpoint::Unix(path.clone())),
@@ -108,7 +108,7 @@ impl Discovery {
         }
     }
 
-    /// Names and sockets in the folder, by name.
+    /// Returns names and sockets found in the folder, sorted by name.
     fn sockets(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let unreadable = |error: io::Error| Error::Connect(format!("cannot read {}: {error}", self.folder.display()));
         match fs::symlink_metadata(&self.folder) {
@@ -128,7 +128,7 @@ impl Discovery {
         Ok(found)
     }
 
-    /// A folder that others can write to could hold anybody's socket.
+    /// Checks that only this user can access the folder: in a writable one, the sockets could belong to other users.
     fn check_private(&self, meta: &fs::Metadata) -> Result<(), Error> {
         let folder = self.folder.display();
         let ours = rustix::process::getuid().as_raw();
@@ -148,7 +148,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Those behind which somebody listens.
+    /// Returns the sockets on which a node listens.
     async fn live(&self, sockets: Vec<(String, PathBuf)>) -> Vec<(String, PathBuf)> {
         let mut live = Vec::new();
         for (name, path) in sockets {

@@ -1,7 +1,7 @@
-//! What lies between the socket and the model: the newest of what replaces itself, and a short queue of the rest.
+//! Messages between the socket and the model: the newest of each replaceable kind, and a short queue of all others.
 //!
-//! A frame that was not drawn in time is overwritten by the next and never queued. Answers to commands wait in order; when
-//! 64 of them wait, the socket is not read until the model has taken some.
+//! A frame that was not drawn in time is overwritten by the next one and never queued. Answers to commands are queued
+//! in order. When 64 of them wait, the socket is not read until the model has taken some.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 
 use crate::model::message::Msg;
 
-/// Answers that may wait.
+/// Maximum number of queued answers.
 const QUEUE_MAX: usize = 64;
 
-/// The inbox; clones are the same inbox.
+/// The inbox. Clones share the same contents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox(Arc<Shared>);
 
@@ -34,7 +34,7 @@ struct Slots {
 }
 
 impl Inbox {
-    /// Puts a message in, once there is space for it.
+    /// Adds a message, waiting while the queue is full.
     pub(crate) async fn post(&self, msg: Msg) {
         let mut msg = Some(msg);
         loop {
@@ -49,7 +49,7 @@ impl Inbox {
         }
     }
 
-    /// Hands the message back when the queue is full.
+    /// Adds a message, or returns it if the queue is full.
     fn try_post(&self, msg: Msg) -> Option<Msg> {
         let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
         match msg {
@@ -57,7 +57,7 @@ impl Inbox {
             Msg::Server(ServerMessage::Rows(_)) => slots.rows = Some(msg),
             Msg::Server(ServerMessage::Process { .. }) => slots.process = Some(msg),
             Msg::Link(_) => {
-                // What an earlier connection said must not be taken for this one's.
+                // Drop messages of the previous connection, so that they are not attributed to the new one.
                 *slots = Slots { queue: std::mem::take(&mut slots.queue), ..Slots::default() };
                 slots.queue.push_back(msg);
             }
@@ -68,12 +68,12 @@ impl Inbox {
         None
     }
 
-    /// Waits until there is something to take.
+    /// Waits until a message is available.
     pub(crate) async fn ready(&self) {
         self.0.ready.notified().await;
     }
 
-    /// Takes everything, answers first.
+    /// Takes all messages, answers first.
     pub(crate) fn drain(&self) -> Vec<Msg> {
         let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<Msg> = slots.queue.drain(..).collect();

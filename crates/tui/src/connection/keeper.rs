@@ -1,4 +1,4 @@
-//! Keeps a connection: serves it while it lasts, and when it is lost opens the next after a pause that grows.
+//! Serves a connection until it is lost, then reconnects after a growing back-off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,36 +16,36 @@ use crate::connection::{Dialer, Dialled, Inbox, Socket, Target, sanitise};
 use crate::exit::Error as ExitError;
 use crate::model::message::{Fault, LinkEvent, Msg};
 
-/// The pause before the first attempt after a loss, doubled up to the last: an attempt on a socket of this machine costs
-/// next to nothing, one over a network should not add to what broke it.
+/// Back-off before the first reconnect attempt. It doubles up to one of the maxima below: an attempt on a local socket
+/// costs almost nothing, but an attempt over a network should not add to whatever broke the connection.
 const BACK_OFF_MIN: Duration = Duration::from_millis(250);
 const BACK_OFF_MAX_LOCAL: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX_NETWORK: Duration = Duration::from_secs(4);
 
-/// How often to ask whether the node is there, when it is silent for so long it is not.
+/// Interval of pings. A node that stays silent for `SILENCE_MAX` counts as gone.
 const PING_EVERY: Duration = Duration::from_secs(15);
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 
-/// Messages in a row that may be nonsense before the connection is given up.
+/// Number of consecutive invalid messages after which the connection is given up.
 const NONSENSE_MAX: u32 = 8;
 
-/// How long a command may take to leave.
+/// Maximum time to write a command.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The shell's end of a connection.
+/// The event loop's side of a connection.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// Commands to the node.
+    /// Sender of commands to the node.
     pub(crate) commands: mpsc::Sender<ClientMessage>,
-    /// Ends the pause before the next attempt.
+    /// Ends the back-off before the next attempt.
     pub(crate) retry: Arc<Notify>,
-    /// Bytes received so far.
+    /// Total number of bytes received.
     pub(crate) received_bytes: Arc<AtomicU64>,
-    /// Whether the first connection went through `ssh`.
+    /// True if the first connection went through `ssh`.
     pub(crate) over_ssh: bool,
 }
 
-/// Starts the task that keeps what was dialled, and all that follow it, until `inbox`'s owner drops its end.
+/// Starts the task that serves this connection and all later ones, until the command sender is dropped.
 pub(crate) fn keep(dialled: Dialled, dialer: Dialer, inbox: Inbox) -> Outgoing {
     let Dialled { socket, over_ssh } = dialled;
     let (sender, commands) = mpsc::channel(64);
@@ -57,7 +57,7 @@ pub(crate) fn keep(dialled: Dialled, dialer: Dialer, inbox: Inbox) -> Outgoing {
     Outgoing { commands: sender, retry, received_bytes, over_ssh }
 }
 
-/// Why a connection ended, or did not come about.
+/// Why a connection ended or could not be opened.
 #[derive(Debug)]
 struct Loss {
     reason: String,
@@ -130,15 +130,15 @@ impl Keeper {
         self.inbox.post(Msg::Link(event)).await;
     }
 
-    /// What was asked for while nobody answered was meant for the node before; the one that answers now may be another, in
-    /// which a pid is another process.
+    /// Discards commands sent while disconnected: they were meant for the previous node. The new connection may reach
+    /// another node, where the same pid is another process.
     fn forget_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             tracing::debug!(?command, "dropped: meant for the node before");
         }
     }
 
-    /// Waits before the next attempt; commands to a node that is gone are dropped meanwhile.
+    /// Waits before the next attempt. Commands sent meanwhile are dropped.
     async fn pause(&mut self, loss: Loss, attempt: u32) {
         let retry_in = back_off(&self.dialer.target, attempt);
         self.post(LinkEvent::Lost { reason: loss.reason, fault: loss.fault, attempt, retry_in }).await;
@@ -153,7 +153,7 @@ impl Keeper {
         }
     }
 
-    /// Carries messages both ways until one side ends it: `Ok` when it was ours.
+    /// Carries messages in both directions until one side closes. Returns `Ok` if this side closed.
     async fn serve(&mut self, mut socket: Socket) -> Result<(), Loss> {
         let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         let mut heard = Instant::now();
@@ -186,7 +186,7 @@ impl Keeper {
         }
     }
 
-    /// One message; a few that make no sense are said and skipped, since each stands for itself.
+    /// Handles one message. A few invalid messages are reported and skipped, since messages are independent.
     async fn hear(&self, message: Message, nonsense: &mut u32) -> Result<(), Loss> {
         let text = match message {
             Message::Text(text) => text,
@@ -228,13 +228,13 @@ async fn write(socket: &mut Socket, message: Message) -> Result<(), Loss> {
     }
 }
 
-/// Whether a node that closes so refuses what we do, and does not merely leave.
+/// Returns true if this close code means that the node rejects our behaviour, not that it merely shuts down.
 const fn blames_us(code: CloseCode) -> bool {
     use CloseCode::{Invalid, Policy, Protocol, Size, Unsupported};
     matches!(code, Invalid | Policy | Protocol | Size | Unsupported)
 }
 
-/// The pause before the attempt that follows so many that failed.
+/// Returns the back-off after `attempt` failed attempts.
 fn back_off(target: &Target, attempt: u32) -> Duration {
     let max = match target {
         Target::Discover | Target::Named(_) | Target::Unix(_) => BACK_OFF_MAX_LOCAL,

@@ -1,22 +1,22 @@
-//! A node is not trusted: nothing that it says may command the terminal or forge what stands beside it.
+//! Sanitises messages: nodes are not trusted, so their text must not control the terminal or forge the text next to it.
 //!
-//! Control characters, and those invisible ones that turn the direction of text round, become a replacement sign before
-//! the model sees them; over-long texts are cut.
+//! Control characters, and invisible characters that reverse the direction of text, become replacement characters
+//! before the model sees them. Overlong texts are cut.
 
 use rusm_protocol::{
     Cell, Engines, EventInfo, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores, Time,
     TreeRow, TreeRows,
 };
 
-/// The longest text that is kept, in characters.
+/// Maximum length of a text, in characters.
 const TEXT_MAX: usize = 2048;
 
-/// A text on one line without anything that a terminal obeys.
+/// Returns the text as one line without control characters.
 pub(crate) fn line(text: &str) -> String {
     text.chars().take(TEXT_MAX).map(|c| if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// A message whose every text is safe to draw.
+/// Returns the message with every text made safe to draw.
 pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
     match &mut message {
         ServerMessage::Hello(hello) => self::hello(hello),
@@ -48,7 +48,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
     message
 }
 
-/// Plain text, without what changes the width of its neighbours.
+/// Returns true for plain characters that do not change the width of their neighbours.
 fn is_safe(c: char) -> bool {
     rusm_text::is_plain(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}')
 }
@@ -171,7 +171,7 @@ fn frame(frame: &mut Frame) {
         clean_all([&mut lint.id, &mut lint.pid, &mut lint.text]);
         clean_all(&mut lint.name);
     }
-    // The ancestor's rows: this observer asks for pages instead.
+    // Drop the rows meant for clients of the predecessor's protocol: this observer requests pages instead.
     frame.observer.processes.clear();
 }
 
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(line("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}e");
     }
 
-    /// Whatever string a message holds, wherever it stands: found through its JSON, so that a new field is not forgotten.
+    /// Searches every string of the message through its JSON, so that a new field cannot be forgotten.
     fn has_control(message: &ServerMessage) -> bool {
         encode(message).contains("\\u001b")
     }
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Puts an escape sequence before every text that is free, that is, not a word of the protocol.
+    /// Puts an escape sequence before every free text, but not before words of the protocol.
     fn poison(value: &mut serde_json::Value, evil: &impl Fn(&str) -> String) {
         match value {
             serde_json::Value::Array(items) => items.iter_mut().for_each(|item| poison(item, evil)),

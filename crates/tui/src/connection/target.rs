@@ -1,4 +1,4 @@
-//! What to attach to, as a person writes it.
+//! The target to attach to, as written by the user.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,25 +6,25 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What to attach to.
+/// A target to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The only node that runs here.
+    /// The only node that runs on this machine.
     Discover,
-    /// The node of that name here.
+    /// The local node of that name.
     Named(String),
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
-    /// A host and a port.
+    /// A TCP address.
     Tcp {
-        /// A name or an address, without brackets.
+        /// Name or IP address, without brackets.
         host: String,
         /// The port.
         port: u16,
     },
 }
 
-/// Why a text is no target.
+/// Error returned when a text is not a valid target.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is no target ({why}): expected a node name, a socket path, unix:PATH, HOST:PORT or ws://HOST:PORT")]
 pub struct TargetError {

@@ -1,4 +1,4 @@
-//! A node that is not there, one that refuses, one that dies: each against a small server of our own.
+//! Connections to small test servers: one that is missing, one that refuses, one that dies.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ fn private_folder() -> TempDir {
     folder
 }
 
-/// Takes messages out of the inbox until one is what is waited for.
+/// Takes messages out of the inbox until one matches.
 async fn wait_for(inbox: &Inbox, what: impl Fn(&Msg) -> bool) -> Msg {
     let search = async {
         loop {
@@ -65,12 +65,12 @@ fn is_hello(msg: &Msg) -> bool {
     matches!(msg, Msg::Server(ServerMessage::Hello(_)))
 }
 
-/// The node's side of a handshake.
+/// Accepts the node's side of a handshake.
 async fn accept<S>(stream: S) -> WebSocketStream<S>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    #[expect(clippy::result_large_err, reason = "the callback's type is given")]
+    #[expect(clippy::result_large_err, reason = "the library defines the callback's type")]
     let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
         let asked = request.headers().get("sec-websocket-protocol").cloned().expect("a subprotocol is asked for");
         response.headers_mut().insert("sec-websocket-protocol", asked);
@@ -185,7 +185,7 @@ async fn a_message_over_the_limit_ends_the_connection() {
     tokio::spawn(async move {
         let mut socket = accept(listener.accept().await.unwrap().0).await;
         let text = "x".repeat(rusm_protocol::SERVER_MESSAGE_MAX_BYTES + 1);
-        // The other end hangs up in the middle of it.
+        // The client closes the connection in the middle of the message.
         let _sent: Result<(), _> = socket.send(Message::text(text)).await;
     });
     let dialer = dialer(Target::Discover, folder.path());
@@ -198,7 +198,7 @@ async fn a_message_over_the_limit_ends_the_connection() {
     assert_eq!(fault, Fault::Protocol);
 }
 
-/// What becomes of a connection over which a node says these bytes after the handshake, and then goes.
+/// Returns how a connection ends after the node has sent these bytes and closed.
 async fn lost_after(bytes: Vec<u8>) -> (String, Fault) {
     use tokio::io::AsyncWriteExt;
     let folder = private_folder();
@@ -215,7 +215,7 @@ async fn lost_after(bytes: Vec<u8>) -> (String, Fault) {
 
 #[tokio::test]
 async fn a_node_gone_in_the_middle_of_a_frame_is_a_lost_connection() {
-    // A text of 4,096 bytes of which 15 come.
+    // A text frame that announces 4,096 bytes, but only 15 follow.
     let half = [&[0x81, 126, 0x10, 0x00][..], br#"{"type":"tick",""#].concat();
 
     let (reason, fault) = lost_after(half).await;
@@ -237,7 +237,7 @@ async fn what_no_node_sends_breaks_the_protocol() {
     assert_eq!(fault, Fault::Protocol);
 }
 
-/// What a TCP node was asked with.
+/// The request headers that a TCP node received.
 #[derive(Debug, PartialEq)]
 struct Asked {
     authorization: Option<String>,
@@ -258,7 +258,7 @@ async fn ask_over_tcp(token: Option<&str>, named: bool) -> Asked {
     let (sender, mut asked) = tokio::sync::mpsc::channel(1);
     let node = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        #[expect(clippy::result_large_err, reason = "the callback's type is given")]
+        #[expect(clippy::result_large_err, reason = "the library defines the callback's type")]
         let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
             let text = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
             let asked = Asked {
@@ -309,7 +309,7 @@ async fn a_refused_token_names_its_file_and_the_exit_code_is_4() {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        #[expect(clippy::result_large_err, reason = "the callback's type is given")]
+        #[expect(clippy::result_large_err, reason = "the library defines the callback's type")]
         let callback = |_: &Request, _: Response| -> Result<Response, ErrorResponse> {
             let mut refusal = ErrorResponse::new(Some("wrong token".to_owned()));
             *refusal.status_mut() = StatusCode::UNAUTHORIZED;

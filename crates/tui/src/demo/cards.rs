@@ -1,4 +1,4 @@
-//! The scenarios and profiles of the made-up node.
+//! Scenarios and profiles of the simulated node.
 
 use rusm_protocol::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 

@@ -1,13 +1,13 @@
-//! The made-up events of the demo: a crash every so often, each followed by a restart.
+//! Simulated events: regular crashes, each followed by a restart.
 
 use rusm_protocol::{EventInfo, Events};
 
 use super::chance;
 
-/// How often there is one.
+/// Interval between events.
 pub(super) const EVERY_MS: u64 = 1_500;
 
-/// The last of them up to now.
+/// Returns the most recent events before `now_ms`.
 pub(super) fn recent(seed: u64, now_ms: u64) -> Events {
     let noted = now_ms / EVERY_MS;
     let event = |seq: u64| {

@@ -1,11 +1,11 @@
-//! The made-up guests: an engine, a few modules, and one that traps every now and then.
+//! Simulated guests: one engine and a few modules, some of which trap at intervals.
 
 use rusm_protocol::{
     CacheInfo, Cell, Column, CountInfo, EngineInfo, Engines, EnginesView, FactInfo, FaultDetail, FaultId, FaultInfo,
     ModuleInfo, SlotsInfo,
 };
 
-/// Modules: the name, the kind, how many live, how many start in a second, and the least time between two traps.
+/// Modules: name, kind, live instances, starts per second, and milliseconds between two traps.
 const MODULES: [(&str, &str, u64, u64, Option<u64>); 7] = [
     ("http_request", "wasi component", 4_112, 9_740, Some(4_700)),
     ("counter", "component", 2_048, 0, Some(11_300)),
@@ -16,7 +16,7 @@ const MODULES: [(&str, &str, u64, u64, Option<u64>); 7] = [
     ("hello", "module", 0, 2, None),
 ];
 
-/// What goes wrong, and in which functions.
+/// Traps: error code and the functions of the backtrace.
 const TRAPS: [(&str, &[&str]); 3] = [
     ("unreachable", &["core::panicking::panic_fmt", "router::route", "handler::handle", "run"]),
     ("memory out of bounds", &["memcpy", "render_inline", "render_block", "main", "_start"]),
@@ -25,12 +25,12 @@ const TRAPS: [(&str, &[&str]); 3] = [
 
 const CAPACITY: u64 = 10_000;
 
-/// The module of a process of that name, if it is a guest.
+/// Returns the module and kind of the process with that name, if it is a guest.
 pub(super) fn module_of(name: &str) -> Option<(&'static str, &'static str)> {
     MODULES[..3].iter().find(|(module, ..)| *module == name).map(|(module, kind, ..)| (*module, *kind))
 }
 
-/// What a guest shows in a column that only guests fill.
+/// Returns the value of a column that only guests have.
 pub(super) fn cell(name: &str, column: Column, i: u64, ms: u64) -> Cell {
     let Some((module, _)) = module_of(name) else {
         return if column == Column::Kind { Cell::Text("native".to_owned()) } else { Cell::Empty(()) };
@@ -48,7 +48,7 @@ pub(super) fn cell(name: &str, column: Column, i: u64, ms: u64) -> Cell {
     }
 }
 
-/// What the body of a guest tells.
+/// Returns the facts that the body of a guest reports.
 pub(super) fn facts(name: &str, i: u64, ms: u64) -> Vec<FactInfo> {
     let Some((_, kind)) = module_of(name) else { return Vec::new() };
     let fact = |name: &str, value| FactInfo { name: name.to_owned(), value };
@@ -68,7 +68,7 @@ pub(super) fn facts(name: &str, i: u64, ms: u64) -> Vec<FactInfo> {
     ]
 }
 
-/// The engines as a view wants them.
+/// Answers a request for engines.
 pub(crate) fn engines(view: &EnginesView, seq: u64, now_ms: u64) -> Engines {
     let seconds = now_ms / 1000;
     let died = |every: Option<u64>| every.map_or(0, |every| now_ms / every);

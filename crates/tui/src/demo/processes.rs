@@ -1,8 +1,8 @@
-//! The made-up processes of the demo. A million of them need no memory, since every value of process `i` in a column is a
-//! rising function of a permutation of the indices, so that the process at any rank of any order is computed and not
+//! Simulated processes. A million of them need no memory: the value of process `i` in a column is an increasing
+//! function of a permutation of the indices. The process at any rank of any order is therefore computed instead of
 //! looked up:
 //! ```text
-//!   rank(i, column) = (a·i + b + drift) mod N        a has no factor in common with N, so this can be undone
+//!   rank(i, column) = (a·i + b + drift) mod N        invertible, because gcd(a, N) = 1
 //! ```
 
 use std::collections::VecDeque;
@@ -11,16 +11,16 @@ use rusm_protocol::{Cell, Column, ProcessDetail, Rows, View};
 
 use super::{chance, guests};
 
-/// Processes of the node.
+/// Number of processes of the node.
 pub(super) const PROCESSES: u64 = 1_000_000;
 
-/// How long the order of rows stands.
+/// Time for which the order of rows stays constant.
 const ORDER_MS: u64 = 1500;
 
-/// Processes change places with their neighbours among so many; their number divides that of all.
+/// Size of the blocks within which processes change ranks. It must divide `PROCESSES`.
 const BLOCK: u64 = 20;
 
-/// Names, with the share of processes that bear each in parts of 32.
+/// Process names, with the share of processes that have each name, in 32nds.
 const NAMES: [(&str, u64); 9] = [
     ("kv_writer", 1),
     ("acceptor", 1),
@@ -33,13 +33,13 @@ const NAMES: [(&str, u64); 9] = [
     ("", 7),
 ];
 
-/// See the module.
+/// The processes, with one permutation per column.
 #[derive(Clone, Debug)]
 pub(super) struct Processes {
     seed: u64,
     killed: VecDeque<String>,
     orders: [Order; Column::ALL.len()],
-    /// What the last filter let through.
+    /// Result of the last filter.
     matched: Option<Matched>,
 }
 
@@ -64,7 +64,7 @@ impl Processes {
         Self { seed, killed: VecDeque::new(), orders, matched: None }
     }
 
-    /// Ends a process; a few of the last are remembered.
+    /// Ends a process. Only the last 64 ended processes are remembered.
     pub(super) fn kill(&mut self, pid: String) {
         self.killed.push_back(pid);
         if self.killed.len() > 64 {
@@ -72,37 +72,37 @@ impl Processes {
         }
     }
 
-    /// The process with the longest mailbox, and how long that is.
+    /// Returns the process with the longest mailbox, and the length of that mailbox.
     pub(super) fn longest_mailbox(&self) -> (u64, u64) {
         let i = self.at_rank(PROCESSES - 1, Column::MailboxLen, 0);
         (i, self.mailbox(i))
     }
 
-    /// The name of a process, if it has one.
+    /// Returns the name of a process, if it has one.
     pub(super) fn name_of(&self, i: u64) -> Option<String> {
         Some(self.name(i).to_owned()).filter(|name| !name.is_empty())
     }
 
-    /// The place of process `i` in the order of a column, from the smallest.
+    /// Returns the rank of process `i` in the order of a column, counted from the smallest.
     fn rank(&self, i: u64, column: Column, ms: u64) -> u64 {
         let order = self.orders[column as usize];
         let rank = (order.a * i + order.b) % PROCESSES;
         rank - rank % BLOCK + (rank + turns(column, ms)) % BLOCK
     }
 
-    /// The process at a place.
+    /// Returns the process at a rank.
     fn at_rank(&self, rank: u64, column: Column, ms: u64) -> u64 {
         let order = self.orders[column as usize];
         let rank = rank - rank % BLOCK + (rank + BLOCK - turns(column, ms)) % BLOCK;
         order.inverse * ((rank + PROCESSES - order.b) % PROCESSES) % PROCESSES
     }
 
-    /// A share from 0 to 1, in the order of a column.
+    /// Returns the rank of a process in the order of a column, as a share from 0 to 1.
     fn share(&self, i: u64, column: Column, ms: u64) -> f64 {
         self.rank(i, column, ms / ORDER_MS * ORDER_MS) as f64 / PROCESSES as f64
     }
 
-    /// The rows of a view.
+    /// Returns the rows that a view requests.
     pub(super) fn rows(&mut self, view: &View, seq: u64, ms: u64) -> Rows {
         let order_ms = ms / ORDER_MS * ORDER_MS;
         let columns = if view.columns.is_empty() { Column::ALL.to_vec() } else { view.columns.clone() };
@@ -132,7 +132,7 @@ impl Processes {
         }
     }
 
-    /// The processes that a filter lets through, smallest first; `None` for all of them.
+    /// Returns the processes that match a filter, smallest first, or `None` if all match.
     fn matching(&mut self, filter: &str, key: Column, order_ms: u64) -> Option<&[u64]> {
         if filter.is_empty() {
             return None;
@@ -215,7 +215,7 @@ impl Processes {
         }
     }
 
-    /// All of one process, as long as it lives.
+    /// Returns all details of a process, unless it has been ended.
     pub(super) fn detail(&self, of: &str, ms: u64) -> Option<ProcessDetail> {
         let i = index(of).filter(|i| *i < PROCESSES && !self.killed.iter().any(|pid| pid == of))?;
         let count = |column| match self.cell(i, column, ms) {
@@ -255,7 +255,7 @@ impl Processes {
 }
 
 fn order(seed: u64, column: Column) -> Order {
-    // What a process does shows in several columns at once.
+    // These columns share an order, because an active process has high values in all of them.
     let column = match column {
         Column::Reds | Column::BusyPct | Column::MsgsPerSec | Column::Messages => Column::RedsPerSec,
         other => other,
@@ -272,7 +272,7 @@ fn order(seed: u64, column: Column) -> Order {
     Order { a, b, inverse: inverse(a) }
 }
 
-/// How far neighbours have changed places.
+/// Returns the number of ranks by which processes have moved within their block.
 fn turns(column: Column, ms: u64) -> u64 {
     if column.is_rate() { ms / ORDER_MS * 7 % BLOCK } else { 0 }
 }
@@ -286,7 +286,7 @@ fn index(pid: &str) -> Option<u64> {
     slot.checked_sub(1)
 }
 
-/// The number that undoes a multiplication by `a` modulo the number of processes.
+/// Returns the multiplicative inverse of `a` modulo the number of processes.
 fn inverse(a: u64) -> u64 {
     let (mut old, mut new) = ((i128::from(a), 1i128), (i128::from(PROCESSES), 0i128));
     while new.0 != 0 {
@@ -296,7 +296,7 @@ fn inverse(a: u64) -> u64 {
     old.1.rem_euclid(i128::from(PROCESSES)) as u64
 }
 
-/// Whether a condition of a filter is one that the demo can decide.
+/// Returns true if the demo can evaluate this filter condition.
 pub(super) fn is_understood(term: &str) -> bool {
     let known = ["name=", "module=", "state=", "mailq>", "<"].iter().find_map(|start| term.strip_prefix(start));
     match known {

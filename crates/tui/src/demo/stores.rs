@@ -1,8 +1,8 @@
-//! Made-up stores: a few buckets whose figures move, and keys of any of them.
+//! Simulated stores: a few buckets with changing figures, and keys for any of them.
 
 use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 
-/// Buckets with their keys, bytes of each, reads and writes a second.
+/// Buckets: number of keys, bytes per key, reads and writes per second.
 const BUCKETS: [(&str, u64, u64, u64, u64); 7] = [
     ("accounts", 128_400, 312, 4_100, 210),
     ("audit/2026-11", 2_410_000, 96, 0, 1_900),
@@ -13,7 +13,7 @@ const BUCKETS: [(&str, u64, u64, u64, u64); 7] = [
     ("webhooks", 1_880, 900, 12, 12),
 ];
 
-/// The stores as a view wants them.
+/// Answers a request for stores.
 pub(crate) fn stores(view: &StoresView, seq: u64, now_ms: u64) -> Stores {
     let grown = |rate: u64| rate * now_ms / 1_000;
     let buckets: Vec<BucketInfo> = BUCKETS

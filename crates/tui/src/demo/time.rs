@@ -1,8 +1,8 @@
-//! Made-up tickers and streams: a sampler whose archive is slow, and some that are well.
+//! Simulated tickers and streams: a sampler with a slow archive reader, and some healthy ones.
 
 use rusm_protocol::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 
-/// Tickers and streams as a view wants them.
+/// Answers a request for tickers and streams.
 pub(crate) fn time(view: &TimeView, seq: u64, now_ms: u64) -> Time {
     let due = |hz: u64| hz * now_ms / 1000;
     let ticker = |id: u64, name: &str, hz: u64, batch: u64, lost: [u64; 2], late: Option<[u64; 2]>| TickerInfo {

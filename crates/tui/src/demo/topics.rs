@@ -1,10 +1,10 @@
-//! Topics of the made-up node.
+//! Topics of the simulated node.
 
 use rusm_protocol::{ReceiverInfo, TopicInfo, Topics, TopicsView};
 
 type Made = (&'static str, u64, u64, &'static [(&'static str, u64)], bool);
 
-/// Name, messages a second, bytes of one, subscriptions with what they are behind, and a subscriber that loses.
+/// Topics: name, messages per second, bytes per message, backlog per subscription, and true if subscribers lose some.
 const TOPICS: [Made; 4] = [
     ("audit", 40, 900, &[("archive", 3)], false),
     ("clicks", 182_000, 220, &[("counts", 1_912), ("sessions", 240)], true),
@@ -13,7 +13,7 @@ const TOPICS: [Made; 4] = [
 ];
 const MESSAGES_MAX: u64 = 65_536;
 
-/// The topics as a view wants them.
+/// Answers a request for topics.
 pub(crate) fn topics(view: &TopicsView, seq: u64, now_ms: u64) -> Topics {
     let total = TOPICS.len() as u64;
     let first = view.window.offset.min(total);

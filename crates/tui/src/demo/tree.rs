@@ -1,14 +1,14 @@
-//! The made-up tree of supervisors: a few that crash now and then, and one with a hundred thousand sessions.
+//! Simulated supervision tree: children that crash at intervals, and a supervisor with 100,000 sessions.
 
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
 
-/// What a node of the tree is.
+/// Kind of a tree node.
 enum Kind {
-    /// A process that ends every so many milliseconds, or never.
+    /// A process that ends at a fixed interval, or never.
     Worker { dies_every_ms: Option<u64>, why: &'static str },
-    /// Children that are listed.
+    /// A supervisor with listed children.
     Supervisor { strategy: &'static str, allowed: u64, period_ms: u64, children: &'static [Node] },
-    /// So many children of one kind.
+    /// A supervisor with `count` children of one kind.
     Many { child: &'static str, count: u64 },
 }
 
@@ -66,10 +66,10 @@ static TOP: [Node; 2] = [
     ),
 ];
 
-/// How long a child waits before it runs again.
+/// Delay before a child is restarted.
 const BACK_OFF_MS: u64 = 1_200;
 
-/// The window that a view asks for.
+/// Returns the rows in the window that a view requests.
 pub(super) fn rows(view: &TreeView, seq: u64, now_ms: u64) -> TreeRows {
     let (from, to) = (view.window.offset, view.window.offset.saturating_add(view.window.len.into()));
     let mut walk = Walk { view, now_ms, from, to, place: 0, rows: Vec::new(), selected: None };

@@ -1,4 +1,4 @@
-//! The scenarios, what was chosen for them, and how their runs went.
+//! Scenarios, their chosen parameters, and the results of their runs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,48 +7,48 @@ use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
 use crate::model::around;
 use crate::model::line_edit::LineEdit;
 
-/// Runs remembered.
+/// Maximum number of remembered runs.
 const RUNS_MAX: usize = 50;
 
-/// How a run went.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: u64,
     pub(crate) scenario: String,
     pub(crate) profile: String,
     pub(crate) run_ms: u64,
-    /// The mean since the warm-up, or since this observer came.
+    /// Mean rate since the end of the warm-up, or since this observer attached.
     pub(crate) ops_per_sec: f64,
     pub(crate) latency: LatencySnapshot,
     pub(crate) errors_total: u64,
     pub(crate) failed: bool,
 }
 
-/// What the Bench view remembers.
+/// State of the Bench view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Bench {
     pub(crate) selected: usize,
-    /// Parameters by scenario, where they differ from their defaults.
+    /// Parameters per scenario that differ from their defaults.
     pub(crate) parameters: BTreeMap<String, BTreeMap<String, String>>,
-    /// Oldest first; the last may still run.
+    /// Runs, oldest first. The last one may still be running.
     pub(crate) runs: VecDeque<RunRecord>,
-    /// The run that was asked for with parameters of its own, until the node has answered.
+    /// Run requested with edited parameters, until the node has answered.
     pub(crate) asked: Option<AskedRun>,
     warm: Option<Warm>,
-    /// A run was under way in the newest frame.
+    /// True if the newest frame showed a run.
     running: bool,
 }
 
-/// A run that the node has not taken yet.
+/// A run that the node has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AskedRun {
-    /// The command's id.
+    /// Id of the command.
     pub(crate) id: u64,
     pub(crate) scenario: String,
     pub(crate) params: BTreeMap<String, String>,
 }
 
-/// Where the mean of a run begins: at the end of its warm-up, or when this observer came.
+/// Start of the interval over which a run's mean is taken: the end of its warm-up, or the first frame seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Warm {
     run_id: u64,
@@ -57,10 +57,10 @@ struct Warm {
 }
 
 impl Bench {
-    /// Follows the runs from frame to frame.
+    /// Updates the runs from a frame.
     pub(crate) fn observe(&mut self, frame: &Frame) {
         let Some(scenario) = frame.scenario.as_ref().filter(|_| frame.run_id > 0) else {
-            // A node names no scenario any more when a run has failed, only why.
+            // After a failed run, the node reports only the error and no scenario.
             let has_failed = std::mem::take(&mut self.running) && frame.run_error.is_some();
             if let Some(last) = self.runs.back_mut().filter(|last| has_failed && last.run_id == frame.run_id) {
                 last.failed = true;
@@ -98,44 +98,44 @@ impl Bench {
         }
     }
 
-    /// Another node: its runs are numbered anew.
+    /// Forgets the runs, because another node numbers its runs from the start.
     pub(crate) fn forget(&mut self) {
         self.runs.clear();
         (self.warm, self.running) = (None, false);
     }
 
-    /// The mean rate of the run before `run` of the same scenario.
+    /// Returns the mean rate of the previous successful run of the same scenario.
     pub(crate) fn previous(&self, run: &RunRecord) -> Option<f64> {
         let earlier = self.runs.iter().rev().skip_while(|other| other.run_id != run.run_id).skip(1);
         let mut same = earlier.filter(|other| other.scenario == run.scenario && !other.failed);
         same.next().map(|other| other.ops_per_sec)
     }
 
-    /// The node has taken a command; if it was a run, its parameters are chosen from now on. Returns the scenario.
+    /// Handles the acceptance of a command. If it was a run, stores its parameters and returns the scenario.
     pub(crate) fn taken(&mut self, id: u64) -> Option<String> {
         let asked = self.asked.take_if(|asked| asked.id == id)?;
         self.parameters.insert(asked.scenario.clone(), asked.params);
         Some(asked.scenario)
     }
 
-    /// What was chosen for a scenario.
+    /// Returns the chosen parameters of a scenario.
     pub(crate) fn chosen(&self, scenario: &str) -> BTreeMap<String, String> {
         self.parameters.get(scenario).cloned().unwrap_or_default()
     }
 }
 
-/// The parameters of a scenario while they are edited.
+/// Parameters of a scenario while they are edited.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunDialog {
     pub(crate) scenario: String,
     pub(crate) at: usize,
     pub(crate) fields: Vec<(ParameterMeta, LineEdit)>,
-    /// Why the node would not run it so.
+    /// Why the node rejected these parameters.
     pub(crate) refused: Option<String>,
 }
 
 impl RunDialog {
-    /// A dialog that starts from what was chosen before.
+    /// Opens a dialog with the previously chosen parameters.
     pub(crate) fn new(scenario: &ScenarioMeta, chosen: &BTreeMap<String, String>) -> Self {
         let field = |meta: &ParameterMeta| {
             let value = chosen.get(&meta.name).unwrap_or(&meta.default);
@@ -145,7 +145,7 @@ impl RunDialog {
         Self { scenario: scenario.id.clone(), at: 0, fields, refused: None }
     }
 
-    /// The values that differ from their defaults.
+    /// Returns the values that differ from their defaults.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
         self.fields
             .iter()
@@ -155,7 +155,7 @@ impl RunDialog {
             .collect()
     }
 
-    /// To the next or previous parameter, around the end.
+    /// Moves to the next or previous parameter, wrapping around.
     pub(crate) fn step(&mut self, steps: isize) {
         self.at = around(self.at, steps, self.fields.len());
     }
@@ -215,7 +215,7 @@ mod tests {
         bench.observe(&failed());
         bench.observe(&frame(2, 1_000, 100, false));
         bench.observe(&Frame { scenario: None, ..frame(2, 1_000, 100, false) });
-        // What was asked for next could not be started.
+        // The run requested next could not be started.
         bench.observe(&Frame { run_id: 2, ..failed() });
 
         assert_eq!(bench.runs.iter().map(|run| run.failed).collect::<Vec<_>>(), [true, false]);

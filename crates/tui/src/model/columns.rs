@@ -1,30 +1,30 @@
-//! How the columns of the process table look: headings, widths, and which of them fit.
+//! Columns of the process table: headings, widths, and the selection of columns that fit.
 
 use rusm_protocol::{Column, SortKey};
 
-/// A column on the screen.
+/// Position of a column on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnSlot {
     /// The column.
     pub(crate) column: Column,
-    /// Cells from the table's left edge.
+    /// Offset from the table's left edge, in cells.
     pub(crate) x: u16,
-    /// Cells.
+    /// Width in cells.
     pub(crate) width: u16,
 }
 
-/// Which columns are given a place first.
+/// Set of columns that get space first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ColumnSet {
-    /// Those that all processes have.
+    /// Columns of all processes.
     #[default]
     Usual,
-    /// Those of guests.
+    /// Columns of guests.
     Guests,
 }
 
 impl ColumnSet {
-    /// The columns in the order in which they are given a place.
+    /// Returns all columns in the order in which they get space.
     const fn priority(self) -> &'static [Column; 20] {
         match self {
             Self::Usual => &[
@@ -75,7 +75,7 @@ impl ColumnSet {
     }
 }
 
-/// How wide a column is at least.
+/// Returns the minimum width of a column.
 const fn width_of(column: Column) -> u16 {
     match column {
         Column::Pid | Column::Parent => 16,
@@ -98,7 +98,7 @@ const fn width_of(column: Column) -> u16 {
     }
 }
 
-/// The order on the screen.
+/// Order of the columns on the screen.
 const ORDER: [Column; 20] = [
     Column::Pid,
     Column::Name,
@@ -122,13 +122,13 @@ const ORDER: [Column; 20] = [
     Column::Parent,
 ];
 
-/// How much a pid's column grows first: a slot that was used a million times has a long generation.
+/// Cells by which the pid column grows first: pids become long when a slot has been reused a million times.
 const PID_GROWTH: u16 = 4;
 
-/// The widest that a name may grow.
+/// Maximum width of the name column.
 const NAME_WIDTH_MAX: u16 = 34;
 
-/// The heading of a column.
+/// Returns the heading of a column.
 pub(crate) const fn heading(column: Column) -> &'static str {
     match column {
         Column::Pid => "PID",
@@ -154,7 +154,7 @@ pub(crate) const fn heading(column: Column) -> &'static str {
     }
 }
 
-/// A column's name in a sentence.
+/// Returns the name of a column for use in a sentence.
 pub(crate) const fn label(column: Column) -> &'static str {
     match column {
         Column::Pid => "pid",
@@ -180,7 +180,7 @@ pub(crate) const fn label(column: Column) -> &'static str {
     }
 }
 
-/// Whether values stand at the left edge.
+/// Returns true if the values of a column are left-aligned.
 pub(crate) const fn is_text(column: Column) -> bool {
     matches!(
         column,
@@ -195,12 +195,12 @@ pub(crate) const fn is_text(column: Column) -> bool {
     )
 }
 
-/// Whether a column is read from the largest down.
+/// Returns true if a column is sorted from the largest value down by default.
 pub(crate) const fn falls(column: Column) -> bool {
     !is_text(column)
 }
 
-/// The columns that fit into `width` cells; the one that sorts is always among them.
+/// Returns the columns that fit into `width` cells. The sort column is always among them.
 pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> {
     let mut chosen: Vec<(Column, u16)> = Vec::new();
     let mut used = 0;

@@ -1,29 +1,29 @@
-//! What happened on the node lately: asked for only while it is shown.
+//! Recent events of the node, requested only while they are shown.
 
 use rusm_protocol::{ClientMessage, Events};
 
-/// The newest events, and how far they are scrolled.
+/// The newest events and their scroll position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventsPane {
-    /// The node was asked for them.
+    /// True if the node has been asked for events.
     asked: bool,
     pub(crate) newest: Option<Events>,
-    /// Events above the first that is shown, the newest first.
+    /// Number of events above the first visible one, counted from the newest.
     pub(crate) top: usize,
 }
 
 impl EventsPane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.asked = false;
     }
 
-    /// Another node: its events are numbered anew.
+    /// Forgets the events, because another node numbers its events from the start.
     pub(crate) fn forget(&mut self) {
         (self.newest, self.top) = (None, 0);
     }
 
-    /// What to say to the node so that it sends events while they are shown, and none otherwise.
+    /// Returns the message that starts or stops the events of the node, if a change is needed.
     pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
         (self.asked != shown).then(|| {
             self.asked = shown;
@@ -31,7 +31,7 @@ impl EventsPane {
         })
     }
 
-    /// Keeps what the node says; a list that is scrolled stays at the event that it shows.
+    /// Stores the newest events. A scrolled list keeps its position relative to the events shown.
     pub(crate) fn take(&mut self, events: Events) {
         let last_seq = |events: &Events| events.events.last().map_or(0, |event| event.seq);
         let newer = last_seq(&events).saturating_sub(self.newest.as_ref().map_or(0, last_seq));

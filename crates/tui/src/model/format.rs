@@ -1,8 +1,8 @@
-//! Numbers as people read them: three or four significant digits, units at the end, never a control character.
+//! Formats numbers for people: three or four significant digits, units at the end, no control characters.
 //!
-//! Few digits are also cheap: a cell that does not change is not sent to the terminal.
+//! Few digits also save bandwidth: an unchanged cell is not sent to the terminal.
 
-/// A count with thousands separators: `1,000,000`.
+/// Formats a count with thousands separators: `1,000,000`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
-/// A count or a rate in at most five characters: `912`, `1.21M`.
+/// Formats a count or a rate in at most five characters: `912`, `1.21M`.
 pub(crate) fn short(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
         return "-".to_owned();
@@ -26,28 +26,28 @@ pub(crate) fn short(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// A count that is written out while it fits into `width` columns.
+/// Formats a count in full if it fits into `width` columns, else abbreviated.
 pub(crate) fn count_within(n: u64, width: usize) -> String {
     let full = count(n);
     if full.len() <= width { full } else { short(n as f64) }
 }
 
-/// A size for a narrow column: `64K`, `1.21G`.
+/// Formats a size for a narrow column: `64K`, `1.21G`.
 pub(crate) fn bytes_short(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
 }
 
-/// A size with its unit: `64.0 KiB`.
+/// Formats a size with its unit: `64.0 KiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
-/// Bytes a second: `4.2 KiB/s`.
+/// Formats a rate in bytes per second: `4.2 KiB/s`.
 pub(crate) fn bytes_per_sec(rate: f64) -> String {
     format!("{}/s", bytes(rate.max(0.0) as u64))
 }
 
-/// `micro` is the sign for a millionth that the terminal can show.
+/// Formats a duration. `micro` is the prefix for a millionth that the terminal can show.
 pub(crate) fn nanos(ns: u64, micro: &str) -> String {
     let value = ns as f64;
     let (value, unit) = match ns {
@@ -59,9 +59,9 @@ pub(crate) fn nanos(ns: u64, micro: &str) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A share of 100: `87 %`, `0.31 %`.
+/// Formats a percentage: `87 %`, `0.31 %`.
 pub(crate) fn percent(value: f64) -> String {
-    // The sum of nothing is minus zero.
+    // Normalise -0.0, which is the sum of an empty iterator.
     let value = value + 0.0;
     if !value.is_finite() {
         "- %".to_owned()
@@ -78,7 +78,7 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// How long something runs: `00:34`, `1:22:07`, `3d 04:12`.
+/// Formats a running time: `00:34`, `1:22:07`, `3d 04:12`.
 pub(crate) fn clock(ms: u64) -> String {
     let s = ms / 1000;
     let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
@@ -89,7 +89,7 @@ pub(crate) fn clock(ms: u64) -> String {
     }
 }
 
-/// An age for a narrow column: `120ms`, `4s`, `4m12`, `2h05`, `3d04`.
+/// Formats an age for a narrow column: `120ms`, `4s`, `4m12`, `2h05`, `3d04`.
 pub(crate) fn age(ms: u64) -> String {
     let s = ms / 1000;
     match s {
@@ -101,7 +101,7 @@ pub(crate) fn age(ms: u64) -> String {
     }
 }
 
-/// A round value at or above `value`: the top of a chart's axis.
+/// Returns a round value at or above `value`, for the top of a chart's axis.
 pub(crate) fn axis_top(value: f64) -> f64 {
     if !value.is_finite() || value <= 1.0 {
         return 1.0;

@@ -1,25 +1,25 @@
-//! Values over the last minute or so, in slots of a tenth of a second, whatever the frame rate.
+//! Values of the last two minutes, in slots of a tenth of a second, independent of the frame rate.
 //!
-//! Slots are aligned to the node's clock and not to the newest value, so that a chart drawn from them shifts by whole
-//! columns and never shimmers.
+//! Slots are aligned to the node's clock and not to the newest value, so that a chart shifts by whole columns and does
+//! not flicker.
 
 use std::collections::VecDeque;
 
-/// The width of a slot.
+/// Width of a slot, in milliseconds.
 pub(crate) const SLOT_MS: u64 = 100;
 
-/// The slots kept: two minutes.
+/// Maximum number of slots: two minutes.
 const SLOTS_MAX: usize = 1200;
 
 /// A value over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {
-    /// Slot number, sum and count of its values; numbers only go up.
+    /// Slot number, sum and number of values. Slot numbers only increase.
     slots: VecDeque<(u64, f64, u32)>,
 }
 
 impl Series {
-    /// Adds a value; one that is older than the newest starts the series anew.
+    /// Adds a value. A value older than the newest one restarts the series.
     pub(crate) fn push(&mut self, at_ms: u64, value: f64) {
         let value = if value.is_finite() { value.max(0.0) } else { 0.0 };
         let slot = at_ms / SLOT_MS;
@@ -38,7 +38,7 @@ impl Series {
         self.slots.push_back((slot, value, 1));
     }
 
-    /// The mean over the last `span_ms`.
+    /// Returns the mean over the last `span_ms`.
     pub(crate) fn recent(&self, span_ms: u64) -> f64 {
         let Some(&(newest, ..)) = self.slots.back() else {
             return 0.0;
@@ -53,9 +53,9 @@ impl Series {
         sum / f64::from(n.max(1))
     }
 
-    /// The last `count` buckets of `bucket_ms` each, oldest first; `None` where nothing is known.
+    /// Returns the last `count` buckets of `bucket_ms` each, oldest first; `None` before the first known value.
     ///
-    /// A bucket that got no value between two that did takes the earlier one's: a client at 4 Hz leaves such holes.
+    /// An empty bucket repeats the value before it: a client at 4 Hz leaves such gaps.
     pub(crate) fn buckets(&self, bucket_ms: u64, count: usize) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0u32); count];
         let per_bucket = (bucket_ms / SLOT_MS).max(1);

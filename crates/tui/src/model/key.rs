@@ -1,23 +1,23 @@
-//! Keys, clicks and sizes as the model sees them, free of any terminal library.
+//! Keys, clicks and sizes, independent of any terminal library.
 
-/// What was pressed, without its modifiers.
+/// A key without its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyCode {
-    /// A printable character; upper case stands for itself.
+    /// A printable character; upper case already includes shift.
     Char(char),
     /// A function key.
     F(u8),
-    /// Return.
+    /// The Enter key.
     Enter,
-    /// Escape.
+    /// The Escape key.
     Esc,
-    /// The tabulator.
+    /// The Tab key.
     Tab,
-    /// The tabulator with shift.
+    /// The Tab key with shift.
     BackTab,
-    /// Delete to the left.
+    /// The Backspace key.
     Backspace,
-    /// Delete to the right.
+    /// The Delete key.
     Delete,
     /// Arrow up.
     Up,
@@ -27,13 +27,13 @@ pub enum KeyCode {
     Left,
     /// Arrow right.
     Right,
-    /// First.
+    /// The Home key.
     Home,
-    /// Last.
+    /// The End key.
     End,
-    /// A page up.
+    /// The Page Up key.
     PageUp,
-    /// A page down.
+    /// The Page Down key.
     PageDown,
 }
 
@@ -42,27 +42,27 @@ pub enum KeyCode {
 pub struct Key {
     /// The key.
     pub code: KeyCode,
-    /// Whether control was held.
+    /// True if Control was held.
     pub ctrl: bool,
 }
 
 impl Key {
-    /// A key with no modifier.
+    /// Creates a key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false }
     }
 
-    /// A printable character.
+    /// Creates a key for a printable character.
     pub const fn char(c: char) -> Self {
         Self::plain(KeyCode::Char(c))
     }
 
-    /// A character with control held.
+    /// Creates a key for a character with Control held.
     pub const fn ctrl(c: char) -> Self {
         Self { code: KeyCode::Char(c), ctrl: true }
     }
 
-    /// The key as the footer and the help write it.
+    /// Returns the key as the footer and the help show it.
     pub fn text(self) -> String {
         match self.code {
             KeyCode::Char(' ') => "space".to_owned(),
@@ -87,37 +87,37 @@ impl Key {
     }
 }
 
-/// What the mouse did, at which cell.
+/// A mouse event at a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mouse {
-    /// What happened.
+    /// Kind of the event.
     pub kind: MouseKind,
-    /// Cells from the left.
+    /// Column of the cell, from the left.
     pub x: u16,
-    /// Cells from the top.
+    /// Row of the cell, from the top.
     pub y: u16,
 }
 
-/// The kinds of mouse events that mean something here.
+/// Kinds of mouse events that have a meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MouseKind {
-    /// The left button went down.
+    /// The left button was pressed.
     Click,
-    /// The wheel turned this many notches; positive is down.
+    /// The wheel was turned this many notches; positive is down.
     Wheel(i32),
 }
 
-/// A terminal's size in cells.
+/// Size of a terminal in cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Columns.
+    /// Number of columns.
     pub width: u16,
-    /// Rows.
+    /// Number of rows.
     pub height: u16,
 }
 
 impl Size {
-    /// A size of `width` columns and `height` rows.
+    /// Creates a size of `width` columns and `height` rows.
     pub const fn new(width: u16, height: u16) -> Self {
         Self { width, height }
     }

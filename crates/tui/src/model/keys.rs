@@ -1,19 +1,19 @@
-//! The one table of keys: dispatch, the footer, the `?` overlay, the README and their tests all read it.
+//! The key bindings: one table for dispatch, the footer, the `?` overlay, the README and their tests.
 //!
-//! A context's binding shadows the global one. Contexts that hold a text field never fall through to the global
-//! bindings, so that letters stay letters there.
+//! A binding of a context shadows the global one. Contexts with a text field never fall through to the global bindings,
+//! so that letters can be typed there.
 
 use rusm_protocol::Column;
 
 use crate::model::key::{Key, KeyCode};
 use crate::model::tab::Tab;
 
-/// Where a binding holds.
+/// Context in which a binding applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// Everywhere but in overlays and text fields.
+    /// Everywhere except in overlays and text fields.
     Global,
-    /// Moving through a list: the process table, the scenarios, the help.
+    /// Lists: the process table, the scenarios, the help.
     List,
     /// The Node view.
     Node,
@@ -33,11 +33,11 @@ pub enum Context {
     Filter,
     /// The help overlay.
     Help,
-    /// The question before a process is ended.
+    /// The confirmation before a process is ended.
     Kill,
     /// The sort menu.
     SortMenu,
-    /// The parameters of a scenario.
+    /// The dialog with the parameters of a scenario.
     RunDialog,
     /// The overlay of a lost connection.
     Lost,
@@ -63,7 +63,7 @@ impl Context {
         Self::Lost,
     ];
 
-    /// The heading in the help.
+    /// Returns the heading in the help.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Global => "everywhere",
@@ -85,10 +85,10 @@ impl Context {
     }
 }
 
-/// What a key does.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Leave the program.
+    /// Quit the program.
     Quit,
     /// Open or close the help.
     Help,
@@ -96,100 +96,100 @@ pub enum Action {
     Show(Tab),
     /// Show the next or the previous view.
     Step(isize),
-    /// Close what is open, else undo one step.
+    /// Close the innermost open element, else undo one step.
     Back,
-    /// Freeze what is shown.
+    /// Freeze the screen.
     Pause,
-    /// Draw everything again.
+    /// Redraw every cell.
     Repaint,
-    /// Give the terminal back to the shell.
+    /// Suspend the program and return to the shell.
     Suspend,
     /// Copy the selected pid, or a summary.
     Copy,
-    /// Connect again now.
+    /// Reconnect now.
     Retry,
     /// Move by lines.
     Lines(i64),
     /// Move by half pages.
     HalfPages(i64),
-    /// To the first scenario of the next family, or of the one before.
+    /// Move to the first scenario of the next family (true) or of the previous one.
     Family(bool),
-    /// To the first.
+    /// Move to the first item.
     First,
-    /// To the last.
+    /// Move to the last item.
     Last,
     /// Run the selected scenario.
     Run,
-    /// Stop what runs.
+    /// Stop the run.
     Stop,
-    /// The next resource profile.
+    /// Select the next resource profile.
     Profile,
     /// Open the run dialog.
     Parameters,
-    /// Read all about the selected scenario.
+    /// Show the full description of the selected scenario.
     About,
     /// Edit the filter.
     Filter,
     /// Open the sort menu.
     SortMenu,
-    /// Sort by the column this many places further.
+    /// Sort by the column this many positions to the right.
     SortStep(isize),
-    /// Sort by this column; again: the other way round.
+    /// Sort by this column; if it is the sort column already, reverse the order.
     SortBy(Column),
-    /// Turn the order round.
+    /// Reverse the order.
     Invert,
     /// Keep the selected process in view.
     Follow,
-    /// Make the order anew.
+    /// Compute the order again.
     Reorder,
     /// Turn the process table on or off.
     Detail,
-    /// Open the selected supervisor, or go into it.
+    /// Open the selected supervisor, or move into it if it is open.
     Unfold,
-    /// Close the selected supervisor, or go to the one above.
+    /// Close the selected supervisor, or move to its parent.
     Fold,
     /// Close all supervisors.
     FoldAll,
-    /// Give the keys to the panel this many places further.
+    /// Move the focus by this many panels.
     Panel(isize),
     /// Show the next engine.
     NextEngine,
-    /// The next page of keys, or the one before.
+    /// Show the next page of keys (true) or the previous one.
     Page(bool),
-    /// Show the columns of guests, or the usual ones.
+    /// Switch between the columns of guests and the usual ones.
     GuestColumns,
-    /// Look into the selected child's process.
+    /// Show the process of the selected child.
     Process,
-    /// Do what Enter does here.
+    /// Perform the action of Enter in this context.
     Open,
-    /// Ask before ending the selected process.
+    /// Ask for confirmation to end the selected process.
     Kill,
-    /// Ask before ending all processes that the filter lets through.
+    /// Ask for confirmation to end all processes that match the filter.
     KillAll,
-    /// Select the lint this many places further.
+    /// Move the selection by this many lints.
     Lint(isize),
-    /// Hide all lints of the selected one's kind.
+    /// Hide all lints of the same kind as the selected one.
     HideLints,
-    /// Show the lints that were hidden.
+    /// Show hidden lints again.
     ShowLints,
-    /// The next choice in a dialog.
+    /// Select the next choice in a dialog.
     NextChoice,
-    /// The previous choice in a dialog.
+    /// Select the previous choice in a dialog.
     PreviousChoice,
 }
 
-/// A row of the table.
+/// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
-    /// Where it holds.
+    /// Context in which the binding applies.
     pub context: Context,
-    /// The keys, the usual one first.
+    /// Keys, the usual one first.
     pub keys: &'static [Key],
-    /// What they do.
+    /// Action of the keys.
     pub action: Action,
-    /// The word in the footer; empty for none.
+    /// Word in the footer; empty for none.
     pub hint: &'static str,
-    /// The sentence in the help.
+    /// Sentence in the help.
     pub help: &'static str,
 }
 
@@ -213,7 +213,7 @@ const fn k(code: KeyCode) -> Key {
 
 use KeyCode::{BackTab, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up};
 
-/// Every binding there is; within a context the footer shows hints in this order.
+/// All bindings. Within a context, the footer shows hints in this order.
 pub static BINDINGS: &[Binding] = &[
     bind(Context::Node, &[c('r')], Action::Run, "run", "run the scenario selected on Bench"),
     bind(Context::Node, &[c('x')], Action::Stop, "stop", "stop what runs"),
@@ -316,12 +316,12 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Lost, &[c('r')], Action::Retry, "retry now", "connect again now"),
 ];
 
-/// The bindings of a context.
+/// Returns the bindings of a context.
 pub fn bindings(context: Context) -> impl Iterator<Item = &'static Binding> {
     BINDINGS.iter().filter(move |binding| binding.context == context)
 }
 
-/// What `key` does where `contexts` hold, the innermost first.
+/// Returns the action of `key` in the given contexts, innermost first.
 pub fn action(contexts: &[Context], key: Key) -> Option<Action> {
     contexts
         .iter()
@@ -329,7 +329,7 @@ pub fn action(contexts: &[Context], key: Key) -> Option<Action> {
         .map(|binding| binding.action)
 }
 
-/// The table as Markdown, for the README.
+/// Formats the table as Markdown, for the README.
 pub fn markdown() -> String {
     let mut out = String::from("| Where | Keys | What |\n|---|---|---|\n");
     for context in Context::ALL {

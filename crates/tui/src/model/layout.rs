@@ -1,31 +1,31 @@
-//! Where things stand on a screen of a given size.
+//! Layout of the panels on a screen of a given size.
 //!
-//! The model needs it to know how many rows it may ask the node for and what a click hits; the views draw by the same
-//! numbers, so that what is asked for, what is drawn and what is clicked always agree.
+//! The model needs the layout to know how many rows to request and what a click hits. The views draw with the same
+//! numbers, so that requested, drawn and clicked cells always agree.
 
 use crate::model::key::Size;
 use crate::model::tab::Tab;
 
-/// The smallest screen that is drawn.
+/// Minimum screen size.
 pub(crate) const SIZE_MIN: Size = Size::new(60, 15);
 
-/// From this width on, panels stand side by side.
+/// Minimum width at which panels are placed side by side.
 pub(crate) const WIDE: u16 = 110;
 
-/// Rows above the body: tabs and vitals.
+/// Rows above the body: tabs and key figures.
 const HEAD: u16 = 2;
 
 /// Rows below the body: the footer.
 const FOOT: u16 = 1;
 
-/// The width of the detail pane where it stands beside the table.
+/// Width of the detail pane when it is beside the table.
 const DETAIL_WIDTH: u16 = 46;
 
-/// The size of the selected child's pane: its width where it stands beside the tree, its height where below.
+/// Size of the selected child's pane: its width when beside the tree, its height when below.
 const TREE_DETAIL_WIDTH: u16 = 48;
 const TREE_DETAIL_HEIGHT: u16 = 8;
 
-/// The least height of the card that tells about the selected scenario.
+/// Minimum height of the card that describes the selected scenario.
 const CARD: u16 = 11;
 
 /// A rectangle of cells.
@@ -46,19 +46,19 @@ impl Cells {
         x >= self.x && x < self.x + self.width && y >= self.y && y < self.y + self.height
     }
 
-    /// The first `height` rows, and the rest.
+    /// Splits off the first `height` rows. Returns them and the rest.
     pub(crate) fn split_top(self, height: u16) -> (Self, Self) {
         let height = height.min(self.height);
         (Self { height, ..self }, Self { y: self.y + height, height: self.height - height, ..self })
     }
 
-    /// The first `width` columns, and the rest.
+    /// Splits off the first `width` columns. Returns them and the rest.
     pub(crate) fn split_left(self, width: u16) -> (Self, Self) {
         let width = width.min(self.width);
         (Self { width, ..self }, Self { x: self.x + width, width: self.width - width, ..self })
     }
 
-    /// What a border leaves.
+    /// Returns the cells inside the border.
     pub(crate) fn inner(self) -> Self {
         Self {
             x: self.x + 1,
@@ -69,24 +69,24 @@ impl Cells {
     }
 }
 
-/// Whether the screen is too small to be of use.
+/// Returns true if the screen is too small to draw.
 pub(crate) const fn too_small(size: Size) -> bool {
     size.width < SIZE_MIN.width || size.height < SIZE_MIN.height
 }
 
-/// What lies between the head and the footer.
+/// Returns the cells between the head and the footer.
 pub(crate) fn body(size: Size) -> Cells {
     Cells::new(0, HEAD, size.width, size.height.saturating_sub(HEAD + FOOT))
 }
 
-/// Cells of the first row that are left for the name of the node, what one may do there, and the connection.
+/// Cells of the first row reserved for the node's name, the role and the connection state.
 const STATE_WIDTH: u16 = 30;
-/// What is left where words are cut for it.
+/// Reserved cells when the tab titles need the space.
 const STATE_WIDTH_MIN: u16 = 9;
 
-/// The word of each tab in the first row, `1 Node`, and its cells, with a blank on each side.
+/// Returns each tab with its title in the first row and its cells, such as `1 Node` with a blank on each side.
 ///
-/// On a narrow screen blanks give way first, then the name of the program, then the ends of words.
+/// On a narrow screen, the blanks are dropped first, then the program's name, then the ends of the titles.
 pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
     type Form = (u16, u16, u16, u16, fn(Tab) -> &'static str);
     const FORMS: [Form; 8] = [
@@ -112,7 +112,7 @@ pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells
     })
 }
 
-/// The Node view.
+/// Panels of the Node view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeLayout {
     pub(crate) chart: Cells,
@@ -126,7 +126,7 @@ pub(crate) struct NodeLayout {
     pub(crate) figures: Cells,
 }
 
-/// Places the panels of the Node view.
+/// Computes the panels of the Node view.
 pub(crate) fn node(size: Size) -> NodeLayout {
     let body = body(size);
     let (chart, middle) = match body.height {
@@ -149,22 +149,22 @@ pub(crate) fn node(size: Size) -> NodeLayout {
     layout
 }
 
-/// The Bench view.
+/// Panels of the Bench view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BenchLayout {
     pub(crate) menu: Cells,
-    /// What the selected scenario is; empty on a low screen.
+    /// Description of the selected scenario; empty on a low screen.
     pub(crate) card: Cells,
     pub(crate) headline: Cells,
     pub(crate) chart: Cells,
     pub(crate) latency: Cells,
     /// Empty on a narrow screen.
     pub(crate) figures: Cells,
-    /// The runs so far; empty on a low screen.
+    /// Table of past runs; empty on a low screen.
     pub(crate) runs: Cells,
 }
 
-/// Places the panels of the Bench view.
+/// Computes the panels of the Bench view.
 pub(crate) fn bench(size: Size, menu_rows: usize) -> BenchLayout {
     let body = body(size);
     let menu_width = match size.width {
@@ -187,16 +187,16 @@ pub(crate) fn bench(size: Size, menu_rows: usize) -> BenchLayout {
     BenchLayout { menu, card, headline, chart, latency, figures, runs }
 }
 
-/// The Processes view, and the Tree view.
+/// Panels of the Processes view and the Tree view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessesLayout {
-    /// With its border; the first row inside is the heading.
+    /// Includes the border. The first row inside is the heading.
     pub(crate) table: Cells,
-    /// Empty when nothing is looked into.
+    /// Empty if no details are shown.
     pub(crate) detail: Cells,
 }
 
-/// Places the panels of the Processes view.
+/// Computes the panels of the Processes view.
 pub(crate) fn processes(size: Size, detail: bool) -> ProcessesLayout {
     let body = body(size);
     let (table, detail) = if !detail {
@@ -209,7 +209,7 @@ pub(crate) fn processes(size: Size, detail: bool) -> ProcessesLayout {
     ProcessesLayout { table, detail }
 }
 
-/// Places the panels of the Tree view.
+/// Computes the panels of the Tree view.
 pub(crate) fn tree(size: Size, in_full: bool) -> ProcessesLayout {
     let body = body(size);
     let (table, detail) = match (in_full, size.width) {
@@ -220,19 +220,19 @@ pub(crate) fn tree(size: Size, in_full: bool) -> ProcessesLayout {
     ProcessesLayout { table, detail }
 }
 
-/// The Wasm view.
+/// Panels of the Wasm view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WasmLayout {
     pub(crate) engine: Cells,
-    /// Traps and refusals by their kind.
+    /// Counts of traps and refusals by kind.
     pub(crate) counts: Cells,
-    /// With its border; the first row inside is the heading.
+    /// Includes the border. The first row inside is the heading.
     pub(crate) modules: Cells,
-    /// The last traps.
+    /// Most recent traps.
     pub(crate) traps: Cells,
 }
 
-/// Places the panels of the Wasm view.
+/// Computes the panels of the Wasm view.
 pub(crate) fn wasm(size: Size) -> WasmLayout {
     let body = body(size);
     let (top, rest) = body.split_top(7.min(body.height));
@@ -241,33 +241,33 @@ pub(crate) fn wasm(size: Size) -> WasmLayout {
     WasmLayout { engine, counts, modules, traps }
 }
 
-/// The view of time and streams.
+/// Panels of the Time view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeLayout {
     pub(crate) tickers: Cells,
     pub(crate) streams: Cells,
 }
 
-/// Places the panels of the view of time and streams.
+/// Computes the panels of the Time view.
 pub(crate) fn time(size: Size) -> TimeLayout {
     let body = body(size);
     let (tickers, streams) = body.split_top(body.height.div_ceil(2));
     TimeLayout { tickers, streams }
 }
 
-/// The Store view.
+/// Panels of the Store view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreLayout {
     pub(crate) store: Cells,
-    /// What went wrong.
+    /// Failures.
     pub(crate) faults: Cells,
-    /// With its border; the first row inside is the heading.
+    /// Includes the border. The first row inside is the heading.
     pub(crate) buckets: Cells,
-    /// The keys of one of them, likewise.
+    /// Keys of the open bucket, with border and heading.
     pub(crate) keys: Cells,
 }
 
-/// Places the panels of the Store view.
+/// Computes the panels of the Store view.
 pub(crate) fn store(size: Size) -> StoreLayout {
     let body = body(size);
     let (top, rest) = body.split_top(7.min(body.height));
@@ -276,16 +276,16 @@ pub(crate) fn store(size: Size) -> StoreLayout {
     StoreLayout { store, faults, buckets, keys }
 }
 
-/// The Topics view.
+/// Panels of the Topics view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TopicsLayout {
-    /// With its border; the first row inside is the heading.
+    /// Includes the border. The first row inside is the heading.
     pub(crate) topics: Cells,
-    /// Whoever receives from the topic under the cursor.
+    /// Receivers of the topic under the cursor.
     pub(crate) receivers: Cells,
 }
 
-/// Places the panels of the Topics view.
+/// Computes the panels of the Topics view.
 pub(crate) fn topics(size: Size) -> TopicsLayout {
     let body = body(size);
     let (topics, receivers) = body.split_top(body.height * 2 / 5);
@@ -293,7 +293,7 @@ pub(crate) fn topics(size: Size) -> TopicsLayout {
 }
 
 impl ProcessesLayout {
-    /// Rows that are seen.
+    /// Returns the number of visible rows.
     pub(crate) fn visible(self) -> u16 {
         self.table.inner().height.saturating_sub(1)
     }

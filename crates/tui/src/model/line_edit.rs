@@ -1,8 +1,8 @@
-//! A line of text under the cursor, with the usual readline keys.
+//! A single-line text field with the usual readline keys.
 
 use crate::model::key::{Key, KeyCode};
 
-/// The longest text a field takes, in characters.
+/// Maximum length of the text, in characters.
 const TEXT_MAX: usize = 256;
 
 /// A text field.
@@ -10,33 +10,33 @@ const TEXT_MAX: usize = 256;
 pub(crate) struct LineEdit {
     chars: Vec<char>,
     cursor: usize,
-    /// What it holds is a suggestion that nobody has touched: what is typed takes its place.
+    /// True while the text is an unedited suggestion, which typing replaces.
     suggested: bool,
 }
 
 impl LineEdit {
-    /// A field that holds `text`, the cursor behind it.
+    /// Creates a field that contains `text`, with the cursor at its end.
     pub(crate) fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().take(TEXT_MAX).collect();
         Self { cursor: chars.len(), chars, suggested: false }
     }
 
-    /// A field that holds a value to keep, to change or to type over.
+    /// Creates a field with a suggested value, which the user can keep, edit or overwrite.
     pub(crate) fn suggesting(text: &str) -> Self {
         Self { suggested: true, ..Self::new(text) }
     }
 
-    /// What the field holds.
+    /// Returns the text of the field.
     pub(crate) fn text(&self) -> String {
         self.chars.iter().collect()
     }
 
-    /// Characters before the cursor.
+    /// Returns the number of characters before the cursor.
     pub(crate) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Takes what was pasted, without what is not printable.
+    /// Inserts pasted text, without unprintable characters.
     pub(crate) fn insert(&mut self, text: &str) {
         if std::mem::take(&mut self.suggested) {
             *self = Self::default();
@@ -49,7 +49,7 @@ impl LineEdit {
         }
     }
 
-    /// Takes a key; false if the field has no use for it.
+    /// Handles a key. Returns false if the field does not use it.
     pub(crate) fn press(&mut self, key: Key) -> bool {
         match (key.code, key.ctrl) {
             (KeyCode::Char('a'), true) | (KeyCode::Home, _) => self.cursor = 0,

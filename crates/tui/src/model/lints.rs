@@ -1,4 +1,4 @@
-//! The node's warnings: which one is selected, and which kinds of them this observer does not want to see.
+//! The node's warnings: the selected one, and the kinds hidden in this observer.
 
 use std::collections::BTreeSet;
 
@@ -6,42 +6,43 @@ use rusm_protocol::{Frame, LintInfo};
 
 use crate::model::around;
 
-/// See the module. A selection is a warning and never a place: others come and go above it.
+/// Selection and hidden kinds of warnings. The selection is a warning and not an index: other warnings appear and
+/// disappear above it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LintsPane {
-    /// The id and the pid; when they are not there any more, the first is selected.
+    /// Lint id and pid of the selected warning. If it disappears, the first warning is selected.
     selected: Option<(String, String)>,
     hidden: BTreeSet<String>,
 }
 
 impl LintsPane {
-    /// The warnings that are shown, the most urgent first.
+    /// Returns the visible warnings, most urgent first.
     pub(crate) fn shown<'a>(&self, frame: Option<&'a Frame>) -> Vec<&'a LintInfo> {
         let all = frame.map_or(&[][..], |frame| &frame.observer.lints);
         all.iter().filter(|lint| !self.hidden.contains(&lint.id)).collect()
     }
 
-    /// How many stand that are not hidden, listed or not.
+    /// Returns the number of warnings that are not hidden, including those not listed in the frame.
     pub(crate) fn count(&self, frame: &Frame) -> u64 {
         let hidden = frame.observer.lints.iter().filter(|lint| self.hidden.contains(&lint.id)).count();
         frame.observer.lints_total.saturating_sub(hidden as u64)
     }
 
-    /// The place of the selected one among those that are shown.
+    /// Returns the index of the selected warning among the visible ones.
     pub(crate) fn cursor(&self, shown: &[&LintInfo]) -> usize {
         let is_selected =
             |lint: &&LintInfo| self.selected.as_ref().is_some_and(|(id, pid)| (id, pid) == (&lint.id, &lint.pid));
         shown.iter().position(is_selected).unwrap_or(0)
     }
 
-    /// Selects the one so many places further.
+    /// Moves the selection by `steps`, wrapping around.
     pub(crate) fn step(&mut self, frame: Option<&Frame>, steps: isize) {
         let shown = self.shown(frame);
         let at = around(self.cursor(&shown), steps, shown.len());
         self.selected = shown.get(at).map(|lint| (lint.id.clone(), lint.pid.clone()));
     }
 
-    /// Hides all warnings of the selected one's kind; its id.
+    /// Hides all warnings of the same kind as the selected one. Returns the id of that kind.
     pub(crate) fn hide(&mut self, frame: Option<&Frame>) -> Option<String> {
         let shown = self.shown(frame);
         let id = shown.get(self.cursor(&shown))?.id.clone();
@@ -49,12 +50,12 @@ impl LintsPane {
         Some(id)
     }
 
-    /// Shows what was hidden.
+    /// Shows all hidden warnings again.
     pub(crate) fn show_all(&mut self) {
         self.hidden.clear();
     }
 
-    /// The kinds that are hidden.
+    /// Returns the hidden kinds.
     pub(crate) fn hidden(&self) -> Vec<&str> {
         self.hidden.iter().map(String::as_str).collect()
     }

@@ -1,10 +1,10 @@
-//! The menu of scenarios: a heading for each family, its scenarios below.
+//! The scenario menu: a heading for each family, followed by its scenarios.
 
 use rusm_protocol::ScenarioMeta;
 
 use crate::model::bench_scroll;
 
-/// Rows that are shown below the selected one, where there are so many.
+/// Number of rows to keep visible below the selected one, where possible.
 const MARGIN: u16 = 2;
 
 /// A row of the menu.
@@ -12,11 +12,11 @@ const MARGIN: u16 = 2;
 pub(crate) enum MenuRow<'a> {
     /// The heading of a family.
     Family(&'a str),
-    /// A scenario, with its place among all.
+    /// A scenario and its index among all scenarios.
     Scenario(usize, &'a ScenarioMeta),
 }
 
-/// All rows; without headings if there is but one family.
+/// Returns all rows. Headings are omitted if all scenarios have one family.
 pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
     let has_families = scenarios.windows(2).any(|pair| pair[0].family != pair[1].family);
     let mut rows = Vec::with_capacity(scenarios.len() + 8);
@@ -31,7 +31,7 @@ pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
     rows
 }
 
-/// Those rows that a menu of so many lines shows, so that the selected scenario is among them.
+/// Returns the rows that a menu of `height` lines shows. The selected scenario is always among them.
 pub(crate) fn visible(scenarios: &[ScenarioMeta], selected: usize, height: u16) -> Vec<MenuRow<'_>> {
     let rows = rows(scenarios);
     let place = rows.iter().position(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected));
@@ -41,7 +41,8 @@ pub(crate) fn visible(scenarios: &[ScenarioMeta], selected: usize, height: u16) 
     rows.into_iter().skip(first).take(height.into()).collect()
 }
 
-/// The first scenario of the next family, or of this one and then of the one before.
+/// Returns the first scenario of the next family. Backwards, returns the first scenario of this family, or of the
+/// previous one if this is already selected.
 pub(crate) fn family_from(scenarios: &[ScenarioMeta], selected: usize, is_forward: bool) -> usize {
     let begins = |at: &usize| *at == 0 || scenarios[*at - 1].family != scenarios[*at].family;
     let found = if is_forward {

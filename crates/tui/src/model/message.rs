@@ -1,4 +1,4 @@
-//! Everything that can happen to the model, and everything it can ask for.
+//! Everything that can happen to the model, and every effect it can request.
 
 use std::time::Duration;
 
@@ -6,94 +6,94 @@ use rusm_protocol::{ClientMessage, ServerMessage};
 
 use crate::model::key::{Key, Mouse, Size};
 
-/// Something happened.
+/// An event for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Msg {
-    /// A key went down or repeats.
+    /// A key was pressed or repeated.
     Key(Key),
-    /// The mouse.
+    /// A mouse event.
     Mouse(Mouse),
     /// Text was pasted.
     Paste(String),
     /// The terminal has a new size.
     Resize(Size),
-    /// Time went by; ages, countdowns and paced requests move on.
+    /// Time has passed; ages, countdowns and paced requests are updated.
     Tick,
-    /// The node said something; its text is free of control characters.
+    /// A message from the node, without control characters.
     Server(ServerMessage),
-    /// The node said something that is no message; what came of it in words.
+    /// The node sent something that is not a valid message; the description is for the user.
     Nonsense(String),
     /// The connection changed.
     Link(LinkEvent),
-    /// What this observer itself cost over the last second.
+    /// Resource usage of this observer over the last second.
     OwnCost(OwnCost),
 }
 
 /// A change of the connection to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// An attempt began.
+    /// A connection attempt began.
     Connecting,
-    /// The node answered; its `hello` follows.
+    /// The connection was opened; the node's `hello` follows.
     Connected,
-    /// The connection is gone, or an attempt failed.
+    /// The connection was lost, or an attempt failed.
     Lost {
-        /// Why, in one line.
+        /// Reason, in one line.
         reason: String,
-        /// Whether the node went away or broke the protocol.
+        /// Kind of fault that ended the connection.
         fault: Fault,
-        /// Attempts that failed since it was last up.
+        /// Number of failed attempts since the last connection.
         attempt: u32,
-        /// When the next attempt begins.
+        /// Time until the next attempt.
         retry_in: Duration,
     },
 }
 
-/// Whose fault the end of a connection is.
+/// Kind of fault that ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The node went away, or could not be reached.
+    /// The connection broke, or the node could not be reached.
     Connection,
-    /// The node refused us, or said what no node says.
+    /// The node refused the connection or violated the protocol.
     Protocol,
 }
 
-/// What the observer itself costs.
+/// Resource usage of the observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnCost {
-    /// CPU time of the observer's thread, in per cent of one core.
+    /// CPU time of the observer's thread, in percent of one core.
     pub cpu_pct: f64,
-    /// Bytes a second that the node sent.
+    /// Bytes per second received from the node.
     pub received_bytes_per_sec: f64,
-    /// Bytes a second that went to the terminal.
+    /// Bytes per second sent to the terminal.
     pub drawn_bytes_per_sec: f64,
 }
 
-/// What the shell around the model is to do.
+/// Effect for the shell around the model to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Say this to the node.
+    /// Send a message to the node.
     Send(ClientMessage),
-    /// Connect now instead of at the end of the back-off.
+    /// Reconnect now instead of at the end of the back-off.
     Retry,
-    /// Put this text on the clipboard.
+    /// Copy a text to the clipboard.
     Copy(String),
-    /// Draw every cell again.
+    /// Redraw every cell.
     Repaint,
-    /// Give the terminal back until the shell resumes us.
+    /// Restore the terminal and suspend until the shell resumes the program.
     Suspend,
-    /// Leave.
+    /// Quit.
     Quit(Ending),
 }
 
 /// Why the observer ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The user asked.
+    /// The user asked to quit.
     Asked,
     /// The node speaks a newer protocol than this program.
     NewerProtocol {
-        /// The version that the node announced.
+        /// Protocol version of the node.
         theirs: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What lies over a view and takes the keys.
+//! Overlays, which cover a view and take its keys.
 
 use rusm_protocol::KillReason;
 
@@ -8,50 +8,50 @@ use crate::model::keys::Context;
 /// An overlay; at most one is open.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Overlay {
-    /// The keys that hold here.
+    /// Help for the keys that apply here.
     Help {
-        /// Lines scrolled away.
+        /// Number of lines scrolled away.
         scroll: u16,
     },
-    /// All that is known about the selected scenario.
+    /// Full description of the selected scenario.
     About {
-        /// Lines scrolled away.
+        /// Number of lines scrolled away.
         scroll: u16,
     },
-    /// A trap in full: the one that the Wasm view reads.
+    /// Full description of the trap that the Wasm view has requested.
     Trap {
-        /// Lines scrolled away.
+        /// Number of lines scrolled away.
         scroll: u16,
     },
-    /// The question before a process is ended.
+    /// Confirmation before a process is ended.
     Kill {
-        /// Whose end it is.
+        /// Pid of the process.
         pid: String,
-        /// Its name, or empty.
+        /// Name of the process, or empty.
         name: String,
-        /// What it will be told.
+        /// Exit reason that the process will receive.
         reason: KillReason,
     },
-    /// The question before all processes that a filter lets through are ended.
+    /// Confirmation before all processes that match a filter are ended.
     KillAll {
-        /// The filter of the table.
+        /// Filter of the table.
         filter: String,
-        /// Processes that it lets through now.
+        /// Number of processes that match it now.
         matched: u64,
-        /// The exit reason that they get.
+        /// Exit reason that the processes will receive.
         reason: KillReason,
     },
-    /// The columns that can sort.
+    /// Menu of columns to sort by.
     SortMenu {
-        /// The column under the cursor, by its place in `Column::ALL`.
+        /// Index of the column under the cursor in `Column::ALL`.
         at: usize,
     },
-    /// The parameters of a scenario.
+    /// Parameters of a scenario.
     Run(RunDialog),
 }
 
 impl Overlay {
-    /// The keys that it takes.
+    /// Returns the key context of the overlay.
     pub(crate) fn context(&self) -> Context {
         match self {
             Self::Help { .. } | Self::About { .. } | Self::Trap { .. } => Context::Help,

@@ -1,51 +1,51 @@
-//! Durable stores: how they do, their buckets, and the keys of one, asked for only while they are shown.
+//! Durable stores: their state, their buckets, and the keys of one bucket, requested only while they are shown.
 //!
-//! Two lists, of which one has the keys of the keyboard. The selection is a bucket and never a place. Rates are of the last
-//! seconds, from counters that only go up.
+//! The keyboard focus is on one of two lists. The selection is a bucket and not an index. Rates are computed over the
+//! last seconds from monotonic counters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use rusm_protocol::{BucketInfo, ClientMessage, KeysInfo, KeysView, StoreInfo, Stores, StoresView, ViewWindow};
 
-/// The shortest time between two requests: a node takes 20 commands a second.
+/// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
-/// Answers that rates are made from: two seconds of them.
+/// Number of answers from which rates are computed: two seconds of them.
 const KEPT: usize = 5;
 
-/// Which list has the keyboard.
+/// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Focus {
     /// The buckets.
     #[default]
     Buckets,
-    /// The keys of the bucket that is open.
+    /// The keys of the open bucket.
     Keys,
 }
 
-/// The bucket that is looked into, and the page of it.
+/// The open bucket and its current page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Open {
     store: u32,
     bucket: String,
-    /// Where the pages up to this one begin.
+    /// Start keys of the pages up to the current one.
     pages: Vec<String>,
 }
 
-/// The view.
+/// State of the Store view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StorePane {
     sent: Option<StoresView>,
     sent_at: Duration,
     ids: u32,
-    /// The last answers, the newest last.
+    /// The last answers, oldest first.
     seen: VecDeque<Stores>,
-    /// It was not shown since the newest of them: a rate from there on would be the mean of that time.
+    /// True if the view was hidden after the newest answer: a rate computed across that gap would be its mean.
     was_hidden: bool,
-    /// The store that is shown, around the end.
+    /// Index of the shown store, taken modulo the number of stores.
     pub(crate) store: usize,
     pub(crate) focus: Focus,
-    /// Buckets above the first that is seen, and the one under the cursor.
+    /// Number of buckets above the first visible one, followed by the index of the bucket under the cursor.
     pub(crate) top: u64,
     pub(crate) bucket: u64,
     selected: Option<(u32, String)>,
@@ -53,32 +53,34 @@ pub(crate) struct StorePane {
     pub(crate) key: usize,
 }
 
-/// What changes in a second.
+/// Rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) operations: f64,
     pub(crate) commits: f64,
     pub(crate) syncs: f64,
     pub(crate) reads: f64,
-    /// Operations for each commit and each sync, and how long a sync takes; of the whole time when nothing happened lately.
+    /// Operations per commit, operations per sync, and time per sync. Without recent activity, over the whole
+    /// lifetime.
     pub(crate) per_commit: Option<f64>,
     pub(crate) per_sync: Option<f64>,
     pub(crate) sync_ns: Option<f64>,
 }
 
 impl StorePane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
         self.was_hidden = true;
     }
 
-    /// Another node: nothing of the one before.
+    /// Forgets everything, because the answers are from another node.
     pub(crate) fn forget(&mut self) {
         *self = Self { ids: self.ids, ..Self::default() };
     }
 
-    /// What to say to the node so that it sends what is seen, with so many buckets and keys, or nothing.
+    /// Returns the message that requests the visible numbers of buckets and keys, or ends the subscription, if a change
+    /// is needed.
     pub(crate) fn steer(&mut self, visible: Option<(u16, u16)>, now: Duration) -> Option<ClientMessage> {
         let Some((buckets, keys)) = visible else {
             self.was_hidden = true;
@@ -104,7 +106,7 @@ impl StorePane {
         Some(ClientMessage::Stores { view: Some(view) })
     }
 
-    /// Keeps what the node says, unless it answers an earlier request; the selection moves along.
+    /// Stores an answer unless it belongs to an earlier request. The cursor follows the selected bucket.
     pub(crate) fn take(&mut self, stores: Stores, visible: u16) -> bool {
         if self.sent.as_ref().is_none_or(|sent| sent.id != stores.id) {
             return false;
@@ -113,7 +115,7 @@ impl StorePane {
         if let Some(at) = stores.buckets.iter().position(is_same) {
             self.bucket = stores.offset + at as u64;
         }
-        // Counters that went back are of another store.
+        // If the node's time went back, the earlier answers are from another store.
         let goes_on = self.newest().is_none_or(|before| before.at_ms < stores.at_ms);
         if std::mem::take(&mut self.was_hidden) {
             self.seen.clear();
@@ -130,7 +132,7 @@ impl StorePane {
         self.seen.back()
     }
 
-    /// Keeps both cursors inside what there is, and the buckets' in what is seen.
+    /// Keeps both cursors inside their lists, and the bucket cursor inside the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let keys = self.page().map_or(0, |page| page.keys.len());
         self.key = self.key.min(keys.saturating_sub(1));
@@ -141,7 +143,7 @@ impl StorePane {
         self.top = self.top.clamp((self.bucket + 1).saturating_sub(visible), self.bucket);
     }
 
-    /// Moves the cursor of the list that has the keyboard.
+    /// Moves the cursor of the focused list.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         let at = match self.focus {
             Focus::Buckets => self.bucket,
@@ -150,7 +152,7 @@ impl StorePane {
         self.go_to(at.saturating_add_signed(lines), visible);
     }
 
-    /// Moves it to a place.
+    /// Moves the cursor of the focused list to an index.
     pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
         match self.focus {
             Focus::Buckets => self.bucket = place,
@@ -160,13 +162,13 @@ impl StorePane {
         self.selected = self.bucket_at(self.bucket).map(id);
     }
 
-    /// The bucket at a place, if the node has sent it.
+    /// Returns the bucket at an index, if the node has sent it.
     pub(crate) fn bucket_at(&self, place: u64) -> Option<&BucketInfo> {
         let newest = self.newest()?;
         newest.buckets.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
     }
 
-    /// Looks into the bucket under the cursor; whether there is one.
+    /// Opens the bucket under the cursor. Returns false if that bucket does not exist.
     pub(crate) fn look_into(&mut self) -> bool {
         let Some((store, bucket)) = self.bucket_at(self.bucket).map(id) else { return false };
         self.open = Some(Open { store, bucket, pages: Vec::new() });
@@ -174,27 +176,27 @@ impl StorePane {
         true
     }
 
-    /// Looks into none; whether it looked into one.
+    /// Closes the open bucket. Returns false if none was open.
     pub(crate) fn look_away(&mut self) -> bool {
         self.focus = Focus::Buckets;
         self.open.take().is_some()
     }
 
-    /// Turns to the next page of keys, or the one before.
+    /// Turns to the next page of keys, or to the previous one.
     pub(crate) fn turn(&mut self, forward: bool) {
         let is_answered = self.is_answered();
         let next = self.page().and_then(|page| page.next.clone());
         let Some(open) = &mut self.open else { return };
         match (forward, next) {
             (true, Some(next)) if is_answered => open.pages.push(next),
-            // The page that is here is not the one that was turned to.
+            // The page received last is not the current one yet.
             (true, _) => return,
             (false, _) => _ = open.pages.pop(),
         }
         self.key = 0;
     }
 
-    /// Whether the newest page answers what is looked at now: not before it was asked for, and not before it came.
+    /// Returns true if the newest answer contains the current page of the open bucket.
     fn is_answered(&self) -> bool {
         let Some((sent, open)) = self.sent.as_ref().zip(self.open.as_ref()) else { return false };
         let after = open.pages.last().map_or("", String::as_str);
@@ -205,25 +207,25 @@ impl StorePane {
         is_asked && self.newest().is_some_and(|newest| newest.id == sent.id)
     }
 
-    /// The name of the bucket that is looked into, and the number of the page.
+    /// Returns the name of the open bucket and the number of the current page.
     pub(crate) fn opened(&self) -> Option<(&str, usize)> {
         self.open.as_ref().map(|open| (open.bucket.as_str(), open.pages.len() + 1))
     }
 
-    /// The page of keys, once the node has sent it.
+    /// Returns the page of keys, once the node has sent it.
     pub(crate) fn page(&self) -> Option<&KeysInfo> {
         let (page, open) = (self.newest()?.keys.as_deref()?, self.open.as_ref()?);
         (page.store == open.store && page.bucket == open.bucket).then_some(page)
     }
 
-    /// The store that is shown.
+    /// Returns the shown store and its index.
     pub(crate) fn shown(&self) -> Option<(usize, &StoreInfo)> {
         let stores = &self.newest()?.stores;
         let at = self.store % stores.len().max(1);
         stores.get(at).map(|store| (at, store))
     }
 
-    /// What the store at a place does in a second.
+    /// Returns the rates of the store at an index.
     pub(crate) fn rates(&self, place: usize) -> Option<Rates> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
         let (before, now) = (first.stores.get(place)?, last.stores.get(place)?);
@@ -244,7 +246,7 @@ impl StorePane {
         })
     }
 
-    /// Reads and writes of a bucket in a second.
+    /// Returns the reads and writes per second of a bucket.
     pub(crate) fn bucket_rates(&self, bucket: &BucketInfo) -> Option<(f64, f64)> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
         let before = first.buckets.iter().find(|known| id(known) == id(bucket))?;
@@ -309,7 +311,7 @@ mod tests {
         pane.take(stores(1, 1_000, &["a"], 6_400), 4);
 
         pane.steer(None, Duration::from_secs(1));
-        assert!(pane.newest().is_some(), "what was seen is shown until there is newer");
+        assert!(pane.newest().is_some(), "old data is shown until newer data arrives");
         let id = asked(&mut pane, 100_000).unwrap().id;
         pane.take(stores(id, 100_000, &["a"], 12_800), 4);
         pane.take(stores(id, 101_000, &["a"], 12_900), 4);
@@ -354,10 +356,10 @@ mod tests {
 
         shown.turn(true);
         shown.turn(true);
-        assert_eq!(shown.opened(), Some(("a", 2)), "before it was asked for");
+        assert_eq!(shown.opened(), Some(("a", 2)), "before the page was requested");
         let view = asked(&mut shown, 2_000).unwrap();
         shown.turn(true);
-        assert_eq!((shown.opened(), view.keys.unwrap().after.as_str()), (Some(("a", 2)), "11"), "before it has come");
+        assert_eq!((shown.opened(), view.keys.unwrap().after.as_str()), (Some(("a", 2)), "11"), "before it arrived");
         shown.take(page(view.id, "22"), 4);
         shown.turn(true);
 
@@ -368,7 +370,7 @@ mod tests {
     fn what_is_selected_stays_so_when_buckets_come_before_it() {
         let mut shown = StorePane::default();
         asked(&mut shown, 0);
-        assert!(!shown.take(stores(0, 1, &["z"], 0), 4), "an answer to nothing");
+        assert!(!shown.take(stores(0, 1, &["z"], 0), 4), "an answer without a request");
         shown.take(stores(1, 1, &["b", "c"], 0), 4);
 
         shown.move_by(1, 4);

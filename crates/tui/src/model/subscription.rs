@@ -1,7 +1,7 @@
-//! Which rows the node streams to us: the newest wish only, one request in flight, never faster than the node allows.
+//! Subscription to process rows: sends only the newest request, one at a time, and never faster than the node allows.
 //!
 //! ```text
-//!   wish = None      ──▶ set_observer_detail{false}      nothing visible, nothing computed
+//!   wish = None      ──▶ set_observer_detail{false}      rows not visible: the node computes none
 //!   wish = Some(view) ──▶ set_observer_detail{true}, view
 //! ```
 
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Rows, View};
 
-/// The shortest time between two requests: a node takes 20 commands a second.
+/// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
 
-/// A request that was not answered for so long is taken for lost.
+/// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The row stream of one connection.
+/// Row stream of one connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Subscription {
-    /// What the node was last told; `None` while its stream is off.
+    /// The last request sent; `None` while the stream is off.
     sent: Option<View>,
     sent_at: Option<Duration>,
     unanswered: bool,
@@ -26,17 +26,17 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the state: a new connection starts without a subscription.
     pub(crate) fn reset(&mut self) {
         *self = Self { ids: self.ids, ..Self::default() };
     }
 
-    /// What the node was last asked for.
+    /// Returns the last request sent.
     pub(crate) fn sent(&self) -> Option<&View> {
         self.sent.as_ref()
     }
 
-    /// What to say to the node so that it streams `wish`.
+    /// Returns the messages that make the node stream `wish`.
     pub(crate) fn steer(&mut self, wish: Option<View>, now: Duration) -> Vec<ClientMessage> {
         match (wish, &self.sent) {
             (None, None) => Vec::new(),
@@ -64,7 +64,7 @@ impl Subscription {
         }
     }
 
-    /// Whether a page answers the newest request; older ones are to be dropped.
+    /// Returns true if a page answers the newest request. Pages for older requests must be dropped.
     pub(crate) fn answers(&mut self, rows: &Rows) -> bool {
         let newest = self.sent.as_ref().is_some_and(|view| view.id == rows.id);
         if newest {
@@ -73,7 +73,7 @@ impl Subscription {
         newest
     }
 
-    /// The node refused something; a request that was in flight is not waited for, and returned.
+    /// Handles a refusal. Stops waiting for the request in flight, if there is one, and returns it.
     pub(crate) fn refused(&mut self) -> Option<&View> {
         let was_unanswered = std::mem::take(&mut self.unanswered);
         self.sent.as_ref().filter(|_| was_unanswered)
@@ -88,7 +88,7 @@ impl Subscription {
     }
 }
 
-/// Whether two requests ask for the same; `reorder` always asks for something.
+/// Returns true if two requests are equivalent. A request to reorder is never equivalent to a previous one.
 fn same(sent: &View, wish: &View) -> bool {
     !wish.reorder
         && sent.columns == wish.columns

@@ -1,10 +1,11 @@
-//! The views, one line each: adding one is a line here, a file under `view/`, and the arm that the compiler then asks for.
+//! The views, one line each. A new view needs a line here, a file under `view/`, and the match arm that the compiler
+//! requests.
 
 use crate::model::around;
 
 macro_rules! tabs {
     ($($(#[$doc:meta])* $name:ident $digit:literal $id:literal $title:literal),+ $(,)?) => {
-        /// A view of the node.
+        /// A view of the observer.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum Tab {
             $($(#[$doc])* $name),+
@@ -14,17 +15,17 @@ macro_rules! tabs {
             /// All views, in the order of their number keys.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// The word that `--tab` takes.
+            /// Returns the word that `--tab` accepts.
             pub const fn id(self) -> &'static str {
                 match self { $(Self::$name => $id),+ }
             }
 
-            /// The key that shows it.
+            /// Returns the key that shows the view.
             pub const fn digit(self) -> char {
                 match self { $(Self::$name => $digit),+ }
             }
 
-            /// The word in the header.
+            /// Returns the title in the header.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title),+ }
             }
@@ -33,7 +34,7 @@ macro_rules! tabs {
 }
 
 tabs! {
-    /// The node at a glance.
+    /// Overview of the node.
     #[default]
     Node '1' "node" "Node",
     /// The scenarios.
@@ -42,9 +43,9 @@ tabs! {
     Processes '3' "processes" "Processes",
     /// The supervisors and their children.
     Tree '4' "tree" "Tree",
-    /// What happened lately.
+    /// Recent events.
     Events '5' "events" "Events",
-    /// The guests of WebAssembly.
+    /// WebAssembly guests.
     Wasm '6' "wasm" "Wasm",
     /// Tickers, rings and streams.
     Time '7' "time" "Time",
@@ -55,7 +56,7 @@ tabs! {
 }
 
 impl Tab {
-    /// The word in the header of a narrow screen.
+    /// Returns the title in the header of a narrow screen.
     pub(crate) const fn short(self) -> &'static str {
         match self {
             Self::Processes => "Procs",
@@ -63,17 +64,17 @@ impl Tab {
         }
     }
 
-    /// The view's place, from 0.
+    /// Returns the index of the view.
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|&tab| tab == self).unwrap_or(0)
     }
 
-    /// The view `steps` further, around the end.
+    /// Returns the view `steps` after this one, wrapping around.
     pub(crate) fn step(self, steps: isize) -> Self {
         Self::ALL[around(self.index(), steps, Self::ALL.len())]
     }
 
-    /// The view of that id.
+    /// Returns the view with that id.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|tab| tab.id() == id)
     }

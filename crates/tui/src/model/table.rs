@@ -1,7 +1,9 @@
-//! The process table as this observer sees it: a page of rows, a cursor, and a selection that is a pid and never a place.
+//! The process table as shown by this observer: a page of rows, a cursor, and a selection that is a pid and not an
+//! index.
 //!
-//! The node owns the order. When a process moves, its selection moves with it; when it leaves the page, the cursor stays
-//! where it was and nothing is selected by accident: what looks selected is always what was selected.
+//! The node determines the order. When a process moves, the selection moves with it. When it leaves the page, the
+//! cursor stays in place and no other process becomes selected: a row that looks selected is always the process that
+//! the user selected.
 
 use std::time::Duration;
 
@@ -11,18 +13,18 @@ use crate::model::columns::ColumnSet;
 use crate::model::line_edit::LineEdit;
 use crate::model::{around, columns};
 
-/// The most rows that are asked for, unless more are visible: a page of so many stays below 20 KB.
+/// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
 const PAGE_ROWS_MAX: u32 = 150;
-/// Filters remembered.
+/// Number of remembered filters.
 const HISTORY_MAX: usize = 32;
 
-/// What is selected.
+/// Selection in the process table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// Nothing yet.
+    /// Nothing is selected yet.
     #[default]
     None,
-    /// Whatever stands under the cursor once the node has sent that page.
+    /// The process under the cursor, once the node has sent that page.
     Awaited,
     /// A process on this page.
     Here(String),
@@ -30,14 +32,14 @@ pub(crate) enum Selection {
     Away(String),
 }
 
-/// The filter while it is typed.
+/// The filter field while it is edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterField {
     pub(crate) edit: LineEdit,
     history_at: usize,
 }
 
-/// The table.
+/// State of the process table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub(crate) rows: Option<Rows>,
@@ -46,28 +48,28 @@ pub(crate) struct Table {
     pub(crate) columns: ColumnSet,
     pub(crate) filter: String,
     pub(crate) field: Option<FilterField>,
-    /// The filter before its field was opened, to which a cancelled or refused one gives way.
+    /// Filter before the field was opened. It is restored if the new one is cancelled or refused.
     filter_before: String,
-    /// Why the node would not take the filter that is typed; meanwhile the one before it is asked for.
+    /// Why the node refused the filter being typed. Until it is corrected, the previous filter is requested.
     pub(crate) refused: Option<String>,
     history: Vec<String>,
-    /// Rows above the first visible one.
+    /// Number of rows above the first visible one.
     pub(crate) top: u64,
-    /// The row that the keys move.
+    /// Index of the row under the cursor.
     pub(crate) cursor: u64,
     pub(crate) selection: Selection,
     pub(crate) follow: bool,
     reorder: bool,
-    /// The order and the filter that the rows answer.
+    /// Order and filter of the current rows.
     shown: Option<(SortKey, String)>,
 }
 
-/// The value of a row in a column.
+/// Returns the value of a row in a column.
 pub(crate) fn cell<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> Option<&'a Cell> {
     rows.columns.iter().position(|&c| c == column).and_then(|at| row.get(at))
 }
 
-/// The same, where it is text.
+/// Returns the value of a row in a column if it is text, else an empty string.
 pub(crate) fn text<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> &'a str {
     match cell(rows, row, column) {
         Some(Cell::Text(text)) => text,
@@ -76,30 +78,30 @@ pub(crate) fn text<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> &'a s
 }
 
 impl Table {
-    /// An empty table that will be sorted and filtered so.
+    /// Creates an empty table with this order and filter.
     pub(crate) fn new(sort: SortKey, filter: String) -> Self {
         Self { sort, filter, ..Self::default() }
     }
 
-    /// Processes that the filter lets through.
+    /// Returns the number of processes that match the filter.
     pub(crate) fn matched(&self) -> u64 {
         self.rows.as_ref().map_or(0, |rows| rows.matched)
     }
 
-    /// The row at a place of the whole table, if it is on the page.
+    /// Returns the row at an index of the whole table, if it is on the page.
     pub(crate) fn row(&self, place: u64) -> Option<&[Cell]> {
         let rows = self.rows.as_ref()?;
         let at = place.checked_sub(rows.offset)?;
         rows.rows.get(usize::try_from(at).ok()?).map(Vec::as_slice)
     }
 
-    /// The pid at a place of the whole table.
+    /// Returns the pid at an index of the whole table.
     pub(crate) fn pid_at(&self, place: u64) -> Option<String> {
         let pid = text(self.rows.as_ref()?, self.row(place)?, Column::Pid);
         (!pid.is_empty()).then(|| pid.to_owned())
     }
 
-    /// The selected process, if it is on the page.
+    /// Returns the selected process, if it is on the page.
     pub(crate) fn selected(&self) -> Option<&str> {
         match &self.selection {
             Selection::Here(pid) => Some(pid),
@@ -107,7 +109,7 @@ impl Table {
         }
     }
 
-    /// What the node should stream, given what is visible.
+    /// Returns the request for the visible rows and some rows around them.
     pub(crate) fn wish(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
         let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
         let len = (u32::from(visible) * 3).clamp(3, PAGE_ROWS_MAX).max(visible.into()).min(VIEW_ROWS_MAX);
@@ -126,12 +128,12 @@ impl Table {
         view
     }
 
-    /// The wish went out.
+    /// Records that the request was sent.
     pub(crate) fn asked(&mut self) {
         self.reorder = false;
     }
 
-    /// Whether the window that the node has still leaves half of the rows on either side of what is visible.
+    /// Returns true if the node's window still contains the visible rows and half of the margin on either side.
     fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
         let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
         let margin = beside(len, visible) / 2;
@@ -140,24 +142,24 @@ impl Table {
         window.len == len && above && below && self.top >= window.offset
     }
 
-    /// Whether the rows are still those of an earlier order or filter.
+    /// Returns true if the rows still have an earlier order or filter.
     pub(crate) fn is_stale(&self) -> bool {
         let wanted = (self.sort, self.filter_in_force());
         self.shown.as_ref().is_none_or(|(sort, filter)| (*sort, filter.as_str()) != wanted)
     }
 
-    /// The filter that the rows answer.
+    /// Returns the filter of the current rows.
     pub(crate) fn filter_taken(&self) -> &str {
         self.shown.as_ref().map_or("", |(_, filter)| filter)
     }
 
-    /// The filter that is asked for.
+    /// Returns the requested filter.
     pub(crate) fn filter_in_force(&self) -> &str {
         if self.refused.is_some() { &self.filter_before } else { &self.filter }
     }
 
-    /// The node would not take a filter. While it is typed the reason is kept; afterwards the filter before it holds
-    /// again, and what is to be said about that is returned.
+    /// Handles the refusal of a filter. While the filter is being typed, only the reason is stored. Otherwise the
+    /// previous filter is restored, and a message for the user is returned.
     pub(crate) fn refuse(&mut self, filter: &str, why: &str) -> Option<String> {
         if self.filter != filter {
             return None;
@@ -166,7 +168,7 @@ impl Table {
         if self.field.is_some() { None } else { self.take_back() }
     }
 
-    /// Takes a refused filter back.
+    /// Replaces a refused filter by the previous one.
     fn take_back(&mut self) -> Option<String> {
         let why = self.refused.take()?;
         let before = std::mem::take(&mut self.filter_before);
@@ -174,7 +176,7 @@ impl Table {
         Some(format!("filter refused: {why}"))
     }
 
-    /// Takes a page that answers a view; the selection follows its process.
+    /// Stores a page that answers a view. The cursor follows the selected process.
     pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
         rows.rows.truncate(VIEW_ROWS_MAX as usize);
         self.rows = Some(rows);
@@ -205,7 +207,7 @@ impl Table {
         Some(rows.offset + at as u64)
     }
 
-    /// Keeps cursor and page inside the table.
+    /// Keeps the cursor and the page inside the table.
     pub(crate) fn clamp(&mut self, visible: u16) {
         if self.rows.is_none() {
             return;
@@ -220,13 +222,13 @@ impl Table {
         }
     }
 
-    /// Scrolls so far that the cursor is visible.
+    /// Scrolls so that the cursor is visible.
     pub(crate) fn reveal(&mut self, visible: u16) {
         let last = u64::from(visible).saturating_sub(1);
         self.top = self.top.clamp(self.cursor.saturating_sub(last), self.cursor);
     }
 
-    /// Moves the cursor and selects what stands there.
+    /// Moves the cursor and selects the row there.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         let from = if self.selection == Selection::None && lines.abs() == 1 {
             self.top
@@ -236,7 +238,7 @@ impl Table {
         self.go_to(from, visible);
     }
 
-    /// Puts the cursor on a place and selects what stands there.
+    /// Moves the cursor to an index and selects the row there.
     pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
         self.cursor = place.min(self.matched().saturating_sub(1));
         let here = self.pid_at(self.cursor).filter(|_| !self.is_stale());
@@ -245,7 +247,7 @@ impl Table {
         self.clamp(visible);
     }
 
-    /// Selects what is shown at a place, even in an order that is about to be replaced: it is what was pointed at.
+    /// Selects the row shown at an index, even if the order is about to be replaced: the user pointed at that row.
     pub(crate) fn point_at(&mut self, place: u64, visible: u16) {
         self.go_to(place, visible);
         if let Some(pid) = self.pid_at(self.cursor) {
@@ -259,20 +261,20 @@ impl Table {
         self.clamp(visible);
     }
 
-    /// Sorts by a column; by the same one again, the other way round.
+    /// Sorts by a column, or reverses the order if the table is sorted by that column already.
     pub(crate) fn sort_by(&mut self, column: Column) {
         let desc = if self.sort.key == column { !self.sort.desc } else { columns::falls(column) };
         self.sort = SortKey { key: column, desc };
         self.rewind();
     }
 
-    /// Turns the order round.
+    /// Reverses the order.
     pub(crate) fn invert(&mut self) {
         self.sort.desc = !self.sort.desc;
         self.rewind();
     }
 
-    /// Sorts by the column that stands `steps` further on the screen.
+    /// Sorts by the column `steps` positions to the right on the screen.
     pub(crate) fn sort_step(&mut self, steps: isize, width: u16) {
         let slots = columns::fit(width, self.sort, self.columns);
         let at = slots.iter().position(|slot| slot.column == self.sort.key).unwrap_or(0);
@@ -282,12 +284,12 @@ impl Table {
         }
     }
 
-    /// Asks for the order to be made anew.
+    /// Requests that the node computes the order again.
     pub(crate) fn reorder(&mut self) {
         self.reorder = true;
     }
 
-    /// A new order or filter begins at its top.
+    /// Scrolls to the top, after a change of the order or the filter.
     fn rewind(&mut self) {
         self.top = 0;
         if !matches!(self.selection, Selection::Here(_) | Selection::Away(_)) {
@@ -295,13 +297,13 @@ impl Table {
         }
     }
 
-    /// Opens the filter's field.
+    /// Opens the filter field.
     pub(crate) fn edit_filter(&mut self) {
         self.filter_before.clone_from(&self.filter);
         self.field = Some(FilterField { edit: LineEdit::new(&self.filter), history_at: self.history.len() });
     }
 
-    /// The text in the field becomes the filter, letter by letter.
+    /// Applies the text of the field as the filter, after each key.
     pub(crate) fn filter_typed(&mut self) {
         if let Some(field) = &self.field {
             let text = field.edit.text();
@@ -311,8 +313,8 @@ impl Table {
         }
     }
 
-    /// Closes the field, keeping the filter or taking the earlier one back; returns what is to be said about a filter
-    /// that cannot be kept.
+    /// Closes the field and keeps the filter or restores the previous one. Returns a message for the user if the filter
+    /// cannot be kept.
     pub(crate) fn close_filter(&mut self, keep: bool) -> Option<String> {
         self.field.take()?;
         let mut said = None;
@@ -332,7 +334,7 @@ impl Table {
         said
     }
 
-    /// Puts an earlier or later filter into the field.
+    /// Puts an earlier or later filter of the history into the field.
     pub(crate) fn recall(&mut self, steps: i64) {
         let Some(field) = &mut self.field else { return };
         let at = field.history_at.saturating_add_signed(steps as isize).min(self.history.len());
@@ -341,26 +343,26 @@ impl Table {
         self.filter_typed();
     }
 
-    /// Selects nothing.
+    /// Clears the selection.
     pub(crate) fn deselect(&mut self) {
         self.selection = Selection::None;
     }
 
-    /// Shows the processes that a filter lets through.
+    /// Sets the filter.
     pub(crate) fn set_filter(&mut self, filter: String) {
         self.filter = filter;
         self.selection = Selection::None;
         self.rewind();
     }
 
-    /// Shows every process again.
+    /// Removes the filter.
     pub(crate) fn clear_filter(&mut self) {
         self.filter.clear();
         self.rewind();
     }
 }
 
-/// Rows of a window of `len` on either side of those that are visible.
+/// Returns the number of rows on either side of the visible ones in a window of `len` rows.
 fn beside(len: u32, visible: u64) -> u64 {
     u64::from(len).saturating_sub(visible) / 2
 }
@@ -379,7 +381,7 @@ mod tests {
             let end = window.offset + u64::from(window.len);
             assert!(window.offset <= 500 && 500 + u64::from(visible) <= end, "{visible}: {window:?}");
             assert!(window.len <= PAGE_ROWS_MAX.max(visible.into()), "{visible}: {window:?}");
-            // What it asked for it does not ask for again.
+            // A window just requested must not be requested again.
             assert!(table.is_covered(window, window.len, visible), "{visible}: {window:?}");
         }
     }

@@ -1,25 +1,25 @@
-//! Tickers and streams: asked for only while they are shown.
+//! Tickers and streams, requested only while they are shown.
 
 use rusm_protocol::{ClientMessage, Time, TimeView};
 
-/// The view.
+/// State of the Time view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TimePane {
-    /// The view that the node was asked for last.
+    /// Id of the last request.
     sent: Option<u32>,
     ids: u32,
     pub(crate) newest: Option<Time>,
-    /// Rows of both lists above the first that is seen.
+    /// Number of rows above the first visible one, in both lists.
     pub(crate) top: usize,
 }
 
 impl TimePane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
     }
 
-    /// What to say to the node so that it sends what is seen, or nothing.
+    /// Returns the message that starts or ends the subscription, if a change is needed.
     pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
         if !shown {
             return self.sent.take().map(|_| ClientMessage::Time { view: None });
@@ -32,7 +32,7 @@ impl TimePane {
         Some(ClientMessage::Time { view: Some(TimeView { id: self.ids, ..TimeView::default() }) })
     }
 
-    /// Keeps what the node says, unless it answers an earlier request.
+    /// Stores an answer unless it belongs to an earlier request.
     pub(crate) fn take(&mut self, time: Time) -> bool {
         if self.sent != Some(time.id) {
             return false;
@@ -42,7 +42,7 @@ impl TimePane {
         true
     }
 
-    /// Moves both lists.
+    /// Scrolls both lists.
     pub(crate) fn scroll(&mut self, lines: i64) {
         let rows = self.newest.as_ref().map_or(0, |time| time.tickers.len().max(time.streams.len()));
         let top = (self.top as u64).saturating_add_signed(lines);

@@ -1,48 +1,49 @@
-//! Topics and whoever receives from them, asked for only while they are shown.
+//! Topics and their receivers, requested only while they are shown.
 //!
-//! The selection is a topic and never a place: when others come and go, it moves along. Rates are of the two newest answers.
+//! The selection is a topic and not an index: it follows its topic when others appear or disappear. Rates are computed
+//! from the two newest answers.
 
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, Topics, TopicsView, ViewWindow};
 
-/// The shortest time between two requests: a node takes 20 commands a second.
+/// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
 
-/// The view.
+/// State of the Topics view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TopicsPane {
-    /// What the node was asked for last.
+    /// The last request.
     sent: Option<TopicsView>,
     sent_at: Duration,
     ids: u32,
     pub(crate) newest: Option<Topics>,
-    /// The answer before the newest, for rates.
+    /// The second newest answer, for rates.
     before: Option<Topics>,
-    /// Topics above the first that is seen, and the one under the cursor.
+    /// Number of topics above the first visible one, followed by the index of the topic under the cursor.
     pub(crate) top: u64,
     pub(crate) at: u64,
     selected: Option<String>,
 }
 
 impl TopicsPane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
     }
 
-    /// Another node: nothing of what is known is true.
+    /// Forgets all answers, because they are from another node.
     pub(crate) fn forget(&mut self) {
         (self.newest, self.before) = (None, None);
     }
 
-    /// What to say to the node so that it sends what is seen, with so many topics, or nothing.
+    /// Returns the message that requests the visible topics, or ends the subscription, if a change is needed.
     pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             self.before = None;
             return self.sent.take().map(|_| ClientMessage::Topics { view: None });
         };
-        // Some more on either side, so that scrolling does not wait.
+        // Request extra rows on either side, so that scrolling does not have to wait.
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
         let wish = TopicsView { id: self.ids, window, ..TopicsView::default() };
@@ -57,7 +58,7 @@ impl TopicsPane {
         Some(ClientMessage::Topics { view: Some(view) })
     }
 
-    /// Keeps what the node says, unless it answers an earlier request; the selection moves along.
+    /// Stores an answer unless it belongs to an earlier request. The cursor follows the selected topic.
     pub(crate) fn take(&mut self, topics: Topics, visible: u16) -> bool {
         if self.sent.as_ref().is_none_or(|sent| sent.id != topics.id) {
             return false;
@@ -73,7 +74,7 @@ impl TopicsPane {
         true
     }
 
-    /// Keeps the cursor inside what there is, and in what is seen.
+    /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };
         self.at = self.at.min(newest.total.saturating_sub(1));
@@ -87,32 +88,32 @@ impl TopicsPane {
         self.go_to(self.at.saturating_add_signed(lines), visible);
     }
 
-    /// Moves it to a place.
+    /// Moves the cursor to an index.
     pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
         self.at = place;
         self.clamp(visible);
         self.selected = self.shown().map(|topic| topic.name.clone());
     }
 
-    /// The topic at a place, if the node has sent it.
+    /// Returns the topic at an index, if the node has sent it.
     pub(crate) fn topic_at(&self, place: u64) -> Option<&TopicInfo> {
         let newest = self.newest.as_ref()?;
         newest.topics.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
     }
 
-    /// The topic under the cursor.
+    /// Returns the topic under the cursor.
     pub(crate) fn shown(&self) -> Option<&TopicInfo> {
         self.topic_at(self.at)
     }
 
-    /// Messages a second that are published to a topic; `None` before there are two answers.
+    /// Returns the messages per second published to a topic; `None` before the second answer.
     pub(crate) fn published_per_sec(&self, topic: &TopicInfo) -> Option<f64> {
         self.per_sec(topic, topic.published_total, |before| Some(before.published_total))
     }
 
-    /// Messages a second that a receiver is given, or acknowledges if it does.
+    /// Returns the messages per second that a receiver acknowledges, or is sent if it does not acknowledge.
     pub(crate) fn received_per_sec(&self, topic: &TopicInfo, receiver: &ReceiverInfo) -> Option<f64> {
-        // Subscribers have no names; the one that is behind has the process that it was.
+        // The group of subscribers is unnamed. It is identified by its slowest process.
         let is_same = |other: &&ReceiverInfo| match &receiver.name {
             Some(_) => other.name == receiver.name,
             None => other.name.is_none() && other.slowest.is_some() && other.slowest == receiver.slowest,
@@ -125,7 +126,7 @@ impl TopicsPane {
         let (newest, before) = (self.newest.as_ref()?, self.before.as_ref()?);
         let then = of(before.topics.iter().find(|other| other.name == topic.name)?)?;
         let seconds = newest.at_ms.saturating_sub(before.at_ms) as f64 / 1e3;
-        // One that is new under the old name begins anew.
+        // A counter that decreased belongs to a new topic of the same name.
         (seconds > 0.0 && now >= then).then(|| (now - then) as f64 / seconds)
     }
 }
@@ -162,7 +163,7 @@ mod tests {
     fn what_is_selected_stays_so_when_others_come() {
         let mut pane = TopicsPane::default();
         let id = asked(&mut pane);
-        assert!(!pane.take(topics(id + 1, 0, &["z"]), 4), "an answer to nothing");
+        assert!(!pane.take(topics(id + 1, 0, &["z"]), 4), "an answer without a request");
         assert!(pane.take(topics(id, 1000, &["a", "c"]), 4));
 
         pane.move_by(1, 4);

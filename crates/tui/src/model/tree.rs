@@ -1,40 +1,41 @@
-//! The tree of supervisors as this observer sees it: a window of rows that the node lays out, some supervisors open, and a
-//! selection that is a path and never a place.
+//! The supervision tree as shown by this observer: a window of rows that the node lays out, a set of open supervisors,
+//! and a selection that is a path and not an index.
 //!
-//! Asked for only while it is shown: the newest wish, one request in flight. A small supervisor opens by itself when it is
-//! seen for the first time; what was closed by hand stays closed.
+//! Requested only while it is shown, with only the newest request in flight. A small supervisor opens automatically
+//! when it is first seen. A supervisor closed by the user stays closed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, TREE_OPEN_MAX, TreeDetail, TreeRow, TreeRows, TreeView, VIEW_ROWS_MAX, ViewWindow};
 
-/// The shortest time between two requests: a node takes 20 commands a second.
+/// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
-/// A request that was not answered for so long is taken for lost.
+/// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A supervisor with more children than this does not open by itself, and no more than so many others do.
+/// A supervisor opens automatically if it has at most this many children, and fewer than `OPEN_BY_THEMSELVES`
+/// supervisors are open.
 const OPENS_ITSELF: u64 = 40;
 const OPEN_BY_THEMSELVES: usize = 64;
-/// Supervisors that are remembered as seen.
+/// Number of supervisors that are remembered as seen.
 const SEEN_MAX: usize = 4096;
 
-/// See the module.
+/// State of the Tree view.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreePane {
     pub(crate) rows: Option<TreeRows>,
     pub(crate) rows_at: Duration,
-    /// Rows above the first visible one.
+    /// Number of rows above the first visible one.
     pub(crate) top: u64,
-    /// The row that the keys move.
+    /// Index of the row under the cursor.
     pub(crate) cursor: u64,
-    /// The path of what is selected; `None` until the node has sent what stands under the cursor, which then is.
+    /// Path of the selected row. While it is `None`, the row under the cursor is selected as soon as the node sends it.
     pub(crate) selected: Option<String>,
-    /// The selected row is shown in full.
+    /// True if the selected row is shown in full.
     pub(crate) in_full: bool,
     open: BTreeSet<String>,
     seen: BTreeSet<String>,
-    /// What the node was last told; `None` while nothing is asked for.
+    /// The last request; `None` while nothing is requested.
     sent: Option<TreeView>,
     sent_at: Duration,
     unanswered: bool,
@@ -61,18 +62,18 @@ impl Default for TreePane {
 }
 
 impl TreePane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
         self.unanswered = false;
     }
 
-    /// Another node: nothing of the old one is there.
+    /// Forgets the tree, because it is from another node.
     pub(crate) fn forget(&mut self) {
         *self = Self { in_full: self.in_full, ids: self.ids, ..Self::default() };
     }
 
-    /// What to say to the node so that it sends what is visible, and nothing while nothing is.
+    /// Returns the message that requests the visible rows, or ends the subscription, if a change is needed.
     pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Tree { view: None });
@@ -102,7 +103,7 @@ impl TreePane {
         TreeView { open, window, selected, ..TreeView::default() }
     }
 
-    /// Whether the window that the node has still leaves half a page on either side of what is visible.
+    /// Returns true if the node's window still contains the visible rows and half a page on either side.
     fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
         let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
         let margin = visible / 2;
@@ -111,7 +112,8 @@ impl TreePane {
         window.len == len && above && below && self.top >= window.offset
     }
 
-    /// Takes what answers the newest request; the selection follows its path. False if it is an answer to an older one.
+    /// Stores an answer to the newest request; the cursor follows the selected path. Returns false for an answer to an
+    /// older one.
     pub(crate) fn take(&mut self, mut rows: TreeRows, visible: u16, now: Duration) -> bool {
         if self.sent.as_ref().is_none_or(|sent| sent.id != rows.id) {
             return false;
@@ -131,14 +133,14 @@ impl TreePane {
                 }
             }
             None if self.selected.is_none() => self.selected = self.path_at(self.cursor),
-            // It is gone, or far away: what looks selected is always what was selected.
+            // The row disappeared or is outside the window. Keep the selection: no other row may become selected.
             None => {}
         }
         self.clamp(visible);
         true
     }
 
-    /// Opens small supervisors that were never seen, and forgets those that are gone.
+    /// Opens small supervisors seen for the first time, and forgets those that do not exist any more.
     fn open_new(&mut self, rows: &TreeRows) {
         let is_whole = rows.offset == 0 && rows.rows.len() as u64 == rows.total;
         if is_whole {
@@ -157,29 +159,29 @@ impl TreePane {
         }
     }
 
-    /// Whether what is shown is what was asked for.
+    /// Returns true if the rows answer the current request.
     pub(crate) fn is_settled(&self) -> bool {
         let asked = self.sent.as_ref().is_some_and(|sent| sent.open.iter().eq(&self.open));
         self.rows.is_some() && asked && !self.unanswered
     }
 
-    /// Rows of the whole tree.
+    /// Returns the number of rows of the whole tree.
     pub(crate) fn total(&self) -> u64 {
         self.rows.as_ref().map_or(0, |rows| rows.total)
     }
 
-    /// The row at a place, if the node has sent it.
+    /// Returns the row at an index, if the node has sent it.
     pub(crate) fn row(&self, place: u64) -> Option<&TreeRow> {
         let rows = self.rows.as_ref()?;
         rows.rows.get(usize::try_from(place.checked_sub(rows.offset)?).ok()?)
     }
 
-    /// The selected row, if it stands under the cursor.
+    /// Returns the selected row, if it is under the cursor.
     pub(crate) fn selected_row(&self) -> Option<&TreeRow> {
         self.row(self.cursor).filter(|row| self.selected.as_ref() == Some(&row.path))
     }
 
-    /// The selected row in full, as far as the node has said.
+    /// Returns the details of the selected row, if the node has sent them.
     pub(crate) fn detail(&self) -> Option<&TreeDetail> {
         let detail = self.rows.as_ref()?.selected.as_deref()?;
         (self.selected.as_ref() == Some(&detail.row.path)).then_some(detail)
@@ -198,7 +200,7 @@ impl TreePane {
         (self.top..self.top + u64::from(visible)).contains(&place)
     }
 
-    /// Keeps cursor and window inside the tree.
+    /// Keeps the cursor and the window inside the tree.
     pub(crate) fn clamp(&mut self, visible: u16) {
         if self.rows.is_some() {
             self.cursor = self.cursor.min(self.total().saturating_sub(1));
@@ -211,12 +213,12 @@ impl TreePane {
         self.top = self.top.clamp(self.cursor.saturating_sub(last), self.cursor);
     }
 
-    /// Moves the cursor and selects what stands there.
+    /// Moves the cursor and selects the row there.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         self.go_to(self.cursor.saturating_add_signed(lines), visible);
     }
 
-    /// Puts the cursor on a place and selects what stands there.
+    /// Moves the cursor to an index and selects the row there.
     pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
         self.cursor = place.min(self.total().saturating_sub(1));
         self.selected = self.path_at(self.cursor);
@@ -230,7 +232,7 @@ impl TreePane {
         self.clamp(visible);
     }
 
-    /// Opens the selected supervisor, or goes to its first child.
+    /// Opens the selected supervisor, or moves to its first child.
     pub(crate) fn unfold(&mut self, visible: u16) {
         match self.selected_branch() {
             Some((path, _)) if !self.open.contains(&path) => self.open(path),
@@ -239,7 +241,7 @@ impl TreePane {
         }
     }
 
-    /// Closes the selected supervisor, or goes to the one above.
+    /// Closes the selected supervisor, or moves to its parent.
     pub(crate) fn fold(&mut self, visible: u16) {
         if let Some((path, _)) = self.selected_branch()
             && self.open.remove(&path)
@@ -251,7 +253,7 @@ impl TreePane {
         }
     }
 
-    /// Opens or closes the selected supervisor; false if the row is no supervisor.
+    /// Opens or closes the selected supervisor. Returns false if the row is not a supervisor.
     pub(crate) fn toggle(&mut self) -> bool {
         let Some((path, _)) = self.selected_branch() else { return false };
         if !self.open.remove(&path) {
@@ -267,14 +269,14 @@ impl TreePane {
         self.open.insert(path);
     }
 
-    /// Closes everything.
+    /// Closes all supervisors.
     pub(crate) fn fold_all(&mut self, visible: u16) {
         self.open.clear();
         self.selected = None;
         self.go_to(0, visible);
     }
 
-    /// The path of the selected supervisor, and how many children it has.
+    /// Returns the path of the selected supervisor and its number of children.
     fn selected_branch(&self) -> Option<(String, u64)> {
         let row = self.selected_row()?;
         row.branch.as_ref().map(|branch| (row.path.clone(), branch.running + branch.waiting + branch.ended))
@@ -294,7 +296,7 @@ mod tests {
         TreeRow { path: path.to_owned(), above, branch, ..TreeRow::default() }
     }
 
-    /// A pane that has asked and heard.
+    /// Makes the pane send a request and receive the answer.
     fn heard(pane: &mut TreePane, rows: Vec<TreeRow>, at_ms: u64) {
         pane.steer(Some(VISIBLE), Duration::from_millis(at_ms));
         let total = rows.len() as u64;
@@ -315,9 +317,9 @@ mod tests {
 
         assert_eq!(pane.steer(None, Duration::ZERO), None);
         assert!(matches!(pane.steer(Some(VISIBLE), Duration::ZERO), Some(ClientMessage::Tree { view: Some(_) })));
-        assert_eq!(pane.steer(Some(VISIBLE), Duration::from_secs(9)), None, "it asks for nothing else");
+        assert_eq!(pane.steer(Some(VISIBLE), Duration::from_secs(9)), None, "nothing else is requested");
         assert_eq!(pane.steer(None, Duration::from_secs(9)), Some(ClientMessage::Tree { view: None }));
-        assert!(!pane.take(TreeRows { id: 1, ..TreeRows::default() }, VISIBLE, Duration::ZERO), "nobody asks any more");
+        assert!(!pane.take(TreeRows { id: 1, ..TreeRows::default() }, VISIBLE, Duration::ZERO), "not subscribed");
     }
 
     #[test]
@@ -331,7 +333,7 @@ mod tests {
         pane.go_to(0, VISIBLE);
         pane.fold(VISIBLE);
         heard(&mut pane, rows(), 300);
-        assert_eq!(opened(&mut pane, 3_000), None, "what was closed stays closed");
+        assert_eq!(opened(&mut pane, 3_000), None, "a closed supervisor stays closed");
         assert_eq!(pane.sent.as_ref().map(|view| view.open.len()), Some(0));
     }
 
@@ -349,7 +351,7 @@ mod tests {
         assert_eq!(
             (pane.cursor, pane.selected_row()),
             (0, None),
-            "it has ended, and nothing else is selected by accident"
+            "the selected child has ended, and no other row is selected"
         );
     }
 
@@ -364,7 +366,7 @@ mod tests {
         pane.unfold(VISIBLE);
         assert_eq!(pane.selected.as_deref(), Some("<0.1.1>/4"));
         pane.unfold(VISIBLE);
-        assert!(!pane.toggle(), "it is no supervisor");
+        assert!(!pane.toggle(), "the row is not a supervisor");
         assert_eq!(pane.cursor, 1);
     }
 }

@@ -1,7 +1,7 @@
-//! What every message does to the model.
+//! Applies messages to the model.
 //!
-//! Total and pure: any message in any state gives a valid model and a list of effects; nothing here blocks, reads a clock
-//! or fails. What the keys do lies in `act` and `process`, what the node says in `hear`.
+//! Total and pure: any message in any state gives a valid model and a list of effects. Nothing here blocks, reads a
+//! clock or fails. `act` and `process` handle keys, `hear` handles messages from the node.
 
 mod act;
 mod hear;
@@ -21,14 +21,14 @@ use crate::model::overlay::Overlay;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, Status};
 
-/// How long a notice stands, and one that somebody has to understand.
+/// Time for which a notice is shown, and longer for an error, which the user must understand.
 const NOTICE_FOR: Duration = Duration::from_secs(5);
 const ERROR_FOR: Duration = Duration::from_secs(10);
 
-/// Commands that may wait for their answer.
+/// Maximum number of commands that wait for an answer.
 const COMMANDS_MAX: usize = 32;
 
-/// Brings the model up to date with what happened at `now`, the time since the program started.
+/// Applies a message to the model. `now` is the time since the start of the program.
 pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
     let second_before = model.now.as_millis() / 250;
     model.now = model.now.max(now);
@@ -80,8 +80,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
     effects
 }
 
-/// Lets nothing leave while no node is connected, and no command before the node has said who it is: it may be another
-/// than the one whose state is on the screen, and a pid another process there.
+/// Removes messages that must not be sent: all while no node is connected, and commands before the greeting. Until then
+/// the node may differ from the one on the screen, and the same pid may be another process.
 fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
     let (is_live, is_known) = (model.link == Link::Live, model.greeted);
     let mut withheld = Vec::new();
@@ -102,7 +102,7 @@ fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// The id of a message that changes something on the node.
+/// Returns the id of a message that changes something on the node.
 fn command_id(message: &ClientMessage) -> Option<u64> {
     match message {
         ClientMessage::Run { id, .. }
@@ -114,7 +114,7 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
     }
 }
 
-/// A key goes to what is innermost; text fields get what no binding takes.
+/// Passes a key to the innermost context. Text fields receive keys without a binding.
 fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
     if layout::too_small(model.size) {
         let quits = [Key::char('q'), Key::ctrl('c')].contains(&key);
@@ -146,7 +146,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Closes the filter's field; a filter that the node would not take is not kept.
+/// Closes the filter field. A filter that the node refused is not kept.
 fn close_filter(model: &mut Model, keep: bool) {
     if let Some(said) = model.table.close_filter(keep) {
         model.say(said, true);
@@ -176,7 +176,7 @@ fn link(model: &mut Model, event: LinkEvent, effects: &mut Vec<Effect>) {
         Link::Connecting { since } | Link::Lost { since, .. } => since,
     };
     match event {
-        // The overlay of a loss stays until the node answers: it would flicker with every attempt.
+        // Keep the overlay of the loss until the node answers: otherwise it would flicker with every attempt.
         LinkEvent::Connecting => {
             if let Link::Lost { retry_at, .. } = &mut model.link {
                 *retry_at = model.now;
@@ -197,7 +197,7 @@ fn link(model: &mut Model, event: LinkEvent, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Takes nothing for asked any more: the node may know nothing of what we want.
+/// Resets all request states: the node may not know the subscriptions of this observer.
 fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
     model.subscription.reset();
     model.events.reset();
@@ -209,7 +209,7 @@ fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
     ask_detail(model, effects);
 }
 
-/// Asks for the process that is looked into.
+/// Requests the details of the open process.
 fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
     if let Some(detail) = &model.detail {
         let pid = Some(detail.pid.clone());
@@ -217,8 +217,8 @@ fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Whether nothing may be asked yet. Once it may, the node is told to send nothing, and then asked for all anew: it said
-/// not which of our messages it has dropped, those that ask or those that ask for no more.
+/// Returns true if nothing may be requested yet. After the pause, ends all subscriptions and requests them again: the
+/// node did not report which messages it dropped, and those that end a subscription may be among them.
 fn is_hushed(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
     let Some(until) = model.hushed_until else { return false };
     if model.now < until {
@@ -301,7 +301,7 @@ impl Model {
         self.dirty = true;
     }
 
-    /// A command's id, by which its answer finds back to what it was about.
+    /// Creates the id of a command. The answer with this id is shown with the description `about`.
     pub(crate) fn command(&mut self, about: String) -> u64 {
         self.command_ids += 1;
         if self.commands.len() == COMMANDS_MAX {
@@ -311,7 +311,7 @@ impl Model {
         self.command_ids
     }
 
-    /// What a command was about, once it is answered.
+    /// Removes an answered command and returns its description.
     pub(crate) fn answered(&mut self, id: u64) -> Option<String> {
         let at = self.commands.iter().position(|(other, _)| *other == id)?;
         self.commands.remove(at).map(|(_, about)| about)

@@ -1,58 +1,58 @@
-//! Guests of WebAssembly: their engines, modules and traps, asked for only while they are shown.
+//! WebAssembly guests: their engines, modules and traps, requested only while they are shown.
 //!
-//! Two lists, of which one has the keys. The selection is a module or a trap and never a place: when the order changes, it
-//! moves along.
+//! The keyboard focus is on one of two lists. The selection is a module or a trap and not an index: it follows its item
+//! when the order changes.
 
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, ModuleInfo, ViewWindow};
 
-/// The shortest time between two requests: a node takes 20 commands a second.
+/// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
 
-/// Which list has the keys.
+/// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Focus {
     /// The modules.
     #[default]
     Modules,
-    /// The last traps.
+    /// The most recent traps.
     Traps,
 }
 
-/// The view.
+/// State of the Wasm view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WasmPane {
-    /// What the node was asked for last.
+    /// The last request.
     sent: Option<EnginesView>,
     sent_at: Duration,
     ids: u32,
     pub(crate) newest: Option<Engines>,
-    /// The engine that is shown, around the end.
+    /// Index of the shown engine, taken modulo the number of engines.
     pub(crate) engine: usize,
     pub(crate) focus: Focus,
-    /// Modules above the first that is seen, and the one under the cursor.
+    /// Number of modules above the first visible one, followed by the index of the module under the cursor.
     pub(crate) top: u64,
     pub(crate) module: u64,
     selected: Option<(u32, String)>,
     pub(crate) trap: usize,
     selected_trap: Option<FaultId>,
-    /// The trap that is read in full.
+    /// The trap shown in full.
     pub(crate) reads: Option<FaultId>,
 }
 
 impl WasmPane {
-    /// A new connection: the node knows nothing of us.
+    /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
     }
 
-    /// What to say to the node so that it sends what is seen, with so many modules, or nothing.
+    /// Returns the message that requests the visible modules, or ends the subscription, if a change is needed.
     pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Engines { view: None });
         };
-        // Some more on either side, so that scrolling does not wait.
+        // Request extra rows on either side, so that scrolling does not have to wait.
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
         let wish = EnginesView { id: self.ids, window, fault: self.reads, ..EnginesView::default() };
@@ -67,7 +67,7 @@ impl WasmPane {
         Some(ClientMessage::Engines { view: Some(view) })
     }
 
-    /// Keeps what the node says, unless it answers an earlier request; the selections move along.
+    /// Stores an answer unless it belongs to an earlier request. The cursors follow the selected items.
     pub(crate) fn take(&mut self, engines: Engines, visible: u16) -> bool {
         if self.sent.as_ref().is_none_or(|sent| sent.id != engines.id) {
             return false;
@@ -84,7 +84,7 @@ impl WasmPane {
         true
     }
 
-    /// Keeps both cursors inside what there is, and the modules' in what is seen.
+    /// Keeps both cursors inside their lists, and the module cursor inside the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };
         self.trap = self.trap.min(newest.faults.len().saturating_sub(1));
@@ -94,7 +94,7 @@ impl WasmPane {
         self.top = self.top.clamp((self.module + 1).saturating_sub(visible), self.module);
     }
 
-    /// Moves the cursor of the list that has the keys.
+    /// Moves the cursor of the focused list.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         let at = match self.focus {
             Focus::Modules => self.module,
@@ -103,7 +103,7 @@ impl WasmPane {
         self.go_to(at.saturating_add_signed(lines), visible);
     }
 
-    /// Moves it to a place.
+    /// Moves the cursor of the focused list to an index.
     pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
         match self.focus {
             Focus::Modules => self.module = place,
@@ -116,24 +116,24 @@ impl WasmPane {
         }
     }
 
-    /// The module at a place, if the node has sent it.
+    /// Returns the module at an index, if the node has sent it.
     pub(crate) fn module_at(&self, place: u64) -> Option<&ModuleInfo> {
         let newest = self.newest.as_ref()?;
         newest.modules.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
     }
 
-    /// The trap under the cursor.
+    /// Returns the id of the trap under the cursor.
     pub(crate) fn trap_id(&self) -> Option<FaultId> {
         self.newest.as_ref()?.faults.get(self.trap).map(|fault| fault.id)
     }
 
-    /// The trap that is read, once the node has sent it.
+    /// Returns the trap shown in full, once the node has sent it.
     pub(crate) fn read(&self) -> Option<&FaultDetail> {
         let fault = self.newest.as_ref()?.fault.as_deref()?;
         (Some(fault.fault.id) == self.reads).then_some(fault)
     }
 
-    /// The engine that is shown.
+    /// Returns the shown engine and its index.
     pub(crate) fn shown_engine(&self) -> Option<(usize, &EngineInfo)> {
         let engines = &self.newest.as_ref()?.engines;
         let at = self.engine % engines.len().max(1);
@@ -187,7 +187,7 @@ mod tests {
     fn what_is_selected_stays_so_when_the_order_changes() {
         let mut pane = WasmPane::default();
         shown(&mut pane, 0);
-        assert!(!pane.take(engines(0, &["z"], &[]), 4), "an answer to nothing");
+        assert!(!pane.take(engines(0, &["z"], &[]), 4), "an answer without a request");
         assert!(pane.take(engines(1, &["a", "b", "c"], &[7, 6]), 4));
 
         pane.move_by(1, 4);

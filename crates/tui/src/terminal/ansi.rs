@@ -1,7 +1,7 @@
-//! Cells as the shortest bytes that draw them.
+//! Encodes cells in as few bytes as possible.
 //!
-//! The sixteen colours as `SGR 30–37` and not as `38;5;n`, short cursor moves, no query that a terminal would have to
-//! answer. Whatever a cell holds, a control character never leaves here.
+//! Uses the sixteen colours as `SGR 30–37` instead of `38;5;n`, short cursor moves, and no query that the terminal
+//! would have to answer. Control characters in cells are never written.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use unicode_width::UnicodeWidthStr;
 pub(crate) struct Ansi {
     size: Size,
     ascii: bool,
-    /// What must stand before the frame: tmux drops what follows a clear inside a synchronized update.
+    /// Bytes to send before the frame: tmux drops what follows a clear inside a synchronized update.
     clear: Vec<u8>,
     cells: Vec<u8>,
     cursor: Option<Position>,
@@ -42,12 +42,12 @@ impl Ansi {
         self.size = size;
     }
 
-    /// Takes what a frame needs: bytes before it, and its own.
+    /// Takes the bytes to send before the frame, and the bytes of the frame.
     pub(crate) fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         (std::mem::take(&mut self.clear), std::mem::take(&mut self.cells))
     }
 
-    /// After somebody else had the terminal.
+    /// Forgets the cursor state, after another program has used the terminal.
     pub(crate) fn forget(&mut self) {
         self.cursor = None;
         self.cursor_shown = None;
@@ -121,7 +121,8 @@ const MODIFIERS: [(Modifier, u8); 6] = [
     (Modifier::CROSSED_OUT, 9),
 ];
 
-/// The code of one of the sixteen colours; `base` is 30 for ink and 40 for paper. Others become the default.
+/// Returns the SGR code of one of the sixteen colours; `base` is 30 for the foreground and 40 for the background. Other
+/// colours become the default.
 const fn color_code(color: Color, base: u8) -> u8 {
     base + match color {
         Color::Black => 0,
@@ -158,7 +159,7 @@ impl Backend for Ansi {
             self.dip(pen, next);
             pen = next;
             let width = self.print(cell.symbol());
-            // In the last column the cursor's place is not certain.
+            // After a write to the last column, the cursor position depends on the terminal.
             self.cursor = Some(Position { x: x + width, y }).filter(|at| at.x < self.size.width);
         }
         self.dip(pen, PLAIN);

@@ -1,4 +1,4 @@
-//! Takes the terminal and gives it back: at the end, on an error, on a panic of its thread, when suspended.
+//! Takes over the terminal and restores it: at the end, on an error, on a panic of its thread, and when suspended.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,17 +8,18 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use crate::model::key::Size;
 
-/// Alternate screen, hidden cursor, bracketed paste.
+/// Sequence that enters the alternate screen, hides the cursor and enables bracketed paste.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?2004h";
-/// Clicks and the wheel, not every motion: motion would be most of what an SSH line carries.
+/// Sequence that reports clicks and the wheel, but not motion: motion events would dominate the traffic of an SSH
+/// connection.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
-/// Everything back, in case a synchronized update was cut short as well.
+/// Sequence that resets all of these modes, and ends a synchronized update that was cut short.
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[m\x1b[?25h\x1b[?1049l";
 
-/// How the standard library's word on a panic begins after which it aborts: there is no later to give the terminal back.
+/// Start of the message of a panic that aborts the process. Such a panic must restore the terminal: no code runs later.
 const ABORTS: &str = "panic in a ";
 
-/// While it lives, the terminal is ours.
+/// Owns the terminal while it exists.
 #[derive(Debug)]
 pub struct Guard {
     mouse: bool,
@@ -26,11 +27,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes the terminal. From here on a panic of this thread, or one that ends the program, gives it back before its
-    /// message is printed. Panics of other threads do not: in a node's program a process may end by one while we go on.
+    /// Takes over the terminal. From now on, a panic of this thread, or one that aborts the program, restores the
+    /// terminal before its message is printed. Panics of other threads do not: if the program also runs a node, a
+    /// process may panic while the observer continues.
     ///
     /// # Errors
-    /// What the terminal says.
+    /// If the terminal cannot be switched to raw mode or written to.
     pub fn take(mouse: bool) -> io::Result<Self> {
         let guard = Self { mouse, taken: Arc::new(AtomicBool::new(false)) };
         guard.enter()?;
@@ -48,7 +50,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes it again after [`Self::leave`].
+    /// Takes over the terminal again after [`Self::leave`].
     pub(crate) fn enter(&self) -> io::Result<()> {
         enable_raw_mode()?;
         self.taken.store(true, Ordering::SeqCst);
@@ -59,7 +61,7 @@ impl Guard {
         write(&bytes)
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     pub(crate) fn leave(&self) {
         give_back(&self.taken);
     }
@@ -73,7 +75,7 @@ impl Drop for Guard {
 
 fn give_back(taken: &AtomicBool) {
     if taken.swap(false, Ordering::SeqCst) {
-        // Nothing is left to do about a terminal that cannot even be given back.
+        // Errors are ignored: nothing else can be done if the terminal cannot be restored.
         write(LEAVE).ok();
         disable_raw_mode().ok();
     }
@@ -85,7 +87,7 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// The terminal's size; 80x24 where it does not say.
+/// Returns the terminal's size, or 80x24 if it is unknown.
 pub(crate) fn size() -> Size {
     let known = crossterm::terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
     known.map_or(Size::new(80, 24), |(width, height)| Size::new(width, height))

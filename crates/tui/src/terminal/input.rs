@@ -1,11 +1,11 @@
-//! The terminal's events as messages.
+//! Converts terminal events to messages.
 
 use crossterm::event::{Event, KeyCode as Code, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 
 use crate::model::key::{Key, KeyCode, Mouse, MouseKind, Size};
 use crate::model::message::Msg;
 
-/// What an event means; `None` for those that mean nothing here.
+/// Converts an event to a message; `None` if the event is not used here.
 pub(crate) fn message(event: Event) -> Option<Msg> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => {
@@ -53,7 +53,7 @@ fn code(code: Code, shift: bool) -> Option<KeyCode> {
     })
 }
 
-/// A thousand notches of a wheel are one message, and so are a hundred sizes that a window was dragged through.
+/// Merges consecutive wheel events into one message, and likewise consecutive resize events.
 pub(crate) fn coalesce(messages: Vec<Msg>) -> Vec<Msg> {
     let mut out: Vec<Msg> = Vec::with_capacity(messages.len());
     for message in messages {

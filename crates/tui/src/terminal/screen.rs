@@ -1,4 +1,4 @@
-//! The screen: the model drawn, compared with what is there, and the difference sent in one write.
+//! The screen: draws the model, compares the result with the previous frame, and sends the difference in one write.
 
 use std::io::{self, Write};
 
@@ -9,11 +9,11 @@ use super::ansi::Ansi;
 use crate::model::{Model, key};
 use crate::view;
 
-/// DEC private mode 2026: the terminal shows what lies between these at once.
+/// DEC private mode 2026 (synchronized update): the terminal shows everything between these sequences at once.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 
-/// A screen on any writer; each frame that changes something is one `write`.
+/// A screen on any writer. Each frame with changes is one `write`.
 #[derive(Debug)]
 pub struct Screen<W> {
     writer: W,
@@ -22,7 +22,7 @@ pub struct Screen<W> {
 }
 
 impl<W: Write> Screen<W> {
-    /// A screen of that size, about which nothing is known yet.
+    /// Creates a screen of the given size. Its current contents count as unknown.
     pub fn new(writer: W, size: key::Size, ascii: bool) -> Self {
         let backend = Ansi::new(Size::new(size.width, size.height), ascii);
         let Ok(mut terminal) = Terminal::new(backend);
@@ -30,23 +30,23 @@ impl<W: Write> Screen<W> {
         Self { writer, terminal, drawn_bytes: 0 }
     }
 
-    /// The terminal has another size.
+    /// Changes the size of the screen.
     pub fn resize(&mut self, size: key::Size) {
         self.terminal.backend_mut().resize(Size::new(size.width, size.height));
         self.repaint();
     }
 
-    /// The next frame draws every cell.
+    /// Makes the next frame draw every cell.
     pub fn repaint(&mut self) {
         self.terminal.backend_mut().forget();
         let Ok(size) = self.terminal.size();
         let Ok(()) = self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)));
     }
 
-    /// Draws the model; a frame that changes nothing writes nothing.
+    /// Draws the model. A frame without changes writes nothing.
     ///
     /// # Errors
-    /// What the writer says.
+    /// If the writer fails.
     pub fn draw(&mut self, model: &Model) -> io::Result<()> {
         let Ok(_) = self.terminal.draw(|frame| view::draw(frame, model));
         let (clear, cells) = self.terminal.backend_mut().take();
@@ -57,17 +57,17 @@ impl<W: Write> Screen<W> {
         self.send(&bytes)
     }
 
-    /// Sends bytes that draw nothing, such as a clipboard command.
+    /// Sends bytes that draw nothing, for example a clipboard command.
     ///
     /// # Errors
-    /// What the writer says.
+    /// If the writer fails.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.drawn_bytes += bytes.len() as u64;
         self.writer.write_all(bytes)?;
         self.writer.flush()
     }
 
-    /// Bytes sent so far.
+    /// Returns the total number of bytes sent.
     pub fn drawn_bytes(&self) -> u64 {
         self.drawn_bytes
     }

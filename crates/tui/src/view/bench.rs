@@ -1,4 +1,4 @@
-//! The Bench view: the scenarios, the run in progress in large figures, and how the runs so far compare.
+//! The Bench view: the scenarios, the current run in large figures, and a comparison of past runs.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -34,7 +34,7 @@ fn menu(frame: &mut Frame, area: Rect, model: &Model) {
         return rows::note(frame, inner, theme, text);
     }
     let running = model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.as_deref());
-    // A column of units for all scenarios, or for none.
+    // Show units for all scenarios or for none.
     let line_width = |scenario: &ScenarioMeta| paint::width(&scenario.id) + paint::width(&scenario.ops_label) + 5;
     let with_units = scenarios.iter().all(|scenario| line_width(scenario) <= inner.width);
     let visible = menu::visible(scenarios, model.bench.selected, inner.height);
@@ -69,7 +69,7 @@ fn heading(family: &str, width: u16, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(format!(" {dash} {family} {}", dash.repeat(rest)), role))
 }
 
-/// What the selected scenario is.
+/// Draws the description of the selected scenario.
 fn card(frame: &mut Frame, area: Rect, model: &Model) {
     let scenario = model.hello.as_ref().and_then(|hello| hello.scenarios.get(model.bench.selected));
     let theme = Theme::of(model.look);
@@ -86,7 +86,7 @@ fn card(frame: &mut Frame, area: Rect, model: &Model) {
     }
 }
 
-/// The description, as many details as fit without the last being cut, and the parameters.
+/// Returns the description, as many details as fit uncut, and the parameters.
 fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) -> Vec<Line<'static>> {
     let styled = |text: &str, role: Role| -> Vec<Line<'static>> {
         let lines = paint::wrap(text, area.width).into_iter();
@@ -101,7 +101,7 @@ fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) 
     let mut whole = 0;
     for detail in &scenario.details {
         let detail = styled(&format!("{} {detail}", theme.dot()), Role::Dim);
-        // The last row is for the hint that there is more.
+        // Reserve the last row for the hint that there is more.
         let is_last = whole + 1 == scenario.details.len();
         if detail.len() + usize::from(!is_last) > room {
             break;
@@ -134,7 +134,7 @@ fn parameter_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme) -> Vec<
     scenario.parameters.iter().map(line).collect()
 }
 
-/// The rate in large figures, with the state of the run.
+/// Draws the rate in large figures, and the state of the run.
 fn headline(frame: &mut Frame, area: Rect, model: &Model) {
     let theme = Theme::of(model.look);
     let Some(now) = model.frame.as_deref() else {
@@ -158,7 +158,7 @@ fn headline(frame: &mut Frame, area: Rect, model: &Model) {
     beside(frame, side, model, now, theme);
 }
 
-/// What stands beside the large figures.
+/// Draws the text beside the large figures.
 fn beside(frame: &mut Frame, area: Rect, model: &Model, now: &NodeFrame, theme: Theme) {
     let (word, role) = if now.run_error.is_some() {
         ("failed", Role::Bad)
@@ -193,7 +193,7 @@ fn is_bytes(model: &Model, now: &NodeFrame) -> bool {
     known.is_some_and(|scenario| scenario.unit == Unit::Bytes)
 }
 
-/// The profiles, the chosen one marked.
+/// Returns the profiles, with the selected one marked.
 fn profiles(model: &Model, now: &NodeFrame, theme: Theme) -> Line<'static> {
     let known = model.hello.as_ref().map_or(&[][..], |hello| &hello.profiles);
     let mut spans = vec![Span::raw(" ")];
@@ -221,7 +221,7 @@ fn curve(frame: &mut Frame, area: Rect, model: &Model) {
     chart::render(frame, inner, theme, &model.histories.ops);
 }
 
-/// What the run costs and what went wrong with it.
+/// Draws the costs and errors of the run.
 fn figures(frame: &mut Frame, area: Rect, model: &Model) {
     let theme = Theme::of(model.look);
     let title = Line::from(Span::styled(" figures ", theme.style(Role::Title)));

@@ -1,4 +1,4 @@
-//! A number three rows tall, out of heavy lines.
+//! Draws numbers three rows high with heavy box-drawing lines.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::view::paint;
 
-/// Draws `text`; returns how many cells it took.
+/// Draws `text` and returns its width in cells.
 pub(crate) fn render(frame: &mut Frame, area: Rect, text: &str, style: Style) -> u16 {
     let mut rows = [String::new(), String::new(), String::new()];
     for c in text.chars() {

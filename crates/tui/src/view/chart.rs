@@ -1,4 +1,4 @@
-//! A filled curve: two columns and four rows of dots to a cell in braille, one column to a cell in ASCII.
+//! A filled curve. In braille, a cell has two columns and four rows of dots; in ASCII, one column.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,13 +10,13 @@ use crate::model::history::Series;
 use crate::view::paint;
 use crate::view::theme::{Role, Theme};
 
-/// Cells for the labels of the axis.
+/// Width of the axis labels, in cells.
 const AXIS: u16 = 6;
 
-/// The time that the curve covers, at least.
+/// Minimum time that the curve covers, in milliseconds.
 const SPAN_MS: u64 = 60_000;
 
-/// Draws a series over the last minute, with its axis.
+/// Draws a series over at least the last minute, with its axis.
 pub(crate) fn render(frame: &mut Frame, area: Rect, theme: Theme, series: &Series) {
     if area.width <= AXIS + 2 || area.height == 0 {
         return;
@@ -44,13 +44,13 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, theme: Theme, series: &Serie
     }
 }
 
-/// The width of a column in time, such that the chart covers a minute or more.
+/// Returns the time per column, so that the chart covers at least a minute.
 fn bucket_ms(columns: u16) -> u64 {
     let least = SPAN_MS / u64::from(columns.max(1));
     [100, 200, 300, 500, 1000, 2000, 5000].into_iter().find(|&ms| ms >= least).unwrap_or(5000)
 }
 
-/// How much time a chart of that width covers.
+/// Returns the time that a chart in this area covers, as text.
 pub(crate) fn span_text(area: Rect, theme: Theme) -> String {
     let columns = area.width.saturating_sub(AXIS) * if theme.is_ascii() { 1 } else { 2 };
     format!("{} s", bucket_ms(columns) * u64::from(columns) / 1000)
@@ -68,7 +68,7 @@ fn axis(frame: &mut Frame, area: Rect, theme: Theme, top: f64) {
     }
 }
 
-/// A curve one row high, a value to each column of dots.
+/// Returns a curve one row high, with one value per column of dots.
 pub(crate) fn ribbon(theme: Theme, series: &Series, cells: u16, bucket_ms: u64, top: f64) -> String {
     if theme.is_ascii() {
         return paint::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
@@ -78,7 +78,7 @@ pub(crate) fn ribbon(theme: Theme, series: &Series, cells: u16, bucket_ms: u64, 
     values.chunks(2).map(|pair| braille(share(pair[0]), share(pair[1])).unwrap_or(' ')).collect()
 }
 
-/// The dots of a cell whose columns are filled from below to these shares.
+/// Returns the braille character with its two columns filled from below to these shares.
 fn braille(left: f64, right: f64) -> Option<char> {
     const LEFT: [u32; 5] = [0, 0x40, 0x44, 0x46, 0x47];
     const RIGHT: [u32; 5] = [0, 0x80, 0xa0, 0xb0, 0xb8];

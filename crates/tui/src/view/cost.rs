@@ -1,4 +1,4 @@
-//! The node's processes in figures, and what watching them costs: the node's share and our own.
+//! Statistics of the node's processes, and the cost of observing: the node's share and this observer's share.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use crate::model::{Model, format};
 use crate::view::paint;
 use crate::view::theme::{Role, Theme};
 
-/// The cost in half a line, for narrow screens.
+/// Returns a short summary of the cost, for narrow screens.
 pub(crate) fn summary(model: &Model, theme: Theme) -> String {
     let Some(now) = &model.frame else { return String::new() };
     let node = format::percent(now.cost.duty_pct);

@@ -1,4 +1,4 @@
-//! One process in full.
+//! Details of one process.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -46,7 +46,7 @@ fn name(pane: &DetailPane) -> String {
     name.map(|name| format!("{name} ")).unwrap_or_default()
 }
 
-/// Reductions a second since the pane was opened.
+/// Draws the reductions per second since the pane was opened.
 fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme) {
     if inner.height <= at {
         return;
@@ -64,12 +64,12 @@ fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme
 
 type Fact = (String, String, Role);
 
-/// A rate, if there is one yet.
+/// Formats a rate, or `-` if it is not known yet.
 fn known(rate: Option<f64>, text: fn(f64) -> String) -> String {
     rate.map_or_else(|| "-".to_owned(), text)
 }
 
-/// What the body of the process tells about itself: a unit at the end of a name says how to read it.
+/// Formats a fact that the body of the process reports. The suffix of its name determines the unit.
 fn told(fact: &FactInfo) -> Fact {
     let (name, is_bytes) = match fact.name.strip_suffix("_bytes") {
         Some(name) => (name, true),
@@ -86,7 +86,7 @@ fn told(fact: &FactInfo) -> Fact {
     (name.replace('_', " "), value, Role::Text)
 }
 
-/// How many there are, and as many of them as fit.
+/// Formats a count, followed by the listed pids.
 fn bound(bonds: &Bonds) -> String {
     format!("{}: {}", format::count(bonds.count), bonds.pids.join(" "))
 }

@@ -1,4 +1,4 @@
-//! The Events view: the lints that stand, and below them what happened to processes lately, the newest first.
+//! The Events view: the current lints, and below them the recent process events, newest first.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -28,7 +28,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     }
 }
 
-/// How many there were, and how many of a storm nobody was told of.
+/// Returns the number of events, and the number of events dropped in storms.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(events) = &model.events.newest else { return Line::default() };
     let mut spans = vec![Span::styled(format!(" {} in all ", format::count(events.noted)), theme.style(Role::Dim))];
@@ -65,7 +65,7 @@ fn line(event: &EventInfo, width: u16, theme: Theme) -> Line<'static> {
     ])
 }
 
-/// The node's uptime then, to a tenth of a second.
+/// Formats a point in time as the node's uptime, to a tenth of a second.
 pub(crate) fn moment(at_ms: u64) -> String {
     format!("{}.{}", format::clock(at_ms), at_ms % 1000 / 100)
 }

@@ -1,4 +1,4 @@
-//! The last row: the keys that hold now, out of the one table.
+//! The last row: hints for the keys that apply now, from the table of bindings.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -26,7 +26,7 @@ fn width((key, hint): &Hint) -> u16 {
     paint::width(key) + paint::width(hint) + 3
 }
 
-/// The view's own hints and then the global ones; help and quit never give way to the others.
+/// Returns the hints that fit: first the view's own, then the global ones. Help and quit are always shown.
 fn fitting((own, global): (Vec<Hint>, Vec<Hint>), room: u16) -> Vec<Hint> {
     let mut used: u16 = global.iter().take(2).map(width).sum();
     let mut fits = |hint: &Hint| {
@@ -39,7 +39,7 @@ fn fitting((own, global): (Vec<Hint>, Vec<Hint>), room: u16) -> Vec<Hint> {
     own.into_iter().chain(global.into_iter().take(2)).chain(more).collect()
 }
 
-/// Key and word of each binding that has one and is not shadowed: those of the view, and the global ones.
+/// Returns key and word of each binding that has a hint and is not shadowed: those of the view, and the global ones.
 fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
     let mut seen = Vec::new();
     let (mut own, mut global) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The first two rows: the views and the state of the connection; the node's vital figures.
+//! The first two rows: the views and the connection state, then the node's key figures.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -28,7 +28,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     vitals(frame, paint::inset(paint::row(area, 1)), model, theme);
 }
 
-/// The right end of the first row; what matters least gives way first.
+/// Returns the right end of the first row. On a narrow screen, the least important parts are dropped first.
 fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     let mut spans = Vec::new();
     let mut chip = |text: &str, role| {
@@ -51,7 +51,7 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
             Span::styled(format!("{} stalled", theme.sign("●", "*")), theme.style(Role::Warn))
         }
         Link::Live if model.greeted => Span::styled(format!("{} live", theme.sign("●", "*")), theme.style(Role::Good)),
-        // Until the node has said who it is nothing can be asked of it.
+        // Before the greeting, nothing can be requested from the node.
         Link::Live | Link::Connecting { .. } => {
             Span::styled(format!("{} connecting", theme.sign("◌", "o")), theme.style(Role::Warn))
         }
@@ -61,7 +61,7 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     if line.width() > room.into()
         && let Some(last) = line.spans.last_mut()
     {
-        // The sign alone still says it.
+        // The sign alone is enough.
         last.content = last.content.chars().take(1).collect::<String>().into();
     }
     for span in facts(model, theme) {
@@ -73,7 +73,7 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     line
 }
 
-/// Who the node is, the most important first.
+/// Returns the identity of the node, most important part first.
 fn facts(model: &Model, theme: Theme) -> Vec<Span<'static>> {
     let Some(hello) = &model.hello else {
         return vec![Span::styled(model.target.clone(), theme.style(Role::Dim))];
@@ -96,7 +96,7 @@ fn facts(model: &Model, theme: Theme) -> Vec<Span<'static>> {
     facts
 }
 
-/// Pairs of a label and a value, as many as fit.
+/// Draws pairs of a label and a value, as many as fit.
 fn vitals(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(now) = &model.frame else {
         let text = if model.hello.is_some() { "waiting for the first frame" } else { "waiting for the node" };

@@ -20,7 +20,7 @@ const PERCENTILES: [Percentile; 6] = [
     ("max", |l| l.max_ns),
 ];
 
-/// Cells of a label, and of a duration.
+/// Width of a label and of a duration, in cells.
 const LABEL: u16 = 6;
 const VALUE: u16 = 9;
 
@@ -62,7 +62,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     }
 }
 
-/// What the latency is of.
+/// Returns the description of the measured latency.
 fn what(model: &Model) -> String {
     let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
     let scenarios = model.scenarios();
@@ -77,7 +77,7 @@ fn duration(latency: &LatencySnapshot, of: fn(&LatencySnapshot) -> u64, theme: T
     Span::styled(format!("{:>9}", format::nanos(of(latency), theme.micro())), theme.style(role))
 }
 
-/// Where a duration lies between half the median and the maximum, on a logarithmic scale.
+/// Returns the position of a duration between half the median and the maximum, on a logarithmic scale.
 fn log_share(latency: &LatencySnapshot, ns: u64) -> f64 {
     let log = |ns: u64| (ns.max(1) as f64).ln();
     let (low, high) = (log((latency.p50_ns / 2).max(1)), log(latency.max_ns));

@@ -1,4 +1,4 @@
-//! The node's warnings, above its events: which, about whom, why, since when; and what to do about the selected one.
+//! The node's warnings, above its events: kind, process, reason and age, and advice about the selected one.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,15 +10,15 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{events, paint};
 
-/// Heading and borders.
+/// Rows for the heading and borders.
 const AROUND: u16 = 3;
 
-/// How urgent a warning is.
+/// Returns the urgency of a warning.
 pub(crate) fn role(lint: &LintInfo) -> Role {
     if lint.id == Lint::Stuck.id() { Role::Bad } else { Role::Warn }
 }
 
-/// How many warnings stand, as a badge; nothing if there are none.
+/// Returns the number of warnings as a badge, if there are any.
 pub(crate) fn badge(model: &Model, theme: Theme) -> Option<Span<'static>> {
     let count = model.lints.count(model.frame()?);
     let shown = model.lints.shown(model.frame());
@@ -27,12 +27,12 @@ pub(crate) fn badge(model: &Model, theme: Theme) -> Option<Span<'static>> {
     (count > 0).then(|| Span::styled(text, theme.style(role).add_modifier(Modifier::REVERSED)))
 }
 
-/// How urgent the warning about a process is, if there is one.
+/// Returns the urgency of the warning about a process, if there is one.
 pub(crate) fn mark(model: &Model, pid: &str) -> Option<Role> {
     model.lints.shown(model.frame()).into_iter().find(|lint| lint.pid == pid).map(role)
 }
 
-/// Draws the warnings if there are any; returns what is left for others.
+/// Draws the warnings, if there are any. Returns the remaining area.
 pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
     let theme = Theme::of(model.look);
     let shown = model.lints.shown(model.frame());
@@ -62,12 +62,12 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
     rest
 }
 
-/// Whether there is no room for the figures in the rows.
+/// Returns true if the rows are too narrow for the figures.
 const fn is_narrow(area: Rect) -> bool {
     area.width < layout::WIDE
 }
 
-/// What is told about the selected warning below the list.
+/// Returns the facts about the selected warning that are shown below the list.
 fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
     let mut facts = Vec::with_capacity(3);
     if is_narrow(area) {
@@ -88,7 +88,7 @@ fn about(frame: &mut Frame, inner: Rect, at: u16, theme: Theme, label: &str, tex
     paint::line(frame, inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
 }
 
-/// What is not listed.
+/// Returns the hidden kinds and the total number of warnings, including those not listed.
 fn right(model: &Model, theme: Theme) -> Line<'static> {
     let (count, listed) = (model.frame().map_or(0, |frame| model.lints.count(frame)), model.lints.shown(model.frame()));
     let mut text = format!(" {} in all ", format::count(count.max(listed.len() as u64)));

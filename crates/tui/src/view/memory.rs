@@ -1,4 +1,4 @@
-//! Where the node's memory is.
+//! Memory usage of the node.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use crate::model::{Model, format};
 use crate::view::paint;
 use crate::view::theme::{Role, Theme};
 
-/// Cells of a label, and of a size.
+/// Width of a label and of a size, in cells.
 const LABEL: usize = 15;
 const VALUE: usize = 9;
 

@@ -1,4 +1,4 @@
-//! The Node view: throughput, schedulers, latency, memory, the busiest processes, what observing costs.
+//! The Node view: throughput, schedulers, latency, memory, the busiest processes, and the cost of observing.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -19,7 +19,7 @@ pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
     cost::render(frame, layout.figures.into(), model);
 }
 
-/// The scenario's operations, or the node's messages where none has run yet.
+/// Draws the scenario's operations, or the node's messages if no scenario has run yet.
 pub(crate) fn throughput(frame: &mut Frame, area: Rect, model: &Model) {
     let theme = Theme::of(model.look);
     let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
@@ -42,7 +42,7 @@ pub(crate) fn throughput(frame: &mut Frame, area: Rect, model: &Model) {
     chart::render(frame, inner, theme, series);
 }
 
-/// What the running or the selected scenario counts.
+/// Returns the unit that the running or selected scenario counts.
 pub(crate) fn ops_label(model: &Model) -> String {
     let Some(hello) = &model.hello else { return "ops/s".to_owned() };
     let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
@@ -73,7 +73,7 @@ fn busiest(frame: &mut Frame, area: Rect, model: &Model) {
     };
     let slots = columns::fit(inner.width, SortKey::default(), columns::ColumnSet::Usual);
     rows::heading(frame, inner, theme, &slots, SortKey::default());
-    // Those that have ended since the order was made are not busy any more.
+    // Skip processes that ended after the order was computed: they are not busy any more.
     let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
     for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
         rows::row(frame, paint::row(inner, at as u16 + 1), model, &slots, page, row);

@@ -1,4 +1,4 @@
-//! What has just happened, or what the node refused: for some seconds over the last rows of the view, in full.
+//! Notices: recent results and refusals by the node, shown in full for some seconds over the last rows of the view.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use crate::model::tab::Tab;
 use crate::view::paint;
 use crate::view::theme::{Role, Theme};
 
-/// Cells of the sign, and of the margin on the right.
+/// Width of the sign and of the right margin, in cells.
 const MARGIN: u16 = 4;
 
 pub(crate) fn render(frame: &mut Frame, body: Rect, model: &Model) {
@@ -35,7 +35,7 @@ pub(crate) fn render(frame: &mut Frame, body: Rect, model: &Model) {
     }
 }
 
-/// Why the filter that is typed is refused, else what was said last.
+/// Returns the reason why the filter being typed is refused, else the last notice.
 fn notice(model: &Model) -> Option<(&str, bool)> {
     let refused = model.table.refused.as_deref().filter(|_| model.tab == Tab::Processes);
     let said = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));

@@ -1,4 +1,4 @@
-//! What lies over a view: help, questions, menus, the lost connection.
+//! Overlays over a view: help, confirmations, menus, the lost connection.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -32,7 +32,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     }
 }
 
-/// The bindings of this view, out of the one table.
+/// Draws the bindings of this view, from the table of bindings.
 fn help(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     let theme = Theme::of(model.look);
     let view = match model.tab {
@@ -66,7 +66,7 @@ fn help(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     scrolled(frame, area, theme, &format!(" help: {} ", model.tab.title()), &lines, scroll);
 }
 
-/// All about the selected scenario: what the card has no room for.
+/// Draws the full description of the selected scenario, which may not fit on its card.
 fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     let Some(scenario) = model.scenarios().get(model.bench.selected) else { return };
     let theme = Theme::of(model.look);
@@ -95,7 +95,7 @@ fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     scrolled(frame, area, theme, &format!(" {} ", scenario.id), &lines, scroll);
 }
 
-/// A trap and the functions that were running.
+/// Draws a trap and its backtrace.
 fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     let theme = Theme::of(model.look);
     let Some(detail) = model.wasm.read() else {
@@ -125,10 +125,10 @@ fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     scrolled(frame, area, theme, &format!(" trap {} ", fault.id.seq), &lines, scroll);
 }
 
-/// Cells of a line that is read.
+/// Width of a line of text, in cells.
 const READING_WIDTH: u16 = 68;
 
-/// A text that scrolls where it does not fit.
+/// Draws a text, with scrolling if it does not fit.
 fn scrolled(frame: &mut Frame, area: Rect, theme: Theme, title: &str, lines: &[Line], scroll: u16) {
     let height = (lines.len() as u16 + 2).min(area.height.saturating_sub(2));
     let inner = paint::popup(frame, READING_WIDTH + 4, height, theme, &Line::from(title));
@@ -142,7 +142,7 @@ fn scrolled(frame: &mut Frame, area: Rect, theme: Theme, title: &str, lines: &[L
     }
 }
 
-/// The question before processes are ended.
+/// Draws the confirmation before processes are ended.
 fn kill(frame: &mut Frame, model: &Model, subject: &str, reason: KillReason) {
     let theme = Theme::of(model.look);
     let title = Line::from(format!(" end {subject}? "));
@@ -238,7 +238,7 @@ fn run_dialog(frame: &mut Frame, model: &Model, dialog: &RunDialog) {
     paint::line(frame, inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
 }
 
-/// The connection is gone; the last frame stays behind this, dimmed.
+/// Draws the loss of the connection over the last frame, which is dimmed.
 fn lost(frame: &mut Frame, model: &Model) {
     let Link::Lost { since, reason, attempt, retry_at } = &model.link else { return };
     let theme = Theme::of(model.look);

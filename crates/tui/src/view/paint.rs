@@ -1,4 +1,4 @@
-//! The strokes that every panel is made of: borders with titles, lines of labelled values, bars, one-line charts.
+//! Building blocks of panels: borders with titles, lines of labelled values, bars, one-line charts.
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -17,12 +17,12 @@ impl From<Cells> for Rect {
     }
 }
 
-/// Cells that a text covers.
+/// Returns the width of a text in cells.
 pub(crate) fn width(text: &str) -> u16 {
     unicode_width::UnicodeWidthStr::width(text).min(u16::MAX.into()) as u16
 }
 
-/// As much of a text as fits into `cells`, its end marked where it was cut.
+/// Returns the part of a text that fits into `cells`, with a mark at its end if it was cut.
 pub(crate) fn cut(text: &str, cells: u16, theme: Theme) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -43,7 +43,7 @@ pub(crate) fn cut(text: &str, cells: u16, theme: Theme) -> String {
     out
 }
 
-/// A text in lines of at most `cells`, broken between words; a word that is longer than a line is broken itself.
+/// Breaks a text between words into lines of at most `cells`. A word longer than a line is broken itself.
 pub(crate) fn wrap(text: &str, cells: u16) -> Vec<String> {
     let room = cells.max(1);
     let mut lines: Vec<String> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn wrap(text: &str, cells: u16) -> Vec<String> {
     lines
 }
 
-/// A border with its titles; returns what is inside.
+/// Draws a border with its titles. Returns the area inside.
 pub(crate) fn panel(frame: &mut Frame, area: Rect, theme: Theme, title: &Line<'_>, right: &Line<'_>) -> Rect {
     if area.width < 4 || area.height < 2 {
         return Rect::ZERO;
@@ -85,21 +85,21 @@ pub(crate) fn panel(frame: &mut Frame, area: Rect, theme: Theme, title: &Line<'_
     inner
 }
 
-/// Draws a line over a border, without the border's look.
+/// Draws a line over a border, without the style of the border.
 pub(crate) fn on_border(frame: &mut Frame, x: u16, y: u16, line: &Line<'_>, width: u16) {
     let place = Rect::new(x, y, width, 1).intersection(frame.area());
     frame.buffer_mut().set_style(place, Style::reset());
     put(frame.buffer_mut(), x, y, line, width);
 }
 
-/// Shows a row as the selected one, in one look from end to end.
+/// Highlights a row as selected, in a single style from end to end.
 pub(crate) fn select(frame: &mut Frame, area: Rect, theme: Theme) {
     let area = area.intersection(frame.area());
     frame.buffer_mut().set_style(area, Style::reset());
     frame.buffer_mut().set_style(area, theme.style(Role::Selected));
 }
 
-/// A panel over what was drawn before.
+/// Draws a panel over the existing content. Returns the area inside.
 pub(crate) fn popup(frame: &mut Frame, width: u16, height: u16, theme: Theme, title: &Line<'_>) -> Rect {
     let screen = frame.area();
     let (width, height) = (width.min(screen.width), height.min(screen.height));
@@ -119,13 +119,13 @@ pub(crate) fn popup(frame: &mut Frame, width: u16, height: u16, theme: Theme, ti
     inset(inner)
 }
 
-/// One blank column less on each side.
+/// Removes one blank column on each side.
 pub(crate) fn inset(area: Rect) -> Rect {
     let taken = 1.min(area.width / 2);
     Rect::new(area.x + taken, area.y, area.width - 2 * taken, area.height)
 }
 
-/// Row `at` of an area, or nothing below its end.
+/// Returns row `at` of an area, or an empty area below its end.
 pub(crate) fn row(area: Rect, at: u16) -> Rect {
     if at < area.height { Rect::new(area.x, area.y + at, area.width, 1) } else { Rect::ZERO }
 }
@@ -155,13 +155,13 @@ pub(crate) fn line_right(frame: &mut Frame, area: Rect, at: u16, line: &Line<'_>
     }
 }
 
-/// A label, and a value at the right edge of the row.
+/// Draws a label, and a value at the right edge of the row.
 pub(crate) fn labelled(frame: &mut Frame, area: Rect, at: u16, theme: Theme, label: &str, value: &Line<'_>) {
     line(frame, area, at, &Line::from(Span::styled(label.to_owned(), theme.style(Role::Dim))));
     line_right(frame, area, at, value);
 }
 
-/// A bar of `cells`, filled to `share` of 1; `ink` gives the colour at each place.
+/// Returns a bar of `cells`, filled to `share` of 1; `ink` returns the style at each position.
 pub(crate) fn bar(theme: Theme, cells: u16, share: f64, ink: impl Fn(f64) -> Style) -> Vec<Span<'static>> {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let halves = (share * f64::from(cells) * 2.0).round() as u16;
@@ -173,7 +173,7 @@ pub(crate) fn bar(theme: Theme, cells: u16, share: f64, ink: impl Fn(f64) -> Sty
         .collect()
 }
 
-/// A one-line chart of values from 0 to `top`.
+/// Returns a one-line chart of values from 0 to `top`.
 pub(crate) fn spark(theme: Theme, values: &[Option<f64>], top: f64) -> String {
     values
         .iter()

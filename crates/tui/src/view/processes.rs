@@ -1,4 +1,4 @@
-//! The Processes view: a page of the table that the node sorts and filters, and the process that is looked into.
+//! The Processes view: a page of the table that the node sorts and filters, and the details of one process.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -47,7 +47,7 @@ fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     }
 }
 
-/// Shows the cursor: full where a process is selected, hollow where it has left the page.
+/// Draws the cursor: solid if a process is selected, hollow if the selected process is not on the page.
 fn mark(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     match model.table.selection {
         Selection::None => {}
@@ -59,7 +59,7 @@ fn mark(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     }
 }
 
-/// The filter, while it is typed or when there is one.
+/// Returns the title with the filter, if there is one or it is being edited.
 fn title(model: &Model, theme: Theme) -> Line<'static> {
     let table = &model.table;
     let mut spans = vec![Span::styled(" processes ", theme.style(Role::Title))];
@@ -82,7 +82,7 @@ fn title(model: &Model, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How the rows are ordered, and how old that order is.
+/// Returns the sort order of the rows and its age.
 fn order(model: &Model, theme: Theme) -> Line<'static> {
     let table = &model.table;
     let Some(rows) = table.rows.as_ref().filter(|_| model.rows_wanted) else {
@@ -108,12 +108,12 @@ fn order(model: &Model, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Tenths of a second, so that the cells rarely change.
+/// Formats an age in tenths of a second, so that the cells rarely change.
 fn age(ms: u64) -> String {
     format!("{:.1} s", ms as f64 / 1000.0)
 }
 
-/// The place in the table, and what its order costs the node, in the lower border.
+/// Draws the position in the table, and the node's cost of sorting, into the lower border.
 fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let table = &model.table;
     let Some(rows) = table.rows.as_ref().filter(|rows| rows.matched > 0 && model.rows_wanted) else { return };

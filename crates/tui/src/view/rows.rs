@@ -1,4 +1,4 @@
-//! Rows of processes, as the Node and the Processes view both draw them.
+//! Rows of processes, used by the Node and the Processes view.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -11,11 +11,11 @@ use crate::model::{Model, format, table};
 use crate::view::theme::{Role, Theme};
 use crate::view::{lints, paint};
 
-/// A mailbox of so many messages deserves a look, or help.
+/// Mailbox lengths from which a process is highlighted as a warning and as bad.
 const MAILBOX_LONG: u64 = 1_000;
 const MAILBOX_ALARMING: u64 = 10_000;
 
-/// A sentence where rows would be.
+/// Draws a sentence instead of rows.
 pub(crate) fn note(frame: &mut Frame, area: Rect, theme: Theme, text: &str) {
     let text = Span::styled(text.to_owned(), theme.style(Role::Dim));
     let at = area.height / 2;
@@ -24,7 +24,7 @@ pub(crate) fn note(frame: &mut Frame, area: Rect, theme: Theme, text: &str) {
     paint::line(frame, area, at, &Line::from(text));
 }
 
-/// The names of the columns; the one that sorts has an arrow.
+/// Draws the names of the columns, with an arrow at the sort column.
 pub(crate) fn heading(frame: &mut Frame, area: Rect, theme: Theme, slots: &[ColumnSlot], sort: SortKey) {
     for slot in slots {
         let sorts = slot.column == sort.key;
@@ -40,7 +40,7 @@ pub(crate) fn heading(frame: &mut Frame, area: Rect, theme: Theme, slots: &[Colu
     }
 }
 
-/// The values of one process, before them a mark if there is a lint about it.
+/// Draws the values of one process, after a mark if there is a lint about it.
 pub(crate) fn row(frame: &mut Frame, area: Rect, model: &Model, slots: &[ColumnSlot], page: &Rows, row: &[Cell]) {
     let theme = Theme::of(model.look);
     let ended = table::text(page, row, Column::State) == "exited";
@@ -58,7 +58,7 @@ pub(crate) fn row(frame: &mut Frame, area: Rect, model: &Model, slots: &[ColumnS
     }
 }
 
-/// Puts a value into its column, one cell behind the marker.
+/// Draws a value into its column, one cell right of the marker.
 fn place(frame: &mut Frame, area: Rect, slot: ColumnSlot, span: Span<'static>) {
     let width = slot.width.min(area.width.saturating_sub(slot.x + 1));
     let used = (span.width() as u16).min(width);
@@ -69,7 +69,7 @@ fn place(frame: &mut Frame, area: Rect, slot: ColumnSlot, span: Span<'static>) {
     }
 }
 
-/// A value as text, and how much it matters.
+/// Returns a value as text, and its importance.
 fn value(column: Column, cell: Option<&Cell>, width: u16, theme: Theme) -> (String, Role) {
     let number = match cell {
         Some(Cell::Text(text)) => return (paint::cut(text, width, theme), text_role(column, text)),

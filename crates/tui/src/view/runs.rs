@@ -1,4 +1,4 @@
-//! The runs since this observer was started, the newest first, each beside the one before it.
+//! The runs since this observer was started, newest first, each compared with the previous one.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::model::{Model, format};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// A change below this share is within the noise of one run.
+/// Changes below this share are noise of a single run.
 const NOISE: f64 = 0.03;
 
 pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {

@@ -1,4 +1,4 @@
-//! A bar for each scheduler, with its queue, its steals, its parks and its last minute.
+//! A bar for each scheduler, with its run queue, steals, parks and load over the last minute.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,10 +9,10 @@ use crate::model::{Model, format};
 use crate::view::theme::{Role, Theme};
 use crate::view::{chart, paint};
 
-/// The narrowest bar with its number and its share.
+/// Minimum width of a bar with its number and share.
 const BAR_MIN: u16 = 14;
 
-/// Cells of the figures behind a bar: `100 %`, and in a wide panel the queue, steals and parks.
+/// Width of the figures after a bar, in cells: `100 %`, and in a wide panel the queue, steals and parks.
 const SHARE: u16 = 6;
 const FIGURES: u16 = 21;
 
@@ -28,7 +28,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     if loads.is_empty() || inner.height == 0 {
         return;
     }
-    // The last row holds the totals, and the first the headings where there is room for them.
+    // The last row shows the totals, and the first row the headings if they fit.
     let room = inner.height.saturating_sub(1);
     let columns = (inner.width / BAR_MIN).max(1);
     if loads.len() < usize::from(room) {
@@ -43,7 +43,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     totals(frame, inner, theme, details);
 }
 
-/// One scheduler a row, and below each its last minute where there is room.
+/// Draws one scheduler per row, with its last minute below if it fits.
 fn lanes(frame: &mut Frame, inner: Rect, model: &Model, theme: Theme, loads: &[f32], details: &[SchedulerSnapshot]) {
     let wide = inner.width >= 40;
     let heading = if wide { "runq steal/s park/s" } else { "runq" };
@@ -81,7 +81,7 @@ fn figures_of(detail: &SchedulerSnapshot, wide: bool, theme: Theme) -> Line<'sta
     Line::from(spans)
 }
 
-/// More than fit below each other with their figures: small bars side by side.
+/// Draws small bars side by side, if there are too many schedulers for one row each.
 fn bars(frame: &mut Frame, inner: Rect, theme: Theme, loads: &[f32], columns: u16, rows: u16) {
     let width = inner.width / columns;
     for (at, &load) in loads.iter().enumerate() {
@@ -94,7 +94,7 @@ fn bars(frame: &mut Frame, inner: Rect, theme: Theme, loads: &[f32], columns: u1
     }
 }
 
-/// Hundreds of them: a cell each.
+/// Draws one cell per scheduler, if there are hundreds.
 fn heat_map(frame: &mut Frame, inner: Rect, theme: Theme, loads: &[f32], rows: u16) {
     let per_row = usize::from(inner.width.max(1));
     for (row, loads) in loads.chunks(per_row).take(rows.into()).enumerate() {

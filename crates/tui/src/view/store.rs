@@ -1,4 +1,4 @@
-//! The Store view: a store and what it does, what went wrong, its buckets, and the keys of one.
+//! The Store view: a store and its activity, its failures, its buckets, and the keys of one bucket.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// Cells of the words before a figure.
+/// Width of the label before a figure, in cells.
 const LABEL: u16 = 9;
 
 pub(crate) fn render(frame: &mut Frame, model: &Model) {
@@ -90,7 +90,7 @@ fn label(name: &str, theme: Theme) -> Span<'static> {
     Span::styled(format!("{name:<width$}", width = usize::from(LABEL)), theme.style(Role::Dim))
 }
 
-/// What went wrong, and what was swept.
+/// Draws the failures and the swept entries.
 fn faults(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let shown = model.store.shown().map(|(_, store)| store);
     let failures = shown.map_or(0, |store| store.failures_total);
@@ -155,7 +155,7 @@ fn sizes(bucket: &BucketInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4
     ]
 }
 
-/// A name at the left, and columns of numbers at the right end.
+/// Draws a name at the left, and columns of numbers at the right end.
 fn put(
     frame: &mut Frame,
     area: Rect,
@@ -214,7 +214,7 @@ const fn key_width(width: u16) -> u16 {
 fn entry(key: &KeyInfo, width: u16, theme: Theme) -> Line<'static> {
     let room = key_width(width);
     let cut = |text: &str, whole: u64, cells: u16| {
-        // Hexadecimal is twice as long as what it stands for.
+        // Hexadecimal text is twice as long as the bytes that it represents.
         let shown = if text.starts_with("0x") { (text.len() as u64).saturating_sub(2) / 2 } else { text.len() as u64 };
         let more = if shown < whole { theme.sign("…", "...") } else { "" };
         paint::cut(&format!("{text}{more}"), cells, theme)

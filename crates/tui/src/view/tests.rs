@@ -1,4 +1,4 @@
-//! Screens as they are, at the sizes that matter, and no panic at any other.
+//! Screen snapshots at the sizes that matter, and checks that no other size panics.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SMALL: Size = Size::new(60, 15);
 const USUAL: Size = Size::new(80, 24);
 const LARGE: Size = Size::new(140, 45);
 
-/// A model with a demo node behind it, on a clock of its own.
+/// A model attached to a demo node, with a simulated clock.
 struct Watched {
     model: Model,
     demo: Demo,
@@ -43,7 +43,7 @@ impl Watched {
         }
     }
 
-    /// Lets time pass, a tenth of a second at a step.
+    /// Advances the clock in steps of a tenth of a second.
     fn pass(&mut self, seconds: u64) -> &mut Self {
         for _ in 0..seconds * 10 {
             self.now += Duration::from_millis(100);
@@ -122,7 +122,7 @@ fn a_node_without_scenarios_profiles_or_processes() {
         };
         update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
         let unknown = lines(&screen(&model));
-        assert!(unknown.contains('◌') && !unknown.contains('●'), "not live before it has said who it is: {unknown}");
+        assert!(unknown.contains('◌') && !unknown.contains('●'), "not live before the greeting: {unknown}");
         update(&mut model, Msg::Server(ServerMessage::Hello(Box::new(hello))), Duration::ZERO);
         update(&mut model, Msg::Server(ServerMessage::Tick { frame: Box::default() }), Duration::ZERO);
 

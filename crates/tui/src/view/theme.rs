@@ -1,27 +1,27 @@
 //! Colours by role, and the signs that a terminal can show.
 //!
-//! Only the sixteen colours of the terminal's own palette and its default ink and paper are used, so that dark and light
-//! themes both stay readable; without colours bold, dim and reverse carry the meaning alone.
+//! Uses only the sixteen colours of the terminal's palette and its default foreground and background, so that dark and
+//! light themes both stay readable. Without colours, bold, dim and reverse carry the meaning.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 
 use crate::model::Look;
 
-/// What a piece of the screen is, from which its look follows.
+/// Role of a text on the screen, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Values.
+    /// Ordinary values.
     Text,
-    /// Values that matter most.
+    /// The most important values.
     Strong,
-    /// Labels, zeroes, what is not urgent.
+    /// Labels, zeroes, and text that is not urgent.
     Dim,
-    /// Lines around panels.
+    /// Borders of panels.
     Border,
-    /// The name of a panel.
+    /// Title of a panel.
     Title,
-    /// The brand, the active tab, the marker of a selection.
+    /// The program's name, the active tab, the marker of a selection.
     Accent,
     /// Throughput over time.
     Flow,
@@ -29,11 +29,11 @@ pub(crate) enum Role {
     Delay,
     /// Memory.
     Store,
-    /// Well.
+    /// Healthy state.
     Good,
-    /// Look at this.
+    /// State that deserves attention.
     Warn,
-    /// Something is wrong.
+    /// Failure.
     Bad,
     /// A key in the footer.
     Key,
@@ -41,7 +41,7 @@ pub(crate) enum Role {
     Selected,
 }
 
-/// How roles look on this terminal.
+/// Styles of the roles on this terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     look: Look,
@@ -73,7 +73,7 @@ impl Theme {
         }
     }
 
-    /// The ink of a gauge at a place from 0 to 1: calm, then warm, then hot.
+    /// Returns the colour of a gauge at a position from 0 to 1: green, then yellow, then red.
     pub(crate) fn heat(self, place: f64) -> Style {
         let color = match place {
             p if p < 0.6 => Color::Green,
@@ -87,32 +87,33 @@ impl Theme {
         self.look.ascii
     }
 
-    /// `unicode` where the terminal can show it, else `ascii`.
+    /// Returns `unicode` if the terminal can show it, else `ascii`.
     pub(crate) const fn sign(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.look.ascii { ascii } else { unicode }
     }
 
-    /// A millionth.
+    /// Returns the prefix for a millionth.
     pub(crate) const fn micro(self) -> &'static str {
         self.sign("µ", "u")
     }
 
-    /// Between two facts on one line.
+    /// Returns the separator between two facts on one line.
     pub(crate) const fn dot(self) -> &'static str {
         self.sign("·", "-")
     }
 
-    /// A cell of a horizontal bar, full or half: heavy lines, so that bars below each other stay apart.
+    /// Returns a full or half cell of a horizontal bar. The lines are thinner than a cell, so that adjacent bars stay
+    /// apart.
     pub(crate) const fn bar_cell(self, full: bool) -> &'static str {
         if full { self.sign("━", "#") } else { self.sign("╸", "=") }
     }
 
-    /// What a bar leaves empty.
+    /// Returns an empty cell of a bar.
     pub(crate) const fn track(self) -> &'static str {
         self.sign("─", ".")
     }
 
-    /// A column of a one-line chart, from 0 to 8.
+    /// Returns a column of a one-line chart, for a level from 0 to 8.
     pub(crate) fn spark(self, level: usize) -> &'static str {
         const UNICODE: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
         const ASCII: [&str; 9] = [" ", "_", ".", "-", ":", "=", "+", "*", "#"];

@@ -1,4 +1,4 @@
-//! The view of time and streams: tickers and how late they are, rings and streams and who waits for whom.
+//! The Time view: tickers and their lateness, rings and streams, and the readers that writers wait for.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,11 +9,11 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// A ticker is late when 99 % of its batches begin within more than so much, and very late from ten times that on.
+/// Lateness of the 99th percentile of batches above which a ticker is late. Above ten times this value it is very late.
 const LATE_NS: u64 = 1_000_000;
-/// From this width on, a row has all of its columns.
+/// Minimum width at which a row shows all columns.
 const WIDE: u16 = 110;
-/// From this width on, it has those that matter most.
+/// Minimum width at which a row shows the most important columns.
 const USUAL: u16 = 76;
 
 pub(crate) fn render(frame: &mut Frame, model: &Model) {
@@ -27,7 +27,8 @@ fn title(words: &str, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(format!(" {words} "), theme.style(Role::Title)))
 }
 
-/// Cells of a row: the first as wide as there is room, the others of the widths given; numbers at the right of theirs.
+/// Draws the cells of a row. The first is `first` cells wide, the others have the given widths. A positive width aligns
+/// right, a negative one left.
 fn put(frame: &mut Frame, area: Rect, at: u16, theme: Theme, first: u16, cells: &[(String, Role)], widths: &[i16]) {
     let mut spans = Vec::new();
     for (place, (text, role)) in cells.iter().enumerate() {
@@ -43,7 +44,7 @@ fn put(frame: &mut Frame, area: Rect, at: u16, theme: Theme, first: u16, cells: 
     paint::line(frame, area, at, &Line::from(spans));
 }
 
-/// What is left for the first cell.
+/// Returns the remaining width for the first cell.
 fn first(area: Rect, widths: &[i16], most: u16) -> u16 {
     let taken: u16 = widths.iter().map(|width| width.unsigned_abs() + 1).sum();
     area.width.saturating_sub(taken + 2).min(most)
@@ -97,7 +98,7 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     }
 }
 
-/// The first row shown of a list: both lists move together, and each stays full.
+/// Returns the first visible row of a list. Both lists scroll together, and each stays full.
 fn first_of(rows: usize, inner: Rect, model: &Model) -> usize {
     model.time.top.min(rows.saturating_sub(usize::from(inner.height.saturating_sub(1))))
 }
@@ -208,7 +209,7 @@ fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, R
     vec![name, writer, readers, policy, rate, bytes, fill, capacity, waits, evicted, waits_for]
 }
 
-/// Who holds the writer up: `archive <0.45.1>`.
+/// Formats the reader that blocks the writer: `archive <0.45.1>`.
 fn blocker(reader: &WaitInfo) -> String {
     match (&reader.name, &reader.pid) {
         (Some(name), Some(pid)) => format!("{name} {pid}"),

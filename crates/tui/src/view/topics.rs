@@ -1,4 +1,4 @@
-//! The Topics view: what the topics hold, and whoever receives from the one under the cursor.
+//! The Topics view: the contents of the topics, and the receivers of the topic under the cursor.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// A message that is not done for so long is worth a look.
+/// Age from which an unprocessed message is highlighted.
 const OLD_MS: u64 = 5_000;
 
 pub(crate) fn render(frame: &mut Frame, model: &Model) {
@@ -33,7 +33,7 @@ fn rate(per_sec: Option<f64>) -> (String, Role) {
     per_sec.map_or_else(|| ("-".to_owned(), Role::Dim), |rate| (format::short(rate), Role::Text))
 }
 
-/// A name at the left, and columns at the right end.
+/// Draws a name at the left, and columns at the right end.
 fn put<const N: usize>(
     frame: &mut Frame,
     area: Rect,
@@ -106,7 +106,7 @@ fn topic_figures(topic: &TopicInfo, per_sec: Option<f64>) -> Columns<7> {
     ]
 }
 
-/// How much of the tighter of its two bounds a topic uses.
+/// Returns how much of the tighter of its two bounds a topic uses, in percent.
 fn full_percent(topic: &TopicInfo) -> f64 {
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     100.0 * share(topic.messages, topic.messages_max).max(share(topic.bytes, topic.bytes_max))
@@ -136,7 +136,7 @@ fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let wide = inner.width >= 110;
     line(frame, inner, 0, theme, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));
     let rows = usize::from(inner.height.saturating_sub(1));
-    // The last row says how many do not fit.
+    // Reserve the last row for the number of receivers that do not fit.
     let fits = if topic.receivers.len() > rows { rows.saturating_sub(1) } else { rows };
     for (at, receiver) in (1..).zip(topic.receivers.iter().take(fits)) {
         let figures = receiver_figures(receiver, pane.received_per_sec(topic, receiver));
@@ -156,7 +156,7 @@ fn called(receiver: &ReceiverInfo) -> String {
 
 const HEADING: [&str; 11] =
     ["POLICY", "RECV/S", "BACKLOG", "OUT", "OLDEST", "AGAIN", "DROPPED", "SLOWEST", "CONS", "EXPIRED", "DEAD"];
-/// The last three are shown where there is room.
+/// Widths of the columns. The last three are shown only on a wide screen.
 const WIDTHS: [u16; 11] = [11, 7, 7, 5, 6, 6, 7, 12, 5, 7, 6];
 
 fn line(frame: &mut Frame, area: Rect, at: u16, theme: Theme, wide: bool, name: (&str, Role), columns: &Columns<11>) {

@@ -1,4 +1,4 @@
-//! The Tree view: supervisors and their children as the node lays them out, and the selected one in full.
+//! The Tree view: supervisors and their children as laid out by the node, and the selected one in full.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,12 +10,12 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// An end is fresh for so long.
+/// Age up to which a termination is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
-/// Restarts that nobody means to count.
+/// Restart intensity from which the limit is shown as `any`.
 const ANY_NUMBER: u64 = 1_000_000;
 
-/// A column, and how wide it is; the two that share what is left say 0.
+/// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Name,
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Columns with their places, as many as fit.
+/// Returns the columns that fit, with their positions and widths.
 fn parts(width: u16) -> Vec<(Part, u16, u16)> {
     let fixed: &[(Part, u16)] = match width {
         92.. => &[(Part::Pid, 15), (Part::State, 10), (Part::Strategy, 16), (Part::Window, 13), (Part::Restarts, 6)],
@@ -107,7 +107,7 @@ fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     foot(frame, area, model, theme);
 }
 
-/// How many there are, and why they are refreshed less often.
+/// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(tree) = &model.tree.rows else { return Line::default() };
     let text = format!(" {} at the top {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
@@ -118,7 +118,7 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The place in the tree, and what looking costs the node, in the lower border.
+/// Draws the position in the tree, and the node's cost of the request, into the lower border.
 fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(tree) = &model.tree.rows else { return };
     let at = format!(" row {} ", format::count(model.tree.cursor + 1));
@@ -145,7 +145,7 @@ fn row(frame: &mut Frame, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow,
             },
             Part::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
             Part::Restarts => {
-                // A supervisor's are those of its children: they are what it spends.
+                // For a supervisor, show the restarts of its children: they count against its intensity.
                 let total = row.branch.as_ref().map_or(row.restarts_total, |branch| branch.restarts_total);
                 let count = format::count_within(total, usize::from(*width));
                 let role = if total == 0 { Role::Dim } else { Role::Strong };
@@ -161,7 +161,7 @@ fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(paint::cut(text, width, theme), theme.style(role)))
 }
 
-/// The lines that lead to a row, whether it is open, what it is called, and how many children run.
+/// Returns the connecting lines, the fold marker, the name, and the number of running children of a row.
 fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
     let has_sibling = |depth: u32| row.rails.checked_shr(depth).is_some_and(|rails| rails & 1 == 1);
     let depth = row.depth.min(u32::from(width / 3));
@@ -197,7 +197,7 @@ fn title(row: &TreeRow) -> &str {
     if row.name.is_empty() { "supervisor" } else { &row.name }
 }
 
-/// How many children run, of how many if that is not all.
+/// Returns the number of running children, and the total if it differs.
 fn children(branch: &TreeBranch, theme: Theme) -> Span<'static> {
     let all = branch.running + branch.waiting + branch.ended;
     if branch.running == all {
@@ -215,12 +215,12 @@ fn state_role(row: &TreeRow) -> Role {
     }
 }
 
-/// The long name of the dynamic strategy gives way.
+/// Shortens the long name of the dynamic strategy if it does not fit.
 fn short_strategy(strategy: &str, width: u16) -> &str {
     if paint::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
 }
 
-/// `2/5 in 10s`: how much of the intensity is used.
+/// Formats the used part of the restart intensity: `2/5 in 10s`.
 fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
     let role = match branch.used {
         0 => Role::Dim,
@@ -244,7 +244,7 @@ fn is_normal(reason: &str) -> bool {
     reason == "normal" || reason.starts_with("shutdown")
 }
 
-/// When and why it ended last.
+/// Returns the time and reason of the last termination.
 fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'static> {
     let (Some(at_ms), Some(reason)) = (row.ended_at_ms, &row.reason) else { return Line::default() };
     let age_ms = now_ms.saturating_sub(at_ms);
@@ -262,7 +262,7 @@ fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
     ])
 }
 
-/// The selected row and its last ends.
+/// Draws the selected row and its last terminations.
 fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(detail) = model.tree.detail() else {
         let inner = paint::panel(frame, area, theme, &Line::default(), &Line::default());
@@ -287,7 +287,7 @@ fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     ends(frame, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms, theme);
 }
 
-/// What it is and does, a sentence a line.
+/// Describes the selected row, one sentence per line.
 fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     let (row, dot) = (&detail.row, theme.dot());
     let mut first = vec![match row.wait_ms {
@@ -314,7 +314,7 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     facts
 }
 
-/// The last ends, the newest first: each on a line, or on more where there is room for the whole reason.
+/// Draws the last terminations, newest first: one line each, or more if there is room for the whole reason.
 fn ends(frame: &mut Frame, area: Rect, detail: &TreeDetail, now_ms: u64, theme: Theme) {
     if detail.ends.is_empty() {
         let words = "has not ended by itself";

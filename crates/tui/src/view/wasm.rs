@@ -1,4 +1,4 @@
-//! The Wasm view: an engine and its room, traps and refusals by their kind, the modules, the last traps.
+//! The Wasm view: an engine and its capacity, traps and refusals by kind, the modules, the most recent traps.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,9 +10,9 @@ use crate::model::{Model, format, layout};
 use crate::view::theme::{Role, Theme};
 use crate::view::{paint, rows};
 
-/// A trap is fresh for so long.
+/// Age up to which a trap is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
-/// Cells of the words before a bar.
+/// Width of the label before a bar, in cells.
 const LABEL: u16 = 11;
 
 pub(crate) fn render(frame: &mut Frame, model: &Model) {
@@ -56,7 +56,7 @@ fn engine(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     next(cache(engine.cache, inner.width, theme));
 }
 
-/// Instances ever started, and those that found no room.
+/// Returns the number of instances started, and of those refused because the engine was full.
 fn starts(engine: &EngineInfo, theme: Theme) -> Line<'static> {
     let started = format!(" {} started ", format::short(engine.started_total as f64));
     let mut spans = vec![Span::styled(started, theme.style(Role::Dim))];
@@ -73,7 +73,7 @@ fn gauge(name: &str, used: u64, slots: u64, width: u16, theme: Theme) -> Line<'s
     let cells = width.saturating_sub(LABEL + 1 + paint::width(&words));
     let share = if slots == 0 { 0.0 } else { used as f64 / slots as f64 };
     let mut spans = vec![label(name, theme)];
-    // A few of very many are still some.
+    // Show at least half a cell if any are used, even if their share rounds to zero.
     let seen = if used > 0 { share.max(0.5 / f64::from(cells.max(1))) } else { 0.0 };
     spans.extend(paint::bar(theme, cells, seen, |place| theme.heat(place)));
     spans.push(Span::styled(format!(" {words}"), theme.style(if share >= 0.9 { Role::Warn } else { Role::Text })));
@@ -125,7 +125,7 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
     line
 }
 
-/// Traps by their code, and refusals by the capability that was missing, of all engines.
+/// Draws the traps by code, and the refusals by missing capability, of all engines.
 fn counts(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let engines = model.wasm.newest.as_ref().map_or(&[][..], |newest| &newest.engines);
     let traps = summed(engines.iter().flat_map(|engine| &engine.faults_total));
@@ -149,7 +149,7 @@ fn counts(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     }
 }
 
-/// Counts of the same name together, the largest first.
+/// Sums the counts of each name, largest first.
 fn summed<'a>(counts: impl Iterator<Item = &'a rusm_protocol::CountInfo>) -> Vec<(String, u64)> {
     let mut sums: Vec<(String, u64)> = Vec::new();
     for count in counts {
@@ -201,7 +201,7 @@ fn figures(module: &ModuleInfo) -> [(String, Role); 4] {
     ]
 }
 
-/// A name at the left, and columns at the right end: the first of words, the others of numbers.
+/// Draws a name at the left, and columns at the right end: the first contains words, the others numbers.
 fn put(
     frame: &mut Frame,
     area: Rect,

@@ -1,4 +1,4 @@
-//! Applications as people write them, and mistake them.
+//! Applications as users write them, including mistakes.
 
 use super::*;
 use crate::settings::origin::from_file;

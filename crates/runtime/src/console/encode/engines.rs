@@ -1,4 +1,4 @@
-//! Engines, what they run and what went wrong there; and what the body of one process tells.
+//! Encodes engines, their modules and faults, and the facts that the body of one process reports.
 
 use rusm_protocol::{
     CacheInfo, Cell, Column, CountInfo, EngineInfo, Engines, FactInfo, FaultDetail, FaultId, FaultInfo, ModuleInfo,
@@ -9,14 +9,14 @@ use super::cut;
 use crate::NAME_MAX_BYTES;
 use crate::observe::{CacheReport, EngineReport, Extra, Fact, FaultReport, ModuleReport};
 
-/// Engines that are told of.
+/// Number of engines that are shown.
 const ENGINES_SHOWN: usize = 8;
-/// Faults that are told of.
+/// Number of faults that are shown.
 const FAULTS_SHOWN: usize = 16;
-/// Bytes of a function's name.
+/// Bytes of a function's name that are shown.
 const FUNCTION_MAX_BYTES: usize = 200;
 
-/// The fact by which a column is filled, for those that only some bodies can fill.
+/// Returns the fact that fills a column, for columns that only some bodies can fill.
 pub(in crate::console) const fn fact_of(column: Column) -> Option<&'static str> {
     match column {
         Column::Profile => Some("profile"),
@@ -29,12 +29,12 @@ pub(in crate::console) const fn fact_of(column: Column) -> Option<&'static str> 
     }
 }
 
-/// Whether what the body tells is needed for a column.
+/// Returns true if a column needs information from the process's body.
 pub(super) const fn is_told(column: Column) -> bool {
     matches!(column, Column::Kind | Column::Module) || fact_of(column).is_some()
 }
 
-/// What the body tells for a column.
+/// Returns the cell of a column from the information that the body reports.
 pub(super) fn told(extra: Option<&dyn Extra>, column: Column) -> Cell {
     let told = match column {
         Column::Kind => Some(Cell::Text(extra.map_or("native", Extra::kind).to_owned())),
@@ -51,12 +51,12 @@ fn value(fact: Fact) -> Cell {
     }
 }
 
-/// All that the body of a process tells.
+/// Returns all facts that the body of a process reports.
 pub(super) fn facts(extra: &dyn Extra) -> Vec<FactInfo> {
     extra.facts().into_iter().map(|(name, fact)| FactInfo { name: name.to_owned(), value: value(fact) }).collect()
 }
 
-/// The engines, a window of their modules and, in full, one of their faults.
+/// Encodes the engines, a window of their modules and, in full, one of their faults.
 pub(in crate::console) fn engines(reports: &[EngineReport], window: ViewWindow, wanted: Option<FaultId>) -> Engines {
     let places = || (0..).zip(reports.iter().take(ENGINES_SHOWN));
     let mut modules: Vec<ModuleInfo> =

@@ -1,16 +1,16 @@
-//! Stores, their buckets, and what is in one, as text that a terminal can show.
+//! Encodes stores, their buckets, and the keys of a bucket, as text that a terminal can show.
 
 use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, ViewWindow};
 
 use super::cut;
 use crate::observe::{KeyReport, KeysPage, StorageReport};
 
-/// Stores that are told of.
+/// Number of stores that are shown.
 const STORES_SHOWN: usize = 4;
-/// Bytes of a path or of an error.
+/// Bytes of a path or of an error that are shown.
 const WORDS_MAX_BYTES: usize = 200;
 
-/// The stores, and a window of their buckets.
+/// Encodes the stores, and a window of their buckets.
 pub(in crate::console) fn stores(reports: &[StorageReport], window: ViewWindow) -> Stores {
     let places = || (0..).zip(reports.iter().take(STORES_SHOWN));
     let total: u64 = places().map(|(_, report)| report.buckets.len() as u64).sum();
@@ -56,7 +56,7 @@ fn store(report: &StorageReport) -> StoreInfo {
     }
 }
 
-/// A page of keys, or why there is none.
+/// Encodes a page of keys, or the reason why it cannot be shown.
 pub(in crate::console) fn keys(view: &KeysView, page: Result<KeysPage, String>) -> KeysInfo {
     let (store, bucket) = (view.store, cut(&view.bucket, WORDS_MAX_BYTES));
     match page {
@@ -80,11 +80,12 @@ fn key(report: &KeyReport) -> KeyInfo {
     }
 }
 
-/// The first of so many bytes as text if that is what they are, otherwise in hexadecimal.
+/// Shows the first bytes of a value of `whole` bytes: as text if they are UTF-8 without control characters, otherwise
+/// in hexadecimal.
 fn preview(bytes: &[u8], whole: u64) -> String {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
-        // A character that was cut in two at the end is none the less text.
+        // A text stays a text if its last character was cut in two.
         Err(error) if error.error_len().is_none() && (bytes.len() as u64) < whole => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
         }
@@ -101,7 +102,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The bytes of a text of hexadecimal digits.
+/// Returns the bytes of a text of hexadecimal digits.
 pub(in crate::console) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
     let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;

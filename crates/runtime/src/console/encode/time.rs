@@ -1,4 +1,4 @@
-//! Tickers and streams.
+//! Encodes tickers and streams.
 
 use rusm_protocol::{StreamInfo, TickerInfo, WaitInfo};
 
@@ -74,7 +74,7 @@ const fn policy(policy: Policy) -> &'static str {
     }
 }
 
-/// What came of asking for `SCHED_FIFO`.
+/// Formats the result of requesting `SCHED_FIFO`.
 pub(in crate::console) fn realtime(entered: Result<u8, String>) -> String {
     match entered {
         Ok(priority) => format!("SCHED_FIFO {priority}"),

@@ -1,4 +1,4 @@
-//! Topics and whoever receives from them.
+//! Encodes topics and their receivers.
 
 use rusm_protocol::{ReceiverInfo, TopicInfo};
 
@@ -8,7 +8,8 @@ use crate::topic::{Overflow, SubscriptionView, TopicView};
 /// Bytes of a name that are shown.
 const NAME_SHOWN_BYTES: usize = 64;
 
-/// A topic, with so many of its receivers: of both kinds if there are, two subscriptions for each subscriber.
+/// Encodes a topic with at most `receivers_most` receivers; if there are both kinds, two subscriptions for each
+/// subscriber.
 pub(in crate::console) fn topic(view: &TopicView, receivers_most: usize) -> TopicInfo {
     let (subscriptions, subscribers): (Vec<_>, Vec<_>) =
         view.subscriptions.iter().partition(|receiver| receiver.name.is_some());

@@ -1,4 +1,4 @@
-//! Supervisors and their children as rows of the tree.
+//! Encodes supervisors and their children as rows of the tree.
 
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
@@ -10,18 +10,18 @@ use crate::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
 /// Bytes of a reason that a row shows; the detail shows more.
 const ROW_REASON_MAX_BYTES: usize = 120;
 
-/// Where a row hangs.
+/// Position of a row in the tree.
 #[derive(Clone, Debug)]
 pub(in crate::console) struct Twig {
     pub(in crate::console) path: String,
     pub(in crate::console) depth: u32,
-    /// The place of its supervisor's row.
+    /// Position of its supervisor's row.
     pub(in crate::console) above: Option<u64>,
-    /// Whether siblings follow, a bit for each depth.
+    /// One bit for each depth: set if siblings follow.
     pub(in crate::console) rails: u64,
 }
 
-/// A supervisor that no other has started; `None` once it has ended.
+/// Encodes a supervisor that no other supervisor started; returns `None` once it has ended.
 pub(in crate::console) fn top(runtime: &Handle, pid: Pid, twig: Twig, open: bool) -> Option<TreeRow> {
     let report = observe::supervisor(runtime, pid)?;
     let name = observe::process(runtime, pid).and_then(|process| process.name.or(process.label));
@@ -38,7 +38,7 @@ pub(in crate::console) fn top(runtime: &Handle, pid: Pid, twig: Twig, open: bool
     })
 }
 
-/// A child of a supervisor.
+/// Encodes a child of a supervisor.
 pub(in crate::console) fn child(runtime: &Handle, child: &ChildReport, twig: Twig, open: bool) -> TreeRow {
     let pid = child.state.pid();
     let (state, wait_ms) = match child.state {
@@ -66,20 +66,20 @@ pub(in crate::console) fn child(runtime: &Handle, child: &ChildReport, twig: Twi
         reason: child.last_end.as_ref().map(|end| reason(&end.reason, ROW_REASON_MAX_BYTES)),
         branch: match (report, child.child_type) {
             (Some(report), _) => Some(branch(&report, open)),
-            // It is one, even while it does not run.
+            // The child is a supervisor even while it does not run.
             (None, ChildType::Supervisor) => Some(TreeBranch::default()),
             (None, ChildType::Worker) => None,
         },
     }
 }
 
-/// A supervisor at the top in full.
+/// Encodes a top supervisor in full.
 pub(in crate::console) fn top_detail(runtime: &Handle, pid: Pid, row: TreeRow) -> TreeDetail {
     let parent = observe::supervisor(runtime, pid).and_then(|report| report.parent);
     TreeDetail { row, parent: parent.map(|parent| parent.to_string()), ..TreeDetail::default() }
 }
 
-/// A child in full.
+/// Encodes a child in full.
 pub(in crate::console) fn child_detail(report: &ChildReport, ends: &[ChildEnd], row: TreeRow) -> TreeDetail {
     let shutdown = match report.shutdown {
         Shutdown::BrutalKill => "brutal_kill".to_owned(),

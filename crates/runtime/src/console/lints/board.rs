@@ -1,4 +1,5 @@
-//! The warnings that stand: raised by the first finding, held for a while after the last, cleared with the process.
+//! The board of active warnings: raised by the first finding, held for a while after the last, cleared with the
+//! process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use rusm_protocol::Lint;
 use super::Finding;
 use crate::Pid;
 
-/// Warnings of one lint; more are not raised.
+/// Maximum number of active warnings of one lint; further ones are not raised.
 const EACH_MAX: usize = 64;
 
-/// A warning that stands.
+/// An active warning.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Warning {
     pub(crate) lint: Lint,
@@ -20,18 +21,18 @@ pub(crate) struct Warning {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) value: f64,
     pub(crate) text: String,
-    /// When it was raised.
+    /// Time at which it was raised.
     pub(crate) since: Duration,
-    /// When it is cleared, unless it is found again.
+    /// Time at which it is cleared, unless it is found again.
     until: Duration,
 }
 
-/// See the module.
+/// The active warnings.
 #[derive(Debug, Default)]
 pub(super) struct Board(BTreeMap<(Lint, Pid), Warning>);
 
 impl Board {
-    /// Raises a warning, or holds one that stands.
+    /// Raises a warning, or extends an active one.
     pub(super) fn affirm(&mut self, found: Finding, now: Duration, name: impl FnOnce() -> Option<Arc<str>>) {
         let Finding { lint, pid, value, text, hold } = found;
         let until = now + hold;
@@ -44,7 +45,7 @@ impl Board {
         }
     }
 
-    /// Clears what was not found again in time, and warnings about processes that have ended.
+    /// Clears warnings that were not found again in time, and those about processes that have ended.
     pub(super) fn sweep(&mut self, now: Duration, lives: impl Fn(Pid) -> bool) {
         self.0.retain(|(_, pid), warning| now < warning.until && (*pid == Pid::NONE || lives(*pid)));
     }
@@ -53,7 +54,7 @@ impl Board {
         self.0.len()
     }
 
-    /// The first `most` by urgency, and of each lint those that stand longest.
+    /// Returns the first `most` warnings by urgency, and within one lint the oldest first.
     pub(super) fn most_urgent(&self, most: usize) -> Vec<Warning> {
         let mut all: Vec<&Warning> = self.0.values().collect();
         all.sort_by_key(|warning| (warning.lint, warning.since, warning.pid));

@@ -1,10 +1,11 @@
-//! `never_yields`: a process that wants to run all the time and takes long when it does.
+//! `never_yields`: a process that is always ready to run and has long polls.
 //!
-//! Candidates are those found inside a poll at a tick, at most one for each scheduler: whoever takes a scheduler for itself
-//! is met there sooner or later. From then on a candidate is looked at with every tick, and forgotten when it waits for
-//! anything at one of them. One that two windows in a row never saw waiting, and whose polls took 10 ms or more on average,
-//! deserves the lint. So neither a process that yields often does, however busy it is, nor one that takes long and rests;
-//! and two that share one scheduler both do, though neither has it for itself. A poll that does not end is `stuck` instead.
+//! Candidates are the processes found inside a poll at a tick, at most one for each scheduler: a process that
+//! monopolises a scheduler is found sooner or later. Each later tick checks every candidate, and drops it if it waits
+//! for anything. A candidate gets the lint if it was never seen waiting in two windows in a row and its polls took 10
+//! ms or more on average. A process that yields often is not reported however busy it is, nor is one with long polls
+//! that waits between them. Two such processes on one scheduler are both reported, though neither has it for itself. A
+//! poll that does not end is `stuck` instead.
 
 use std::time::Duration;
 
@@ -13,43 +14,44 @@ use rusm_protocol::Lint;
 use super::{Finding, HOLD};
 use crate::Pid;
 
-/// A window is at least so long.
+/// Minimum length of a window.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Looks that a window needs at least.
+/// Minimum number of looks in a window.
 const LOOKS_MIN: u32 = 8;
-/// Windows in a row.
+/// Number of windows in a row that raise the lint.
 const WINDOWS: u32 = 2;
-/// Mean length of a long poll.
+/// Mean length from which polls count as long.
 const LONG_POLL_NS: u64 = 10_000_000;
-/// Candidates; there are at most 64 schedulers.
+/// Maximum number of candidates; there are at most 64 schedulers.
 const CANDIDATES_MAX: usize = 128;
 
-/// A look at a candidate.
+/// One observation of a candidate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
-    /// It is neither inside a poll nor in a run queue.
+    /// True if it is neither inside a poll nor in a run queue.
     pub(super) waits: bool,
     pub(super) busy_ns: u64,
     pub(super) polls: u64,
 }
 
-/// See the module.
+/// The candidates for `never_yields`.
 #[derive(Debug, Default)]
 pub(super) struct Hogs(Vec<Candidate>);
 
 #[derive(Debug)]
 struct Candidate {
     pid: Pid,
-    /// The start of the window.
+    /// Start of the window.
     from: Duration,
     first: Sight,
     looks: u32,
-    /// Windows in a row in which it was a hog.
+    /// Number of windows in a row in which it was a hog.
     windows: u32,
 }
 
 impl Hogs {
-    /// `polled` are the processes inside a poll now; `see` looks at one, unless it has ended.
+    /// Checks the candidates. `polled` are the processes inside a poll now; `see` observes one, or returns `None` if it
+    /// has ended.
     pub(super) fn look(&mut self, polled: &[Pid], see: impl Fn(Pid) -> Option<Sight>, now: Duration) -> Vec<Finding> {
         let mut found = Vec::new();
         self.0.retain_mut(|candidate| match see(candidate.pid) {
@@ -67,7 +69,7 @@ impl Hogs {
 }
 
 impl Candidate {
-    /// Whether it stays a candidate.
+    /// Updates the candidate; returns true if it stays one.
     fn judge(&mut self, sight: Sight, now: Duration, found: &mut Vec<Finding>) -> bool {
         self.looks += 1;
         let span = now.saturating_sub(self.from);
@@ -98,7 +100,8 @@ mod tests {
     const TICK_MS: u64 = 50;
     const HOG: u32 = 1;
 
-    /// What is found in `seconds` of ticks about processes that behave as `of` says: waits now, busy share, poll in ms.
+    /// Returns the findings in `seconds` of ticks for processes that behave as `of` says: waits now, busy share, poll
+    /// in ms.
     fn found(seconds: u64, of: impl Fn(u32, u64) -> (bool, f64, f64)) -> Vec<Finding> {
         let mut hogs = Hogs::default();
         let mut found = Vec::new();

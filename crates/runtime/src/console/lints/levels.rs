@@ -1,19 +1,19 @@
-//! Which lints are raised.
+//! Configuration of which lints are raised.
 
 use rusm_protocol::Lint;
 
-/// Whether a lint is raised.
+/// Level of a lint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LintLevel {
     /// Observers are warned.
     #[default]
     Warn,
-    /// Nobody is told.
+    /// The lint is not raised.
     Allow,
 }
 
 impl LintLevel {
-    /// The level's word in settings.
+    /// Returns the level's word in settings.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Warn => "warn",
@@ -21,23 +21,23 @@ impl LintLevel {
         }
     }
 
-    /// The level of this word.
+    /// Returns the level that this word names.
     pub fn of_word(word: &str) -> Option<Self> {
         [Self::Warn, Self::Allow].into_iter().find(|level| level.word() == word)
     }
 }
 
-/// The level of each lint. Default: all of them warn.
+/// Level of each lint. Default: all of them warn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LintLevels([LintLevel; Lint::ALL.len()]);
 
 impl LintLevels {
-    /// The level of a lint.
+    /// Returns the level of a lint.
     pub const fn level(&self, lint: Lint) -> LintLevel {
         self.0[lint as usize]
     }
 
-    /// The same levels but for one lint.
+    /// Returns these levels with one lint's level replaced.
     #[must_use]
     pub const fn with(mut self, lint: Lint, level: LintLevel) -> Self {
         self.0[lint as usize] = level;

@@ -1,9 +1,10 @@
-//! `mailbox_growing`: messages come faster than a process takes them.
+//! `mailbox_growing`: messages arrive faster than a process receives them.
 //!
-//! The census meets every process anyway; mailboxes of 64 messages or more are remembered from one census to the next. One
-//! of them grows when it holds more than before by 16 at least, and by more than chance explains: twice the root of what
-//! the process has received meanwhile. Three windows in a row of that raise the lint, and so do three in a row in which the
-//! mailbox is at least nine tenths full, for then it grows no more only because its senders wait or are turned away.
+//! The census visits every process anyway; mailboxes of 64 messages or more are remembered from one census to the next.
+//! A mailbox is growing if it holds at least 16 messages more than before, and more than random variation explains:
+//! twice the square root of the number of messages that the process received meanwhile. Three such windows in a row
+//! raise the lint. So do three in a row in which the mailbox is at least nine tenths full, because then it stops
+//! growing only because its senders wait or are refused.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,57 +15,57 @@ use super::{Finding, HOLD};
 use crate::Pid;
 use crate::observe::Glimpse;
 
-/// Shorter mailboxes are not looked at.
+/// Shorter mailboxes are ignored.
 const LEN_MIN: u64 = 64;
-/// What a mailbox must grow by.
+/// Minimum growth of a mailbox in a window, in messages.
 const GROWTH_MIN: f64 = 16.0;
-/// Windows in a row.
+/// Number of windows in a row that raise the lint.
 const WINDOWS: u32 = 3;
-/// Mailboxes that are remembered; beyond that many, those that are quiet give way.
+/// Maximum number of remembered mailboxes; when it is reached, quiet ones are evicted.
 const KEPT: usize = 4096;
-/// Findings of one census.
+/// Maximum number of findings of one census.
 const FOUND_MAX: usize = 64;
 
-/// A look at a long mailbox.
+/// One observation of a long mailbox.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     generation: u32,
     len: u64,
     capacity: u64,
-    /// Messages received so far.
+    /// Number of messages received.
     messages: u64,
 }
 
 #[derive(Debug)]
 struct Kept {
     look: Look,
-    /// What was found when it was looked at last.
+    /// Growth between the last two looks.
     grown: u64,
     census: u64,
     growing: u32,
     full: u32,
     raised: bool,
-    /// It was looked at twice.
+    /// True once it has been looked at twice.
     compared: bool,
 }
 
-/// See the module.
+/// The long mailboxes of earlier censuses.
 #[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
     kept: HashMap<u32, Kept>,
     census: u64,
-    /// When the last census ended.
+    /// Time at which the last census ended.
     ended: Option<Duration>,
 }
 
 impl Mailboxes {
-    /// The part of the table that a census begins with: another one each time, so that no part is always the last when
-    /// there is room for few.
+    /// Returns the part of the table at which a census begins. It differs each time, so that the same part is not
+    /// always last when few mailboxes can be remembered.
     pub(crate) fn first_part(&self, parts: usize) -> usize {
         (self.census.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % parts.max(1)
     }
 
-    /// A process that the census meets.
+    /// Records a process that the census visits.
     #[inline]
     pub(crate) fn meet(&mut self, seen: &Glimpse<'_>) {
         let len = seen.mailbox_len();
@@ -90,7 +91,7 @@ impl Mailboxes {
         }
     }
 
-    /// All processes have been met: what was found.
+    /// Ends a census in which all processes were visited; returns its findings.
     pub(super) fn end_census(&mut self, now: Duration) -> Vec<Finding> {
         let window = self.ended.replace(now).map_or(Duration::ZERO, |ended| now.saturating_sub(ended));
         let (census, is_full) = (self.census, self.kept.len() >= KEPT);
@@ -123,7 +124,7 @@ impl Kept {
         self.compared = true;
     }
 
-    /// Neither growing nor full when it was looked at last.
+    /// Returns true if the mailbox was neither growing nor full at the last look.
     const fn is_quiet(&self) -> bool {
         self.growing == 0 && self.full == 0
     }
@@ -140,7 +141,7 @@ impl Kept {
             format!("{len} messages wait, {} more than {:.1} s ago", self.grown, window.as_secs_f64())
         };
         let pid = Pid::local(slot, self.look.generation);
-        // A large node counts its processes seldom.
+        // On a large node, censuses are rare.
         Finding { lint: Lint::MailboxGrowing, pid, value: len as f64, text, hold: HOLD.max(window * 3) }
     }
 }
@@ -149,7 +150,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    /// Lengths and messages received of one mailbox, a census each; in which of them it is found.
+    /// Runs one census for each (length, messages received) of one mailbox; returns for each whether it is found.
     fn found(capacity: u64, looks: &[(u64, u64)]) -> Vec<bool> {
         let mut mailboxes = Mailboxes::default();
         let mut at = Duration::ZERO;
@@ -204,7 +205,7 @@ mod tests {
         for census in 0..20 {
             let first = mailboxes.first_part(100) as u32;
             for slot in (0..100).map(|part| (first + part) % 100).flat_map(|part| part * 1000..(part + 1) * 1000) {
-                // The first half waits for ever, the second grows.
+                // The first half stays at its length, the second grows.
                 let len = if slot < 50_000 { 1_000 } else { 100 + census * 50 };
                 mailboxes.look(slot, Look { generation: 1, len, capacity: 10_000, messages: 0 });
             }

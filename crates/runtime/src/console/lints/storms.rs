@@ -1,8 +1,8 @@
-//! `restart_storm`: a supervisor that has used more than half of its restarts within its period, or a node on which
-//! children are restarted all the time.
+//! `restart_storm`: a supervisor that has used more than half of its restarts within its period, or a node that
+//! restarts children continuously.
 //!
-//! Supervisors tell by themselves when they run short, so none of them is asked. A single restart is no storm, not even for
-//! one that forgives only one.
+//! Supervisors report restart pressure themselves, so none is polled. A single restart is not a storm, not even for a
+//! supervisor that tolerates only one.
 
 use std::time::Duration;
 
@@ -12,25 +12,26 @@ use super::{Finding, HOLD, LOOK_EVERY};
 use crate::Pid;
 use crate::observe::Strain;
 
-/// Restarts a second on the whole node, in each of two windows in a row.
+/// Restarts per second on the whole node from which two windows in a row raise the lint.
 const NODE_RESTARTS_PER_SEC: f64 = 50.0;
-/// A window of that rate.
+/// Minimum length of a window of that rate.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOWS: u32 = 2;
-/// A supervisor with a longer period is no longer in trouble after so long without a restart.
+/// Longest time without a restart after which a supervisor is no longer reported, even if its period is longer.
 const PERIOD_MAX: Duration = Duration::from_mins(1);
 
-/// See the module.
+/// State for detecting restart storms of the node.
 #[derive(Debug, Default)]
 pub(super) struct Storms {
-    /// The start of the window, and restarts before it.
+    /// Start of the window, and number of restarts before it.
     window: Option<(Duration, u64)>,
-    /// Windows in a row with too many.
+    /// Number of windows in a row above the limit.
     windows: u32,
 }
 
 impl Storms {
-    /// `strains` are supervisors that ran short at some time, `restarts` those of the node so far.
+    /// Checks for storms. `strains` are the supervisors that came under restart pressure at some time, `restarts` is
+    /// the node's total.
     pub(super) fn look(&mut self, strains: &[Strain], restarts: u64, now: Duration) -> Vec<Finding> {
         let lasts = |strain: &Strain| strain.intensity.period.clamp(HOLD, PERIOD_MAX);
         let strained = strains.iter().filter(|strain| now.saturating_sub(strain.at) < lasts(strain));
@@ -61,7 +62,7 @@ fn of_supervisor(strain: &Strain) -> Finding {
     let (used, of) = (strain.used, strain.intensity.restarts);
     let period = strain.intensity.period.as_secs_f64();
     let text = format!("{used} of {of} restarts used within {period} s");
-    // Its own memory of the strain is what holds it.
+    // The recorded strain itself keeps the warning active.
     let hold = 4 * LOOK_EVERY;
     Finding { lint: Lint::RestartStorm, pid: strain.supervisor, value: f64::from(used), text, hold }
 }

@@ -1,4 +1,4 @@
-//! `stuck`: a poll takes longer than the node's threshold. The watch finds them; here they are timed.
+//! `stuck`: a poll takes longer than the node's threshold. The watchdog finds such polls; this module times them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use rusm_protocol::Lint;
 use super::{Finding, HOLD};
 use crate::Pid;
 
-/// Since when each process is stuck.
+/// Time since which each process is stuck.
 #[derive(Debug, Default)]
 pub(super) struct StuckPolls(HashMap<Pid, Duration>);
 
 impl StuckPolls {
-    /// `stuck` are the processes inside such a poll, no more than there are schedulers.
+    /// Times the polls. `stuck` are the processes inside such a poll, at most as many as there are schedulers.
     pub(super) fn look(&mut self, stuck: &[Pid], threshold: Duration, now: Duration) -> Vec<Finding> {
         self.0.retain(|pid, _| stuck.contains(pid));
         let finding = |&pid: &Pid| {

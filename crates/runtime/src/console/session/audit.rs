@@ -1,7 +1,8 @@
-//! The audit of one client: each command that changes the node, or that reads keys of a store, is a line of the log.
+//! Audit log of one client: one line for each command that changes the node, or that reads keys of a store.
 //!
-//! A client that may not give such commands could fill the log with them. So a line holds at most 256 bytes of the command,
-//! and refused commands are logged a few times a second; the next line says how many were not.
+//! A client without permission for such commands could fill the log with them. Therefore a line holds at most 256 bytes
+//! of the command, and refused commands are logged only a few times a second; the next line reports how many were
+//! omitted.
 
 use std::fmt::Debug;
 use std::time::Instant;
@@ -14,12 +15,12 @@ use super::Peer;
 
 /// Bytes of a command that a line shows.
 const COMMAND_MAX_BYTES: usize = 256;
-/// Lines a second about refused commands of one client.
+/// Log lines per second about refused commands of one client.
 const REFUSALS_PER_SEC: u32 = 2;
-/// Lines a second about refused commands of all clients together: a client that attaches again has a new budget.
+/// Log lines per second about refused commands of all clients together: a client that reconnects gets a new budget.
 pub(in crate::console) const ALL_REFUSALS_PER_SEC: u32 = 20;
 
-/// The audit of one client.
+/// Audit log of one client.
 #[derive(Debug)]
 pub(super) struct Audit {
     refusals: Allowance,
@@ -31,7 +32,7 @@ impl Audit {
         Self { refusals: Allowance::new(REFUSALS_PER_SEC, now), unlogged: 0 }
     }
 
-    /// Logs a command; returns whether the client may give it.
+    /// Logs a command; returns true if the client has permission for it.
     pub(super) fn log(&mut self, peer: &Peer, command: &dyn Debug, of_all: &mut Allowance, now: Instant) -> bool {
         let Peer { who: client, role } = peer;
         let is_allowed = *role == Role::Control;

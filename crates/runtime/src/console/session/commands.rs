@@ -1,4 +1,4 @@
-//! What a client may say, and what comes of it.
+//! Carries out the commands of a client.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::console::filter::Filter;
 use crate::console::host::HostError;
 use crate::console::kill_all::{exit_reason, kill_all};
 
-/// Frames a second that a client may ask for.
+/// Frame rates that a client may ask for, in hertz.
 const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Stores { view } => self.set_stores(view),
             ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsScene::new)),
             ClientMessage::Events { enabled } => {
-                // A count that no node has: what there is goes out at once.
+                // No node has this count, so the existing events are sent at once.
                 self.events = enabled.then_some(u64::MAX);
                 self.next_events = Instant::now();
                 Ok(())
@@ -81,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
-    /// Logs a command; returns whether the client may give it.
+    /// Logs a command; returns true if the client has permission for it.
     fn audit(&mut self, command: &dyn std::fmt::Debug) -> bool {
         self.audit.log(&self.peer, command, &mut self.node.refusals.borrow_mut(), Instant::now())
     }
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let keys = view.as_ref().and_then(|view| view.keys.clone());
         let scene = view.map(|view| StoresScene::new(view, self.peer.role));
         if matches!(&scene, Some(Ok(scene)) if scene.looks_into_a_bucket()) {
-            // A client that may only observe gets the refusal with the view.
+            // The view itself contains the refusal for a client without the control role.
             self.audit(&keys);
         }
         show(&mut self.stores, scene)
@@ -127,7 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(())
     }
 
-    /// Ends the processes that a filter lets through, and tells the client how many they were.
+    /// Ends the processes that a filter matches, and reports their number to the client.
     async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), End> {
         let killed = kill_all(&self.node.runtime, filter, reason).await;
         match id {
@@ -146,7 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 }
 
-/// Reads a filter that is meant to end processes.
+/// Parses the filter of a command that ends processes.
 fn kill_filter(text: &str) -> Result<Filter, HostError> {
     let filter = Filter::parse(text).map_err(|error| HostError::out_of_range(error.to_string()))?;
     if filter.is_empty() {
@@ -156,7 +156,7 @@ fn kill_filter(text: &str) -> Result<Filter, HostError> {
     Ok(filter)
 }
 
-/// Lets a window show something else, or nothing any more.
+/// Replaces the scene of a window, or closes the window.
 fn show<S: Scene>(window: &mut Option<Window<S>>, scene: Option<Result<S, HostError>>) -> Result<(), HostError> {
     *window = scene.transpose()?.map(|scene| Window::new(scene, window.as_ref()));
     Ok(())

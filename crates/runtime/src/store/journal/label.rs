@@ -1,15 +1,15 @@
-//! The label of a storage: how it was left, and redb's header as the last sync had it.
+//! The label of a storage: how the storage was left, and redb's header at the last sync.
 //!
-//! redb's header is 320 bytes of the first page, and the rest of that page is free. The label lies at its end, twice:
+//! redb's header is 320 bytes of the first page, and the rest of that page is free. The label is at its end, twice:
 //! ```text
 //!   0 header of redb … 3072 label · 3584 the same label
 //!   label: magic · sequence · session · flags · safe · length of the storage · header of redb · … 504 checksum
 //! ```
-//! No checksum of redb covers the flags and the region counts of its header, and after a crash it silently falls back to an
-//! older commit when the newest one is damaged. With the label, a header that differs is put back, and an older commit is
-//! never taken for the last one.
+//! No checksum of redb covers the flags and the region counts of its header, and after a crash redb silently falls back
+//! to an older commit if the newest one is damaged. With the label, a header that differs is restored, and an older
+//! commit is never mistaken for the last one.
 //!
-//! All numbers are little-endian. Each copy is one sector, so a power cut leaves the old or the new one.
+//! All numbers are little-endian. Each copy is one sector, so a power cut leaves either the old or the new one.
 
 use std::io;
 
@@ -23,35 +23,35 @@ const MAGIC: [u8; 8] = *b"rusmlbl1";
 const AT: u64 = BLOCK - 2 * SECTOR as u64;
 const CHECKSUM: usize = SECTOR - 8;
 const HEADER_AT: usize = 56;
-/// What version 1 of the journal wrote at this place of the second copy's sector while a storage was open.
+/// Position, in the second copy's sector, of the mark that version 1 of the journal wrote while a storage was open.
 const OLDER_AT: usize = SECTOR - 32;
 const OLDER: &[u8] = b"rusmsess";
 
 const IS_OPEN: u64 = 1;
 const HAS_RECORDS: u64 = 2;
 
-/// Knowledge about a storage that is kept apart from its own bytes.
+/// Information about a storage that is kept apart from its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Label {
-    /// Grows by one with each label that is written.
+    /// Increases by one with each label that is written.
     sequence: u64,
     pub(super) session: Session,
-    /// False once the storage was closed: it lacks nothing, and the journal has nothing to say.
+    /// False once the storage was closed: it is complete, and the journal holds nothing needed.
     pub(in crate::store) is_open: bool,
-    /// The journal has a record after `safe`.
+    /// True if the journal has a record after `safe`.
     pub(super) has_records: bool,
-    /// Records up to this one need not be done again.
+    /// Records up to this one need not be replayed.
     pub(super) safe: u64,
     pub(super) storage_len: u64,
     pub(in crate::store) header: [u8; HEADER],
 }
 
-/// Content of the place of a label.
+/// Content found at the position of a label.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it for an open file")]
+#[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
 pub(in crate::store) enum Found {
     Label(Label),
-    /// Nothing: the storage was never opened with a journal.
+    /// No label: the storage was never opened with a journal.
     Nothing,
     /// The storage was left open by a program that did not write labels.
     Older,
@@ -90,21 +90,21 @@ pub(in crate::store) fn header(storage: &dyn StorageBackend) -> io::Result<[u8; 
 }
 
 impl Label {
-    /// The label of a storage that is opened now.
+    /// Creates the label of a storage that is opened now.
     pub(super) fn open(storage: &dyn StorageBackend, session: Session) -> io::Result<Self> {
         let sequence = if let Found::Label(label) = read(storage)? { label.sequence } else { 0 };
         let (storage_len, header) = (storage.len()?, header(storage)?);
         Ok(Self { sequence, session, is_open: true, has_records: false, safe: 0, storage_len, header })
     }
 
-    /// Takes over the header and the length that the storage has now.
+    /// Updates the label with the storage's current header and length.
     pub(super) fn update(&mut self, storage: &dyn StorageBackend) -> io::Result<()> {
         self.storage_len = storage.len()?;
         self.header = header(storage)?;
         Ok(())
     }
 
-    /// Writes it, without a sync.
+    /// Writes the label, without a sync.
     pub(super) fn write(&mut self, storage: &dyn StorageBackend) -> io::Result<()> {
         self.sequence += 1;
         let copy = self.encode();

@@ -1,4 +1,4 @@
-//! A record of a journal: what one sync made durable.
+//! A record of a journal: the writes that one sync made durable.
 //!
 //! ```text
 //!   sector: 492 bytes of the record · 4 index of the sector · 8 number of the record · 8 checksum
@@ -6,42 +6,42 @@
 //!           56 length of the journal · 64 body: offset u64 · bytes u32 · data, and so on; then zeros up to a whole block
 //! ```
 //!
-//! A power cut leaves each sector as it was or as it was to be. So the sector of a record that was not written whole has zeros
-//! or belongs to an older record, and one that is neither is damaged: only so can a torn record, which nobody was told of, be
-//! told from a damaged one that was acknowledged.
+//! A power cut leaves each sector either old or new. So in a record that was not written completely, each sector is
+//! zero, or belongs to an older or to this record; any other sector is damaged. This is the only way to distinguish a
+//! torn record, which was never acknowledged, from a damaged one, which was.
 //!
-//! All numbers are little-endian. Records begin at whole blocks, so that none is written over another's last bytes.
+//! All numbers are little-endian. Records begin at whole blocks, so that none overwrites the last bytes of another.
 
 use std::io;
 
 use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What files are read and written in.
+/// Unit in which files are read and written, in bytes.
 pub(super) const BLOCK: u64 = 4096;
-/// The smallest piece that a disk writes whole.
+/// Smallest unit that a disk writes atomically, in bytes.
 pub(super) const SECTOR: usize = 512;
-/// Bytes of a sector that are the record's.
+/// Bytes of a sector that belong to the record.
 const PAYLOAD: usize = 492;
 const INDEX: usize = PAYLOAD;
 const NUMBER: usize = INDEX + 4;
 const CHECKSUM: usize = NUMBER + 8;
 const MAGIC: [u8; 8] = *b"rusmjrn2";
-/// What a record of version 1 begins with.
+/// First bytes of a record of version 1.
 const OLDER: &[u8] = b"rusmjrn1";
 const HEAD: usize = 64;
-/// Bytes of a buffer that are kept for the next record.
+/// Capacity of a buffer that is kept for the next record, in bytes.
 const KEPT: usize = 1024 * 1024;
 
-/// Names the one time that a storage is open: its label has it too.
+/// Id of one session of a storage, from opening to closing it; its label contains it too.
 pub(super) type Session = [u8; 16];
 
-/// State of a sector, judged by itself.
+/// State of a sector, judged by its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sector {
-    /// Nothing but zeros.
+    /// Only zeros.
     Empty,
-    /// A whole one of this record.
+    /// An intact sector of this record.
     Of {
         number: u64,
         index: u32,
@@ -50,7 +50,7 @@ pub(super) enum Sector {
 }
 
 impl Sector {
-    /// The sector that begins here.
+    /// Reads the sector at the beginning of these bytes.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let Some(bytes) = bytes.get(..SECTOR) else { return Self::Damaged };
         if bytes.iter().all(|byte| *byte == 0) {
@@ -66,23 +66,23 @@ impl Sector {
     }
 }
 
-/// What stands before the writes of a record.
+/// Header of a record, before its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) session: Session,
-    /// From 1 on, one by one.
+    /// Number of the record; counts up from 1.
     pub(super) number: u64,
-    /// All records up to this one are safe in the storage itself.
+    /// All records up to this one are durable in the storage itself.
     pub(super) safe: u64,
-    /// How long the storage is after this record.
+    /// Length of the storage after this record.
     pub(super) storage_len: u64,
-    /// Least length of a journal that has this record.
+    /// Minimum length of a journal that has this record.
     pub(super) journal_len: u64,
     body_len: u64,
 }
 
 impl Head {
-    /// The head that begins here, if there is one.
+    /// Reads the header at the beginning of these bytes; `None` if they are not a valid one.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let Sector::Of { number, index: 0 } = Sector::read(bytes) else { return None };
         let field = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
@@ -97,28 +97,28 @@ impl Head {
         (bytes.starts_with(&MAGIC) && head.number == number).then_some(head)
     }
 
-    /// Sectors that the record has, without the zeros at its end.
+    /// Returns the number of sectors of the record, without the zeros at its end.
     pub(super) fn sectors(&self) -> Option<usize> {
         Some(usize::try_from(self.body_len).ok()?.checked_add(HEAD)?.div_ceil(PAYLOAD))
     }
 
-    /// Bytes that the record takes in the journal.
+    /// Returns the number of bytes that the record takes up in the journal.
     pub(super) fn len(&self) -> u64 {
         self.sectors().map_or(0, |sectors| (sectors * SECTOR) as u64).div_ceil(BLOCK) * BLOCK
     }
 }
 
-/// Returns true if these bytes may be the beginning of a journal, or of one that was not written.
+/// Returns true if these bytes may be the beginning of a journal, or of one that was never written.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || Sector::read(bytes) != Sector::Damaged
 }
 
-/// Returns true if these bytes are the beginning of a journal that an older program wrote.
+/// Returns true if these bytes are the beginning of a journal that an older version of this program wrote.
 pub(super) fn is_older(bytes: &[u8]) -> bool {
     bytes.starts_with(OLDER)
 }
 
-/// The record that is read from these bytes, whole, or nothing.
+/// Reads the record at the beginning of these bytes; `None` unless it is complete.
 pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes)> {
     let head = Head::read(bytes)?;
     let sectors = head.sectors()?;
@@ -133,7 +133,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes)> {
     Some((head, Writes(body.to_vec())))
 }
 
-/// Where bytes are to be written, and the bytes.
+/// Writes to a storage: offsets and bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Writes(Vec<u8>);
 
@@ -151,15 +151,15 @@ impl Writes {
         Ok(())
     }
 
-    /// Does all of them again.
+    /// Applies all writes to the storage.
     pub(super) fn apply(&self, storage: &dyn StorageBackend) -> io::Result<()> {
         self.each(|offset, data| storage.write(offset, data))
     }
 
-    /// What it writes to the beginning of the storage, if it writes so much there.
+    /// Returns the bytes written to the beginning of the storage, if at least `N` are written there.
     pub(super) fn beginning<const N: usize>(&self) -> Option<[u8; N]> {
         let mut found = None;
-        // It was read whole, so it has no half of a write.
+        // The record was read completely, so no write in it is cut off.
         let _whole = self.each(|offset, data| {
             if offset == 0 {
                 found = data.first_chunk().copied().or(found);
@@ -170,13 +170,13 @@ impl Writes {
     }
 }
 
-/// A record that grows write by write.
+/// A record under construction, to which writes are appended.
 #[derive(Debug)]
 pub(super) struct Record {
     bytes: Vec<u8>,
     /// Bytes of the body.
     body_len: u64,
-    /// It would be longer than a journal takes; its writes are not in it.
+    /// True if the record would be longer than the journal allows; its writes are then not in it.
     is_too_long: bool,
 }
 
@@ -187,10 +187,10 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Adds a write, unless the record were longer than `most` with it.
+    /// Adds a write, unless it would make the record longer than `most`.
     pub(super) fn push(&mut self, offset: u64, data: &[u8], most: u64) {
         let len = u32::try_from(data.len()).ok();
-        // What the sectors add is less than one part of sixteen.
+        // The sectors add less than one sixteenth.
         let fits = (self.bytes.len() + data.len() + data.len() / 16) as u64 + 2 * BLOCK <= most;
         if let Some(len) = len.filter(|_| fits && !self.is_too_long) {
             let mut before = [0; 12];
@@ -231,12 +231,12 @@ impl Record {
         self.is_too_long = false;
     }
 
-    /// Bytes that it takes in the journal.
+    /// Returns the number of bytes that the record takes up in the journal.
     pub(super) const fn len(&self) -> u64 {
         (self.bytes.len() as u64).div_ceil(BLOCK) * BLOCK
     }
 
-    /// Ends the record: its bytes, whole blocks.
+    /// Completes the record; returns its bytes, in whole blocks.
     pub(super) fn seal(
         &mut self,
         session: Session,

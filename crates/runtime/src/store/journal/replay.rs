@@ -1,7 +1,7 @@
-//! What a journal is for: after a crash its records are done again, before anybody reads the storage.
+//! Recovery: after a crash the records of a journal are replayed before the storage is read.
 //!
-//! Invariant: the storage is as the last sync that was acknowledged left it; or it is refused, and neither it nor the journal
-//! are changed.
+//! Invariant: the storage is as the last acknowledged sync left it; or it is rejected, and neither it nor the journal
+//! is changed.
 
 use std::io::{self, ErrorKind};
 
@@ -12,7 +12,7 @@ use super::label::{self, Label};
 use super::record::{self, BLOCK, Head, SECTOR, Sector, Session, Writes};
 use crate::store::pages::{HEADER, Header, newer_version};
 
-/// What every file of redb begins with.
+/// First bytes of every redb file.
 const REDB_MAGIC: &[u8] = b"redb";
 
 const STRANGE: &str = "beside it lies a file of another program that is named as its journal would be";
@@ -33,13 +33,13 @@ fn refused(what: &str) -> io::Error {
 /// Result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Recovered {
-    /// Only writes that a crash had interrupted were done again, if any.
+    /// Only writes that a crash had interrupted were replayed, if any.
     Undamaged,
-    /// The header or the length of a storage that was closed was wrong, and was put back from the label.
+    /// The header or the length of a closed storage was wrong, and was restored from the label.
     HeaderRestored,
 }
 
-/// Brings a storage to where the last acknowledged sync left it, and empties the journal.
+/// Restores the state that the last acknowledged sync left, and empties the journal.
 pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<Recovered> {
     let sides = read_sides(journal)?;
     let label = match label::read(storage)? {
@@ -70,7 +70,8 @@ pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn Stor
         let last = replayed.as_ref().map_or(label.safe, |replayed| replayed.last);
         recovered = restore(storage, &label, replayed)?;
         if label.is_open || journal.len()? > 0 {
-            // Before the journal is emptied: from now on it may be. The label that was read may not be on the disk yet.
+            // Before the journal is emptied: the new label permits an empty one. The label that was read may not be on
+            // the disk yet.
             label.update(storage)?;
             label.safe = last;
             label.has_records = false;
@@ -85,7 +86,7 @@ pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn Stor
     Ok(recovered)
 }
 
-/// Why a storage that is new is not opened beside a journal that is not.
+/// Returns the error for a new storage beside a journal that is not new.
 pub(in crate::store) fn without_a_file(journal: &dyn StorageBackend) -> io::Result<io::Error> {
     let is_strange = read_sides(journal)?.iter().any(|side| !side.is_empty() && !record::may_begin(side));
     Ok(refused(if is_strange { STRANGE } else { NO_FILE }))
@@ -108,11 +109,11 @@ fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
 struct Replayed {
     /// Number of the last record.
     last: u64,
-    /// redb's header as the last record has it, if any has it.
+    /// redb's header in the last record that has one.
     header: Option<[u8; HEADER]>,
 }
 
-/// Does the records again that the storage may lack; `None` if there are none.
+/// Replays the records that the storage may lack; returns `None` if it lacks none.
 fn again(
     storage: &dyn StorageBackend,
     sides: &[Vec<u8>; 2],
@@ -144,7 +145,7 @@ fn again(
     Ok(Some(Replayed { last: end, header }))
 }
 
-/// Returns true if a record is missing that was acknowledged.
+/// Returns true if an acknowledged record is missing.
 fn is_damaged(
     sides: &[Vec<u8>; 2],
     chains: &[Vec<(Head, Writes)>; 2],
@@ -155,8 +156,8 @@ fn is_damaged(
     let heads = || chains.iter().flatten().map(|(head, _)| head);
     let is_cut = heads().any(|head| head.number > label.safe && head.journal_len > journal_len);
     let lacks_all = label.has_records && end == label.safe;
-    // One record is written at a time, so only the one after the last may be there in part. It may be the first one since all
-    // before it became safe.
+    // Records are written one at a time, so only the one after the last may be partial. It may be the first one after
+    // all earlier ones became durable in the storage.
     let is_beyond = |head: Head| head.session == label.session && head.number > end.max(head.safe) + 1;
     let mut found = sides.iter().flat_map(|side| side.chunks(BLOCK as usize)).filter_map(Head::read);
     let ends = || {
@@ -170,7 +171,7 @@ fn is_damaged(
     is_cut || lacks_all || found.any(is_beyond) || ends().any(|rest| is_damaged_end(rest, end))
 }
 
-/// Returns true if what follows the record `end` is neither nothing, nor older, nor a record that was written in part.
+/// Returns true if the data after the record `end` is not empty, not older, and not a partially written record.
 fn is_damaged_end(rest: &[u8], end: u64) -> bool {
     if rest.is_empty() {
         return false;
@@ -186,7 +187,7 @@ fn is_damaged_end(rest: &[u8], end: u64) -> bool {
     }
 }
 
-/// The records at the beginning of a side, one after the other, to the first that is torn or older.
+/// Returns the consecutive records at the beginning of a side, up to the first that is torn or older.
 fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes)> {
     let (mut found, mut at) = (Vec::<(Head, Writes)>::new(), 0);
     while let Some((head, writes)) = side.get(at as usize..).and_then(record::read) {
@@ -200,7 +201,7 @@ fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes)> {
     found
 }
 
-/// Puts redb's header and the length of the storage back, where they are not those of the last acknowledged sync.
+/// Restores redb's header and the length of the storage where they differ from the last acknowledged sync.
 fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replayed>) -> io::Result<Recovered> {
     let is_replayed = replayed.is_some();
     let acked = replayed.and_then(|replayed| replayed.header).unwrap_or(label.header);
@@ -209,7 +210,7 @@ fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replaye
         let last = Header::read(acked).map_or(0, |header| header.last_transaction());
         Header::read(&found).is_ok_and(|header| header.is_intact() && header.last_transaction() > last)
     };
-    // Another program of redb may have opened the file since it was closed.
+    // Another program that uses redb may have opened the file since it was closed.
     if !label.is_open && found != acked && (is_newer(&acked) || newer_version(&found).is_some()) {
         return Ok(Recovered::Undamaged);
     }
@@ -229,7 +230,7 @@ fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replaye
     Ok(if is_restored { Recovered::HeaderRestored } else { Recovered::Undamaged })
 }
 
-/// Returns true if a storage is new, or looks like one of redb's; else redb refuses it, and nothing may be changed.
+/// Returns true if a storage is new, or looks like redb's; otherwise redb rejects it, and nothing may be changed.
 pub(super) fn is_ours(storage: &dyn StorageBackend) -> io::Result<bool> {
     let len = storage.len()?;
     if len == 0 {
@@ -239,13 +240,13 @@ pub(super) fn is_ours(storage: &dyn StorageBackend) -> io::Result<bool> {
     if len >= magic.len() as u64 {
         storage.read(0, &mut magic)?;
     }
-    // The header itself may be what is damaged.
+    // The header itself may be damaged.
     Ok(magic == REDB_MAGIC || matches!(label::read(storage)?, label::Found::Label(_)))
 }
 
-/// Begins a session, if the storage is one of redb's already. The journal must be empty.
+/// Begins a session if redb has initialised the storage. The journal must be empty.
 pub(super) fn begin_session(storage: &dyn StorageBackend) -> io::Result<Option<Label>> {
-    // redb gives a new file its first bytes last.
+    // redb writes the first bytes of a new file last.
     if storage.len()? < BLOCK || !is_ours(storage)? {
         return Ok(None);
     }

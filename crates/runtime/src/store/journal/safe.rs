@@ -1,16 +1,17 @@
-//! Which records of a journal need not be done again, and the one way to sync the storage under it.
+//! Tracks which records of a journal are durable in the storage, and performs all syncs of that storage.
 
 use std::io;
 
 use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 
-/// Which records are safe in the storage itself.
+/// Progress of records that become durable in the storage itself.
 #[derive(Default)]
 pub(super) struct Safe {
     state: Mutex<Upto>,
     changed: Condvar,
-    /// One at a time syncs the storage: the system tells of an error once, and forgets what was not written.
+    /// Allows one sync of the storage at a time: the system reports an error only once, and discards the unwritten
+    /// data.
     syncing: Mutex<()>,
 }
 
@@ -18,7 +19,7 @@ pub(super) struct Safe {
 struct Upto {
     number: u64,
     wanted: u64,
-    /// What failed: what the disk has is only known after opening again.
+    /// The first failure; after it, the content of the disk is known only after reopening.
     failed: Option<String>,
     closed: bool,
 }
@@ -37,7 +38,7 @@ impl Safe {
         self.changed.notify_all();
     }
 
-    /// Syncs the storage, unless that has failed before.
+    /// Syncs the storage, unless a sync has failed before.
     pub(super) fn sync(&self, storage: &dyn StorageBackend) -> io::Result<()> {
         let _one = self.syncing.lock();
         self.check()?;
@@ -54,7 +55,7 @@ impl Safe {
         self.changed.notify_all();
     }
 
-    /// Waits until all records up to this one are safe.
+    /// Waits until all records up to this one are durable in the storage.
     pub(super) fn wait(&self, number: u64) -> io::Result<()> {
         let mut state = self.state.lock();
         while state.number < number && state.failed.is_none() {
@@ -69,7 +70,7 @@ impl Safe {
         self.changed.notify_all();
     }
 
-    /// Makes safe what is wanted, until it is closed.
+    /// Syncs the storage whenever records are wanted, until closed.
     pub(super) fn serve(&self, storage: &dyn StorageBackend) {
         let mut state = self.state.lock();
         loop {

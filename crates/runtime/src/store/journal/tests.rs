@@ -1,8 +1,8 @@
-//! A journal by itself, on disks in memory that forget what was not synced.
+//! Tests of the journal on in-memory disks that lose unsynced data.
 
 use super::*;
 
-/// A storage as everybody sees it, and as it is after a power cut: nothing that was not synced.
+/// A storage with its current content, and its content after a power cut, which lacks everything unsynced.
 #[derive(Clone, Debug, Default)]
 struct Disk(Arc<Mutex<[Vec<u8>; 2]>>);
 
@@ -74,7 +74,7 @@ fn begun() -> (Files, Journaled) {
     opened.set_len(2 * BLOCK).unwrap();
     opened.write(0, b"redb").unwrap();
     opened.sync_data().unwrap();
-    // The label says that the journal has a record with the first one.
+    // After the first record, the label says that the journal has records.
     opened.write(BLOCK, b"first").unwrap();
     opened.sync_data().unwrap();
     (files, opened)
@@ -119,7 +119,7 @@ fn what_was_done_again_is_not_done_once_more() {
     again.sync_data().unwrap();
 
     assert_eq!(at(&files.cut().open(), 5000), 3);
-    // As redb has not closed it, the journal is kept.
+    // redb has not closed it, so the journal is kept.
     again.close().unwrap();
     assert!(files.journal.len().unwrap() > 0);
     assert_eq!(at(&files.cut().open(), 5000), 3);

@@ -1,4 +1,4 @@
-//! redb's header: which of its two commits is the last one, and where a page lies.
+//! redb's header: determines which of its two commits is the last one, and the positions of pages.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -12,13 +12,13 @@ const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 const VERSION: u8 = 3;
 const SLOTS: [usize; 2] = [64, 192];
 const SLOT: usize = 128;
-/// A page is never larger than 4 KiB times two to the power of this.
+/// Largest order of a page: its size is 4 KiB times two to the power of the order.
 const ORDER_MAX: u32 = 20;
-/// The bit of the header's flags that says which slot is the primary one.
+/// The bit of the header's flags that selects the primary slot.
 const PRIMARY: u8 = 1;
-/// The bit that says that the file was not closed.
+/// The bit that is set while the file is not closed.
 const UNCLEAN: u8 = 2;
-/// The bit that says that the primary slot was written by a commit in two phases.
+/// The bit that is set if the primary slot was written by a two-phase commit.
 const TWO_PHASE: u8 = 4;
 const FLAGS: usize = 9;
 
@@ -34,7 +34,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_le_bytes)
 }
 
-/// A page and its checksum, as its parent names them.
+/// A page number and the page's checksum, as stored in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct PageRef {
     pub(super) number: u64,
@@ -56,7 +56,7 @@ impl Root {
     }
 }
 
-/// One of the two commits that a header names.
+/// A commit in a header, which has two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Slot {
     /// The tree of the tables.
@@ -67,7 +67,7 @@ pub(in crate::store) struct Slot {
 }
 
 impl Slot {
-    /// Reads a slot; `None` if its checksum does not match.
+    /// Reads a slot; returns `None` if its checksum does not match.
     fn read(bytes: &[u8]) -> Option<Self> {
         let checksum = array(bytes, SLOT - 16).map(u128::from_le_bytes)?;
         if bytes[0] != VERSION || xxh3_128(&bytes[..SLOT - 16]) != checksum {
@@ -78,7 +78,7 @@ impl Slot {
     }
 }
 
-/// The version of the file format that both slots name, if this module cannot read it.
+/// Returns the version of the file format in both slots, if this module cannot read it.
 pub(in crate::store) fn newer_version(header: &[u8; HEADER]) -> Option<u8> {
     let [first, second] = SLOTS.map(|at| header[at]);
     (first == second && first > VERSION).then_some(first)
@@ -94,7 +94,7 @@ pub(in crate::store) struct Header {
 }
 
 impl Header {
-    /// Reads a header; the text says what is wrong with it.
+    /// Reads a header; the error text says what is wrong with it.
     pub(in crate::store) fn read(bytes: &[u8; HEADER]) -> Result<Self, String> {
         let field = |at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if !bytes.starts_with(MAGIC) {
@@ -117,7 +117,7 @@ impl Header {
         self.flags & UNCLEAN == 0
     }
 
-    /// The commit that the header says is the last one, if it is intact.
+    /// Returns the commit that is the last one according to the header, if it is intact.
     pub(in crate::store) fn primary(&self) -> Option<&Slot> {
         self.slots[usize::from(self.flags & PRIMARY)].as_ref()
     }
@@ -126,7 +126,7 @@ impl Header {
         self.slots[usize::from(self.flags & PRIMARY ^ 1)].as_ref()
     }
 
-    /// The commits that redb would use after a crash, in the order in which it tries them.
+    /// Returns the commits that redb would use after a crash, in the order in which it tries them.
     pub(in crate::store) fn candidates(&self) -> Vec<Slot> {
         let (primary, secondary) = (self.primary().copied(), self.secondary().copied());
         if self.is_clean() || self.flags & TWO_PHASE != 0 {
@@ -137,14 +137,14 @@ impl Header {
         both.into_iter().flatten().collect()
     }
 
-    /// The commits that are intact, the newest first, whatever the header says of them.
+    /// Returns the intact commits, the newest first, regardless of the header's flags.
     pub(in crate::store) fn any_order(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.slots.iter().flatten().copied().collect();
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.transaction));
         slots
     }
 
-    /// The greatest number of a transaction in it.
+    /// Returns the highest transaction number in the header.
     pub(in crate::store) fn last_transaction(&self) -> u64 {
         self.slots.iter().flatten().map(|slot| slot.transaction).max().unwrap_or(0)
     }
@@ -154,7 +154,7 @@ impl Header {
         self.slots[0].is_some() && self.slots[1].is_some()
     }
 
-    /// Offset and length of a page, in bytes.
+    /// Returns the offset and the length of a page, in bytes.
     pub(super) fn place(&self, number: u64) -> Option<(u64, u64)> {
         let order = u32::try_from(number >> 59).ok().filter(|order| *order <= ORDER_MAX)?;
         let (index, region) = (number & (0xf_ffff >> order), number >> 20 & 0xf_ffff);

@@ -1,4 +1,4 @@
-//! Which keys a page may hold that cannot be read.
+//! Range of keys in a page that cannot be read.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use crate::store::escaped;
 pub struct KeyRange {
     /// The greatest key before the range; `None` if it begins with the first key.
     pub after: Option<Vec<u8>>,
-    /// A key that no key of the range is greater than; `None` if it ends with the last key.
+    /// An upper bound of the range's keys; `None` if it ends with the last key.
     pub upto: Option<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// The range of one key and what lies around it is not known to be damaged.
+    /// Returns a range that ends with this key; its beginning is unknown.
     pub(in crate::store) fn of(key: &[u8]) -> Self {
         Self { after: None, upto: Some(key.to_vec()) }
     }
 
-    /// The part of it that this child holds.
+    /// Returns the part of the range that this child holds.
     pub(in crate::store) fn child(&self, branch: &Branch, child: usize) -> Self {
         let before = child.checked_sub(1).and_then(|before| branch.key(before)).map(<[u8]>::to_vec);
         let end = branch.key(child).map(<[u8]>::to_vec);
         Self { after: before.or_else(|| self.after.clone()), upto: end.or_else(|| self.upto.clone()) }
     }
 
-    /// Returns true if a key lies in it.
+    /// Returns true if the range contains a key.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.after.as_deref().is_none_or(|after| key > after) && self.upto.as_deref().is_none_or(|upto| key <= upto)
     }
 }
 
 impl fmt::Display for KeyRange {
-    /// Writes the range in words; all but letters, digits and punctuation is escaped.
+    /// Writes the range in words; characters other than letters, digits and punctuation are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = |key: &[u8]| escaped::key(key);
         match (&self.after, &self.upto) {

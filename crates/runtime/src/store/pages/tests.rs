@@ -1,11 +1,11 @@
-//! Files that redb wrote, read without it.
+//! Reads files that redb wrote, without redb.
 
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, TableDefinition};
 
 use super::*;
 
-/// A storage whose bytes can be looked at while redb has it.
+/// A storage that can be read while redb uses it.
 #[derive(Clone, Debug, Default)]
 struct Shared(std::sync::Arc<InMemoryBackend>);
 

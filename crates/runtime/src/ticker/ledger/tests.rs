@@ -5,12 +5,12 @@ use crate::ticker::Frequency;
 
 const US: u64 = 1_000;
 
-/// A ledger of 1 MHz, and batches of 10 firings: a tick every 10 µs.
+/// Creates a ledger of 1 MHz, with batches of 10 firings: a tick every 10 µs.
 fn ledger(policy: Overrun) -> Ledger {
     Ledger::new(Grid::new(Frequency::hz(1_000_000).unwrap(), 10), policy, 0)
 }
 
-/// Ticks that are due `ns` after the epoch.
+/// Returns the ticks that are due `ns` after the epoch.
 fn due(ledger: &Ledger, ns: u64) -> u64 {
     ledger.grid.due(ns.saturating_sub(ledger.slipped_ns))
 }
@@ -64,7 +64,7 @@ fn a_slip_moves_all_that_follow() {
     assert_eq!(take(&mut ledger, 64 * US, false), None);
     assert_eq!(take(&mut ledger, 66 * US, true), Some((10, 10, 0, 0)));
     assert_eq!(ledger.next_ns(), 75 * US);
-    // The first tick alone had passed before it was waited for: those after it moved with it.
+    // Only the first tick had passed before it was waited for: the following ticks moved with it.
     assert_eq!((ledger.account().ticks, ledger.account().overruns), (2, 1));
     assert_eq!(take(&mut ledger, 99 * US, true), Some((20, 10, 0, 0)));
     assert_eq!((ledger.account().ticks, ledger.account().overruns), (3, 1));
@@ -126,7 +126,7 @@ proptest! {
             if waited {
                 now = ledger.next_ns() + thousandths % tick_ns.min(1_000);
             }
-            // A slip takes one tick at a time, so it is asked until it has caught up.
+            // A slip takes one tick at a time, so the loop repeats it until it has caught up.
             while let Some(firings) = ledger.take(due(&ledger, now), waited, || now) {
                 fired += firings.count;
                 told += firings.dropped + firings.coalesced;

@@ -1,4 +1,4 @@
-//! What becomes of a message that was not dealt with: it rests, is handed out again, or is given up.
+//! Returned messages: they wait for a retry, are delivered again, or are dead-lettered.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use crate::topic::message::Message;
 use crate::topic::retry::next_chance;
 use crate::topic::shared::Shared;
 
-/// How long a message that is given up waits when the topic for such messages is full.
+/// Retry delay of a dead letter while the dead-letter topic is full.
 const CROWDED_NS: u64 = 100_000_000;
 
 impl Desk {
-    /// Ends a lease whose message was not dealt with.
+    /// Ends a lease without an acknowledgement.
     pub(super) fn give_back(&mut self, slot: u32, ended: AckStatus, rests: bool, now_ns: u64) {
         self.end_lease(slot, ended);
         let item = self.hand.item(slot);
@@ -42,7 +42,7 @@ impl Desk {
         }
         for after in self.keys.rewind(key, slot, rest_ns > 0) {
             self.end_lease(after, AckStatus::Revoked);
-            // It was not its fault.
+            // Does not count as an attempt: the message itself did not fail.
             let item = self.hand.item_mut(after);
             item.attempt -= 1;
             let (position, attempt) = (item.position, item.attempt);
@@ -73,9 +73,10 @@ impl Desk {
         }
     }
 
-    /// Publishes a message that was tried too often where such messages go; false if it was not tried so often.
+    /// Moves a message to the dead-letter topic; false if it has attempts left or cannot be moved.
     ///
-    /// While there is no room for it there, it rests. Where that topic is closed, or too small, it is tried again as ever.
+    /// While the dead-letter topic is full, the message waits. If that topic is closed or too small, the message is
+    /// retried as usual.
     pub(super) fn give_up(&mut self, slot: u32, cause: AckStatus, now_ns: u64) -> bool {
         let Some(dead_letter) = &self.config.dead_letter else { return false };
         if self.hand.item(slot).attempt < dead_letter.attempts_max {
@@ -146,14 +147,14 @@ impl Desk {
         Burial::of(appended)
     }
 
-    /// Takes back what is due at an instant.
+    /// Handles the leases and retry delays that are due.
     pub(in super::super) fn advance(&mut self, now_ns: u64) {
         let mut due = Vec::new();
         self.wheel.advance(now_ns, |slot| due.push(slot));
         due.sort_by_key(|slot| self.hand.item(*slot).position);
         for slot in due {
             match self.hand.item(slot).stage {
-                // One that an earlier one of its key has taken along is leased no more.
+                // The return of an earlier message of the key in this loop may have ended the lease.
                 Stage::Leased => {
                     self.totals.expired += 1;
                     self.give_back(slot, AckStatus::Expired, true, now_ns);
@@ -180,13 +181,13 @@ impl Desk {
     }
 }
 
-/// What came of giving a message up.
+/// Result of dead-lettering a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Burial {
     Done,
-    /// There is no room just now.
+    /// The dead-letter topic is full now.
     Later,
-    /// There never will be.
+    /// The dead-letter topic is closed or too small.
     Never,
 }
 
@@ -200,16 +201,17 @@ impl Burial {
     }
 }
 
-/// A message on its way to a topic that keeps it; only when it is kept it is done where it came from.
+/// A dead letter on its way to a durable topic. It is marked as dead-lettered in its own topic once it is stored
+/// there.
 ///
-/// Should the node or that topic end before, it is handed out again when the node is started again.
+/// If the node or that topic ends first, the message is delivered again after a restart of the node.
 struct Letter {
     topic: Weak<Shared>,
     own: Option<Arc<dyn Journal>>,
-    /// The subscription that it came from.
+    /// Subscription from which the message came.
     name: Arc<str>,
     position: u64,
-    /// Counts it where that topic is gone.
+    /// Counter of dead letters lost because that topic was gone.
     lost: Arc<AtomicU64>,
 }
 
@@ -223,14 +225,14 @@ impl Letter {
                     own.note(&self.name, self.position, Fate::Buried);
                 }
             }
-            // Whoever writes there rests a little after a failure.
+            // The writer process of that topic pauses after a failure, so this does not spin.
             Err(NotKept::Failed(_)) => self.send(left),
             Err(NotKept::Closed | NotKept::Paused) => self.lose(),
         };
         journal.submit(messages, Box::new(reply));
     }
 
-    /// The topic was closed in that instant.
+    /// Counts the message as lost: the dead-letter topic was closed meanwhile.
     fn lose(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }

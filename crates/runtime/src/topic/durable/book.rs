@@ -1,12 +1,12 @@
-//! What lies on disk of a topic, what is to be written next, and what may be deleted.
+//! State of a durable topic: what is on disk, what must be written next, and what may be deleted.
 //!
 //! ```text
-//!   oldest row     floor: the first that somebody is to have                 next
+//!   oldest row     floor: first message that is still needed                next
 //!       ├── deleted ──┤── kept: bounded by messages and bytes ─────────────────┤ ◀── a batch
 //! ```
 //!
-//! Invariants: what was noted is in the rows of a commit to come, and a row is deleted only when no subscription on disk is to
-//! have it; a commit that failed changes nothing but that it is to be tried again.
+//! Invariants: every noted change is in the rows of a later commit. A row is deleted only when no subscription on disk
+//! needs it. A failed commit changes nothing; its content is tried again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::record::{self, Head};
 use crate::topic::log::{Rules, Unread};
 use crate::topic::message::Message;
 
-/// Rows that one commit deletes.
+/// Maximum number of rows deleted by one commit.
 const DELETES_MAX: u64 = 4096;
-/// Subscriptions whose progress one commit writes; those that have ended besides.
+/// Maximum number of subscriptions written by one commit, not counting ended ones.
 const SUBSCRIPTIONS_MAX: usize = 500;
 
-/// A row to write, or to delete without a value.
+/// A row to write; without a value, a row to delete.
 pub(super) type Write = (Vec<u8>, Option<Bytes>);
 
-/// What a commit has written.
+/// Rows of one commit.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) writes: Vec<Write>,
@@ -36,26 +36,26 @@ pub(super) struct Rows {
     subscriptions: Vec<Arc<str>>,
 }
 
-/// A subscription whose row is not as it is to be.
+/// A subscription with an outdated row on disk.
 #[derive(Clone, Copy)]
 struct Dirty {
-    /// Changes that were noted before its first one.
+    /// Number of changes noted before its first unwritten one.
     noted: u64,
-    /// Where it is on disk, if it is there.
+    /// Floor in its row on disk, if there may be one.
     floor: Option<u64>,
 }
 
-/// See the module.
+/// Durable state of a topic: bounds, header, sizes of the stored messages, and progress of the subscriptions.
 pub(super) struct Book {
     pub(super) rules: Rules,
     pub(super) head: Head,
     pub(super) floor: u64,
-    /// Bytes of each message from the floor on.
+    /// Size in bytes of each message from the floor on.
     sizes: VecDeque<u32>,
     bytes: usize,
     pub(super) progress: BTreeMap<Arc<str>, Progress>,
     dirty: BTreeMap<Arc<str>, Dirty>,
-    /// Changes that were taken in.
+    /// Number of changes applied.
     noted: u64,
 }
 
@@ -68,30 +68,30 @@ impl Book {
         book
     }
 
-    /// Counts a message that was found, the next one from the floor on.
+    /// Counts a stored message, the next one from the floor on.
     pub(super) fn count(&mut self, bytes: usize) {
         self.sizes.push_back(bytes as u32);
         self.bytes += bytes;
     }
 
-    /// Messages and bytes that are kept.
+    /// Number of messages and bytes that are stored.
     pub(super) fn held(&self) -> (usize, usize) {
         (self.sizes.len(), self.bytes)
     }
 
-    /// Whether somebody is to have what comes.
+    /// Returns true if new messages must be stored.
     pub(super) fn keeps(&self) -> bool {
         !self.progress.is_empty() || (self.rules.unread == Unread::KeepAll && !self.head.known)
     }
 
-    /// Whether there is room for one more, beside so many of so many bytes.
+    /// Returns true if a message of `one` bytes fits beside a batch of `messages` messages with `bytes` bytes.
     pub(super) fn has_room(&self, messages: usize, bytes: usize, one: usize) -> bool {
         !self.keeps()
             || (self.sizes.len() + messages < self.rules.messages
                 && self.bytes.saturating_add(bytes).saturating_add(one) <= self.rules.bytes)
     }
 
-    /// Takes in what subscriptions have noted, so many changes in all so far.
+    /// Applies the changes of subscriptions; `noted` is the total number of changes noted by then.
     pub(super) fn take_in(&mut self, changes: BTreeMap<Arc<str>, Changes>, noted: u64) {
         for (name, Changes { ended, begun, fates }) in changes {
             let floor = self.progress.get(&name).map(|progress| progress.floor);
@@ -103,7 +103,7 @@ impl Book {
                 let start = start.max(self.floor);
                 self.head.known = true;
                 self.progress.insert(Arc::clone(&name), Progress::begin(start));
-                // A commit that failed may have written it.
+                // A failed commit may have written the row.
                 dirty.floor.get_or_insert(start);
             }
             if let Some(progress) = self.progress.get_mut(&name) {
@@ -130,17 +130,17 @@ impl Book {
         self.floor = floor;
     }
 
-    /// Whether there is anything to write beside messages.
+    /// Returns true if there is anything to write besides messages.
     pub(super) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty() || self.head.oldest < self.floor
     }
 
-    /// How many of the changes that were noted are written.
+    /// Number of noted changes that are written.
     pub(super) fn kept(&self) -> u64 {
         self.dirty.values().map(|dirty| dirty.noted).min().unwrap_or(self.noted)
     }
 
-    /// What the next commit is to write.
+    /// Returns the rows that the next commit writes.
     pub(super) fn rows(&self, batch: &[Message]) -> Rows {
         let mut rows = Rows { subscriptions: self.next_in_turn(), ..Rows::default() };
         rows.oldest = self.floor_after(&rows.subscriptions).min(self.floor).min(self.head.oldest + DELETES_MAX);
@@ -155,7 +155,7 @@ impl Book {
         rows.writes.extend(rows.subscriptions.iter().map(|name| self.subscription_row(name)));
         let next = self.head.next + batch.len() as u64;
         if !self.keeps() && rows.oldest == self.floor {
-            // There are no rows, and none are written.
+            // No rows exist, and this commit writes none.
             rows.oldest = next;
         }
         let head = Head { next, oldest: rows.oldest, known: self.head.known, commits: self.head.commits + 1 };
@@ -164,8 +164,8 @@ impl Book {
         rows
     }
 
-    /// The subscriptions that the next commit writes: those that have waited longest, and all that have ended, whose rows say
-    /// that they are to have messages that nobody keeps for them.
+    /// Returns the subscriptions that the next commit writes: those that have waited longest, and all ended ones,
+    /// because their rows on disk claim messages that are no longer retained for them.
     fn next_in_turn(&self) -> Vec<Arc<str>> {
         if self.dirty.len() <= SUBSCRIPTIONS_MAX {
             return self.dirty.keys().cloned().collect();
@@ -177,7 +177,8 @@ impl Book {
         live.into_iter().chain(ended).map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// The first message that somebody is to have, also by the rows on disk once these subscriptions are written.
+    /// Returns the first position that is still needed once `written` are on disk, also by rows on disk that are out
+    /// of date.
     fn floor_after(&self, written: &[Arc<str>]) -> u64 {
         let wanted = self.first_wanted();
         if written.len() == self.dirty.len() {
@@ -188,7 +189,7 @@ impl Book {
         left.filter_map(|(_, dirty)| dirty.floor).fold(wanted, u64::min)
     }
 
-    /// The rows of all subscriptions that are not as they are to be, for when no other commit will come.
+    /// Returns the rows of all subscriptions that are out of date, for use when no other commit will follow.
     pub(super) fn last_rows(&self) -> Vec<Vec<Write>> {
         let rows: Vec<_> = self.dirty.keys().map(|name| self.subscription_row(name)).collect();
         rows.chunks(SUBSCRIPTIONS_MAX).map(<[Write]>::to_vec).collect()
@@ -198,7 +199,7 @@ impl Book {
         (record::subscription_key(name), self.progress.get(name).map(record::encode_progress))
     }
 
-    /// The commit with these rows has happened.
+    /// Records that the commit with these rows succeeded.
     pub(super) fn committed(&mut self, rows: &Rows, batch: &[Message]) {
         self.head.oldest = rows.oldest;
         for name in &rows.subscriptions {
@@ -225,12 +226,12 @@ mod tests {
 
     const HELD: usize = 4;
 
-    /// What lies on disk after some commits.
+    /// Rows on disk after some commits.
     #[derive(Default)]
     struct Shelf(BTreeMap<Vec<u8>, Bytes>);
 
     impl Shelf {
-        /// Commits what there is, and a message if there is room; whether there was.
+        /// Commits the pending changes, and a message if there is room for it; returns true if there was.
         fn publish(&mut self, book: &mut Book) -> bool {
             let message = Message::new("m");
             let has_room = book.has_room(0, 0, message.bytes());
@@ -247,7 +248,7 @@ mod tests {
             has_room
         }
 
-        /// Whoever opens it now finds every message that a subscription is to have, and no more than a topic holds.
+        /// Checks that the rows hold every message that a subscription needs, and no more than the topic may hold.
         fn check(&self) {
             let head = Head::decode(&self.0[record::HEAD]).unwrap();
             let floors = self.0.iter().filter(|(key, _)| key.starts_with(record::SUBSCRIPTIONS));
@@ -276,9 +277,9 @@ mod tests {
         assert_eq!((book.head.next, book.is_dirty()), (HELD as u64, false));
 
         book.take_in(change(0..1600, acked(0)), 3200);
-        assert!(!shelf.publish(&mut book), "some that are not written would have more than there may be");
+        assert!(!shelf.publish(&mut book), "subscriptions that are not written would exceed the bound");
         assert_eq!(book.head.oldest, 0);
-        // Some that have ended are written beside the others.
+        // Ended subscriptions are written in addition to the others.
         book.take_in(change(0..1100, ended), 4300);
         while book.is_dirty() {
             shelf.publish(&mut book);

@@ -1,14 +1,15 @@
-//! The process that keeps what a topic has: it writes for all who wait in one commit, and then lets the messages out.
+//! Writer process of a durable topic: stores all queued submissions and changes in one commit, then appends the
+//! messages to the log.
 //!
 //! ```text
 //!   submissions ─┐                                  ┌─▶ the log ─▶ cursors
 //!                ├─▶ one transaction ──▶ committed ─┼─▶ replies
-//!   changes ─────┘        └── failed: replies       └─▶ whoever waits for changes
+//!   changes ─────┘        └── failed: replies       └─▶ waiters for changes
 //! ```
 //!
-//! One commit is under way at a time, and what comes meanwhile goes with the next one. Each looks whether the one before it is
-//! still there: a store that does not wait for the disk may have undone it, and then nobody knows what else is gone. The topic is
-//! closed, and has lost its end when it is opened again.
+//! One commit runs at a time; what arrives meanwhile goes into the next one. Each commit checks that the previous one
+//! is still there: a store that does not sync may have undone it, and other data may be lost as well. The topic is
+//! then closed, and has lost its last messages when it is opened again.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -26,39 +27,39 @@ use crate::topic::journal::{NotKept, Reply};
 use crate::topic::log::Refused;
 use crate::topic::message::Message;
 
-/// Messages and bytes of one commit.
+/// Maximum number of messages and bytes per commit.
 const BATCH_MESSAGES: usize = 4096;
 const BATCH_BYTES: usize = 16 << 20;
-/// How long after a failure what is left is tried again.
+/// Delay before the next attempt after a failed commit.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What is said when commits are gone that had succeeded.
+/// Error reported when earlier, successful commits were lost.
 const UNDONE: &str =
     "the store has undone what it had not synced, so the topic is closed and has lost its end: open it again";
 
-/// What is said when nobody is left to hear what came of a commit.
+/// Error reported when the writer process ended before the outcome of a commit was known.
 const ENDED: &str = "the process that keeps the topic has ended before it was told what came of the commit";
 
-/// See the module.
+/// Writer process of a durable topic.
 pub(super) struct Keeper {
     pub(super) topic: Weak<Shared>,
     pub(super) post: Arc<Post>,
     pub(super) store: Store,
     pub(super) bucket: Bucket,
     pub(super) book: Book,
-    /// Messages that are kept, and that the log had no room for yet.
+    /// Stored messages that are waiting for room in the log.
     pub(super) kept: VecDeque<Message>,
-    /// Its place among those that wait for such room.
+    /// Ticket in the log's line of publishers that wait for room.
     pub(super) ticket: u64,
-    /// What may be on disk: what was there last, and what was tried since.
+    /// Headers that may be on disk: the last known one, and one per commit attempted since.
     pub(super) heads: Vec<Option<Head>>,
-    /// Given back before anybody hears that the topic has ended, so that it can be opened again at once.
+    /// Released before anyone learns that the topic has ended, so that it can be opened again at once.
     pub(super) claim: Option<Claim>,
 }
 
-/// Why nothing was committed.
+/// Reason why a commit failed.
 enum CommitError {
-    /// Commits before this one are gone.
+    /// Earlier commits were lost.
     Undone,
     Store(StoreError),
 }
@@ -69,11 +70,11 @@ impl From<StoreError> for CommitError {
     }
 }
 
-/// What goes into one commit; whoever it has taken in is told what became of it, also if the keeper ends in the middle.
+/// Content of one commit. Every submission in it gets a reply, also if the writer process ends in the middle.
 #[derive(Default)]
 struct Round {
     batch: Vec<Message>,
-    /// Whose messages are among them; the last one's may be in part.
+    /// Submissions with the number of their messages in the batch; the last one may be included in part.
     submissions: Vec<(Submission, usize)>,
     refused: Vec<(VecDeque<Message>, Reply, NotKept)>,
     is_over: bool,
@@ -122,7 +123,7 @@ impl Keeper {
                 Err(error) => {
                     match found.get().copied() {
                         Some(before) => self.heads = vec![before, Some(rows.head)],
-                        // It was not even tried.
+                        // The commit was not attempted.
                         None => _ = self.heads.pop(),
                     }
                     if self.failed(round, &error) {
@@ -134,7 +135,7 @@ impl Keeper {
         }
     }
 
-    /// A write that notes what it finds on disk.
+    /// Creates the write; it stores the header found on disk in `found`.
     fn commit(&self, writes: Vec<Write>, found: &Arc<OnceLock<Option<Head>>>) -> store::Write<(), CommitError> {
         let (bucket, heads, found) = (self.bucket.clone(), self.heads.clone(), Arc::clone(found));
         self.store.transaction(move |tx| {
@@ -142,7 +143,7 @@ impl Keeper {
             if !heads.contains(&head) {
                 return Err(CommitError::Undone);
             }
-            // This runs once.
+            // The transaction runs once, so `found` is empty.
             found.set(head).ok();
             for (key, value) in writes {
                 match value {
@@ -154,7 +155,7 @@ impl Keeper {
         })
     }
 
-    /// Tells everybody that a commit failed; whether there will be no other.
+    /// Reports a failed commit to all waiters; returns true if no other commit can follow.
     fn failed(&mut self, mut round: Round, error: &CommitError) -> bool {
         let (why, is_end) = match error {
             CommitError::Undone => (UNDONE.into(), true),
@@ -191,14 +192,14 @@ impl Keeper {
         self.post.kept(self.book.kept());
     }
 
-    /// Puts messages that are kept into the log, as far as it has room; true if there are none left.
+    /// Appends stored messages to the log as far as there is room; returns true if none are left.
     fn let_out(&mut self, cx: Option<&Context<'_>>) -> bool {
         let Some(topic) = self.topic.upgrade() else {
             self.kept.clear();
             return true;
         };
         while let Some(first) = self.kept.front() {
-            // A full log tells when it is not; without anybody to tell the next round asks.
+            // `wait_kept` registers the waker if the log is full. Without a context, the next round tries again.
             if cx.is_some_and(|cx| topic.log.wait_kept(first, cx.waker(), &mut self.ticket)) {
                 return false;
             }
@@ -213,10 +214,10 @@ impl Keeper {
         true
     }
 
-    /// Gathers what there is to do, or sleeps.
+    /// Collects the content of the next commit, or sleeps.
     fn poll_round(&mut self, cx: &Context<'_>) -> Poll<Round> {
         let is_out = self.let_out(Some(cx));
-        // Dropped after the lock: the last handle of a topic takes it, too.
+        // Drop this handle after the lock is released: dropping the last handle of a topic takes the same lock.
         let topic = self.topic.upgrade();
         let post = Arc::clone(&self.post);
         let mut inbox = post.inbox.lock();
@@ -234,7 +235,7 @@ impl Keeper {
         if idle && inbox.abandoned {
             round.is_over = true;
         } else if idle {
-            // Changes that changed nothing, such as of a subscription that is none, are as good as kept.
+            // Changes without effect, such as those of an unknown subscription, count as stored.
             let is_new = inbox.kept < noted;
             drop(inbox);
             if is_new {
@@ -245,7 +246,7 @@ impl Keeper {
         Poll::Ready(round)
     }
 
-    /// Takes messages that there is room for, in the order of their coming.
+    /// Takes the messages that there is room for, in order of submission.
     fn take_messages(&self, topic: &Shared, inbox: &mut Inbox, round: &mut Round) {
         let paused = topic.log.lock().paused.clone();
         let is_paused = |message: &Message| message.shared_key().is_some_and(|key| paused.contains(key));
@@ -279,7 +280,7 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// Sends off what was noted last, and waits for nothing: the store writes it before it is closed.
+    /// Starts the write of the last changes without waiting for it: the store completes it before it closes.
     fn drop(&mut self) {
         let (changes, noted) = {
             let mut inbox = self.post.inbox.lock();

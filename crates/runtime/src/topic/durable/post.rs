@@ -1,6 +1,8 @@
-//! What waits for the keeper of a topic, and who waits for it.
+//! Queue between a durable topic and its writer process: submissions and changes to store, and the wakers of both
+//! sides.
 //!
-//! Changes of a subscription are put together while they wait, so there are never more of them than messages that it has in hand.
+//! Changes of a subscription are merged while they wait, so there are never more of them than it has messages in
+//! flight.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,16 +14,16 @@ use crate::panics;
 use crate::topic::journal::{Fate, Journal, NotKept, Noted, Reply, Resumed};
 use crate::topic::message::Message;
 
-/// Submissions that are no crowd yet.
+/// Number of queued submissions from which on no dead letters are accepted.
 const CROWD: usize = 1024;
 
-/// Messages that are to be kept, and whom to tell.
+/// Messages to store, and the callback for the result.
 pub(super) struct Submission {
     pub(super) messages: VecDeque<Message>,
     pub(super) reply: Reply,
 }
 
-/// What became of a subscription's messages, in this order: it ended, it began, these were dealt with.
+/// Changes of a subscription's progress, to apply in this order: it ended, it began, these messages were handled.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) ended: bool,
@@ -33,26 +35,26 @@ pub(super) struct Changes {
 pub(super) struct Inbox {
     pub(super) submissions: VecDeque<Submission>,
     pub(super) changes: BTreeMap<Arc<str>, Changes>,
-    /// Changes so far, and how many of them are kept.
+    /// Number of changes noted, and the number of them that are stored.
     pub(super) noted: u64,
     pub(super) kept: u64,
-    /// Commits that failed, and why the last one did.
+    /// Number of failed commits, and the reason of the last failure.
     failures: u64,
     failure: Arc<str>,
     waiting: Vec<Waker>,
-    /// The keeper, if it sleeps.
+    /// Waker of the writer process while it sleeps.
     pub(super) keeper: Option<Waker>,
-    /// The topic takes no more messages.
+    /// The topic accepts no more messages.
     pub(super) closed: bool,
-    /// Nobody has the topic or a subscription of it any more.
+    /// All handles of the topic and its subscriptions are gone.
     pub(super) abandoned: bool,
-    /// There is no keeper any more.
+    /// The writer process has ended.
     ended: bool,
-    /// Subscriptions that were found and not asked for yet.
+    /// Subscriptions that were found on disk and not resumed yet.
     pub(super) found: BTreeMap<Arc<str>, Resumed>,
 }
 
-/// See the module.
+/// The queue, shared by the topic and its writer process.
 #[derive(Default)]
 pub(super) struct Post {
     pub(super) inbox: Mutex<Inbox>,
@@ -72,7 +74,7 @@ impl Post {
         wake(inbox.keeper.take());
     }
 
-    /// Says that so many changes are kept.
+    /// Records that the first `noted` changes are stored.
     pub(super) fn kept(&self, noted: u64) {
         let mut inbox = self.inbox.lock();
         inbox.kept = noted;
@@ -81,7 +83,7 @@ impl Post {
         waiting.into_iter().for_each(panics::wake);
     }
 
-    /// Says that a commit failed; what was noted is tried again.
+    /// Records that a commit failed. Its changes will be tried again.
     pub(super) fn failed(&self, why: &Arc<str>) {
         let mut inbox = self.inbox.lock();
         inbox.failures += 1;
@@ -91,13 +93,14 @@ impl Post {
         waiting.into_iter().for_each(panics::wake);
     }
 
-    /// Says that there is no keeper any more.
+    /// Records that the writer process has ended.
     pub(super) fn end(&self) {
         let mut inbox = self.inbox.lock();
         inbox.ended = true;
         let waiting = std::mem::take(&mut inbox.waiting);
         let submissions = std::mem::take(&mut inbox.submissions);
-        // The topic has the post, the runtime has the topic, and the keeper's waker has the runtime: nobody would let go.
+        // Break the reference cycle: the topic owns the post, the runtime owns the topic, and the writer's waker owns
+        // the runtime.
         let rest = (inbox.keeper.take(), std::mem::take(&mut inbox.changes), std::mem::take(&mut inbox.found));
         drop(inbox);
         drop(rest);
@@ -114,7 +117,7 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// The post as the topic has it.
+/// The topic's end of the queue.
 pub(super) struct Handle(pub(super) Arc<Post>);
 
 impl Journal for Handle {
@@ -188,7 +191,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let mut inbox = self.0.inbox.lock();
         inbox.abandoned = true;
-        // What was found and never asked for stays on disk.
+        // Subscriptions that were found and never resumed stay on disk.
         let found = std::mem::take(&mut inbox.found);
         let keeper = inbox.keeper.take();
         drop(inbox);

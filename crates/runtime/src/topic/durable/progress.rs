@@ -1,19 +1,19 @@
-//! How far one subscription is: everything before its floor is done, and some of what is after it.
+//! Progress of one subscription: everything before its floor is finished, and some positions after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::topic::journal::{Fate, Resumed};
 
-/// See the module.
+/// Stored progress of a subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// The first message that it is to have.
+    /// Position of the first message that the subscription receives.
     pub(super) start: u64,
-    /// The first one that is not done.
+    /// Position of the first unfinished message.
     pub(super) floor: u64,
-    /// Positions behind the floor that are done.
+    /// Finished positions after the floor.
     pub(super) done: BTreeSet<u64>,
-    /// Positions that are not, and how often they were handed out.
+    /// Unfinished positions, with their number of deliveries.
     pub(super) tried: BTreeMap<u64, u32>,
     pub(super) dead_lettered: u64,
 }
@@ -23,7 +23,7 @@ impl Progress {
         Self { start, floor: start, ..Self::default() }
     }
 
-    /// Takes in what became of a message.
+    /// Applies the outcome of a message.
     pub(super) fn note(&mut self, position: u64, fate: Fate) {
         if position < self.floor || self.done.contains(&position) {
             return;
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Everything before this position is gone: done by everybody, or not kept because nobody was there yet.
+    /// Raises the floor: messages before `oldest` are gone. All subscriptions finished them, or none existed yet.
     pub(super) fn raise(&mut self, oldest: u64) {
         if self.floor >= oldest {
             return;
@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// What the subscription goes on with.
+    /// Returns the state with which the subscription resumes.
     pub(super) fn resumed(&self) -> Resumed {
         Resumed {
             start: self.start,

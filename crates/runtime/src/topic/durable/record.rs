@@ -1,12 +1,12 @@
-//! How messages and the progress of subscriptions lie in a store.
+//! Storage format of messages and of the progress of subscriptions.
 //!
 //! ```text
-//!   h           ▸ version, next position, oldest row, whether there ever was a subscription
+//!   h           ▸ version, next position, oldest row, whether there was ever a subscription, number of commits
 //!   m position  ▸ version, key, attributes, payload
-//!   s name      ▸ version, start, floor, dead letters, ranges that are done, attempts
+//!   s name      ▸ version, start, floor, dead letters, finished ranges, attempts
 //! ```
 //!
-//! Numbers are of seven bits to a byte, the lowest first; positions in keys of eight bytes, the highest first.
+//! Numbers are little-endian base 128 (LEB128); positions in keys are 8 bytes, big-endian.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use super::progress::Progress;
 use crate::topic::message::Message;
 
-/// The format of every value.
+/// Format version of every value.
 const VERSION: u8 = 1;
-/// The most messages that a topic may hold.
+/// Maximum number of messages that a topic may hold.
 const HELD_MAX: u64 = 1 << 24;
-/// What a record takes beside its payload, at the most.
+/// Maximum overhead of a record beside its payload.
 pub(super) const RECORD_BYTES_MAX: usize = 160 * 1024;
 
 pub(super) const HEAD: &[u8] = b"h";
@@ -30,7 +30,7 @@ pub(super) fn message_key(position: u64) -> Vec<u8> {
     [MESSAGES, &position.to_be_bytes()].concat()
 }
 
-/// The position in a message's key.
+/// Returns the position encoded in a message's key.
 pub(super) fn position(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.strip_prefix(MESSAGES)?.try_into().ok()?))
 }
@@ -39,16 +39,16 @@ pub(super) fn subscription_key(name: &str) -> Vec<u8> {
     [SUBSCRIPTIONS, name.as_bytes()].concat()
 }
 
-/// The topic as a whole.
+/// Header of a durable topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The position of the next message.
+    /// Position of the next message.
     pub(super) next: u64,
-    /// The position of the oldest row, or an earlier one.
+    /// Lower bound of the position of the oldest row.
     pub(super) oldest: u64,
-    /// Whether there ever was a subscription.
+    /// True once there has been a subscription.
     pub(super) known: bool,
-    /// Commits so far, so that one that was undone is noticed; 0 in topics that were written before there was a count.
+    /// Number of commits, to detect a commit that was undone; 0 in topics written before this field existed.
     pub(super) commits: u64,
 }
 
@@ -72,7 +72,7 @@ impl Head {
 pub(super) fn encode_message(message: &Message) -> Bytes {
     let mut out = Vec::with_capacity(message.bytes() + 16);
     out.push(VERSION);
-    // One more than its length: 0 is for none.
+    // Length plus one; 0 stands for a message without a key.
     put(&mut out, message.key().map_or(0, |key| key.len() as u64 + 1));
     out.extend_from_slice(message.key().unwrap_or_default().as_bytes());
     put(&mut out, message.attributes().len() as u64);
@@ -131,7 +131,7 @@ pub(super) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut from = Reader::begin(value)?;
     let (start, floor, dead_lettered) = (from.number()?, from.number()?, from.number()?);
     let mut progress = Progress { start, floor, dead_lettered, ..Progress::default() };
-    // All is checked before anything is made of it: a few bytes can say that millions are done.
+    // Validate before expanding the ranges: a few bytes can claim millions of positions.
     let (mut ranges, mut done, mut last) = (Vec::new(), 0_u64, floor);
     for _ in 0..from.number()? {
         let first = last.checked_add(from.number()?)?;
@@ -152,7 +152,7 @@ pub(super) fn decode_progress(value: &[u8]) -> Option<Progress> {
     Some(progress)
 }
 
-/// Neighbours put together: from, and up to without it.
+/// Merges consecutive positions into half-open ranges.
 fn ranges(positions: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for position in positions {

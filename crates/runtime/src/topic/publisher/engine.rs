@@ -1,13 +1,13 @@
-//! What a publisher has taken, and how it gets into the topic.
+//! Messages that a publisher has accepted, and their way into the topic.
 //!
 //! ```text
-//!   gathered ── pump ──▶ on their way ──▶ in the topic
+//!   gathered ── pump ──▶ in flight ──▶ in the topic
 //!      ▲                     ├──▶ full: back to the front, until there is room
-//!      └─────────────────────┘──▶ refused, until whoever publishes takes them back
+//!      └─────────────────────┘──▶ refused, until the publisher takes them back
 //! ```
 //!
-//! One pump runs at a time, without the lock while it is at the topic. Wake-ups never pump by themselves, because they come
-//! while others hold their locks: they leave it to the timers.
+//! One pump runs at a time, and releases the lock while it publishes. Wakers never pump directly, because they may be
+//! called while other locks are held: they schedule a timer call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use crate::topic::log::Refused;
 use crate::topic::message::Message;
 use crate::topic::publish::PublishError;
 
-/// What is on its way.
+/// Number and size of outstanding messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Room {
     pub(super) messages: usize,
@@ -34,27 +34,27 @@ pub(super) struct Room {
 struct State {
     gathered: VecDeque<Message>,
     gathered_bytes: usize,
-    /// Everything that was taken and is neither in the topic nor refused.
+    /// Messages that were accepted and are neither in the topic nor refused.
     outstanding: Room,
     accepted: u64,
     published: u64,
     refused_total: u64,
     batches: u64,
     refused: VecDeque<PublishError>,
-    /// Whoever waits for room, or for the end of what was taken.
+    /// Callers that wait for room, or for a flush.
     waiting: Vec<Waker>,
-    /// When the oldest that is gathered has waited long enough.
+    /// Timer call for the time when the oldest gathered message has waited long enough.
     call: Option<CallRef>,
     pumps: bool,
-    /// Somebody asked for another pump meanwhile.
+    /// Another pump was requested meanwhile.
     again: bool,
-    /// The topic was full, and wakes when it is not.
+    /// The topic was full, and will wake the engine when it has room.
     blocked: bool,
-    /// The place among those that it wakes.
+    /// Ticket in the topic's line of publishers that wait for room.
     ticket: u64,
 }
 
-/// See the module.
+/// Queue of a publisher: gathers messages and publishes them in batches.
 pub(super) struct Engine {
     pub(super) topic: Topic,
     pub(super) config: PublisherConfig,
@@ -63,7 +63,7 @@ pub(super) struct Engine {
     this: Weak<Self>,
 }
 
-/// What the topic wakes when somebody has nothing to read; it must not keep the engine.
+/// Waker that the topic calls when a reader is idle; it must not keep the engine alive.
 struct Bell(Weak<Engine>);
 
 impl Wake for Bell {
@@ -74,7 +74,7 @@ impl Wake for Bell {
     }
 }
 
-/// What the topic wakes when it has room; it keeps what waits for that.
+/// Waker that the topic calls when it has room; it keeps the engine, and so the waiting messages, alive.
 impl Wake for Engine {
     fn wake(self: Arc<Self>) {
         let shared = Arc::clone(&self.topic.shared);
@@ -91,7 +91,7 @@ impl Engine {
         })
     }
 
-    /// Takes the message if there is room for it; else `waker` is told when there is.
+    /// Accepts the message if there is room for it; otherwise registers `waker`.
     pub(super) fn poll_accept(
         &self,
         message: &mut Option<Message>,
@@ -118,7 +118,8 @@ impl Engine {
         Poll::Ready(Ok(()))
     }
 
-    /// The state, if there is room for a message of so many bytes in it, or it is going to be refused.
+    /// Returns the locked state if it has room for a message of `bytes` bytes, or if the message will be refused
+    /// anyway.
     fn state_with_room(&self, bytes: usize, waker: Option<&Waker>) -> Option<MutexGuard<'_, State>> {
         let mut pumped = false;
         loop {
@@ -133,7 +134,7 @@ impl Engine {
                 return None;
             }
             drop(state);
-            // What is gathered makes no room by waiting for more.
+            // The gathered messages take up the room: publish them now.
             self.pump();
             pumped = true;
         }
@@ -146,7 +147,7 @@ impl Engine {
                 || self.config.batch_delay.is_zero())
     }
 
-    /// Sees to it that what is gathered goes in time; false if it is to go now.
+    /// Schedules the publication of the gathered messages; false if they must be published now.
     fn waits_for_more(&self) -> bool {
         let shared = &self.topic.shared;
         if !shared.log.gather(&self.bell) {
@@ -164,7 +165,7 @@ impl Engine {
         state.call.is_some()
     }
 
-    /// Publishes what is gathered; gives what to wait for.
+    /// Publishes the gathered messages; returns the count to pass to `poll_settled`.
     pub(super) fn flush(&self) -> u64 {
         let upto = self.state.lock().accepted;
         self.pump();
@@ -176,7 +177,7 @@ impl Engine {
         self.pump();
     }
 
-    /// Publishes what is gathered, as far as the topic takes it.
+    /// Publishes the gathered messages as far as the topic accepts them.
     fn pump(&self) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.pumps, true) {
@@ -201,7 +202,8 @@ impl Engine {
         }
     }
 
-    /// Takes what is gathered; none if nobody asks for it or there is nothing, and the pump stops.
+    /// Takes the gathered messages. Returns `None`, and the pump stops, if nothing is gathered or no pump was
+    /// requested.
     fn take_off(&self) -> Option<Flight> {
         let mut state = self.state.lock();
         let again = std::mem::take(&mut state.again);
@@ -219,7 +221,7 @@ impl Engine {
         Some(Flight { batch, size, refused: Vec::new(), blocked: false })
     }
 
-    /// Accounts for what came of a batch.
+    /// Accounts for the outcome of a batch.
     fn land(&self, flight: Flight) {
         let Flight { mut batch, size, refused, blocked } = flight;
         let left = Room { messages: batch.len(), bytes: batch.iter().map(Message::bytes).sum() };
@@ -231,7 +233,8 @@ impl Engine {
         state.refused.extend(refused);
         state.outstanding.messages -= size.messages - left.messages;
         state.outstanding.bytes -= size.bytes - left.bytes;
-        // What is left goes again at once, unless there is no room; what came meanwhile waits for its time.
+        // Retry remaining messages at once unless the topic is full; messages that arrived meanwhile wait for their
+        // own time.
         state.again |= !blocked && left.messages > 0;
         state.again |= self.is_due(&state);
         state.gathered_bytes += left.bytes;
@@ -243,11 +246,11 @@ impl Engine {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// A batch comes back from where it is kept.
+    /// Handles the reply of the journal for a batch.
     fn come_back(&self, size: Room, mut left: VecDeque<Message>, outcome: Result<(), NotKept>) {
         let refused = match outcome {
             Ok(()) => Vec::new(),
-            // The others are of other keys, or it is their turn to be told.
+            // The other messages have other keys, or will be refused by the next submission.
             Err(NotKept::Paused) => {
                 left.pop_front().map(|message| self.topic.not_kept(NotKept::Paused, message)).into_iter().collect()
             }
@@ -263,7 +266,7 @@ impl Engine {
         }
     }
 
-    /// Publishes in order until the topic is full, or refuses one.
+    /// Publishes in order until the topic is full or refuses a message.
     fn publish(&self, mut flight: Flight) -> Flight {
         let (appended, wakes) = self.topic.shared.append(&mut flight.batch);
         if wakes {
@@ -273,7 +276,7 @@ impl Engine {
             (Ok(()), _) | (_, None) => {}
             (Err(Refused::Full), Some(first)) => {
                 let this = self.this.upgrade().map(Waker::from);
-                // One pump runs at a time, so nobody else changes the ticket meanwhile.
+                // One pump runs at a time, so nothing else changes the ticket meanwhile.
                 let mut ticket = self.state.lock().ticket;
                 flight.blocked = this.is_some_and(|this| self.topic.shared.log.wait(first, &this, &mut ticket));
                 self.state.lock().ticket = ticket;
@@ -286,7 +289,7 @@ impl Engine {
         flight
     }
 
-    /// Whether what was taken before is in the topic.
+    /// Returns ready once the first `upto` accepted messages are in the topic, or with the error of a refused one.
     pub(super) fn poll_settled(&self, upto: u64, waker: &Waker) -> Poll<Result<(), PublishError>> {
         let mut state = self.state.lock();
         if let Some(refused) = state.refused.pop_front() {
@@ -335,13 +338,13 @@ impl Drop for Engine {
     }
 }
 
-/// A batch on its way, and what of it is left.
+/// A batch in flight, and what is left of it.
 struct Flight {
     batch: VecDeque<Message>,
-    /// What it was at first.
+    /// Its initial size.
     size: Room,
     refused: Vec<PublishError>,
-    /// The topic is full, and wakes when it is not.
+    /// The topic is full, and will wake the engine when it has room.
     blocked: bool,
 }
 

@@ -36,7 +36,7 @@ fn a_damaged_entry_is_made_anew() {
     for damaged in [&b""[..], b"rusmaot1", &whole[..whole.len() / 2], &flipped] {
         fs::write(&entry, damaged).unwrap();
         compiled.module(&engine, &module(1)).unwrap();
-        assert_eq!(fs::read(&entry).unwrap(), whole, "written anew");
+        assert_eq!(fs::read(&entry).unwrap(), whole, "rewritten");
     }
     assert_eq!((compiled.hits(), compiled.damaged()), (0, 4));
 }
@@ -85,13 +85,13 @@ fn writers_at_once_disturb_neither_each_other_nor_what_they_read() {
         }
     });
 
-    assert_eq!(entries(dir.path()).len(), 8, "and nothing half written");
+    assert_eq!(entries(dir.path()).len(), 8, "and no partial file");
     let later = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
     (0..8).for_each(|number| drop(later.module(&engine, &module(number)).unwrap()));
-    assert_eq!((later.hits(), later.misses()), (8, 0), "every entry is whole");
+    assert_eq!((later.hits(), later.misses()), (8, 0), "every entry is intact");
 }
 
-/// Names the directory for the part of the next test that runs in a process of its own.
+/// Environment variable with the directory, for the part of the next test that runs in its own process.
 const FULL: &str = "RUSM_TEST_FULL_DISK";
 
 #[test]
@@ -102,7 +102,7 @@ fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
         return assert_eq!((compiled.misses(), compiled.unkept()), (1, 1));
     }
     let dir = tempfile::tempdir().unwrap();
-    // No file may have more than a block there, which is less than an entry.
+    // Limits files to one block, which is less than an entry.
     let limited = "ulimit -f 1; exec \"$@\"";
     let name = "wasm::cache::tests::a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind";
     let mut child = std::process::Command::new("sh");
@@ -111,7 +111,7 @@ fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
     let ended = child.env(FULL, dir.path()).output().unwrap();
 
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
-    assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"), "the name is that of this test");
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"), "the filter must match the name of this test");
     assert_eq!(entries(dir.path()), [""; 0].map(PathBuf::from));
 }
 

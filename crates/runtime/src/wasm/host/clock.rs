@@ -12,7 +12,7 @@ impl Host for State {
         self.ctx.running().local.shared.started.elapsed().as_nanos() as u64
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the guest asks for the time of day, which may jump")]
+    #[expect(clippy::disallowed_methods, reason = "the guest asks for wall-clock time, which may jump")]
     fn unix_ms(&mut self) -> u64 {
         self.asks(HostCall::UnixMs);
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)

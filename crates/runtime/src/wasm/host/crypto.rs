@@ -9,7 +9,7 @@ use crate::wasm::capability::Capability;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Bytes that are digested in one call, key and data together: more would take longer than a tick or two, and keep a
+/// Maximum number of bytes per call, key and data together: more would take longer than a tick or two, and keep the
 /// scheduler from its other processes.
 const DATA_MAX_BYTES: usize = 512 << 10;
 
@@ -36,7 +36,7 @@ fn check(bytes: usize) -> Result<(), Error> {
     Err(Error::Limit(format!("{bytes} bytes to digest at once: the most is {DATA_MAX_BYTES}")))
 }
 
-/// The digest of these bytes.
+/// Computes the digest of `data`.
 pub(in crate::wasm) fn digest(hash: Hash, data: &[u8]) -> Vec<u8> {
     match hash {
         Hash::Sha256 => Sha256::digest(data).to_vec(),

@@ -50,7 +50,7 @@ impl Host for State {
 }
 
 impl State {
-    /// Who monitors a group that it joins and leaves hears of that, whether its mailbox has room or not.
+    /// Checks that the mailbox has room: notifications of group changes are delivered without checking for room.
     fn has_room_for_news(&self) -> Result<(), Error> {
         if self.ctx.has_room_at(self.ctx.pid(), false) { Ok(()) } else { Err(Error::MailboxFull) }
     }

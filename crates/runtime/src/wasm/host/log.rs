@@ -4,7 +4,7 @@
 //!   log, standard output, standard error ──▶ escaped, cut ──▶ budget of the guest ──▶ budget of all guests ──▶ log
 //! ```
 //!
-//! Lines beyond a budget are counted, shown to observers, and told with the guest's next line.
+//! Lines beyond a budget are counted, shown to observers, and reported with the guest's next line.
 
 use std::time::Instant;
 
@@ -18,9 +18,9 @@ use crate::wasm::config::WasmConfig;
 use crate::wasm::state::State;
 use crate::wasm::vitals::{HostCall, Vitals};
 
-/// Bytes of a line that are shown, after escaping.
+/// Maximum length of a line after escaping, in bytes.
 const LINE_MAX_BYTES: usize = 8 * 1024;
-/// Bytes of a line in the log besides its text: time, level, target and pid.
+/// Number of bytes of a log line besides its text: time, level, target and pid.
 const LINE_OVERHEAD_BYTES: usize = 96;
 /// The budget of all guests of an engine together is this many times that of one guest.
 const BUDGETS_OF_ALL: u32 = 16;
@@ -30,7 +30,7 @@ pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LineBudget> {
     Mutex::new(LineBudget::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
 }
 
-/// The budget of all guests of an engine: one that starts others must not get a new budget with each.
+/// The budget of all guests of an engine: starting further guests must not multiply the budget.
 pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LineBudget> {
     let lines = LineBudget::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
     Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))

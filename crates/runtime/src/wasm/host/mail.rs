@@ -1,4 +1,4 @@
-//! Sending and receiving of components: what bindings make of these two calls has its future allocated even where there is
+//! Sending and receiving of components. The generated bindings allocate a future for these two calls even if there is
 //! nothing to wait for, so they are linked by hand.
 
 use std::future::{Future, ready};
@@ -16,10 +16,10 @@ use crate::wasm::vitals::HostCall;
 
 type Guest<'a> = StoreContextMut<'a, State>;
 type Sent = (Result<(), Error>,);
-/// A call whose result may take its time.
+/// A call that may have to wait.
 type Call<'a, T> = Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>;
 
-/// A message that is sent already: a box of this takes no memory.
+/// A completed send, zero-sized: boxing it allocates nothing.
 struct Done;
 
 impl Future for Done {
@@ -30,7 +30,7 @@ impl Future for Done {
     }
 }
 
-/// Puts the two in the place of those of the bindings.
+/// Replaces the two functions of the generated bindings.
 pub(in crate::wasm) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut process = linker.instance("rusm:runtime/process@0.1.0")?;
@@ -68,7 +68,7 @@ fn receive(mut guest: Guest<'_>, timeout_ms: Option<u64>) -> Call<'_, (Option<Re
     }
 }
 
-/// A guest that waits for whatever comes.
+/// Future of a guest that waits for any message.
 struct Receiving<'a> {
     guest: Guest<'a>,
     pause: Pause,
@@ -77,7 +77,7 @@ struct Receiving<'a> {
 impl Future for Receiving<'_> {
     type Output = wasmtime::Result<(Option<Received>,)>;
 
-    // See the module `fiber`: what this reads of its thread must not be kept by the loop that polls it.
+    // Not inlined: the polling loop must not cache thread-local state of this function, see the module `fiber`.
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         if std::mem::replace(&mut self.pause, Pause::Ask) == Pause::Noted {

@@ -33,7 +33,7 @@ impl Host for State {
     }
 }
 
-/// Why a name was not given.
+/// Converts the error of a registration.
 pub(in crate::wasm) fn refused(error: RegisterError) -> Error {
     match error {
         RegisterError::Taken { name, holder } => Error::Taken(format!("name {name:?} is taken by {holder}")),

@@ -1,4 +1,4 @@
-//! `rusm:runtime/process`: who I am, starting others, talking to them, watching them.
+//! `rusm:runtime/process`: own identity, spawning, messages, links and monitors.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Host for State {
         self.asks(HostCall::Send);
         self.fits(&body)?;
         let to = words::pid_of(to);
-        // Mostly there is room, and nothing to wait for.
+        // Fast path: usually there is room, and the call need not wait.
         match self.post(to, tag, body) {
             Ok(()) => Ok(()),
             Err(unsent) => self.post_later(to, tag, unsent).await,
@@ -122,7 +122,7 @@ impl Host for State {
     fn link(&mut self, other: Pid) {
         self.asks(HostCall::Link);
         let other = words::pid_of(other);
-        // A link ends the other one as well; who may not do that hears of it as of one that is not there.
+        // A link can end the other process. A guest that may not do that is told that no such link exists.
         if !self.is_own(other) && self.may(Capability::ExitOthers).is_err() {
             return self.ctx.be_refused(other, format!("denied: {}", Capability::ExitOthers.word()));
         }
@@ -174,7 +174,7 @@ impl Host for State {
         }
         self.ctx.exit(target, reason);
         if target == self.ctx.pid() {
-            // A signal to oneself takes effect here, and not some instructions later.
+            // Yield, so that a signal to itself takes effect here and not some instructions later.
             waiting(self.ctx.yield_now()).await;
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Host for State {
 }
 
 impl State {
-    /// Waits for what comes next, so many milliseconds or for ever.
+    /// Receives the next message, waiting for at most `timeout_ms` milliseconds, or without a limit.
     pub(in crate::wasm) async fn receive_within(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
         let message = waiting(async {
             match timeout_ms {
@@ -204,7 +204,7 @@ impl State {
         Some(self.received(message))
     }
 
-    /// Takes in the next thing in the mailbox of a core module, and says what kind of item it is.
+    /// Stores the next message of a core module as its item; returns its kind.
     #[inline]
     pub(in crate::wasm) fn item_of(&mut self, message: crate::Message) -> i32 {
         let message = match message.downcast::<ShortBytes>() {
@@ -228,7 +228,7 @@ impl State {
         }
     }
 
-    /// What the guest is told about the next thing in its mailbox.
+    /// Converts the next message of a component.
     pub(super) fn received(&mut self, message: crate::Message) -> Received {
         let plain = |tag, body: Bytes| Received::Message(Message { tag, body: words::body(body), reply_to: None });
         let message = match message.downcast::<ShortBytes>() {
@@ -318,7 +318,7 @@ fn change(reference: MonitorRef, group: &str, pid: crate::Pid, joined: bool) -> 
     Received::Group(GroupChange { monitor: reference.number(), group: group.to_owned(), pid: words::pid(pid), joined })
 }
 
-/// The tag that a guest selects a message by; only bytes have one.
+/// Returns the tag by which a guest can select a message; `None` if it is not bytes.
 fn tag_of(message: &crate::Message) -> Option<u64> {
     if let Some(short) = message.downcast_ref::<ShortBytes>() {
         return Some(short.tag);
@@ -339,7 +339,7 @@ fn tag_of(message: &crate::Message) -> Option<u64> {
     untagged.then_some(0)
 }
 
-/// How a guest ties what it starts.
+/// Converts the options of a spawn: name, link and monitor.
 pub(in crate::wasm) fn beginning(options: &SpawnOptions) -> Beginning {
     Beginning {
         name: options.name.as_deref().map(Into::into),

@@ -6,7 +6,7 @@ use crate::wasm::capability::Capability;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Random bytes that are made without a pause: those of one call, or of WASI a piece.
+/// Maximum number of random bytes generated without a yield: per call, or per piece for WASI.
 pub(in crate::wasm) const BYTES_MAX: u32 = 65_536;
 
 impl Host for State {

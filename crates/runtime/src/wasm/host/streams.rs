@@ -1,11 +1,11 @@
-//! `rusm:runtime/streams`: bytes to and from other processes, guests or native ones.
+//! `rusm:runtime/streams`: byte streams to and from other processes, guests or native ones.
 //!
 //! ```text
-//!   open ──▶ the end that writes: a number     the end that reads ── in a message ──▶ another process
+//!   open ──▶ the writing end: a number        the reading end ── in a message ──▶ another process
 //!   a message with an end in it ──▶ offered ── accept ──▶ a number ── read, write, close
 //! ```
 //!
-//! Whoever has a native end (of a stream, or of any ring of bytes) gives it to a guest by sending it. A guest that ends
+//! A native process passes an end (of a stream, or of any ring of bytes) to a guest by sending it. A guest that exits
 //! drops its ends, which the other sides notice.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,11 +21,11 @@ use crate::wasm::fiber::waiting;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Ends that a guest may have at once, and again as many that it has not accepted.
+/// Maximum number of ends per guest, and of ends that it has not accepted yet.
 const ENDS_MAX: usize = 64;
-/// Bytes that a stream which a guest opens may hold.
+/// Maximum capacity of a stream that a guest opens, in bytes.
 const CAPACITY_MAX: u32 = 1 << 20;
-/// Bytes that a component reads at once.
+/// Maximum number of bytes that a component reads at once.
 const READ_MAX: u32 = 1 << 20;
 
 /// One end of a stream.
@@ -34,7 +34,7 @@ enum End {
     Reader(Reader<u8>),
 }
 
-/// The ends that a guest has.
+/// Ends of streams of a guest.
 #[derive(Default)]
 pub(in crate::wasm) struct Streams {
     ends: BTreeMap<u64, End>,
@@ -111,7 +111,7 @@ impl State {
         let End::Writer(writer) = self.end(stream)? else {
             return Err(Error::Invalid(format!("stream {stream} is an end that reads")));
         };
-        // Mostly there is room, and nothing to wait for.
+        // Fast path: usually there is room, and the call need not wait.
         let written = writer.try_write(bytes).map_err(gone)?;
         match &bytes[written..] {
             [] => Ok(()),
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// Reads at least a byte; 0 at the end.
+    /// Reads at least one byte; 0 at the end of the stream.
     pub(in crate::wasm) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         self.asks(HostCall::StreamRead);
         let End::Reader(reader) = self.end(stream)? else {
@@ -153,8 +153,8 @@ impl State {
         }
     }
 
-    /// Keeps the end of a stream that a message has in it, and gives the word that the guest knows it by: another one when
-    /// too many wait to be accepted and this one is closed, so that messages and ends stay in step.
+    /// Stores the end of a stream from a message; returns the name under which the guest receives it. If too many ends
+    /// wait to be accepted, closes this one and returns another name, so that messages and accepted ends stay in step.
     pub(super) fn offered(&mut self, message: Message) -> Result<&'static str, Message> {
         let (end, word) = match message.downcast::<StreamReader>() {
             Ok(reader) => (End::Reader(reader.into_ring()), "stream-reader"),

@@ -1,4 +1,4 @@
-//! `rusm:runtime/supervisor`: a supervisor of guests, linked to the guest that starts it.
+//! `rusm:runtime/supervisor`: supervisors of guests, linked to the guest that starts them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,12 @@ use crate::wasm::spawn;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Children that one call may start.
+/// Maximum number of children in one call.
 pub(in crate::wasm) const CHILDREN_MAX: usize = 4_096;
-/// Supervisors of one guest that live at once: they are native processes, of which the capacity of the engine knows nothing.
+/// Maximum number of live supervisors per guest: they are native processes, which the engine's capacity does not
+/// limit.
 const SUPERVISORS_MAX: usize = 256;
-/// Restarts that a supervisor may be told to forgive within its period, each of which it remembers for so long.
+/// Maximum restart intensity: a supervisor remembers each restart for a period.
 const INTENSITY_MAX: u32 = 65_536;
 
 impl Host for State {
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Checks what a supervisor keeps for the restarts of its children.
+    /// Checks the size of the arguments, which a supervisor keeps for the restarts of its children.
     fn may_keep(&self, children: &[ChildSpec]) -> Result<(), Error> {
         children.iter().try_for_each(|child| self.may_have(&child.options.args))?;
         let bytes: usize = children.iter().flat_map(|child| &child.options.args).map(String::len).sum();

@@ -10,7 +10,7 @@ use crate::wasm::capability::Capability;
 use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
-/// Timers that a guest may have set for each millisecond of the shortest of its periods.
+/// Maximum number of timers that a guest has set, per millisecond of the period of a new repeating timer.
 const TIMERS_PER_MS: u64 = 10;
 
 impl Host for State {
@@ -19,7 +19,7 @@ impl Host for State {
         self.may_set(to, &body)?;
         let bytes = body.len();
         let (to, delay, body) = (words::pid_of(to), Duration::from_millis(delay_ms), self.bytes_now(body)?);
-        // A timer that fires asks for no room: what it brings would pile up where nobody receives.
+        // A timer that fires does not check for room: its messages would pile up at a process that does not receive.
         if !self.ctx.has_room_at(to, false) {
             return Err(Error::MailboxFull);
         }
@@ -37,7 +37,8 @@ impl Host for State {
         if period_ms == 0 {
             return Err(Error::Invalid("a period of 0 ms: the shortest is 1".to_owned()));
         }
-        // All that one guest has set tick some hundred thousand times a second at most, on a thread that serves everybody.
+        // Limits a guest to about 100,000 firings a second, all timers together (the k-th timer adds at most a k-th of
+        // 10,000): one thread serves the timers of all processes.
         let most = period_ms.saturating_mul(TIMERS_PER_MS);
         let timers = self.timers_beside(most);
         if timers as u64 > most {

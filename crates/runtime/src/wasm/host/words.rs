@@ -1,4 +1,4 @@
-//! Between the words of the world and those of the runtime.
+//! Conversions between the types of the WIT world and those of the runtime.
 
 use bytes::Bytes;
 
@@ -26,16 +26,16 @@ pub(crate) fn reason(reason: &ExitReason) -> types::ExitReason {
     }
 }
 
-/// Bytes of the words in a reason that a guest gives: others are told of it, and it is kept with events.
+/// Maximum length of the text in an exit reason: it is sent to other processes and stored with events.
 const REASON_MAX_BYTES: usize = 8 << 10;
 
-/// What a guest says about an end, cut where it is too long to be passed on.
+/// Returns the text of a guest's exit reason, cut to the maximum length.
 pub(crate) fn why(words: &str) -> Detail {
     let end = words.floor_char_boundary(REASON_MAX_BYTES);
     if end == words.len() { words.to_owned().into() } else { format!("{}…", &words[..end]).into() }
 }
 
-/// The reason that a guest gives; a panic is one of its own, in words.
+/// Converts the exit reason that a guest gives; a panic becomes `Other` with its text.
 pub(crate) fn reason_of(reason: types::ExitReason) -> ExitReason {
     match reason {
         types::ExitReason::Normal => ExitReason::Normal,
@@ -48,7 +48,7 @@ pub(crate) fn reason_of(reason: types::ExitReason) -> ExitReason {
     }
 }
 
-/// What a guest gets of bytes: all of them, without a copy where nobody else has them.
+/// Returns the bytes as a vector, without a copy if they are not shared.
 pub(crate) fn body(bytes: Bytes) -> Vec<u8> {
     bytes.into()
 }

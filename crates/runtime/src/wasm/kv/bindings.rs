@@ -1,4 +1,4 @@
-//! The world `rusm:store/storage` as Rust types, made from its WIT text.
+//! Rust bindings of the world `rusm:store/storage`, generated from its WIT text.
 
 #![allow(
     missing_docs,
@@ -11,7 +11,7 @@
     clippy::use_self,
     clippy::allow_attributes_without_reason,
     clippy::or_fun_call,
-    reason = "generated"
+    reason = "generated code"
 )]
 
 wasmtime::component::bindgen!({

@@ -1,21 +1,21 @@
-//! The store for core modules: functions of module `rusm`, with places in memory and statuses as all the others.
+//! The store for core modules: functions of module `rusm`, with memory ranges and statuses as in `wasm/raw.rs`.
 //!
 //! | Function | Gives | |
 //! |---|---|---|
-//! | `kv_get(bucket_p, bucket_n, key_p, key_n)` | `i32` | 1 and the value is the item, 0, or a status |
-//! | `kv_put(bucket_p, bucket_n, key_p, key_n, p, n, ms)` | status | expires after so many `ms`, never for a number below 0 |
-//! | `kv_delete(bucket_p, bucket_n, key_p, key_n)` | `i32` | 1 if it was there, 0, or a status |
-//! | `kv_compare_and_set(bucket_p, bucket_n, key_p, key_n, old_p, old_n, p, n)` | `i32` | 1 if it was set, 0, or a status; a number of bytes below 0 stands for no value |
-//! | `kv_commit(p, n)` | `i32` | 1 if all steps were done, 0 if a key had not what was expected of it, or a status; the steps are as below |
-//! | `kv_scan(bucket_p, bucket_n, prefix_p, prefix_n, after_p, after_n, limit)` | `i32` | how many rows, or a status; the item has each row as the lengths of key and value, four bytes each with the lowest first, and both; `item_tag()` is 1 if there is more |
+//! | `kv_get(bucket_p, bucket_n, key_p, key_n)` | `i32` | 1 and the value is the item, 0 if the key does not exist, or a status |
+//! | `kv_put(bucket_p, bucket_n, key_p, key_n, p, n, ms)` | status | expires after `ms` milliseconds; below 0 never |
+//! | `kv_delete(bucket_p, bucket_n, key_p, key_n)` | `i32` | 1 if the key existed, 0, or a status |
+//! | `kv_compare_and_set(bucket_p, bucket_n, key_p, key_n, old_p, old_n, p, n)` | `i32` | 1 if it was set, 0, or a status; a length below 0 stands for no value |
+//! | `kv_commit(p, n)` | `i32` | 1 if all steps were done, 0 if an expectation failed, or a status; the format of steps is below |
+//! | `kv_scan(bucket_p, bucket_n, prefix_p, prefix_n, after_p, after_n, limit)` | `i32` | number of rows, or a status; the item holds for each row the lengths of key and value, four bytes each, little-endian, then both; `item_tag()` is 1 if there are more rows |
 //!
-//! A step of a commit: one byte of what it is (0 expects no value, 1 expects this value, 2 takes away, 3 puts, 4 puts for so
-//! long), the lengths of bucket, key and value, four bytes each with the lowest first, for 4 the milliseconds in eight, and
-//! bucket, key and value. A step that has no value has one of 0 bytes.
+//! Format of a step of a commit: one byte for its kind (0 expects no value, 1 expects this value, 2 deletes, 3 puts, 4
+//! puts with an expiry); the lengths of bucket, key and value, four bytes each, little-endian; for kind 4 the
+//! milliseconds in eight bytes; then bucket, key and value. A step without a value has one of 0 bytes.
 //!
-//! Status -10 is a disk that failed; the words about it say how.
+//! Status -10 is a failure of the store; its error text gives the reason.
 
-#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+#![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
 use wasmtime::{Caller, Linker};
 
@@ -118,7 +118,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The name of a bucket, and a key or what one begins with.
+/// Reads the name of a bucket, and a key or a prefix.
 fn named(guest: &mut Guest<'_>, bucket: Place, key: Place) -> Result<(String, Vec<u8>), i32> {
     Ok((with_text(guest, bucket)?, with_bytes(guest, key)?))
 }
@@ -127,12 +127,12 @@ fn maybe(guest: &mut Guest<'_>, place: Place) -> Result<Option<Vec<u8>>, i32> {
     if place.1 < 0 { Ok(None) } else { with_bytes(guest, place).map(Some) }
 }
 
-/// The steps of a commit.
+/// Parses the steps of a commit.
 fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
     let mut left = bytes;
     let (mut expects, mut changes) = (Vec::new(), Vec::new());
     while !left.is_empty() {
-        // More of either are refused later, with their number.
+        // Stop early: the limit is checked later, and its error gives the number.
         if expects.len() > STEPS_MAX || changes.len() > STEPS_MAX {
             break;
         }
@@ -143,7 +143,7 @@ fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
     Ok((expects, changes))
 }
 
-/// Takes in one step; `None` for what is none.
+/// Parses one step; `None` if it is malformed.
 fn step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change>) -> Option<()> {
     fn number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
         let (number, rest) = bytes.split_first_chunk()?;
@@ -171,7 +171,7 @@ fn step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change
     Some(())
 }
 
-/// Rows one after the other, each with its two lengths before it.
+/// Serialises rows, each preceded by its two lengths.
 fn flat(page: &Page) -> Vec<u8> {
     let mut bytes = Vec::new();
     for row in &page.rows {

@@ -1,6 +1,6 @@
-//! The functions of the raw table, each on the one of the world that does the same.
+//! Functions of the raw table, each implemented by the corresponding function of the WIT world.
 
-#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+#![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
 use wasmtime::{Caller, Linker};
 
@@ -15,12 +15,12 @@ use crate::wasm::state::State;
 
 type Guest<'a> = Caller<'a, State>;
 
-/// Milliseconds, or for ever.
+/// Converts a timeout in milliseconds; a negative one means no limit.
 pub(super) fn timeout(ms: i64) -> Option<u64> {
     u64::try_from(ms).ok()
 }
 
-/// Gives the value, or returns the status.
+/// Unwraps the value, or returns the status.
 macro_rules! or_return {
     ($result:expr) => {
         match $result {
@@ -31,7 +31,7 @@ macro_rules! or_return {
 }
 pub(super) use or_return;
 
-/// Puts all functions into a linker.
+/// Adds all functions to a linker.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     identity(linker)?;
     super::family::link(linker)?;
@@ -104,7 +104,7 @@ fn items(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Fills a place in memory; a place outside of it is a status.
+/// Calls `fill` with a range of the guest's memory; a range outside of it is an error status.
 #[inline]
 fn fill(guest: &mut Guest<'_>, place: (i32, i32), fill: impl FnOnce(&mut State, &mut [u8]) -> i32) -> i32 {
     if let Some((state, bytes)) = memory::find(guest, place) {
@@ -204,7 +204,7 @@ fn names_and_groups(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Makes pids the item, and says how many they are.
+/// Stores pids as the item; returns their number.
 fn hold_pids(state: &mut State, pids: &[Pid]) -> i32 {
     state.item.hold(pids.iter().flat_map(|pid| number(*pid).to_le_bytes()).collect(), 0);
     pids.len() as i32
@@ -263,7 +263,7 @@ fn hash(number: i32) -> Result<Hash, Error> {
     }
 }
 
-/// Writes a digest, and gives its length or a status.
+/// Writes a digest; returns its length or a status.
 fn digested(guest: &mut Guest<'_>, digest: Result<Vec<u8>, Error>, out: i32) -> i32 {
     match digest {
         Ok(digest) => fill(guest, (out, digest.len() as i32), |_, bytes| memory::copy(&digest, bytes)),

@@ -1,4 +1,4 @@
-//! Starting others from core modules: one process, or a supervisor with children that were named before.
+//! Spawning from core modules: one process, or a supervisor with children that were added before.
 
 use wasmtime::{Caller, Linker};
 
@@ -14,14 +14,14 @@ use crate::wasm::state::State;
 type Guest<'a> = Caller<'a, State>;
 type Place = (i32, i32);
 
-/// Children of the supervisor that a guest is about to start, and the bytes of their words.
+/// Children of the supervisor that a guest is about to start, and the bytes of their texts.
 #[derive(Default)]
 pub(crate) struct Family {
     children: Vec<ChildSpec>,
     bytes: usize,
 }
 
-/// Where the words about a process lie; of 0 bytes where nothing is said.
+/// Memory ranges with the options of a process; an empty one leaves the default.
 struct Asked {
     args: Place,
     profile: Place,
@@ -37,7 +37,7 @@ impl Asked {
             let error = Error::Invalid(format!("{} bytes of memory at most", self.memory_max_bytes));
             return Err(status(guest.data_mut(), error));
         };
-        // One more than are allowed is enough to be refused.
+        // Stop after one argument too many: that is enough to refuse them.
         let words = args.split('\0').take(ARGS_MAX + 1).map(str::to_owned);
         Ok(SpawnOptions {
             args: if args.is_empty() { Vec::new() } else { words.collect() },
@@ -175,7 +175,7 @@ fn strategy_of(number: i32) -> Result<Strategy, Error> {
     }
 }
 
-/// Whether one more child may be kept, whose words have so many bytes.
+/// Checks that one more child, with texts of `bytes` bytes, may be added.
 fn has_room(state: &State, bytes: usize) -> Result<(), Error> {
     let (children, before) = state.family.as_ref().map_or((0, 0), |family| (family.children.len(), family.bytes));
     let bytes_max = state.vitals.bounds.message_max_bytes as usize;

@@ -1,7 +1,7 @@
-//! Sending and receiving of core modules: the calls that they make for each message.
+//! Sending and receiving of core modules: the calls made for each message.
 //!
-//! A call that may wait is a future that the engine asks until it is ready. Those that need not wait are ready from the
-//! start, and a box of one that is nothing but its number takes no memory. Only a guest that waits has its future allocated.
+//! A call that may wait is a future that the engine polls. A call that need not wait returns a future that is ready,
+//! and a box of a zero-sized future allocates nothing. Only a guest that waits has its future allocated.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -19,10 +19,10 @@ use crate::wasm::state::State;
 use crate::wasm::vitals::HostCall;
 
 type Guest<'a> = Caller<'a, State>;
-/// A call whose number may take its time.
+/// A call with an integer result that may have to wait.
 type Number<'a> = Box<dyn Future<Output = i32> + Send + 'a>;
 
-/// A number that is there already.
+/// A ready result, as a zero-sized future.
 struct Now<const NUMBER: i32>;
 
 impl<const NUMBER: i32> Future for Now<NUMBER> {
@@ -33,7 +33,7 @@ impl<const NUMBER: i32> Future for Now<NUMBER> {
     }
 }
 
-/// What kind of item a message of bytes is.
+/// Kind of an item that is a message of bytes.
 const MESSAGE: i32 = 1;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -86,7 +86,7 @@ fn receive(mut guest: Guest<'_>, ms: i64) -> Number<'_> {
     }
 }
 
-/// A guest that waits for whatever comes.
+/// Future of a guest that waits for any message.
 struct Receiving<'a> {
     guest: Guest<'a>,
     pause: Pause,
@@ -95,7 +95,7 @@ struct Receiving<'a> {
 impl Future for Receiving<'_> {
     type Output = i32;
 
-    // See the module `fiber`: what this reads of its thread must not be kept by the loop that polls it.
+    // Not inlined: the polling loop must not cache thread-local state of this function, see the module `fiber`.
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<i32> {
         if std::mem::replace(&mut self.pause, Pause::Ask) == Pause::Noted {

@@ -1,13 +1,13 @@
-//! The memory of a core module, reached by places that it names and that may make no sense.
+//! Access to the memory of a core module, by ranges that may be invalid.
 
-#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+#![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
 use wasmtime::{Caller, Extern, Memory};
 
 use crate::wasm::bindings::rusm::runtime::types::Error;
 use crate::wasm::state::State;
 
-/// The memory that the module exports, found once.
+/// Returns the memory that the module exports; cached after the first call.
 #[inline]
 fn memory(caller: &mut Caller<'_, State>) -> Option<Memory> {
     if let Some(memory) = caller.data().memory { Some(memory) } else { first(caller) }
@@ -20,10 +20,10 @@ fn first(caller: &mut Caller<'_, State>) -> Option<Memory> {
     Some(memory)
 }
 
-/// What lies there, with the state of the guest at hand; `None` outside of the memory. Each message passes here twice, so
-/// the words about what is wrong are left to [`refused`].
+/// Returns the bytes of a range, with the guest's state; `None` outside of the memory. Each message passes here twice,
+/// so the error text is left to [`refused`].
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "a result by way of memory costs more than what this does")]
+#[expect(clippy::inline_always, reason = "returning the result through memory costs more than the function itself")]
 pub(in crate::wasm) fn find<'a>(
     caller: &'a mut Caller<'_, State>,
     (p, n): (i32, i32),
@@ -33,7 +33,7 @@ pub(in crate::wasm) fn find<'a>(
     Some((state, bytes))
 }
 
-/// Why [`find`] found nothing.
+/// Returns the error for a range that [`find`] did not find.
 #[cold]
 pub(super) fn refused(caller: &mut Caller<'_, State>, (p, n): (i32, i32)) -> Error {
     let Some(memory) = memory(caller) else {
@@ -43,7 +43,7 @@ pub(super) fn refused(caller: &mut Caller<'_, State>, (p, n): (i32, i32)) -> Err
     Error::Invalid(format!("{} bytes at {} lie outside of the memory of {len} bytes", n as u32, p as u32))
 }
 
-/// A copy of what lies there.
+/// Copies a range of the memory.
 pub(super) fn read(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<Vec<u8>, Error> {
     match find(caller, place) {
         Some((_, bytes)) => Ok(bytes.to_vec()),
@@ -51,7 +51,7 @@ pub(super) fn read(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<
     }
 }
 
-/// Copies as much of `from` as fits.
+/// Copies as much of `from` as fits; returns the number of bytes.
 pub(super) fn copy(from: &[u8], to: &mut [u8]) -> i32 {
     let n = from.len().min(to.len());
     to[..n].copy_from_slice(&from[..n]);

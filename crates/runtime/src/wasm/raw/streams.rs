@@ -1,6 +1,6 @@
-//! Streams in the raw table: bytes go straight between the ring and the memory of the guest.
+//! Streams in the raw table: bytes are copied directly between the ring and the guest's memory.
 
-#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+#![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
 use wasmtime::{Caller, Linker};
 

@@ -1,14 +1,14 @@
-//! One mapping cut into slots of one size.
+//! A mapping divided into slots of equal size.
 //!
 //! ```text
-//!   fresh ─▶ taken ─▶ kept (as it is) ─▶ taken ...        the slots used last, if they may be dirty
-//!               └───▶ dirty ─▶ a batch is emptied at once ─▶ clean ─▶ taken ...
+//!   fresh ─▶ taken ─▶ kept (not cleared) ─▶ taken ...      the slots used last, if they may be dirty
+//!               └───▶ dirty ─▶ a batch is cleared together ─▶ clean ─▶ taken ...
 //! ```
 //!
-//! Emptying a slot gives its pages back to the system, so that it reads as zeros again. It is done for many slots together,
-//! and neighbours among them by one call.
+//! Clearing a slot returns its pages to the system, so that it reads as zeros again. Slots are cleared in batches, and
+//! neighbours in a batch by one call.
 
-#![expect(unsafe_code, reason = "maps memory by hand; each block says whose it is")]
+#![expect(unsafe_code, reason = "maps memory; each block names the owner of what it touches")]
 
 use std::ffi::c_void;
 use std::io;
@@ -19,51 +19,51 @@ use std::sync::{Mutex, PoisonError};
 use super::canary::{self, Canaries};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
-/// Slots that are emptied together.
+/// Number of slots cleared together.
 const BATCH: usize = 64;
-/// `MADV_GUARD_INSTALL` of Linux 6.13: a guard that takes no memory map.
+/// `MADV_GUARD_INSTALL` of Linux 6.13: a guard that needs no memory map.
 const GUARD_INSTALL: i32 = 102;
 
-/// One mapping cut into slots of one size.
+/// A mapping divided into slots of equal size.
 pub(crate) struct Arena {
     base: NonNull<c_void>,
     slot_bytes: usize,
     slots: u32,
-    /// Bytes at the beginning of each slot that nobody may touch.
+    /// Size of the guard at the beginning of each slot.
     guard_bytes: usize,
-    /// Slots that may be given out again as they are.
+    /// Maximum number of slots kept for reuse without clearing.
     kept_max: usize,
     free: Mutex<Free>,
     used: AtomicU32,
-    /// The system has guards that take no map.
+    /// The system supports guards that need no memory map.
     light_guards: AtomicBool,
-    /// Slots for whose guards the system had no map.
+    /// Slots without a guard, because the system ran out of memory maps.
     canaries: Canaries,
 }
 
 #[derive(Default)]
 struct Free {
-    /// The first slot that was never used.
+    /// First slot that was never used.
     fresh: u32,
     kept: Vec<u32>,
     clean: Vec<u32>,
     dirty: Vec<u32>,
-    /// Threads that empty slots, which are free and in none of the lists until then.
+    /// Number of threads that are clearing slots; those slots are free, but in no list until they are done.
     emptying: u32,
 }
 
-// SAFETY: the mapping belongs to the arena until its drop, and a slot to whoever took it.
+// SAFETY: the mapping belongs to the arena until its drop, and a slot to the caller that took it.
 unsafe impl Send for Arena {}
-// SAFETY: as above; what the arena itself writes is behind its lock.
+// SAFETY: as above; the arena's own data is behind its lock.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Sets address space aside for so many slots; none of it takes memory yet.
+    /// Reserves address space for `slots` slots; uses no memory until they are touched.
     pub(crate) fn new(slot_bytes: usize, slots: usize, guard_bytes: usize, kept_max: usize) -> io::Result<Self> {
         let too_many = || io::Error::new(io::ErrorKind::OutOfMemory, "more bytes than there are addresses");
         let len = slot_bytes.checked_mul(slots).ok_or_else(too_many)?;
         let slots = u32::try_from(slots).map_err(io::Error::other)?;
-        // SAFETY: a new mapping at no particular place.
+        // SAFETY: a new mapping at an address that the system chooses.
         let base = unsafe {
             mmap_anonymous(
                 null_mut(),
@@ -72,8 +72,8 @@ impl Arena {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
         };
-        // SAFETY: the whole of the new mapping. Large pages would make every slot as large as one; a system that has none
-        // refuses, which is as good.
+        // SAFETY: covers exactly the new mapping. With huge pages, every slot would use at least one huge page. The
+        // call fails on a system without them, which has the same effect.
         unsafe { madvise(base, len, Advice::LinuxNoHugepage) }.ok();
         let base = NonNull::new(base).ok_or_else(too_many)?;
         let light_guards = AtomicBool::new(guard_bytes != 0);
@@ -82,7 +82,7 @@ impl Arena {
         Ok(Self { base, slot_bytes, slots, guard_bytes, kept_max, free, used, light_guards, canaries })
     }
 
-    /// Slots that there are.
+    /// Number of slots.
     pub(crate) const fn slots(&self) -> u32 {
         self.slots
     }
@@ -91,22 +91,22 @@ impl Arena {
         self.slot_bytes
     }
 
-    /// Slots in use.
+    /// Number of slots in use.
     pub(crate) fn used(&self) -> u32 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Where a slot begins.
+    /// Returns the address of a slot.
     pub(crate) fn place(&self, slot: u32) -> *mut u8 {
         self.base.as_ptr().cast::<u8>().wrapping_add(slot as usize * self.slot_bytes)
     }
 
-    /// A free slot.
+    /// Takes a free slot.
     pub(crate) fn take(&self) -> Option<u32> {
         let slot = self.take_free()?;
         self.used.fetch_add(1, Ordering::Relaxed);
         if self.canaries.has(slot) {
-            // SAFETY: the slot was just taken, and is longer than its guard.
+            // SAFETY: the slot was just taken, and is longer than a canary.
             canary::draw(unsafe { &mut *self.place(slot).cast() });
         }
         Some(slot)
@@ -137,11 +137,11 @@ impl Arena {
         self.empty(dirty, &mut free)
     }
 
-    /// Takes a slot back.
+    /// Returns a slot.
     pub(crate) fn give(&self, slot: u32) {
         self.used.fetch_sub(1, Ordering::Relaxed);
         if self.canaries.has(slot) {
-            // SAFETY: nobody has the slot any more, and it is longer than its guard.
+            // SAFETY: the caller gave the slot up, and it is longer than a canary.
             canary::check(unsafe { &*self.place(slot).cast() });
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,12 +164,12 @@ impl Arena {
         free.clean.extend(last);
     }
 
-    /// Empties slots, keeps all but one as clean, and gives that one.
+    /// Clears slots, adds all but one to the clean ones, and returns that one.
     fn empty(&self, mut dirty: Vec<u32>, free: &mut Free) -> Option<u32> {
         dirty.sort_unstable();
         for run in dirty.chunk_by(|one, next| one + 1 == *next) {
             let len = run.len() * self.slot_bytes;
-            // SAFETY: nobody has these slots; guards survive this.
+            // SAFETY: these slots are not in use; guards survive this call.
             let emptied = unsafe { madvise(self.place(run[0]).cast(), len, Advice::LinuxDontNeed) };
             if emptied.is_err() {
                 self.clear(run);
@@ -180,24 +180,24 @@ impl Arena {
         last
     }
 
-    /// Writes zeros over slots that the system did not empty: nobody may find in a memory what was another's.
+    /// Zeroes slots that the system did not clear: the next guest must not see data of the previous one.
     #[cold]
     fn clear(&self, slots: &[u32]) {
         for slot in slots {
             let start = self.place(*slot).wrapping_add(self.guard_bytes);
-            // SAFETY: nobody has the slot, and the guard is left out.
+            // SAFETY: the slot is not in use, and the range excludes the guard.
             unsafe { start.write_bytes(0, self.slot_bytes - self.guard_bytes) };
         }
     }
 
-    /// Makes the guard of a slot that was never used.
+    /// Installs the guard of a slot that was never used.
     fn guard(&self, slot: u32) {
         if self.guard_bytes == 0 {
             return;
         }
         let place: *mut c_void = self.place(slot).cast();
         if self.light_guards.load(Ordering::Relaxed) {
-            // SAFETY: the beginning of a slot that is in nobody's hands yet.
+            // SAFETY: the beginning of a slot that has not been handed out yet.
             if unsafe { libc::madvise(place, self.guard_bytes, GUARD_INSTALL) } == 0 {
                 return;
             }
@@ -213,7 +213,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: whoever took a slot holds the arena, so nobody has one.
+        // SAFETY: the owner of a slot holds a reference to the arena, so no slot is in use.
         unsafe { munmap(self.base.as_ptr(), self.slot_bytes * self.slots as usize) }.ok();
     }
 }
@@ -242,7 +242,7 @@ mod tests {
     fn a_slot_without_a_guard_has_a_canary_each_time_that_it_is_taken() {
         let arena = Arena::new(65_536, 1, 4096, 0).unwrap();
         arena.canaries.add(0);
-        // Its guard is left out, as where there was no map for it.
+        // Mark the slot as used, so that its guard is not installed, as on a system without a map for it.
         arena.free.lock().unwrap().fresh = 1;
         arena.free.lock().unwrap().clean.push(0);
         let mut drawn = [0; canary::BYTES];
@@ -275,7 +275,7 @@ mod tests {
     fn slots_that_another_thread_is_emptying_are_waited_for() {
         let arena = Arena::new(65_536, 256, 0, 0).unwrap();
 
-        // Together they never hold more than there are.
+        // The threads together never take more slots than exist.
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

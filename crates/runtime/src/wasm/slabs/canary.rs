@@ -1,19 +1,19 @@
-//! What stands in for the guard of a stack where the system has no more memory maps: a pattern at its end.
+//! Canaries: a pattern at the end of a stack without a guard page, for when the system runs out of memory maps.
 //!
-//! It is looked at when the stack comes back. Where it has changed, somebody ran over the end of his stack into his neighbour's:
-//! nothing in this program can be relied on any more.
+//! The pattern is checked when the stack is returned. If it has changed, a guest overflowed its stack into its
+//! neighbour's, and the state of the whole program can no longer be trusted.
 
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The pattern, as long as a line of the processor's cache.
+/// The pattern, as long as a cache line.
 const PATTERN: [u64; 8] = [0x5ca1_ab1e_0ddb_a115; 8];
-/// Its bytes.
+/// Its size in bytes.
 pub(super) const BYTES: usize = size_of::<[u64; 8]>();
 
-/// Which slots have one.
+/// The set of slots with a canary.
 #[derive(Default)]
 pub(super) struct Canaries {
     any: AtomicBool,
@@ -21,7 +21,7 @@ pub(super) struct Canaries {
 }
 
 impl Canaries {
-    /// This slot has one from now on.
+    /// Adds a slot.
     pub(super) fn add(&self, slot: u32) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);
         if !self.any.swap(true, Ordering::Relaxed) {
@@ -31,20 +31,20 @@ impl Canaries {
         }
     }
 
-    /// Whether this slot has one. Whoever asks was given the slot after it was added.
+    /// Returns true if the slot has a canary. Relaxed is enough: the slot reached the caller after `add`.
     pub(super) fn has(&self, slot: u32) -> bool {
         self.any.load(Ordering::Relaxed) && self.slots.lock().unwrap_or_else(PoisonError::into_inner).contains(&slot)
     }
 }
 
-/// Draws the pattern.
+/// Writes the pattern.
 pub(super) fn draw(place: &mut [u8; BYTES]) {
     for (bytes, word) in place.chunks_exact_mut(8).zip(PATTERN) {
         bytes.copy_from_slice(&word.to_ne_bytes());
     }
 }
 
-/// Ends the program if the pattern has changed.
+/// Aborts the program if the pattern has changed.
 pub(super) fn check(place: &[u8; BYTES]) {
     if !is_whole(place) {
         let line = "rusm: a guest's stack ran over its end into another's: the program cannot go on";

@@ -1,20 +1,20 @@
-//! Topics for core modules: functions of module `rusm`, with places in memory and statuses as all the others.
+//! Topics for core modules: functions of module `rusm`, with memory ranges and statuses as in `wasm/raw.rs`.
 //!
 //! | Function | Gives | |
 //! |---|---|---|
-//! | `topic_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | waits for room; a key of fewer than 0 bytes is none |
-//! | `topic_try_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | -8 when the topic is full |
-//! | `topic_subscribe(topic_p, topic_n, p, n)` | `i64` | this process's share in a subscription of this name, or a status |
-//! | `topic_subscribe_with(topic_p, topic_n, p, n, flags, deadline_ms, dead_p, dead_n, attempts_max)` | `i64` | the same; flag 1 keeps order, 2 begins with the oldest message; a deadline below 0 is the usual one, a topic for dead letters of fewer than 0 bytes is none |
-//! | `topic_listen(topic_p, topic_n, overflow, most)` | `i64` | a listener, which hears each message once at most, or a status; too slow, it 0 holds up publishers, 1 loses the oldest, 2 the newest, 3 is one no more |
-//! | `topic_hear(listener, timeout_ms)` | `i32` | as `topic_next`, and there is no lease |
-//! | `topic_next(share, timeout_ms)` | `i32` | 1 and a message is the item, 0 if none came, or a status; waits for ever with a timeout below 0. `item_tag()` is its lease, `item_ref()` its attempt, `item_reply()` its position |
-//! | `topic_key(p, n)` | `i32` | copies at most `n` bytes of the key of what came last; how many it has, or a status |
-//! | `topic_ack(share, lease)`, `topic_nack(share, lease)` | `i32` | 1 if it was done, 0 if the lease had ended before, and the words about it say how, or a status |
-//! | `topic_extend(share, lease, ms)` | `i32` | the same; the lease has so much more time |
-//! | `topic_unsubscribe(share)` | `i32` | 1 where there was one |
+//! | `topic_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | waits for room; `key_n` below 0: no key |
+//! | `topic_try_publish(topic_p, topic_n, key_p, key_n, p, n)` | status | -8 if the topic is full |
+//! | `topic_subscribe(topic_p, topic_n, p, n)` | `i64` | a consumer of the subscription with this name, or a status |
+//! | `topic_subscribe_with(topic_p, topic_n, p, n, flags, deadline_ms, dead_p, dead_n, attempts_max)` | `i64` | as `topic_subscribe`; flag 1: ordered, flag 2: begin with the oldest message; a deadline below 0: the default; `dead_n` below 0: no dead-letter topic |
+//! | `topic_listen(topic_p, topic_n, overflow, most)` | `i64` | a listener, which receives each message at most once, or a status; overflow: 0 block publishers, 1 drop the oldest, 2 drop the newest, 3 disconnect |
+//! | `topic_hear(listener, timeout_ms)` | `i32` | as `topic_next`, without a lease |
+//! | `topic_next(share, timeout_ms)` | `i32` | 1 and the message is the item, 0 if none arrived, or a status; a timeout below 0 waits forever. `item_tag()` is the lease, `item_ref()` the attempt, `item_reply()` the position |
+//! | `topic_key(p, n)` | `i32` | copies at most `n` bytes of the key of the last message; returns the key's length, or a status |
+//! | `topic_ack(share, lease)`, `topic_nack(share, lease)` | `i32` | 1 on success, 0 if the lease had ended (the error text says how), or a status |
+//! | `topic_extend(share, lease, ms)` | `i32` | as `topic_ack`; extends the lease by `ms` |
+//! | `topic_unsubscribe(share)` | `i32` | 1 if the consumer or listener existed |
 
-#![expect(clippy::cast_possible_wrap, reason = "the numbers of a core module have no sign of their own")]
+#![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
 use wasmtime::{Caller, Linker};
 
@@ -96,7 +96,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Subscriptions that are made in another way than the usual one, and listeners.
+/// Links subscriptions with options, and listeners.
 fn link_kinds(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,

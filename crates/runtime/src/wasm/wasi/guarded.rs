@@ -1,7 +1,8 @@
-//! Calls of WASI that need a capability: they take the places of those of `wasmtime-wasi`, check, and go on with them.
+//! WASI calls that need a capability: they replace those of `wasmtime-wasi`, check the capability, and forward the
+//! call.
 //!
-//! A refused socket or name is the error that WASI has for it, `access-denied`. Calls for random bytes have none: a component
-//! without the capability traps, a core module gets `acces`. Either way observers hear of it.
+//! A refused socket or name lookup returns WASI's error `access-denied`. The calls for random bytes cannot return one:
+//! without the capability a component traps, and a core module gets `acces`. Observers see every refusal.
 
 use wasmtime::component::{Linker as Components, Resource};
 use wasmtime::{Caller, Linker as Modules, StoreContextMut};
@@ -25,13 +26,13 @@ use crate::wasm::vitals::HostCall;
 type Guest<'a> = StoreContextMut<'a, State>;
 type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
-/// The numbers of errors in the first WASI.
+/// Error numbers of WASI preview 1.
 const ERRNO_SUCCESS: i32 = 0;
 const ERRNO_ACCES: i32 = 2;
 const ERRNO_FAULT: i32 = 21;
 const ERRNO_IO: i32 = 29;
 
-/// Puts them in their places.
+/// Replaces the guarded functions of components.
 pub(in crate::wasm) fn link_components(linker: &mut Components<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     linker.instance("wasi:sockets/tcp-create-socket@0.2.12")?.func_wrap(
@@ -79,7 +80,7 @@ pub(in crate::wasm) fn link_components(linker: &mut Components<State>) -> wasmti
     Ok(())
 }
 
-/// The same for core modules.
+/// Replaces the guarded functions of core modules.
 pub(in crate::wasm) fn link_modules(linker: &mut Modules<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     linker.func_wrap_async(P1, "random_get", |guest: Caller<'_, State>, place: (i32, i32)| {
@@ -89,7 +90,7 @@ pub(in crate::wasm) fn link_modules(linker: &mut Modules<State>) -> wasmtime::Re
     Ok(())
 }
 
-/// Fills a piece at a time: others get their turn between two.
+/// Fills the range piece by piece, and yields in between.
 async fn fill_with_random(mut guest: Caller<'_, State>, (p, n): (i32, i32)) -> i32 {
     let state = guest.data_mut();
     state.asks(HostCall::Random);
@@ -120,7 +121,7 @@ fn random_of<'a>(guest: &'a mut Guest<'_>) -> wasmtime::Result<&'a mut State> {
     }
 }
 
-/// What became of a call, as the guest is told, or else a trap.
+/// Converts the result of a call: a value, an error for the guest, or a trap.
 fn outcome<T>(result: SocketResult<T>) -> Outcome<T> {
     match result {
         Ok(value) => Ok((Ok(value),)),

@@ -1,4 +1,4 @@
-//! To which node a command goes.
+//! Commands reach only the node that they were meant for.
 
 use rusm_protocol::KillReason;
 
@@ -20,7 +20,7 @@ async fn a_command_given_while_the_next_node_is_dialled_is_not_for_it() {
     outgoing.retry.notify_one();
     let (stream, _) = timeout(DEADLINE, listener.accept()).await.unwrap().unwrap();
 
-    // The stream is open and the handshake is not answered: the keeper dials.
+    // The stream is open but the handshake is not answered yet: the keeper is still dialling.
     let kill = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
     outgoing.commands.send(kill).await.unwrap();
     let mut socket = accept(stream).await;

@@ -1,4 +1,4 @@
-//! What the keys do.
+//! Executes the actions of keys.
 
 use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
 
@@ -92,7 +92,7 @@ pub(super) fn show(model: &mut Model, tab: Tab) {
     }
 }
 
-/// Freezes the screen, or lets it go on: with what was said once in the meantime, and is not said again by itself.
+/// Freezes or unfreezes the screen. After unfreezing, requests again what the node sends only once.
 fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     model.paused = !model.paused;
     if model.paused {
@@ -104,12 +104,12 @@ fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     super::ask_detail(model, effects);
 }
 
-/// The scenario under the cursor of the Bench view.
+/// Returns the scenario under the cursor of the Bench view.
 fn scenario(model: &Model) -> Option<&ScenarioMeta> {
     model.scenarios().get(model.bench.selected)
 }
 
-/// Closes the innermost thing that is open.
+/// Closes the innermost open element.
 fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.overlay.take().is_some() {
         return;
@@ -137,7 +137,7 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Rows that a page moves by.
+/// Returns the number of rows by which a page key moves.
 fn page(model: &Model) -> u16 {
     match (model.tab, &model.overlay) {
         (_, Some(_)) => model.size.height.saturating_sub(6),
@@ -214,7 +214,7 @@ fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
     effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
 }
 
-/// Asks for a run with the parameters of the dialog, which stays until the node has taken them.
+/// Requests a run with the parameters of the dialog, which stays open until the node has accepted them.
 fn run_with(model: &mut Model, mut dialog: RunDialog, effects: &mut Vec<Effect>) {
     let scenario = dialog.scenario.clone();
     let id = model.command(format!("run {scenario}"));
@@ -249,7 +249,7 @@ fn parameters(model: &mut Model) {
     model.overlay = Some(Overlay::Run(dialog));
 }
 
-/// Enter.
+/// Performs the action of Enter.
 pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
     match model.overlay.take() {
         Some(Overlay::Kill { pid, reason, .. }) => {

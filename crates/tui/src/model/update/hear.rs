@@ -1,4 +1,4 @@
-//! What the node says.
+//! Handles messages from the node.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::model::message::{Effect, Ending};
 use crate::model::overlay::Overlay;
 use crate::model::tab::Tab;
 
-/// Schedulers whose history is kept.
+/// Maximum number of schedulers with a history.
 const SCHEDULERS_MAX: usize = 256;
 
-/// How long nothing is asked after the node has dropped what came too fast: by then it takes a burst again.
+/// Pause of all requests after the node has dropped messages that came too fast. After it, the node accepts a burst
+/// again.
 const HUSH: Duration = Duration::from_secs(1);
 
 pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Vec<Effect>) {
@@ -80,7 +81,7 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>)
         model.hushed_until = Some(model.now + HUSH);
     }
     let view = model.subscription.refused().map(|view| view.filter.clone());
-    // A view has no id of a command: an error without one that comes while a filter is in flight is about that.
+    // Views do not have a command id: while a view with a filter is in flight, an error without an id is about it.
     let filter = view.filter(|filter| id.is_none() && code != ErrorCode::RateLimited && !filter.is_empty());
     if let Some(filter) = filter {
         if let Some(said) = model.table.refuse(&filter, &message) {
@@ -107,14 +108,14 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         return;
     }
     model.greeted = true;
-    // In a container every node has the same process id, so the time of its start is part of who it is.
+    // In a container every node has the same process id, so its start time is part of its identity.
     let which = |hello: &Hello| (hello.node.os_pid, hello.node.started_unix_ms);
     let is_other_node = model.hello.as_ref().is_some_and(|known| which(known) != which(&hello));
     if is_other_node {
         model.histories = crate::model::Histories::default();
         model.bench.forget();
         model.frame = None;
-        // A pid of the node before may be somebody else's here.
+        // A pid of the previous node may be another process here.
         model.detail = None;
         model.table.deselect();
         model.table.rows = None;
@@ -158,7 +159,7 @@ fn tick(model: &mut Model, frame: Box<Frame>) {
     model.dirty = true;
 }
 
-/// Adds a frame to what is drawn over time.
+/// Adds a frame to the histories.
 fn remember(model: &mut Model, frame: &Frame) {
     let at_ms = frame.captured_at_ns / 1_000_000;
     let histories = &mut model.histories;
@@ -172,8 +173,8 @@ fn remember(model: &mut Model, frame: &Frame) {
     }
 }
 
-/// Adds the ticks since the frame before, out of the window that every frame carries: a client that gets half of the
-/// frames still sees every tick, and one that comes late sees the past too.
+/// Adds the ticks since the previous frame, from the window that every frame contains. A client that receives only half
+/// of the frames still gets every tick, and one that connects late also gets past ticks.
 fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
     let points = &frame.throughput.points;
     let hz = [frame.cost.actual_hz, frame.cost.target_hz].into_iter().find(|hz| hz.is_finite() && *hz >= 1.0);

@@ -1,4 +1,4 @@
-//! What the mouse does: the wheel scrolls, a click selects, a click on what is selected opens it.
+//! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
 
 use super::act;
 use crate::model::key::{Mouse, MouseKind};
@@ -9,7 +9,7 @@ use crate::model::tab::Tab;
 use crate::model::wasm::Focus;
 use crate::model::{Model, columns, layout};
 
-/// Rows that a notch of the wheel scrolls.
+/// Number of rows scrolled per notch of the wheel.
 const WHEEL_ROWS: i64 = 3;
 
 pub(super) fn mouse(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>) {

@@ -1,4 +1,4 @@
-//! What the keys do with a process: look into it, end it, copy its pid.
+//! Executes the actions on a process: show details, end it, copy its pid.
 
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
@@ -10,7 +10,7 @@ use crate::model::tab::Tab;
 use crate::model::table::{Selection, text};
 use crate::model::{DetailPane, Model, format};
 
-/// The most text that goes to the clipboard, in bytes.
+/// Maximum length of text copied to the clipboard, in bytes.
 const COPY_MAX: usize = 64 * 1024;
 
 /// Opens the detail pane of the selected process.
@@ -26,7 +26,7 @@ pub(super) fn look_into(model: &mut Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Opens the detail pane of a process; false if it is open.
+/// Opens the detail pane of a process. Returns false if it is open already.
 fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> bool {
     if model.detail.as_ref().is_some_and(|pane| pane.pid == pid) {
         return false;
@@ -36,7 +36,7 @@ fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> boo
     true
 }
 
-/// Goes to the process that the selected lint is about.
+/// Shows the process that the selected lint is about.
 pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     let shown = model.lints.shown(model.frame());
     let pid = shown.get(model.lints.cursor(&shown)).map(|lint| lint.pid.clone());
@@ -51,7 +51,7 @@ pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Shows the process of the selected row of the tree in the Processes view.
+/// Shows the process of the selected tree row in the Processes view.
 pub(super) fn look_into_child(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some((pid, _)) = child(model) else { return };
     model.table.selection = Selection::Away(pid.clone());
@@ -60,7 +60,7 @@ pub(super) fn look_into_child(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
 }
 
-/// The process of the selected row of the tree and what it is called, or a word about why there is none.
+/// Returns the pid and name of the selected tree row, or shows a notice if it is not a running process.
 fn child(model: &mut Model) -> Option<(String, String)> {
     let row = model.tree.selected_row();
     let child = row.and_then(|row| row.pid.clone().map(|pid| (pid, row.name.clone())));
@@ -104,7 +104,7 @@ pub(super) fn ask_to_kill(model: &mut Model) {
     }
 }
 
-/// Asks before every process of the filtered table is ended.
+/// Asks for confirmation to end every process of the filtered table.
 pub(super) fn ask_to_kill_all(model: &mut Model) {
     let filter = model.table.filter_in_force().to_owned();
     if filter.is_empty() {
@@ -114,7 +114,8 @@ pub(super) fn ask_to_kill_all(model: &mut Model) {
     model.overlay = Some(Overlay::KillAll { filter, matched, reason: KillReason::Kill });
 }
 
-/// The process that the Processes view is about: the selected one, also where only its detail is on this page.
+/// Returns the process that an action applies to: the selected one, or the one in the detail pane if it has left the
+/// page.
 fn subject(model: &Model) -> Option<&str> {
     let looked_into = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());
     let away = looked_into.filter(|&pid| matches!(&model.table.selection, Selection::Away(away) if away == pid));
@@ -137,7 +138,7 @@ pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.push(Effect::Copy(text));
 }
 
-/// A line that says how the node does.
+/// Formats a one-line summary of the node's state.
 fn summary(frame: &rusm_protocol::Frame) -> String {
     let latency = &frame.latency;
     format!(

@@ -1,4 +1,4 @@
-//! What holds after every message, whatever came before.
+//! Invariants that hold after any sequence of messages.
 
 use proptest::prelude::*;
 use rusm_protocol::{Cell, Column, Frame, Hello, KillReason, Role, Rows, ServerMessage};
@@ -27,7 +27,7 @@ fn key() -> impl Strategy<Value = Key> {
     (code, proptest::bool::weighted(0.1)).prop_map(|(code, ctrl)| Key { code, ctrl })
 }
 
-/// A page of the newest view, with pids from a small set so that orders overlap.
+/// A page that answers the newest view, with pids from a small set so that orders overlap.
 fn page() -> impl Strategy<Value = (u64, u64, Vec<u16>)> {
     (0..50u64, 0..60u64, proptest::collection::vec(0..60u16, 0..40))
 }
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A model that is attached to a node.
+/// Returns a model that is attached to a node.
 fn attached(tab: Tab) -> Model {
     let mut model = Model::new(Start { tab, ..Start::default() });
     update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! One node after the other: nothing that was meant for the one before reaches, or passes for, the next.
+//! Reconnecting to a different node: no command and no data of the previous node may be taken for the new one's.
 
 use super::*;
 
@@ -42,10 +42,10 @@ fn a_command_leaves_only_for_a_node_that_has_said_who_it_is() {
     };
 
     drop(update(&mut model, Msg::Link(gone), Duration::ZERO));
-    assert_eq!(ask(&mut model), (false, 1), "nobody is connected");
+    assert_eq!(ask(&mut model), (false, 1), "not connected");
     assert!(model.status.as_ref().is_some_and(|status| status.text.starts_with("not connected, so not sent: <0.1.1>")));
     drop(update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO));
-    assert_eq!(ask(&mut model), (false, 0), "somebody answers, and has not said who it is");
+    assert_eq!(ask(&mut model), (false, 0), "connected, before the greeting");
     drop(update(&mut model, Msg::Server(Demo::new(1).hello()), Duration::ZERO));
     assert_eq!(ask(&mut model), (true, 1));
 }

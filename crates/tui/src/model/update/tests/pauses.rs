@@ -1,4 +1,4 @@
-//! What is asked again: after a pause of this screen, and after one that the node has asked for.
+//! Requests that are repeated after the screen was paused, and after the node has asked for a pause.
 
 use rusm_protocol::{ErrorCode, EventInfo, Events, LintInfo};
 
@@ -12,7 +12,7 @@ fn sent(effects: &[Effect]) -> Vec<&ClientMessage> {
     messages.collect()
 }
 
-/// A node that has dropped what came too fast.
+/// Applies the node's report that it dropped messages which came too fast.
 fn rate_limited(model: &mut Model, now: Duration) -> Vec<Effect> {
     let message = "more than 20 commands a second".to_owned();
     update(model, Msg::Server(ServerMessage::Error { message, code: ErrorCode::RateLimited, id: None }), now)
@@ -40,7 +40,7 @@ fn what_the_node_dropped_is_asked_once_more_after_a_second() {
 
         assert_eq!((dropped, hushed), (Vec::new(), Vec::new()), "{tab:?}");
         assert_eq!(sent(&again).into_iter().filter(asks).count(), 1, "{tab:?}: {again:?}");
-        assert!(again.len() < 20, "all of it at once is what a node takes: {again:?}");
+        assert!(again.len() < 20, "a node accepts all of it at once: {again:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the node refuses: a filter, a parameter.
+//! Refusals by the node: of a filter, of a parameter.
 
 use rusm_protocol::ErrorCode;
 
@@ -8,7 +8,7 @@ fn error(message: &str, code: ErrorCode, id: Option<u64>) -> Msg {
     Msg::Server(ServerMessage::Error { message: message.to_owned(), code, id })
 }
 
-/// A model whose node took the filter `kv`, and is asked for one that it will not take.
+/// Returns a model that got the filter `kv` accepted by its node, and now requests an invalid filter.
 fn asked_for_a_wrong_filter() -> Model {
     let mut model = attached(Tab::Processes);
     let ms = Duration::from_millis;
@@ -53,7 +53,7 @@ fn a_refused_filter_is_not_kept() {
         assert_eq!(said, Some(("filter refused: unknown field", true)));
         typed(&mut model, "/");
         press_all(&mut model, &[Key::plain(KeyCode::Up)]);
-        assert_eq!(model.table.filter, "kv>>1", "what was typed can be mended");
+        assert_eq!(model.table.filter, "kv>>1", "the typed text can be corrected");
     }
 }
 
@@ -67,7 +67,7 @@ fn the_refusal_of_a_filter_that_was_left_behind_says_nothing() {
     assert_eq!((&model.status, &model.table.refused), (&None, &None));
 }
 
-/// The run dialog, asking for 99 processes alive.
+/// Returns a model with an open run dialog that has requested 99 live processes.
 fn asked_to_run() -> Model {
     let mut model = attached(Tab::Bench);
     typed(&mut model, "P");
