@@ -1,5 +1,5 @@
-//! Checks the documents as far as a program can: the files that they name, the messages that they show, and the
-//! settings.
+//! Checks the documents as far as a program can: the files that they name, their links, the messages that they show,
+//! and the settings.
 
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
@@ -8,24 +8,19 @@ use std::path::{Path, PathBuf};
 
 use rusm_protocol::{decode_client, decode_server};
 
-const DOCUMENTS: [&str; 16] = [
+/// The documents outside of `docs`.
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
-    "docs/protocol.md",
-    "docs/lints.md",
-    "docs/counters.md",
-    "docs/measuring.md",
-    "docs/run.md",
-    "docs/for-erlang-people.md",
-    "docs/guests.md",
-    "docs/topics.md",
-    "docs/security.md",
-    "docs/semantics.md",
-    "docs/store.md",
-    "docs/timing.md",
+    "SECURITY.md",
     "crates/tui/README.md",
+    "examples/README.md",
+    "tests/hostile/README.md",
 ];
+
+/// Maximum sizes of documents that must stay short, in bytes.
+const SIZES_MAX: [(&str, usize); 2] = [("README.md", 8 * 1024), ("ARCHITECTURE.md", 12 * 1024)];
 
 /// Possible beginnings of a path in a document.
 const ROOTS: [&str; 5] = ["crates/", "docs/", "examples/", "src/", ".ci/"];
@@ -36,6 +31,21 @@ fn root() -> PathBuf {
 
 fn document(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Returns the paths of all documents: the listed ones and every Markdown file below `docs`.
+fn documents() -> Vec<String> {
+    let mut paths: Vec<String> = DOCUMENTS.map(str::to_owned).to_vec();
+    for folder in ["docs", "docs/decisions"] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                paths.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    paths.sort();
+    paths
 }
 
 /// Returns the texts in backticks of a line.
@@ -58,6 +68,14 @@ fn dead_paths(root: &Path, text: &str) -> Vec<String> {
         }
     }
     dead
+}
+
+/// Returns the targets of relative links in a document that do not exist in `folder`.
+fn dead_links<'a>(folder: &Path, text: &'a str) -> Vec<&'a str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let files =
+        targets.filter(|target| !target.contains("://")).map(|target| target.split('#').next().unwrap_or(target));
+    files.filter(|file| !file.is_empty() && !folder.join(file).exists()).collect()
 }
 
 /// Returns the JSON examples of a document, each with the heading above it.
@@ -112,17 +130,57 @@ fn fault(heading: &str, example: &str) -> Option<String> {
 
 #[test]
 fn the_files_that_the_documents_name_exist() {
-    for path in DOCUMENTS {
+    for path in documents() {
         let base = if path.starts_with("crates/tui") { root().join("crates/tui") } else { root() };
 
-        assert_eq!(dead_paths(&base, &document(path)), [""; 0], "{path}");
+        assert_eq!(dead_paths(&base, &document(&path)), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn the_links_of_the_documents_lead_somewhere() {
+    for path in documents() {
+        let folder = root().join(Path::new(&path).parent().unwrap());
+
+        assert_eq!(dead_links(&folder, &document(&path)), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_seen() {
+    let planted = "[a](README.md), [b](docs/gone.md#part), [c](#here), [d](https://example.org/gone.md)";
+
+    assert_eq!(dead_links(&root(), planted), ["docs/gone.md"]);
+}
+
+#[test]
+fn the_index_names_every_document() {
+    let index = document("docs/README.md");
+    let decisions = document("docs/decisions/README.md");
+    for path in documents() {
+        let named = match (path.strip_prefix("docs/decisions/"), path.strip_prefix("docs/")) {
+            (Some("README.md"), _) | (None, Some("README.md")) => true,
+            (Some(name), _) => decisions.contains(&format!("]({name})")),
+            (None, Some(name)) => index.contains(&format!("]({name})")),
+            (None, None) => index.contains(&format!("](../{path})")),
+        };
+        assert!(named, "{path}");
+    }
+}
+
+#[test]
+fn the_readme_and_the_architecture_stay_short() {
+    for (path, size_max) in SIZES_MAX {
+        let size = document(path).len();
+
+        assert!(size <= size_max, "{path} has {size} bytes, over {size_max}");
     }
 }
 
 #[test]
 fn a_file_that_is_not_there_is_seen() {
     let planted =
-        "See `crates/node/src/main.rs`, `cli.rs` and `gone.rs`, or `docs/gone.md`; `a.b` and `x y.rs` are no files.";
+        "See `crates/node/src/main.rs`, `cli.rs` and `gone.rs`, or `docs/gone.md`; `a.b` and `x y.rs` are not files.";
 
     assert_eq!(dead_paths(&root(), planted), ["gone.rs", "docs/gone.md"]);
 }
@@ -198,8 +256,8 @@ fn an_example_that_is_wrong_is_seen() {
 }
 
 #[test]
-fn the_readme_lists_every_setting_and_every_binary() {
-    let readme = document("README.md");
+fn the_reference_lists_every_setting_and_the_page_of_examples_every_binary() {
+    let (reference, page) = (document("docs/reference.md"), document("examples/README.md"));
     let settings = document("crates/node/src/settings/origin.rs");
     let keys = settings.lines().filter_map(|line| {
         let (key, rest) = line.trim().strip_prefix("(\"")?.split_once("\", \"")?;
@@ -207,12 +265,12 @@ fn the_readme_lists_every_setting_and_every_binary() {
         (key.contains('.') && form.starts_with("Form::")).then_some((key, variable))
     });
     let missing: Vec<_> =
-        keys.clone().filter(|(key, variable)| !readme.contains(&format!("| `{key}` | `{variable}` |"))).collect();
+        keys.clone().filter(|(key, variable)| !reference.contains(&format!("| `{key}` | `{variable}` |"))).collect();
 
     assert!(keys.count() >= 12, "the list has moved");
     assert_eq!(missing, []);
     for example in ["hello", "ping_pong", "tcp_echo", "lost_update", "durable_orders", "observe_your_own_app"] {
-        assert!(readme.contains(&format!("-p rusm-examples --bin {example}")), "{example}");
+        assert!(page.contains(&format!("-p rusm-examples --bin {example}")), "{example}");
     }
 }
 
@@ -237,13 +295,13 @@ fn the_page_of_applications_has_every_key_and_no_other() {
 }
 
 #[test]
-fn the_variables_of_the_observer_are_in_the_readme_and_known_to_the_node() {
-    let (readme, settings) = (document("README.md"), document("crates/node/src/settings/origin.rs"));
+fn the_variables_of_the_observer_are_in_the_reference_and_known_to_the_node() {
+    let (reference, settings) = (document("docs/reference.md"), document("crates/node/src/settings/origin.rs"));
     let read = observer_variables();
 
     assert!(read.len() >= 6, "the variables are read in another file");
     for variable in read {
-        assert!(readme.contains(&format!("`{variable}`")), "{variable}");
+        assert!(reference.contains(&format!("`{variable}`")), "{variable}");
         assert!(settings.contains(&format!("\"{variable}\"")), "a node would reject {variable}");
     }
 }
