@@ -1,5 +1,5 @@
-//! What a report says about the build: the compiler, its target, the profile and the commit, read from files and never from a
-//! network; git is asked only whether the sources differ from the commit.
+//! Sets the build description of reports: the compiler, its target, the profile and the commit. They are read from files,
+//! never from a network; git is only asked whether the sources differ from the commit.
 
 use std::env;
 use std::fs;
@@ -24,17 +24,17 @@ fn main() {
     }
 }
 
-/// What decides the figures of a benchmark, seen from this folder.
+/// Paths that affect the figures of a benchmark, relative to this directory.
 const SOURCES: [&str; 4] = ["../protocol", "../runtime", "../bench", "../../Cargo.lock"];
 
-/// The processor that the compiler was told to make code for.
+/// Returns the processor that the code is compiled for.
 fn target_cpu() -> String {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let named = flags.split('\u{1f}').find_map(|flag| flag.trim_start_matches("-C").strip_prefix("target-cpu="));
     format!("target-cpu {}", named.unwrap_or("generic"))
 }
 
-/// Whether the sources differ from the commit; `None` without git.
+/// Returns true if the sources differ from the commit; `None` without git.
 fn dirty() -> Option<bool> {
     for path in SOURCES {
         println!("cargo:rerun-if-changed={path}");

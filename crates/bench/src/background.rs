@@ -20,7 +20,7 @@ pub(crate) const LOAD: Parameter = Parameter { kind: Kind::Choice { words: &["qu
 /// The same parameter with `both` as its default, for scenarios that compare quiet and busy cores.
 pub(crate) const LOADS: Parameter = Parameter {
     name: "load",
-    description: "Whether the cores have other work: busy has two endless loops for each, both takes turns.",
+    description: "Background load: busy runs two endless loops for each core; both runs all cases without and with it.",
     kind: Kind::Choice { words: &["both", "quiet", "busy"] },
 };
 
@@ -71,8 +71,8 @@ impl<T: Turns> Turns for Loads<T> {
 }
 
 /// Suffixes of table titles that name the background load.
-pub(crate) const QUIET: &str = ", nothing beside";
-pub(crate) const BUSY: &str = ", two endless loops for each core beside";
+pub(crate) const QUIET: &str = ", without background load";
+pub(crate) const BUSY: &str = ", with two endless loops for each core";
 
 /// The running shells; dropping it kills them.
 #[derive(Debug)]
@@ -86,7 +86,10 @@ impl Background {
     fn start(count: usize) -> Result<Self, RunError> {
         let mut background = Self(Vec::new());
         for _ in 0..count {
-            background.0.push(shell().map_err(|error| RunError::Lacks(format!("no sh for other work: {error}")))?);
+            background.0.push(
+                shell()
+                    .map_err(|error| RunError::Lacks(format!("cannot start sh for the background load: {error}")))?,
+            );
         }
         Ok(background)
     }

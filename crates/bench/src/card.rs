@@ -74,8 +74,8 @@ impl Card {
         let (timed, sampling) = (self.timed, self.sampling);
         let line = || {
             format!(
-                "At first one {timed} in {sampling} is timed, then as many as the clock leaves room for; how many is with the \
-                 latency, live and in the report."
+                "One {timed} in {sampling} is timed at first, then as many as the cost of the clock allows. The \
+                 sampling rate is shown with the latency, live and in the report."
             )
         };
         (sampling > 1 && self.latency_label.is_some()).then(line)

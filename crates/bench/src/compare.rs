@@ -100,7 +100,7 @@ pub enum CompareError {
     },
     /// The reports are of different scenarios.
     #[error(
-        "{} is of {before_scenario}, and {} of {after_scenario}: nothing to compare",
+        "{} is a report of {before_scenario}, {} of {after_scenario}: compare reports of the same scenario",
         escaped(before),
         escaped(after)
     )]
@@ -230,10 +230,10 @@ pub fn compare(
     }
     for (name, document) in [(before_name, before), (after_name, after)] {
         if document.runs.len() < defaults_runs() {
-            notes.push(format!("{name} has {} runs, and an interval needs 6", document.runs.len()));
+            notes.push(format!("{name} has {} runs; an interval needs at least 6", document.runs.len()));
         }
         if document.machine.fitness == Fitness::Unfit {
-            notes.push(format!("{name} was made on a machine that was unfit to measure on"));
+            notes.push(format!("{name} was measured on a machine that was unfit for measurements"));
         }
         // CPU time per operation is the figure least affected by other load.
         if !document.verdict.is_conclusive() && decides != CPU || document.verdict == crate::report::Verdict::Failed {
@@ -401,7 +401,10 @@ mod tests {
         let by = CompareOptions { decides: Some("ops_per_sek".to_owned()), ..options.clone() };
         let wide = CompareOptions { threshold: 7.0, ..options.clone() };
 
-        assert_eq!(refusal(&other, &options), "A is of fan-in, and B of ping-pong: nothing to compare");
+        assert_eq!(
+            refusal(&other, &options),
+            "A is a report of fan-in, B of ping-pong: compare reports of the same scenario"
+        );
         assert!(refusal(&gone, &options).starts_with("B: unknown scenario \"fan-out\": "));
         assert_eq!(refusal(&good, &by), "unknown figure \"ops_per_sek\": did you mean \"ops_per_sec\"?");
         assert_eq!(refusal(&good, &wide), "threshold of 700 % is not between 0.1 and 100");

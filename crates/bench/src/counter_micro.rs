@@ -38,12 +38,12 @@ const PLENTY: i64 = 1 << 60;
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "threads",
-        description: "Threads; auto takes 1 and 2 in turn.",
+        description: "Threads; auto runs 1 and 2 in turn.",
         kind: Kind::AutoCount { min: 1, max: 64 },
     },
     Parameter {
         name: "turn",
-        description: "How long a case runs at a time.",
+        description: "Length of one turn of a case.",
         kind: Kind::Time {
             min: Duration::from_millis(1),
             max: Duration::from_secs(1),
@@ -113,14 +113,17 @@ impl Scenario for CounterMicro {
             label: "Counter operations",
             description: "CPU time of each operation of a counter and of a limiter, by threads and by lanes.",
             details: &[
-                "One operation is what its row says, by a process on a scheduler of its own. Cases take turns, so the rate of \
-                 the run says nothing: the table does, with the median of each case.",
-                "The figure is CPU time of the threads for each operation of one of them, so it grows with threads only where \
-                 they hinder each other. Latency is the same figure: of a batch of 1,024, divided.",
-                "A lane is what a scheduler counts in; a reading adds up all of them. The rows with more lanes than threads \
-                 read what a machine of so many cores would.",
-                "Reads change the counter once in 64, so that the compiler cannot read once for all.",
-                "The seed's figures are of 20 threads on an i9-12900HK; Go's of 2 on the machine of the project's figures.",
+                "One operation is what its row says, done by a process on its own scheduler. Cases run in turn, so the \
+                 rate of the whole run means nothing; compare the medians in the table.",
+                "The figure is CPU time per operation, so it grows with the number of threads only where they slow \
+                 each other down. Latency is the same figure, as the mean of a batch of 1,024.",
+                "Each scheduler counts in its own lane, and a read adds up all lanes. Rows with more lanes than \
+                 threads show the cost of a read on a machine with that many cores.",
+                "Read operations change the counter once in 64 times, so that the compiler cannot reuse one read for \
+                 all.",
+                "The column seed has figures of the seed project with 20 threads on an i9-12900HK. The column Go was \
+                 measured with 2 threads on the machine of this project's figures.",
+                "Goal: at most 16 ns for try_consume and 10 ns for available.",
             ],
             ops_label: "ops/s",
             latency_label: Some("one operation"),

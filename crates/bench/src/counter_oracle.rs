@@ -76,9 +76,9 @@ impl Oracle {
         let cut = if flags.churn == 50 { 1.0 / 6.0 } else { 0.5 };
         let measured = self.ops as f64 / (self.rows as f64 + cut * self.walks as f64);
         let verdict = if !flags.commit.oldest_max.is_zero() {
-            Verdict::DoesNotApply("an age bounds it")
+            Verdict::DoesNotApply("a maximum age is set")
         } else if !flags.commit.max_age.is_zero() && per_look < 20.0 {
-            Verdict::DoesNotApply("keys are idle long enough for their age")
+            Verdict::DoesNotApply("keys are idle long enough to be stored by age")
         } else if self.rows < ROWS_MIN {
             Verdict::DoesNotApply("too few rows")
         } else if (measured / expected - 1.0).abs() <= TOLERANCE {

@@ -41,15 +41,18 @@ impl Scenario for CounterRedb {
             id: "counter-redb",
             family: Family::Counters,
             label: "Counters on disk",
-            description: "The six variants over redb, durable at once, soon or not at all.",
+            description: "The six counter variants on the database redb, with immediate, eventual and no durability.",
             details: &[
-                "One operation takes one unit of a random key, or gives one back, by a process; 128 keys and rounds of 150 ms \
-                 unless others are given. Cases take turns, so the rate of the run says nothing.",
-                "Writers that wait at the same time share a transaction. immediate waits for the disk with each, eventual at \
-                 least every 100 ms, none at the end alone.",
-                "Operations for each durable transaction is what an fsync is shared by; the file lies in the directory for \
-                 temporary files (TMPDIR), whose file system the table names: on tmpfs an fsync costs nothing.",
-                "Latency is of an operation: vsa never waits for the disk, the others do.",
+                "One operation takes one unit of a random key, or gives one back. There are 128 keys and rounds of 150 \
+                 ms unless others are given. Cases run in turn, so the rate of the whole run means nothing; compare \
+                 the medians in the table.",
+                "Writers that wait at the same time share a transaction. immediate syncs the disk in each transaction, \
+                 eventual at least every 100 ms, none only at the end.",
+                "ops/durable tx is the number of operations per durable transaction: they share one fsync.",
+                "The file is in the directory for temporary files (TMPDIR), and the table names its file system. On \
+                 tmpfs an fsync costs nothing.",
+                "Latency is that of one operation: vsa never waits for the disk, the other variants do.",
+                "Goal: vsa needs one durable transaction for 100,000 operations or more.",
             ],
             ops_label: "ops/s",
             latency_label: Some("one operation"),
@@ -77,7 +80,9 @@ impl Scenario for CounterRedb {
     fn check(&self, params: &Params) -> Result<(), ParameterError> {
         match Flags::of(params)?.write_delay {
             Duration::ZERO => Ok(()),
-            delay => Err(ParameterError::Together(format!("write_delay of {delay:?}: the delay of a disk is its own"))),
+            delay => Err(ParameterError::Together(format!(
+                "write_delay of {delay:?} is not supported, because a disk has its own delay: leave it at 0"
+            ))),
         }
     }
 
@@ -102,8 +107,9 @@ impl Room {
     fn new() -> Result<Self, RunError> {
         let nonce = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
         let path = std::env::temp_dir().join(format!("rusm-counters-{}-{nonce}", std::process::id()));
-        std::fs::create_dir(&path)
-            .map_err(|error| RunError::Lacks(format!("cannot make {}: {error}; set TMPDIR", path.display())))?;
+        std::fs::create_dir(&path).map_err(|error| {
+            RunError::Lacks(format!("cannot create {}: {error}; set TMPDIR to another directory", path.display()))
+        })?;
         Ok(Self(path))
     }
 }
@@ -195,7 +201,7 @@ impl Turns for Redb {
             ("p99", ColumnUnit::Ns),
             ("transactions/s", ColumnUnit::Amount),
             ("ops/transaction", ColumnUnit::Amount),
-            ("ops/durable one", ColumnUnit::Amount),
+            ("ops/durable tx", ColumnUnit::Amount),
             ("rounds", ColumnUnit::Count),
         ];
         let mut table = Table::new("Counters over redb", &columns);
@@ -225,7 +231,7 @@ impl Turns for Redb {
             lines.push(format!("{row}\t{}\t{}\t{}", case.durability.word(), middle.transactions, middle.durable));
         }
         table.note(format!("in {}, a file system of type {}", self.room.0.display(), file_system(&self.room.0)));
-        table.note("ops/s is while workers work; the transactions of the final flush count, too");
+        table.note("ops/s covers the time in which workers run; transactions include those of the final flush");
         desk.print(lines);
         desk.show(table);
     }

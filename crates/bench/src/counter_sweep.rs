@@ -45,15 +45,20 @@ impl Scenario for CounterSweep {
             id: "counter-sweep",
             family: Family::Counters,
             label: "Counter sweep",
-            description: "The seed's sweep of delays, commit intervals and thresholds, and the baselines at each delay.",
+            description: "The seed project's sweep of delays, commit intervals and thresholds, and the baselines at \
+                          each delay.",
             details: &[
-                "One operation takes one unit of a random key, or gives one back, by a process. Cells take turns, so the rate \
-                 of the run says nothing; 56 cells of 60 ms make a cycle of 4 s, so run it for a multiple of that.",
-                "write_delay, commit_interval and threshold are swept: neither what is given for them nor a preset is used. low_threshold is \
-                 half. The age of untouched keys is off, so that the theory of random walks says what to expect.",
-                "Expected is the mean number of operations after which a walk is found past its threshold; measured must be \
-                 within 20 %. With fewer than 60 rows in all rounds of a cell there is no verdict.",
-                "The lines after the table are the seed's TSV with its derived columns, a row for each cell.",
+                "One operation takes one unit of a random key, or gives one back. Cases run in turn, so the rate of \
+                 the whole run means nothing; compare the rows of the table.",
+                "A cycle is 56 cells of 60 ms and takes 4 s: run for a multiple of that.",
+                "The sweep sets write_delay, commit_interval and threshold; values and presets given for them are \
+                 ignored. low_threshold is half the threshold. The age of untouched keys is off, so that the theory of \
+                 random walks applies.",
+                "Expected is the mean number of operations until a check finds the threshold crossed, by theory. A \
+                 good result: measured is within 20 % of it. A cell with fewer than 60 rows in all rounds has no \
+                 verdict.",
+                "The lines after the table are in the seed project's TSV format with its derived columns, one row for \
+                 each cell.",
             ],
             ops_label: "ops/s",
             latency_label: Some("one operation"),
@@ -160,7 +165,7 @@ impl Turns for Sweep {
             table.row(cell.row());
             lines.push(cell.line());
         }
-        table.note("achieved: what a call of the store took in truth, on average");
+        table.note("achieved: mean real delay of a call of the store");
         desk.print(lines);
         desk.show(table);
     }

@@ -121,10 +121,10 @@ impl Scenario for CounterVariant {
             Variant::Vsa => (
                 "counter-vsa",
                 "Counter: vsa",
-                "Counters that store what does not cancel out, past a threshold or an age.",
+                "Counters that store only their net change, when it reaches a threshold or an age.",
             ),
             Variant::Atomic => ("counter-atomic", "Counter: atomic", "Counters that store every operation."),
-            Variant::Batch => ("counter-batch", "Counter: batch", "Counters that store operations by the batch."),
+            Variant::Batch => ("counter-batch", "Counter: batch", "Counters that store operations in batches."),
             Variant::Crdt => {
                 ("counter-crdt", "Counter: CRDT", "PN-counters: replicas that store every event and merge.")
             }
@@ -141,16 +141,19 @@ impl Scenario for CounterVariant {
             label,
             description,
             details: &[
-                "One operation takes one unit of a random key, or gives one back, by a process. Parameters have the names \
-                 and the defaults of the seed's harness, and its HARNESS_ variables count.",
-                "A run is many rounds of so many operations or so long; the seed's lines are of the round in the middle, the \
-                 table has the medians. The final flush is in the calls of the store and not in the time.",
-                "Latency is of an operation in memory, and with the store where it waits for it: the mean of 16 operations \
-                 between two reads of the clock, less what those cost, and of one where it waits for a delay.",
-                "A delay is true: the store answers after it and not at the next tick of a coarse timer. What it was in \
-                 truth is in the table.",
-                "Logical writes and calls of the store are its own account: atomic and batch write each operation, vsa a row \
+                "One operation takes one unit of a random key, or gives one back. Parameters have the names and \
+                 defaults of the seed project's test harness, and its HARNESS_ environment variables are read.",
+                "A run is many rounds of a fixed number of operations or a fixed length. The printed lines have the \
+                 format of the seed project and describe the median round; the table has the medians of all rounds. \
+                 The final flush counts in the calls of the store, not in the time.",
+                "Latency is that of an operation in memory, or including the store where it waits for the store. In \
+                 memory it is the mean of 16 operations between two clock reads, less the cost of the clock. With a \
+                 delay each operation is timed alone.",
+                "A delay is exact: the store answers after it, not at the next tick of a coarse timer. The table has \
+                 the real delay.",
+                "The store counts logical writes and calls itself: atomic and batch write each operation, vsa a row \
                  for each net change, crdt events and merges, buckets a read and a write for each operation.",
+                "A good result is a high rate with few calls of the store; compare the variants with each other.",
             ],
             ops_label: "ops/s",
             latency_label: Some("one operation"),
@@ -270,9 +273,9 @@ impl Rounds {
             self.outcomes.iter().for_each(|outcome| oracle.add(&self.flags, outcome));
             let judged = oracle.judge(&self.flags);
             table.note(match judged.verdict {
-                Verdict::DoesNotApply(why) => format!("expected operations for each row: none, {why}"),
+                Verdict::DoesNotApply(why) => format!("operations per row: no expectation, {why}"),
                 verdict => format!(
-                    "operations for each row: {:.0} expected of the walk, {:.0} measured over {} rows: {verdict}",
+                    "operations per row: {:.0} expected by the random walk, {:.0} measured over {} rows: {verdict}",
                     judged.expected, judged.measured, judged.rows
                 ),
             });

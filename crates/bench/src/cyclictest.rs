@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use crate::spread::Spread;
 
 /// Installation hint.
-pub(crate) const HOW: &str = "cyclictest is not installed: apt-get install rt-tests, then run again to have it beside";
+pub(crate) const HOW: &str =
+    "cyclictest is not installed, so the table has no row for it: run apt-get install rt-tests, then run again";
 
 /// Runs it for `loops` wake-ups at an interval, with the given `SCHED_FIFO` priority if any; returns the wake-up
 /// delays.
@@ -27,7 +28,7 @@ pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Res
         .output()?;
     let spread = parse(&String::from_utf8_lossy(&output.stdout));
     if spread.len() == 0 {
-        return Err(io::Error::other(format!("cyclictest ended with {} and no figures", output.status)));
+        return Err(io::Error::other(format!("cyclictest ended with {} and printed no figures", output.status)));
     }
     Ok(spread)
 }

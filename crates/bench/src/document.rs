@@ -79,13 +79,13 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DocumentError {
     /// The file is empty.
-    #[error("{} is empty, and no report", escaped(name))]
+    #[error("{} is empty, not a report", escaped(name))]
     Empty {
         /// Name of the file.
         name: String,
     },
     /// The text is not valid JSON, or is truncated.
-    #[error("{} is no whole JSON: {}", escaped(name), escaped(reason))]
+    #[error("{} is not complete JSON: {}", escaped(name), escaped(reason))]
     Json {
         /// Name of the file.
         name: String,
@@ -93,7 +93,7 @@ pub enum DocumentError {
         reason: String,
     },
     /// The text is valid JSON but not a report.
-    #[error("{} is no report: {}", escaped(name), escaped(reason))]
+    #[error("{} is not a report: {}", escaped(name), escaped(reason))]
     Form {
         /// Name of the file.
         name: String,
@@ -102,7 +102,7 @@ pub enum DocumentError {
     },
     /// A newer rusm wrote the report. Use a newer version to read it.
     #[error(
-        "{} has schema version {version}, and this rusm reads up to {SCHEMA_VERSION}: use a newer one",
+        "{} has schema version {version}, but this rusm reads at most {SCHEMA_VERSION}: use a newer rusm",
         escaped(name)
     )]
     Newer {
@@ -183,7 +183,7 @@ impl Document {
     /// # Panics
     /// Never: all keys are strings, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report holds only what JSON can say")
+        serde_json::to_string_pretty(self).expect("every field of a report can be written as JSON")
     }
 }
 
@@ -254,13 +254,13 @@ mod tests {
     fn what_is_no_report_is_refused_in_one_line() {
         let whole = document().to_json();
 
-        assert_eq!(refusal(" \n"), "A.json is empty, and no report");
-        assert!(refusal(&whole[..whole.len() / 2]).starts_with("A.json is no whole JSON: EOF while parsing"));
-        assert_eq!(refusal("[1]"), "A.json is no report: it has no schema_version");
-        assert!(refusal(r#"{"schema_version":1}"#).starts_with("A.json is no report: missing field"));
+        assert_eq!(refusal(" \n"), "A.json is empty, not a report");
+        assert!(refusal(&whole[..whole.len() / 2]).starts_with("A.json is not complete JSON: EOF while parsing"));
+        assert_eq!(refusal("[1]"), "A.json is not a report: it has no schema_version");
+        assert!(refusal(r#"{"schema_version":1}"#).starts_with("A.json is not a report: missing field"));
         assert_eq!(
             refusal(r#"{"schema_version":2,"kind":"other"}"#),
-            "A.json has schema version 2, and this rusm reads up to 1: use a newer one"
+            "A.json has schema version 2, but this rusm reads at most 1: use a newer rusm"
         );
     }
 }

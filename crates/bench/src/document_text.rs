@@ -14,7 +14,7 @@ impl Display for Document {
         };
         shown.write_figures(f)?;
         if self.runs.len() > 1 {
-            writeln!(f, "\n  over {} runs, of which the one above is in the middle", self.runs.len())?;
+            writeln!(f, "\n  over {} runs; the one above is the median run", self.runs.len())?;
             let wide = self.figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
             for figure in &self.figures {
                 write_figure(f, figure, wide)?;

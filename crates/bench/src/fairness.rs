@@ -47,19 +47,21 @@ impl Scenario for Fairness {
             id: "fairness",
             family: Family::Actors,
             label: "Fairness",
-            description: "Processes that take turns beside guests that never give way, one on every core.",
+            description: "Bystander processes next to guests that never yield, one such guest on every core.",
             details: &[
-                "One operation is a bystander's turn: it gave way, waited, and runs again.",
-                "Latency is that wait. The longest gap is the longest of any bystander; it should be no longer than two \
-                 epoch ticks for each spinner on a core, if nobody else uses the machine.",
-                "Jain's index of the bystanders' turns is 1 when all got as many, and 1/n when one got all; minimum to \
-                 mean says the same of the worst off. Both are in the table of the report.",
-                "With preemption=off the epoch is a second long, which is a node without preemption for most of the \
-                 time: the control that shows what preemption is for.",
-                "Native code cannot be preempted, so the spinners are always guests; the bystanders are what body says.",
-                "Spinners and bystanders are pinned, so that the figures are about turns on a core; with placement=free \
-                 two spinners may come to share one, and those beside them get fewer turns than the others.",
-                "It does not say how much work the spinners get done: they get all that the bystanders leave.",
+                "One operation is a bystander's turn: it yields, waits, and runs again.",
+                "Latency is that wait. The longest gap is the longest wait of any bystander.",
+                "A good result: the longest gap is at most two epoch ticks for each spinner on a core, and Jain's \
+                 index is at least 0.95. Measure it while no other program uses the machine.",
+                "Jain's index of the bystanders' turns is 1 if all had the same number, and 1/n if one had them all. \
+                 Minimum to mean shows the share of the bystander with the fewest turns. Both are in the table.",
+                "With preemption=off an epoch lasts a second, so the node hardly ever preempts a guest. Compare with \
+                 it to see the effect of preemption.",
+                "Native code cannot be preempted, so the spinners are always guests. The parameter body sets what the \
+                 bystanders are.",
+                "Spinners and bystanders are pinned to cores, so that the figures show turns on a core. With \
+                 placement=free two spinners may share a core, and the bystanders there get fewer turns.",
+                "It does not measure the work of the spinners: they get all the time that the bystanders leave.",
             ],
             ops_label: "turns/s",
             latency_label: Some("wait for a turn"),
@@ -67,27 +69,27 @@ impl Scenario for Fairness {
             parameters: &[
                 Parameter {
                     name: "spinners",
-                    description: "Guests that never give way; auto is one for each scheduler.",
+                    description: "Guests that never yield; auto is one for each scheduler.",
                     kind: Kind::AutoCount { min: 1, max: 1_000 },
                 },
                 Parameter {
                     name: "bystanders",
-                    description: "Processes that take turns.",
+                    description: "Number of bystander processes.",
                     kind: Kind::Count { min: 1, max: 10_000, default: defaults::BYSTANDERS },
                 },
                 Parameter {
                     name: "body",
-                    description: "What the bystanders are.",
+                    description: "Kind of the bystanders: native processes, or instances of a WebAssembly module.",
                     kind: Kind::Choice { words: &["native", "module"] },
                 },
                 Parameter {
                     name: "placement",
-                    description: "Whether all are shared out among the cores for good, or run where the runtime likes.",
+                    description: "pinned: each process stays on one core. free: the runtime chooses.",
                     kind: Kind::Choice { words: &["pinned", "free"] },
                 },
                 Parameter {
                     name: "preemption",
-                    description: "Whether the node takes spinners off their core.",
+                    description: "Preemption of spinners by the node; off is the control run.",
                     kind: Kind::Choice { words: &["on", "off"] },
                 },
             ],
@@ -296,7 +298,7 @@ impl Shares {
             self.longest_ns.into(),
             (bound.as_nanos() as u64).into(),
         ]);
-        table.note("A gap counts what other programs took of the core meanwhile, and the warm-up is in the table.");
+        table.note("A gap includes time in which other programs used the core. The table includes the warm-up.");
         table
     }
 }

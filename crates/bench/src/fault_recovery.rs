@@ -43,17 +43,18 @@ impl Scenario for FaultRecovery {
             id: "fault-recovery",
             family: Family::Actors,
             label: "Fault recovery",
-            description: "Children that crash as soon as they run, and supervisors that start them again.",
+            description: "Children that crash as soon as they run, and supervisors that restart them.",
             details: &[
-                "One operation is a crash that was noticed, and its child started again and running.",
-                "Latency is from just before the crash to the first instruction of the child that takes its place.",
-                "With cause=exit a child returns an error, with cause=panic it panics, which the compiler's unwinding \
-                 makes some microseconds dearer; with cause=trap it is an instance of a WebAssembly module that traps.",
-                "Supervisors are the runtime's own, with exit signals, a sliding window of restarts and an ordered list \
-                 of children; the window is short, so that they never give up.",
-                "Errors are crashes that nobody recovered from by the end, restarts that failed, children that were lost \
-                 or do not run at the end, and with one-for-one crashes without a restart.",
-                "It does not say how long a child with state takes to get it back: these have none.",
+                "One operation is a crash that was noticed, and whose child was restarted and runs again.",
+                "Latency is from just before the crash to the first instruction of the restarted child.",
+                "With cause=exit a child returns an error. With cause=panic it panics, which takes some microseconds \
+                 longer because of unwinding. With cause=trap it is an instance of a WebAssembly module that traps.",
+                "The supervisors are those of the runtime, with exit signals, a sliding window of restarts and an \
+                 ordered list of children. The window is short, so that they never give up.",
+                "Errors are crashes without a recovery at the end, failed restarts, and children that are lost or do \
+                 not run at the end. With one-for-one a crash without a restart is an error, too.",
+                "It does not measure how long a child takes to restore its state: these children have none.",
+                "A good result: a high rate, a low latency and no errors.",
             ],
             ops_label: "recoveries/s",
             latency_label: Some("crash to first instruction"),
@@ -66,17 +67,17 @@ impl Scenario for FaultRecovery {
                 },
                 Parameter {
                     name: "children",
-                    description: "Children of each.",
+                    description: "Children of each supervisor.",
                     kind: Kind::Count { min: 1, max: 10_000, default: 1 },
                 },
                 Parameter {
                     name: "strategy",
-                    description: "Who is restarted with a child that crashed.",
+                    description: "Children that are restarted with one that crashed.",
                     kind: Kind::Choice { words: &["one-for-one", "one-for-all", "rest-for-one"] },
                 },
                 Parameter {
                     name: "cause",
-                    description: "How a child ends; trap makes the children guests.",
+                    description: "Cause of a crash; with trap the children are guests.",
                     kind: Kind::Choice { words: &["exit", "panic", "trap"] },
                 },
             ],
@@ -160,13 +161,13 @@ impl Deref for Lease<'_> {
     type Target = Life;
 
     fn deref(&self) -> &Life {
-        self.life.as_ref().unwrap_or_else(|| unreachable!("given back only when it is dropped"))
+        self.life.as_ref().unwrap_or_else(|| unreachable!("taken only by drop"))
     }
 }
 
 impl DerefMut for Lease<'_> {
     fn deref_mut(&mut self) -> &mut Life {
-        self.life.as_mut().unwrap_or_else(|| unreachable!("given back only when it is dropped"))
+        self.life.as_mut().unwrap_or_else(|| unreachable!("taken only by drop"))
     }
 }
 

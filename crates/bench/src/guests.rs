@@ -27,7 +27,8 @@ impl Guests {
     /// Starts an engine for the guests of a run.
     pub(crate) async fn start(stage: &mut Stage, config: WasmConfig) -> Result<Self, RunError> {
         let wasm = stage.blocking(move || Wasm::start(config)).await;
-        wasm.map(|wasm| Self { wasm }).map_err(|error| RunError::Lacks(format!("no room for the guests: {error}")))
+        wasm.map(|wasm| Self { wasm })
+            .map_err(|error| RunError::Lacks(format!("cannot allocate memory for the guests: {error}")))
     }
 
     /// Compiles a guest.

@@ -107,7 +107,7 @@ impl Entry {
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// The directory cannot be created.
-    #[error("cannot make {}: {source}", escaped(.path.display()))]
+    #[error("cannot create {}: {source}", escaped(.path.display()))]
     Folder {
         /// The directory.
         path: PathBuf,
@@ -121,7 +121,7 @@ pub enum HistoryError {
         path: PathBuf,
     },
     /// The file is not a history, or is damaged. Move it away.
-    #[error("{} is no history that can be read: {}", escaped(.path.display()), escaped(reason))]
+    #[error("{} is not a readable history: {}", escaped(.path.display()), escaped(reason))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -292,7 +292,7 @@ mod tests {
 
         let error = History::open(&path).unwrap_err().to_string();
 
-        assert!(error.contains("h.redb is no history that can be read: ") && error.lines().count() == 1, "{error}");
+        assert!(error.contains("h.redb is not a readable history: ") && error.lines().count() == 1, "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"something else");
     }
 

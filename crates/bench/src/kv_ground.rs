@@ -20,12 +20,12 @@ const COUNT: usize = 8;
 /// Parameters shared by the store scenarios.
 pub(crate) const WRITERS: Parameter = Parameter {
     name: "writers",
-    description: "Processes that update keys, each waiting for the acknowledgement.",
+    description: "Processes that update keys; each waits for its acknowledgement.",
     kind: Kind::Count { min: 1, max: 100_000, default: 64 },
 };
 pub(crate) const KEYS: Parameter = Parameter {
     name: "keys",
-    description: "Keys, of which each update takes one at random.",
+    description: "Number of keys; each update takes a random one.",
     kind: Kind::Count { min: 1, max: 1_000_000, default: 10_000 },
 };
 pub(crate) const VALUE: Parameter = Parameter {
@@ -35,7 +35,7 @@ pub(crate) const VALUE: Parameter = Parameter {
 };
 pub(crate) const DURABILITY: Parameter = Parameter {
     name: "durability",
-    description: "What an acknowledgement means: synced, synced within 100 ms, or neither.",
+    description: "Meaning of an acknowledgement: synced, synced within 100 ms, or neither.",
     kind: Kind::Choice { words: &["immediate", "eventual", "none"] },
 };
 
@@ -62,11 +62,13 @@ impl Ground {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     let place = directory.display();
-                    return Err(RunError::Lacks(format!("cannot make {place}: {error}; TMPDIR chooses another place")));
+                    return Err(RunError::Lacks(format!(
+                        "cannot create {place}: {error}; set TMPDIR to another directory"
+                    )));
                 }
             }
         }
-        Err(RunError::Lacks("a thousand runs have left their files in TMPDIR; remove rusm-kv-* there".to_owned()))
+        Err(RunError::Lacks("TMPDIR has the files of a thousand earlier runs: remove rusm-kv-* there".to_owned()))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

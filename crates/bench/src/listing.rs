@@ -108,7 +108,7 @@ pub fn list_json(cores: usize) -> String {
         scenarios: catalogue().iter().map(|scenario| scenario.card().meta()).collect(),
         profiles: Profile::ALL.map(|profile| profile.meta(cores)).to_vec(),
     };
-    serde_json::to_string_pretty(&listing).expect("a card holds only what JSON can say")
+    serde_json::to_string_pretty(&listing).expect("every field of a card can be written as JSON")
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str
     if all.is_empty() {
         return "there are none".to_owned();
     }
-    format!("known are {}", all.join(", "))
+    format!("expected one of {}", all.join(", "))
 }
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_name_like_no_other_gets_the_whole_list() {
-        assert_eq!(suggestion("xyzzy", ["light", "max"]), "known are light, max");
+        assert_eq!(suggestion("xyzzy", ["light", "max"]), "expected one of light, max");
         assert_eq!(suggestion("xyzzy", []), "there are none");
     }
 }

@@ -260,7 +260,7 @@ impl Params {
     pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Number(number) => number,
-            other => panic!("parameter {name} is {other}, and no number"),
+            other => panic!("parameter {name} is {other}, not a number"),
         }
     }
 
@@ -282,7 +282,7 @@ impl Params {
     pub fn time(&self, name: &str) -> Duration {
         match self.value(name) {
             Value::Time(time) => time,
-            other => panic!("parameter {name} is {other}, and no time"),
+            other => panic!("parameter {name} is {other}, not a time"),
         }
     }
 
@@ -293,7 +293,7 @@ impl Params {
     pub fn word(&self, name: &str) -> &'static str {
         match self.value(name) {
             Value::Word(word) => word,
-            other => panic!("parameter {name} is {other}, and no word"),
+            other => panic!("parameter {name} is {other}, not a word"),
         }
     }
 

@@ -43,19 +43,22 @@ impl Scenario for Parked {
             id: "parked",
             family: Family::Actors,
             label: "Parked processes",
-            description: "Processes that wait for a message, many of them, and the oldest renewed one by one.",
+            description: "A large number of processes that wait for a message; new ones replace the oldest.",
             details: &[
-                "One operation is a process spawned and left waiting for a message; it counts when it has been spawned.",
-                "Once there are as many as asked for, each new one ends the oldest by a message, and the figure \
-                 includes what that takes.",
-                "With renew=no they stay as they are until the run is stopped, to be looked at: after the last one \
-                 nothing is counted any more, so a run without a screen has no figures.",
+                "One operation is a process that was spawned and now waits for a message. It counts when it has been \
+                 spawned.",
+                "Once the requested number is reached, each new process ends the oldest one by a message; the figure \
+                 includes this.",
+                "With renew=no the processes stay until the run is stopped, so that they can be looked at. After the \
+                 last one nothing is counted any more, so a run without a screen has no figures.",
                 "Latency is from before the spawn call to the child's first instruction, or to a guest's answer.",
                 "With body=module a process is an instance of a WebAssembly module with a page of memory, with \
-                 body=empty-module one without. Each is asked whether it is there before it is let go, and those that \
-                 are timed also after their start; one that does not answer is an error.",
-                "Resident memory less that of an idle node, divided by the processes, is what one costs; a process \
-                 with state of its own costs that as well.",
+                 body=empty-module one without memory.",
+                "Each instance must answer before it is ended, and those that are timed also after their start. One \
+                 that does not answer is an error.",
+                "The cost of one process is the resident memory, less that of an idle node, divided by the number of \
+                 processes. The state of a process would add to it.",
+                "Goal: at most 512 bytes for each native process.",
             ],
             ops_label: "spawns/s",
             latency_label: Some("spawn call to first instruction"),
@@ -63,17 +66,18 @@ impl Scenario for Parked {
             parameters: &[
                 Parameter {
                     name: "processes",
-                    description: "Processes that wait at once.",
+                    description: "Processes that wait at the same time.",
                     kind: Kind::Count { min: 1_000, max: 10_000_000, default: defaults::PARKED },
                 },
                 Parameter {
                     name: "renew",
-                    description: "Whether new ones go on taking the place of the oldest.",
+                    description: "yes: new processes keep replacing the oldest. no: all stay.",
                     kind: Kind::Choice { words: &["yes", "no"] },
                 },
                 Parameter {
                     name: "body",
-                    description: "What waits: native processes, or instances with a page of memory or without.",
+                    description: "Kind of the processes: native, or WebAssembly instances with or without a page of \
+                                  memory.",
                     kind: Kind::Choice { words: &["native", "module", "empty-module"] },
                 },
             ],

@@ -33,16 +33,19 @@ impl Scenario for PingPong {
             label: "Ping-pong",
             description: "Pairs of processes that send one message back and forth.",
             details: &[
-                "One operation is a message delivered: a round trip is two.",
+                "One operation is a delivered message; a round trip is two.",
                 "Latency is the round trip, from before the ping is sent to after the pong is received.",
                 "Each pair has one message in flight, so with one pair the rate is the inverse of the latency.",
-                "A payload is written by the pinger and read by the ponger, byte by byte, and moves without a copy; \
-                 a byte that is not what it should be counts as an error.",
-                "The runtime brings a pair together on one scheduler. With placement=other each of a pair is pinned to \
-                 a scheduler of its own, and the figure is what a message between cores costs.",
-                "With body=module both of a pair are guests, a message is copied into and out of their memories, and the \
-                 payload is only carried. The pinger times the last of each row of at most 64 round trips; in an open \
-                 loop latency is that of a row.",
+                "The pinger writes the payload and the ponger reads it, byte by byte; it moves without a copy. A wrong \
+                 byte counts as an error.",
+                "The runtime moves a pair to the same scheduler. With placement=other the two are pinned to different \
+                 schedulers, and the figure is the cost of a message between cores.",
+                "With body=module both processes of a pair are guests. A message is copied into and out of their \
+                 memories, and the payload is carried but not read.",
+                "A pinger that is a guest times the last round trip of each group of at most 64. In an open loop the \
+                 latency is that of the group.",
+                "A good result: a high rate and a short round trip. Goal: one pair is at least twice as fast as on \
+                 tokio's current-thread runtime.",
             ],
             ops_label: "messages/s",
             latency_label: Some("round trip"),
@@ -55,17 +58,17 @@ impl Scenario for PingPong {
                 },
                 Parameter {
                     name: "payload",
-                    description: "Bytes that each message carries beside its number.",
+                    description: "Bytes that each message carries in addition to its number.",
                     kind: Kind::Bytes { min: 0, max: 1 << 20, default: 0 },
                 },
                 Parameter {
                     name: "placement",
-                    description: "Where a pair runs: as the runtime likes, pinned to the same scheduler, or to two.",
+                    description: "Schedulers of a pair: free is the runtime's choice, same is one, other is two.",
                     kind: Kind::Choice { words: &["free", "same", "other"] },
                 },
                 Parameter {
                     name: "body",
-                    description: "What the processes are: native, or instances of a WebAssembly module.",
+                    description: "Kind of the processes: native, or instances of a WebAssembly module.",
                     kind: Kind::Choice { words: &["native", "module"] },
                 },
             ],

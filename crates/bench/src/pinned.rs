@@ -13,7 +13,7 @@ use crate::run::RunError;
 /// The parameter that turns pinning on.
 pub(crate) const PIN: Parameter = Parameter {
     name: "pin",
-    description: "Whether each thread stays on a core. Processes are where their schedulers are.",
+    description: "yes: each thread stays on a core. Processes run on the cores of their schedulers.",
     kind: Kind::Choice { words: &["no", "yes"] },
 };
 
@@ -34,7 +34,7 @@ impl Pinned {
     pub(crate) fn at(place: usize, pin: bool) -> Result<Option<Self>, RunError> {
         pin.then(|| Self::new(place))
             .transpose()
-            .map_err(|error| RunError::Lacks(format!("no pinning: {error}; set pin=no")))
+            .map_err(|error| RunError::Lacks(format!("cannot pin threads: {error}; set pin=no")))
     }
 
     fn new(place: usize) -> io::Result<Self> {
@@ -57,9 +57,10 @@ impl Drop for Pinned {
 /// Returns the reason why the table has no column for instructions per cycle.
 pub(crate) fn no_ipc() -> &'static str {
     if COUNTERS.iter().any(|path| Path::new(path).exists()) {
-        "instructions per cycle, the seed's figure for pinned threads: not read; perf stat -e instructions,cycles does"
+        "instructions per cycle, the seed project's figure for pinned threads: not measured; use perf stat -e \
+         instructions,cycles"
     } else {
-        "instructions per cycle, the seed's figure for pinned threads: this machine has no hardware counters"
+        "instructions per cycle, the seed project's figure for pinned threads: this machine has no hardware counters"
     }
 }
 

@@ -50,17 +50,18 @@ impl Scenario for PipeLive {
             id: "pipe-live",
             family: Family::Timing,
             label: "Live pipe",
-            description: "A ticker, a ring and many readers, native and guests: from the tick to the last instruction.",
+            description: "A ticker that writes to a ring with many readers, native and guests: the time from tick to \
+                          read.",
             details: &[
-                "One operation is a record read by one reader. Cases take turns, each of 1,000 ticks, so the rate of the \
-                 run says nothing.",
-                "Latency is from the instant at which a firing was due to after a reader has its record, in all cases \
-                 together: the lateness of the ticker, the writer's turn and the reader's wake-up.",
-                "A firing that comes late is made up for, 2,000 ticks at most; what is older is dropped and counted, as \
-                 are numbers that a reader has not seen. The gate is 0 drops.",
-                "Readers more than cores wait for each other: most of the latency of many readers is the work of the \
-                 others.",
-                "Guests read from the same ring by a call for each record.",
+                "One operation is a record read by one reader. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the rows of the table. A turn is 1,000 ticks.",
+                "Latency is from the time at which a firing was due until a reader has its record, over all cases. It \
+                 is the lateness of the ticker, the writer's turn and the reader's wake-up together.",
+                "Late firings are made up for, at most 2,000 ticks. Older ones are dropped and counted, as are records \
+                 that a reader missed. A good result is 0 drops.",
+                "If there are more readers than cores, most of the latency of a reader is the work of the other \
+                 readers.",
+                "Guests read from the same ring, with one call for each record.",
             ],
             ops_label: "records read/s",
             latency_label: Some("firing due to its record read"),
@@ -73,7 +74,7 @@ impl Scenario for PipeLive {
                 },
                 Parameter {
                     name: "hz",
-                    description: "Firings a second.",
+                    description: "Firings per second.",
                     kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
                 },
             ],
@@ -157,7 +158,7 @@ impl Turns for Live {
             // The receiver is gone if the run is already over.
             tell.send(ended).ok();
         })?;
-        let ended = told.recv().unwrap_or_else(|_| Err("a reader ended before its ring".to_owned()));
+        let ended = told.recv().unwrap_or_else(|_| Err("a reader ended before the ring was closed".to_owned()));
         let cpu = process_cpu().saturating_sub(cpu);
         if desk.stops() {
             return Ok(());

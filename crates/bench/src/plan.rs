@@ -52,7 +52,7 @@ pub enum RequestError {
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     /// The scenario compares cases in turn and cannot be offered a rate. Leave the rate out.
-    #[error("{scenario} compares cases in turn, each at its own rate, and takes none")]
+    #[error("{scenario} runs cases in turn, each at its own rate: leave the offered rate out")]
     NoRate {
         /// Id of the scenario.
         scenario: &'static str,

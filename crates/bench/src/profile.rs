@@ -112,7 +112,7 @@ impl Profile {
             id: self.id().to_owned(),
             label: label.to_owned(),
             description: format!(
-                "{part} of the cores' worth of workers: {count} {workers} at {:.0} % here",
+                "workers for {part} of the cores: {count} {workers} at {:.0} % here",
                 duty.fraction() * 100.0
             ),
         }

@@ -339,7 +339,7 @@ impl Report {
     /// # Panics
     /// Never: all keys of a report are strings, and numbers that are not finite become `null`.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report holds only what JSON can say")
+        serde_json::to_string_pretty(self).expect("every field of a report can be written as JSON")
     }
 }
 
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!((under_way.judge(seen), under_way.judge(grows)), (Verdict::Disturbed, Verdict::Disturbed));
         let quiet = |report: Report| Report { foreign_cores: Some(0.0), ..report };
         assert_eq!(quiet(under_way).judge(seen), Verdict::Steady, "what is under way at the end is not missed");
-        assert_eq!(quiet(stalled).judge(seen), Verdict::Saturated, "nobody else is to blame");
+        assert_eq!(quiet(stalled).judge(seen), Verdict::Saturated, "no other program used the machine");
     }
 
     #[test]

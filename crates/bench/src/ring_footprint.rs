@@ -34,16 +34,20 @@ impl Scenario for RingFootprint {
             id: "ring-footprint",
             family: Family::Timing,
             label: "Ring footprint",
-            description: "Bytes of a ring of 4,096 items of 4 bytes, by readers and how far apart their cursors lie.",
+            description: "Memory of a ring of 4,096 items of 4 bytes, by number of readers and distance of their \
+                          cursors.",
             details: &[
-                "One operation is a ring made and dropped. Cases take turns, so the rate of the run says nothing.",
-                "Latency is the time of that.",
-                "Bytes are those that the ring asks for: items, cursors, and a seat for each reader with its waker, its \
-                 owner and what it has missed, which the seed's has not. Memory that is not touched is not resident.",
-                "The seed's packed bytes are exact for 4 readers only.",
+                "One operation is a ring created and dropped. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the medians in the table.",
+                "Latency is the time for both.",
+                "Bytes are those that the ring allocates: items, cursors, and a slot for each reader with its waker, \
+                 its owner and its missed items. The seed project's ring has no such slots. Memory that is not touched \
+                 is not resident.",
+                "For packed cursors the seed project's bytes are exact for 4 readers only.",
+                "A good result is few bytes for each reader.",
             ],
             ops_label: "rings/s",
-            latency_label: Some("ring made and dropped"),
+            latency_label: Some("ring created and dropped"),
             unit: Unit::Count,
             parameters: &[],
             source_file: "crates/bench/src/ring_footprint.rs",
@@ -108,9 +112,9 @@ impl Turns for Footprints {
                 ("readers", ColumnUnit::Count),
                 ("apart", ColumnUnit::Bytes),
                 ("bytes", ColumnUnit::Count),
-                ("beside the items", ColumnUnit::Count),
-                ("of it a reader", ColumnUnit::Count),
-                ("made in", ColumnUnit::Ns),
+                ("without the items", ColumnUnit::Count),
+                ("per reader", ColumnUnit::Count),
+                ("created in", ColumnUnit::Ns),
                 ("seed bytes", ColumnUnit::Count),
             ],
         );
@@ -135,7 +139,7 @@ impl Turns for Footprints {
                 .into(),
             ]);
         }
-        table.note("side by side, seats are 32 bytes apart; seed: its own figures, for orientation");
+        table.note("side by side, reader slots are 32 bytes apart; seed: figures of the seed project, for orientation");
         desk.show(table);
     }
 }

@@ -271,7 +271,7 @@ async fn number_in_place(writer: &mut Writer<u32>, chunk: usize) {
 }
 
 fn seat(subscriber: &Subscriber<u32>) -> Reader<u32> {
-    subscriber.join().expect("the ring was built with a seat for each")
+    subscriber.join().expect("the ring was built with a slot for each reader")
 }
 
 fn read_on_a_thread(tally: &mut Tally, load: Load, course: &Course) {

@@ -36,15 +36,16 @@ impl Scenario for RingSharing {
             id: "ring-sharing",
             family: Family::Timing,
             label: "Ring sharing",
-            description: "Readers whose cursors lie side by side, 64 bytes and 128 bytes apart.",
+            description: "Readers whose cursors are side by side, 64 bytes apart and 128 bytes apart.",
             details: &[
-                "One operation is an item read by one reader. Cases take turns, so the rate of the run says nothing: the \
-                 table does, with the median of each case.",
-                "Latency is from before a chunk is written to after the first reader has read it, of one chunk in 256.",
-                "Cursors that share a line slow each other down only while their readers run on several cores at once, so \
-                 what this shows grows with the cores. Ours are published an eighth of the ring at a time, which leaves \
-                 little to show.",
-                "The seed's columns were measured on 16 cores with threads that try again at once.",
+                "One operation is an item read by one reader. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the medians in the table.",
+                "Latency is from before a chunk is written until the first reader has read it, for one chunk in 256.",
+                "Cursors on the same cache line slow each other down only while their readers run on several cores at \
+                 once, so the effect grows with the cores. Our cursors are published once for each eighth of the ring, \
+                 so the effect is small.",
+                "The seed columns were measured on 16 cores with threads that retry at once.",
+                "A good result is a ratio ÷ packed near 1: then the distance of the cursors does not matter.",
             ],
             ops_label: "items read/s",
             latency_label: Some("chunk written to read"),
@@ -52,7 +53,7 @@ impl Scenario for RingSharing {
             parameters: &[
                 Parameter {
                     name: "wait",
-                    description: "How both sides wait.",
+                    description: "Way in which the writer and the readers wait.",
                     kind: Kind::Choice { words: &["park-lazy", "processes", "spin-yield", "busy"] },
                 },
                 LOAD,
@@ -132,9 +133,10 @@ fn table(cases: &RingCases) -> Table {
             looks,
         ]);
     }
-    table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, seats are 32 bytes apart");
+    table.note("chunks of 8 items of 4 bytes in a ring of 4,096; side by side, reader slots are 32 bytes apart");
     table.note(
-        "seed: its own figures for busy threads on 16 cores, for orientation; its looks are of a run, ours of a turn",
+        "seed: figures of the seed project for busy threads on 16 cores, for orientation; its looks are per run, ours \
+         per turn",
     );
     table
 }

@@ -24,13 +24,14 @@ impl Scenario for RingSize {
             id: "ring-size",
             family: Family::Timing,
             label: "Ring sizes",
-            description: "Rings of 64 to 65,536 items on one thread, beside the bare copy.",
+            description: "Rings of 64 to 65,536 items on one thread, compared with a plain copy.",
             details: &[
-                "One operation is an item of 4 bytes written and read. Cases take turns, so the rate of the run says \
-                 nothing.",
-                "Latency is the time of one chunk, written and read, on average over 1,024 of them.",
-                "memcpy is the same copies in and out of a buffer of the same size. A large ring costs more because it \
-                 goes through more of the cache, a small one because it is announced more often.",
+                "One operation is an item of 4 bytes written and read. Cases run in turn, so the rate of the whole run \
+                 means nothing; compare the medians in the table.",
+                "Latency is the time to write and read one chunk, as the mean of 1,024 chunks.",
+                "memcpy copies into and out of a buffer of the same size. A large ring costs more because it uses more \
+                 of the cache, a small one because its position is published more often.",
+                "A good result is a rate close to that of memcpy at every size.",
             ],
             ops_label: "items/s",
             latency_label: Some("chunk written and read"),
@@ -38,7 +39,7 @@ impl Scenario for RingSize {
             parameters: &[
                 Parameter {
                     name: "chunk",
-                    description: "Items of a write, rounded up to a power of two.",
+                    description: "Items in one write, rounded up to a power of two.",
                     kind: Kind::Count { min: 1, max: 64, default: 16 },
                 },
                 LOAD,
@@ -94,7 +95,7 @@ fn table(cases: &CopyCases) -> Table {
             seed.map(|seed| seed[1]).into(),
         ]);
     }
-    table.note(format!("items a second of CPU time of the one thread, median of {} turns", cases.turns()));
-    table.note("seed: its own figure on another machine, for orientation");
+    table.note(format!("items per second of CPU time of the thread, median of {} turns", cases.turns()));
+    table.note("seed: figure of the seed project on another machine, for orientation");
     table
 }

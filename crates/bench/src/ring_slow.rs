@@ -53,16 +53,21 @@ impl Scenario for RingSlow {
             id: "ring-slow",
             family: Family::Timing,
             label: "Ring with a slow reader",
-            description: "One reader is slower than the others: who waits for whom, by the ring's policy.",
+            description: "One reader is slower than the others: the effect on the writer and the other readers, by \
+                          policy.",
             details: &[
-                "One operation is an item read by one reader. Cases take turns, so the rate of the run says nothing: the \
-                 table has the median of each case.",
-                "Latency is how long a write of 64 items takes, waits included, of one write in 16.",
-                "A fast reader works 20 ns for each item, the slow one so many times as long. A lossless ring makes the \
-                 writer wait for it, and so everybody; one that evicts goes on without a reader that has given no room for \
-                 1 ms, which takes a thousand times as long and not ten times; a lossy one moves it forward and tells it \
-                 how many items it has missed.",
-                "Waiting for the slow reader is seen by looks at the ring every half millisecond, as observers see it.",
+                "One operation is an item read by one reader. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the medians in the table.",
+                "Latency is the time of a write of 64 items, including waits, for one write in 16.",
+                "A fast reader works 20 ns for each item, the slow one as many times longer as the parameter slower \
+                 says.",
+                "lossless: the writer waits for the slow reader, so the other readers wait, too.",
+                "evict: the ring drops a reader that has freed no space for 1 ms. A reader that is 10 times as slow \
+                 stays, one that is 1,000 times as slow is dropped.",
+                "lossy: the slow reader is moved forward and told how many items it missed.",
+                "The ring is sampled every half millisecond to see which readers the writer waits for.",
+                "A good result: with evict and lossy the fast readers keep their rate, and with lossless no item is \
+                 missed.",
             ],
             ops_label: "items read/s",
             latency_label: Some("64 items written"),
@@ -70,17 +75,17 @@ impl Scenario for RingSlow {
             parameters: &[
                 Parameter {
                     name: "readers",
-                    description: "Readers, the slow one among them.",
+                    description: "Number of readers, including the slow one.",
                     kind: Kind::Count { min: 1, max: 64, default: 4 },
                 },
                 Parameter {
                     name: "slower",
-                    description: "How many times as long the slow reader takes.",
+                    description: "Factor by which the slow reader is slower.",
                     kind: Kind::Count { min: 1, max: 10_000, default: 10 },
                 },
                 Parameter {
                     name: "policy",
-                    description: "What the ring does about it.",
+                    description: "Policy of the ring for a slow reader.",
                     kind: Kind::Choice { words: &["all", "lossless", "evict", "lossy"] },
                 },
                 LOAD,
@@ -158,7 +163,7 @@ impl Turns for SlowReader {
             &format!("{readers} readers of a ring of 16,384 items, one {slower} times as slow"),
             &[
                 ("policy", ColumnUnit::Text),
-                ("who waits for whom", ColumnUnit::Text),
+                ("writer waits for", ColumnUnit::Text),
                 ("written/s", ColumnUnit::Amount),
                 ("fast read/s", ColumnUnit::Amount),
                 ("slow read/s", ColumnUnit::Amount),
@@ -188,9 +193,13 @@ impl Turns for SlowReader {
             ]);
         }
         table.note(
-            "fast: one of them; evicted and waits: of a turn of 150 ms; waits for: the share of looks that saw it; nobody: under 5 %",
+            "fast: one fast reader; evicted, waits: per turn of 150 ms; waits for: percentage of samples; none: under \
+             5 %",
         );
-        table.note("evict: whoever has given no room for 1 ms; one that is slow and reads on is waited for");
+        table.note(
+            "evict: a reader that has freed no space for 1 ms is dropped; the writer waits for a slow one that \
+                    still reads",
+        );
         desk.show(table);
     }
 }
@@ -198,10 +207,10 @@ impl Turns for SlowReader {
 /// Returns the reader that the writer waited for, from the percentages of samples.
 fn who_waits(for_slow_percent: f64, for_others_percent: f64) -> &'static str {
     match (for_slow_percent >= SELDOM_PERCENT, for_others_percent >= SELDOM_PERCENT) {
-        (true, true) => "writer for all readers",
-        (true, false) => "writer for slow reader",
-        (false, true) => "writer for fast readers",
-        (false, false) => "nobody",
+        (true, true) => "all readers",
+        (true, false) => "slow reader",
+        (false, true) => "fast readers",
+        (false, false) => "none",
     }
 }
 

@@ -39,14 +39,15 @@ impl Scenario for RingWake {
             id: "ring-wake",
             family: Family::Timing,
             label: "Ring wake-up",
-            description: "How soon an idle reader has what was written, when it is passed on at once and when it is not.",
+            description: "Time until an idle reader has a written item, if it is passed on at once and if it is not.",
             details: &[
-                "One operation is an item that a reader has got which slept before. Cases take turns, so the rate says \
-                 nothing.",
-                "Latency is from before the write to after the read, in all cases together; the table has each.",
-                "Eager calls flush after the write. Lazy does not: a process passes on what it wrote at the end of its turn, \
-                 here after some more work, and a thread when it flushes after that work.",
-                "It says nothing about a reader that has much to read: that one need not be woken.",
+                "One operation is an item received by a reader that was asleep. Cases run in turn, so the rate of the \
+                 whole run means nothing; compare the rows of the table.",
+                "Latency is from before the write until after the read, over all cases; the table has each case.",
+                "Eager cases flush after the write. Lazy cases do not: a process passes its items on at the end of its \
+                 turn, here after more work, and a thread when it flushes after that work.",
+                "It says nothing about a reader with a backlog: such a reader does not sleep and needs no wake-up.",
+                "A good result is a low latency. Lazy cases take longer by about the work of the writer.",
             ],
             ops_label: "wake-ups/s",
             latency_label: Some("write to read"),
@@ -54,7 +55,7 @@ impl Scenario for RingWake {
             parameters: &[
                 Parameter {
                     name: "work",
-                    description: "Microseconds for which the writer works on in its turn.",
+                    description: "Microseconds that the writer works after the write.",
                     kind: Kind::Count { min: 0, max: 10_000, default: 20 },
                 },
                 LOAD,
@@ -121,7 +122,7 @@ impl Turns for Wakes {
 
     fn show(&self, desk: &Desk) {
         let mut table = Table::new(
-            "From a write to the read of one who slept",
+            "From a write to the read of a sleeping reader",
             &[
                 ("who", ColumnUnit::Text),
                 ("passed on", ColumnUnit::Text),
@@ -139,7 +140,7 @@ impl Turns for Wakes {
             let passed_on = if case.eager { "at once" } else { "at the end of the turn" };
             table.row([who.into(), passed_on.into(), mean, p50, p99, p999, max, case.spread.len().into()]);
         }
-        table.note(format!("the writer works on for {} µs in its turn", desk.params.number("work")));
+        table.note(format!("the writer works for {} µs after the write", desk.params.number("work")));
         desk.show(table);
     }
 }
@@ -147,7 +148,7 @@ impl Turns for Wakes {
 fn ring() -> Result<(Writer<u64>, Reader<u64>), RunError> {
     let error = |error: RingError| RunError::Lacks(error.to_string());
     let (writer, subscriber) = Builder::new(64).readers_max(1).build::<u64>().map_err(error)?;
-    Ok((writer, subscriber.join().expect("the ring has a seat for one")))
+    Ok((writer, subscriber.join().expect("the ring has a slot for one reader")))
 }
 
 fn work_for(work: Duration) {

@@ -62,7 +62,7 @@ pub enum RunError {
     #[error("the loss account is not exact: {0}")]
     Account(String),
     /// The run did not end; its processes may still exist.
-    #[error("the run was told to end, and in the last {} s none of its processes did", END_WITHIN.as_secs())]
+    #[error("the run was asked to stop, but none of its processes ended in the last {} s", END_WITHIN.as_secs())]
     Stuck,
 }
 

@@ -134,7 +134,7 @@ pub fn saturate(
 ) -> Result<Saturation, BedError> {
     let capacity = bed.closed(None)?;
     if capacity <= 0.0 {
-        return Err(BedError::Failed("a closed loop did nothing, so there is no rate to offer".to_owned()));
+        return Err(BedError::Failed("the closed loop completed no operation, so no rate can be offered".to_owned()));
     }
     seen(&format!("closed loop: {capacity:.0} operations a second"));
     let mut levels = Vec::new();
@@ -203,7 +203,7 @@ pub(crate) fn bisect(
         }
         let rate = f64::midpoint(good, bad);
         let level = offer_undisturbed(bed, rate, seen)?;
-        seen(&format!("between: {}", level.line()));
+        seen(&format!("bisection: {}", level.line()));
         if is_good(&level) {
             good = rate;
         } else {
@@ -221,7 +221,7 @@ pub(crate) fn offer_undisturbed(bed: &mut impl Bed, rate: f64, seen: &mut impl F
         if level.stable || !level.disturbed {
             break;
         }
-        seen(&format!("once more, because something disturbed it: {}", level.line()));
+        seen(&format!("repeated because the level was disturbed: {}", level.line()));
         level = bed.offer(rate)?;
     }
     Ok(level)

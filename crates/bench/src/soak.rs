@@ -156,7 +156,7 @@ impl Soak {
     /// # Panics
     /// Never: all keys are strings.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a result holds only what JSON can say")
+        serde_json::to_string_pretty(self).expect("every field of a result can be written as JSON")
     }
 }
 

@@ -49,16 +49,21 @@ impl Scenario for StreamPipe {
             id: "stream-pipe",
             family: Family::Actors,
             label: "Stream pipe",
-            description: "Bytes from one process to another, native or guest, read whole and verified.",
+            description: "Bytes from one process to another, native or guest; all are read and verified.",
             details: &[
-                "One operation is a byte that was written, carried, read and verified. Cases take turns, so the rate of the \
-                 run says nothing: the table has the median of each case.",
-                "Latency is the time that a chunk took in its turn, on average; how long it lay in the stream is not in it.",
-                "The source writes 16 different chunks in turn, and the sink takes the XXH3 of each: a byte that is wrong, \
-                 missing or twice there is an error.",
-                "The bound is one thread that copies each chunk once and takes the same XXH3. Two processes on two cores may \
-                 be faster, and a stream copies once for a native sink, which hashes in place, and twice for a guest.",
-                "Guests are modules that hash with vector instructions; making their chunks is not in the time.",
+                "One operation is a byte written, carried, read and verified. Cases run in turn, so the rate of the \
+                 whole run means nothing; compare the medians in the table.",
+                "Latency is the mean time of a chunk: a turn divided by its chunks. It does not show how long a chunk \
+                 was in the stream.",
+                "The source writes 16 different chunks in turn, and the sink computes the XXH3 of each. A wrong, \
+                 missing or repeated byte is an error.",
+                "The bound is one thread that copies each chunk once and computes the same XXH3. Two processes on two \
+                 cores may be faster.",
+                "A stream copies each byte once for a native sink, which hashes in place, and twice for a guest.",
+                "Guests are modules that hash with vector instructions. The time to create their chunks is not \
+                 included.",
+                "Goal at 64 KiB: a native pair has at least half the rate of the bound, and a pair with a guest at \
+                 least half the rate of the native pair.",
             ],
             ops_label: "bytes/s",
             latency_label: Some("a chunk's share of its turn"),
@@ -66,7 +71,7 @@ impl Scenario for StreamPipe {
             parameters: &[
                 Parameter {
                     name: "ends",
-                    description: "Who writes, and who reads.",
+                    description: "Kind of the source and of the sink.",
                     kind: Kind::Choice {
                         words: &["all", "native-native", "native-guest", "guest-native", "guest-guest"],
                     },
@@ -280,7 +285,8 @@ impl Pipes {
             // The receiver is gone if the run is already over.
             tell.send(ended).ok();
         })?;
-        let ended = told.recv().unwrap_or_else(|_| Err("an end of the stream ended before it was closed".to_owned()));
+        let ended =
+            told.recv().unwrap_or_else(|_| Err("a process of the pair ended before the stream was closed".to_owned()));
         ended.map_err(RunError::Lacks)
     }
 }

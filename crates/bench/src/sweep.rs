@@ -43,7 +43,7 @@ pub enum GridError {
         text: String,
     },
     /// A parameter is named more than once. Name each once.
-    #[error("grid names {} twice", escaped(name))]
+    #[error("grid parameter {} is given twice", escaped(name))]
     Twice {
         /// The parameter.
         name: String,

@@ -119,7 +119,7 @@ pub(crate) fn tick(
     let report = ticker.report();
     if let Some(Err(why)) = report.realtime {
         return Err(RunError::Lacks(format!(
-            "no SCHED_FIFO: {why}; set realtime=no, or allow it (ulimit -r, CAP_SYS_NICE)"
+            "cannot use SCHED_FIFO: {why}; set realtime=no, or allow it (ulimit -r, CAP_SYS_NICE)"
         )));
     }
     Ok(Some(Ticks { account, lateness, wall_ns, cpu_ns, spun_ns: report.spun_ns, turns: 1 }))
@@ -155,5 +155,5 @@ impl From<TickerError> for RunError {
 /// # Panics
 /// If the frequency is not valid: a bug in the scenario.
 pub(crate) fn hz(hz: u64) -> Frequency {
-    Frequency::hz(hz).expect("a scenario's rates are within a ticker's")
+    Frequency::hz(hz).expect("the rates of a scenario are valid for a ticker")
 }

@@ -21,12 +21,16 @@ impl Scenario for TimerEmpty {
             id: "timer-empty",
             family: Family::Timing,
             label: "Empty pipeline",
-            description: "Ticks of 10 kHz that do nothing, beside the same firings ten to a tick.",
+            description: "Ticks at 10 kHz that do no work, compared with the same firings at ten per tick.",
             details: &[
-                "One operation is a firing that does nothing. Cases take turns.",
-                "Latency is lateness, from the instant at which a tick is due to its first instruction, where it is measured.",
-                "A tenth of the seed's ticks make a turn; wall and CPU are shown for as many ticks as the seed had.",
-                "Fired is due less dropped: on an idle core nothing is dropped. The seed counts overruns only.",
+                "One operation is a firing that does no work. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the rows of the table.",
+                "Latency is lateness, in the cases that measure it: from the time at which a tick is due to its first \
+                 instruction.",
+                "A turn has a tenth of the seed project's ticks. Wall and CPU time are shown for its full number of \
+                 ticks.",
+                "Fired is due less dropped; the seed project counts overruns only. A good result on an idle core: \
+                 nothing is dropped, and there is no overrun.",
             ],
             ops_label: "firings/s",
             latency_label: Some("tick due to its first instruction"),
@@ -108,7 +112,7 @@ impl Turns for Empty {
                 (*due).into(),
             ]);
         }
-        table.note("Gate: fired is due, without an overrun, on an idle core.");
+        table.note("Gate: fired equals due, without an overrun, on an idle core.");
         desk.show(table);
     }
 }

@@ -39,17 +39,18 @@ impl Scenario for TimerFiring {
             id: "timer-firing",
             family: Family::Timing,
             label: "Actor firings",
-            description: "What one firing of each of seven signal actors costs, net of the clock.",
+            description: "Cost of one firing of each of seven signal actors, without the cost of the clock.",
             details: &[
-                "One operation is a firing: mul(64), add, fft(256), fir(16), mean(64), c2r(256) or rms(64) on 32-bit floats. \
-                 Actors take turns.",
-                "Latency is that of one firing between two clock reads, of all actors together: most are shorter than the \
-                 reads.",
-                "Net is the batch of 1,024 between two clock reads, divided by 1,024: that is the firing itself. One at a \
-                 time is what the seed shows, and mostly the clock.",
-                "The fft is a radix-2 one with tables, c2r takes the real parts. A guest has the same kernels as a module, and \
-                 times itself by the node's clock, whose reads are calls; what its signals are in the end is compared with \
-                 native code's, bit by bit.",
+                "One operation is a firing: mul(64), add, fft(256), fir(16), mean(64), c2r(256) or rms(64) on 32-bit \
+                 floats. Cases run in turn, so the rate of the whole run means nothing; compare the rows of the table.",
+                "Latency is that of one firing between two clock reads, over all actors. Most firings are shorter than \
+                 the reads.",
+                "Net is the time of 1,024 firings between two clock reads, divided by 1,024: the cost of the firing \
+                 itself. The other columns time single firings, as the seed project does; they show mostly the clock.",
+                "The fft is radix-2 with tables; c2r takes the real parts. A guest runs the same kernels as a module \
+                 and times itself by calls to the node's clock. Its final signals are compared with those of native \
+                 code, bit by bit.",
+                "A good result is a low net time, and a guest close to native code (÷ native near 1).",
             ],
             ops_label: "firings/s",
             latency_label: Some("one firing with its clock reads"),
@@ -182,7 +183,7 @@ impl Turns for Firings {
             ]);
         }
         table.note(format!(
-            "Net is of batches of 1,024, median; the rest is one at a time, with a clock read of {:.1} ns in it.",
+            "Net: median of batches of 1,024. The other columns: single firings, including a clock read of {:.1} ns.",
             self.clock.read_ns
         ));
         desk.show(table);

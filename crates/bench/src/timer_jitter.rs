@@ -37,21 +37,26 @@ impl Scenario for TimerJitter {
             id: "timer-jitter",
             family: Family::Timing,
             label: "Timer jitter",
-            description: "How late ticks are, with and without spinning, on quiet and on busy cores, beside cyclictest.",
+            description: "Lateness of ticks with and without spinning, on quiet and on busy cores, and of cyclictest.",
             details: &[
-                "One operation is a firing of a ticker on a thread of its own. Cases take turns, so the rate says nothing.",
-                "Latency is lateness: from the instant at which a tick is due to its first instruction. A late tick is no \
-                 overrun; an overrun is a tick whose time had passed before anybody waited for it.",
-                "slack is what the kernel may add to a sleep to wake several at once: 50 µs unless a thread asks for less. \
-                 Tickers ask for 1 ns, cyclictest does not.",
-                "No spin is a ticker's default: it asks for its wake-ups earlier than the tick, by about as much as they take, and \
-                 those that come too early wait out the rest awake, 0.5 µs in the mean and a two-hundredth of the period at most: spun \
-                 says how much it is. No lead asks for the tick itself, and waits out nothing.",
-                "Busy means two endless loops for each core. The governor spins where the kernel is a little late and \
-                 not where it preempts, so there it must not overrun more than no spinning does. It spins once a tenth of a \
-                 second has gone well, and a case begins anew every quarter: so on quiet cores it spins before three ticks of five.",
-                "Columns of the seed are its own figures for 10 kHz on another machine, with a slack of 50 µs, for \
-                 orientation. cyclictest counts no overruns and has no CPU column here.",
+                "One operation is a firing of a ticker on its own thread. Cases run in turn, so the rate of the whole \
+                 run means nothing; compare the rows of the table.",
+                "Latency is lateness: from the time at which a tick is due to its first instruction. A late tick is \
+                 not an overrun. An overrun is a tick whose time had passed before the ticker waited for it.",
+                "slack is the time that the kernel may add to a sleep to combine wake-ups: 50 µs unless a thread asks \
+                 for less. Tickers ask for 1 ns, cyclictest does not.",
+                "No spin is a ticker's default: it asks for each wake-up earlier than the tick, by about the usual \
+                 delay. After an early wake-up it waits awake, 0.5 µs on average and at most a two-hundredth of the \
+                 period; spun shows how much.",
+                "No lead asks for the time of the tick itself and does not wait awake.",
+                "Busy means two endless loops for each core. The governor spins where the kernel is a little late, but \
+                 not where it preempts. So on busy cores it must not overrun more than no spin does.",
+                "The governor starts to spin after a tenth of a second without trouble, and a case starts anew every \
+                 quarter of a second. So on quiet cores it spins before three ticks of five.",
+                "The seed columns are the seed project's figures for 10 kHz on another machine, with a slack of 50 µs, \
+                 for orientation. cyclictest counts no overruns and has no CPU column here.",
+                "Goal on quiet cores: without spinning, p50 is at most 0.1 and p99 at most 0.3 of cyclictest's. Goal \
+                 on busy cores: the governor has at most 1.1 times the overruns of no spin.",
             ],
             ops_label: "firings/s",
             latency_label: Some("tick due to its first instruction"),
@@ -59,13 +64,13 @@ impl Scenario for TimerJitter {
             parameters: &[
                 Parameter {
                     name: "hz",
-                    description: "Ticks a second.",
+                    description: "Ticks per second.",
                     kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
                 },
                 LOADS,
                 Parameter {
                     name: "realtime",
-                    description: "Whether tickers and cyclictest run under SCHED_FIFO.",
+                    description: "yes: tickers and cyclictest run under SCHED_FIFO.",
                     kind: Kind::Choice { words: &["no", "yes"] },
                 },
                 PIN,
@@ -243,7 +248,10 @@ impl Jitter {
             ]);
         }
         let of_gate = if realtime { Vec::new() } else { self.ratios(busy) };
-        table.note("late: wake-ups a period late or more; overruns: ticks whose time had passed before anybody waited for them");
+        table.note(
+            "late: wake-ups late by a period or more; overruns: ticks whose time had passed before the ticker \
+                    waited for them",
+        );
         for line in of_gate.into_iter().chain(self.lacks.clone()) {
             table.note(line);
         }

@@ -28,22 +28,25 @@ impl Scenario for TimerKfactor {
             id: "timer-kfactor",
             family: Family::Timing,
             label: "Timer batches",
-            description: "Firings at 1 to 100 MHz in batches of K, so that the machine wakes far less often.",
+            description: "Firings at 1 to 100 MHz in batches of K, so that the thread wakes far less often.",
             details: &[
-                "One operation is a firing: an empty piece of work within a batch. Cases take turns.",
-                "Latency is that of a batch: from the instant at which its tick is due to its first firing.",
-                "An overrun is a tick whose time had passed before anybody waited for it. The seed drops all of its \
-                 firings, and so does the policy drop; burst makes up for up to 1,000 ticks at once.",
-                "CPU per firing is that of the ticker's thread, clock reads and sleeps included. The second table has the \
-                 ticker alone, without what the kernel takes for a sleep: the gate is a tenth of a clock read at K = 100.",
-                "A machine that cannot sleep for less than some microseconds overruns a tick rate of 1 MHz by design.",
+                "One operation is a firing: an empty piece of work within a batch. Cases run in turn, so the rate of \
+                 the whole run means nothing; compare the rows of the table.",
+                "Latency is that of a batch: from the time at which its tick is due to its first firing.",
+                "An overrun is a tick whose time had passed before the ticker waited for it. The policy drop drops all \
+                 its firings, as the seed project does; burst makes up for up to 1,000 ticks at once.",
+                "CPU per firing is that of the ticker's thread, including clock reads and sleeps. The second table has \
+                 the ticker alone, without the kernel's time for a sleep.",
+                "Goal in the second table: a firing costs at most a tenth of a clock read at K = 100.",
+                "A machine that cannot sleep for less than some microseconds always has overruns at a tick rate of 1 \
+                 MHz.",
             ],
             ops_label: "firings/s",
             latency_label: Some("tick due to the batch's first firing"),
             unit: Unit::Count,
             parameters: &[Parameter {
                 name: "policy",
-                description: "What becomes of ticks whose time had passed.",
+                description: "Policy for ticks whose time has passed.",
                 kind: Kind::Choice { words: &["drop", "burst", "skip", "slip"] },
             }],
             source_file: "crates/bench/src/timer_kfactor.rs",
@@ -200,7 +203,7 @@ impl Kfactor {
             ("÷ clock read", ColumnUnit::Ratio),
             ("turns", ColumnUnit::Count),
         ];
-        let mut table = Table::new("The ticker alone, nobody asleep", &columns);
+        let mut table = Table::new("The ticker alone, without sleeping", &columns);
         for (batch, net_ns) in BATCHES.iter().zip(&self.net_ns) {
             let ns = median(net_ns);
             table.row([
@@ -210,7 +213,10 @@ impl Kfactor {
                 (net_ns.len() as u64).into(),
             ]);
         }
-        table.note("Ticks of 100 kHz that are spun all the way, less the time spun; medians. Gate: 0.1 clock reads at K = 100.");
+        table.note(
+            "Ticks at 100 kHz with spinning instead of sleeping, less the time spun; medians. Gate: 0.1 clock \
+                    reads at K = 100.",
+        );
         table
     }
 }

@@ -31,14 +31,17 @@ impl Scenario for TimerPath {
             id: "timer-path",
             family: Family::Timing,
             label: "Timer overhead",
-            description: "What a wait of a ticker costs by itself, overrun and on time, with lateness measured and not.",
+            description: "Cost of one wait of a ticker, overrun and on time, with and without measuring lateness.",
             details: &[
-                "One operation is a wait. Cases take turns.",
-                "Overrun: 1 GHz, whose ticks have always passed; each wait makes up for all of them in one batch.",
-                "On time: 100 kHz, spun all the way, so that nothing sleeps; the time spun is taken off.",
-                "Latency is the time of one overrun wait, as the median of a turn: single ones are shorter than a clock read \
-                 can tell.",
-                "The seed's two figures are equal because a tick that overruns never came to its second clock read.",
+                "One operation is a wait. Cases run in turn, so the rate of the whole run means nothing; compare the \
+                 rows of the table.",
+                "Overrun: at 1 GHz every tick has already passed. Each wait makes up for all of them in one batch.",
+                "On time: at 100 kHz the ticker spins until each tick, so that it never sleeps. The time spun is \
+                 subtracted.",
+                "Latency is the time of one overrun wait, as the median of a turn, because a single wait is too short \
+                 for the clock.",
+                "The seed project's two figures are equal because an overrun tick never reached its second clock read.",
+                "Goal: an overrun wait costs at most 1.2 clock reads.",
             ],
             ops_label: "waits/s",
             latency_label: Some("a wait that overruns, mean of a turn"),
@@ -96,7 +99,7 @@ impl Turns for Paths {
 
     fn show(&self, desk: &Desk) {
         let mut table = Table::new(
-            "A wait that does not wait",
+            "A wait that does not block",
             &[
                 ("path", ColumnUnit::Text),
                 ("a wait", ColumnUnit::Ns),
@@ -120,7 +123,10 @@ impl Turns for Paths {
                 seed.map(|ns| 1e9 / ns).into(),
             ]);
         }
-        table.note(format!("Overrun is CPU time of the thread, on time what passed less what was spun; medians of all turns. A clock read is {read_ns:.1} ns."));
+        table.note(format!(
+            "Overrun: CPU time of the thread. On time: elapsed time less the time spun. Medians of all \
+                            turns. A clock read is {read_ns:.1} ns."
+        ));
         table.note("Gate: at most 1.2 clock reads on the overrun path.");
         desk.show(table);
     }

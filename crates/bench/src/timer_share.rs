@@ -23,14 +23,16 @@ impl Scenario for TimerShare {
             id: "timer-share",
             family: Family::Timing,
             label: "Timer and work",
-            description: "What part of the time a ticker sleeps, and what one firing costs in CPU time.",
+            description: "Share of the time that a ticker sleeps, and CPU time of one firing.",
             details: &[
-                "One operation is a firing that multiplies 64 numbers. Cases take turns.",
-                "Latency is lateness, from the instant at which a tick is due to its first firing.",
-                "The seed divides the time *slept* by K and calls that the cost of a firing: a period, and no cost. It is \
-                 kept as a column beside the CPU time, which is the cost.",
-                "CPU per firing is that of the ticker's thread with clock reads, sleeps and the work in it; work is timed \
-                 once for each batch.",
+                "One operation is a firing that multiplies 64 numbers. Cases run in turn, so the rate of the whole run \
+                 means nothing; compare the rows of the table.",
+                "Latency is lateness: from the time at which a tick is due to its first firing.",
+                "The seed project divides the time slept by K and calls it the cost of a firing, but it is a period, \
+                 not a cost. A column keeps it next to the CPU time, which is the cost.",
+                "CPU per firing is that of the ticker's thread, including clock reads, sleeps and the work. The work \
+                 is timed once for each batch.",
+                "A good result is a CPU time per firing close to that of the work alone.",
             ],
             ops_label: "firings/s",
             latency_label: Some("tick due to its first firing"),
@@ -140,7 +142,8 @@ impl Turns for Shares {
             ]);
         }
         table.note(
-            "\"not work/tick ÷ K\" is the seed's per-firing timer, \"not work\" its overhead ratio: a period divided by K, and of no use. The cost is CPU/firing.",
+            "\"not work/tick ÷ K\" is the seed project's per-firing timer, \"not work\" its overhead ratio. Both come \
+             from a period, not from a cost. The cost is CPU/firing.",
         );
         desk.show(table);
     }

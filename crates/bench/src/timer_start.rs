@@ -41,14 +41,18 @@ impl Scenario for TimerStart {
             id: "timer-start",
             family: Family::Timing,
             label: "Timer start",
-            description: "Making threads, and starting many tickers in phase: without a gate, behind one, and by an epoch.",
+            description: "Creating threads, and starting many tickers in phase: without a gate, with a gate, and by an \
+                          epoch.",
             details: &[
-                "One operation is a ticker started, or a thread made and joined. Cases take turns.",
-                "Latency is lateness of first ticks: from the instant at which they are due to their first instruction.",
-                "Phase skew is how far apart the epochs of tickers are that were to start together. By a common epoch it is \
-                 zero, and nobody waits for anybody.",
-                "First-fire spread is how far apart their first instructions are: as many as there are cores run at once.",
-                "The seed's barrier row has the making of its thread in it.",
+                "One operation is a ticker started, or a thread created and joined. Cases run in turn, so the rate of \
+                 the whole run means nothing; compare the rows of the table.",
+                "Latency is the lateness of first ticks: from the time at which they are due to their first \
+                 instruction.",
+                "Phase skew is the distance between the epochs of tickers that should start together. A good result is \
+                 zero with a common epoch, where no ticker waits for another.",
+                "First-fire spread is the distance between their first instructions. Only as many run at once as there \
+                 are cores.",
+                "The seed project's barrier row includes the creation of its thread.",
             ],
             ops_label: "starts/s",
             latency_label: Some("first tick due to its first instruction"),
@@ -167,7 +171,7 @@ impl Turns for Starts {
                 (case.skews.len() as u64).into(),
             ]);
         }
-        table.note("Medians of all turns. Gate: no phase skew by an epoch.");
+        table.note("Medians of all turns. Gate: no phase skew with an epoch.");
         desk.show(table);
         let columns = [
             ("benchmark", ColumnUnit::Text),
@@ -176,7 +180,7 @@ impl Turns for Starts {
             ("seed", ColumnUnit::Ns),
             ("seed items/s", ColumnUnit::Amount),
         ];
-        let mut made = Table::new("Making a thread", &columns);
+        let mut made = Table::new("Creating a thread", &columns);
         let rate = |ns: Option<f64>| Cell::from(ns.map(|ns| 1e9 / ns));
         let (thread, barrier) = (median(&self.made_ns), median(&self.released_ns));
         made.row(["create and join".into(), thread.into(), rate(thread), 71_500.0.into(), 25_000.0.into()]);
@@ -184,7 +188,9 @@ impl Turns for Starts {
         made.row([with_barrier.into(), barrier.into(), rate(barrier), 78_300.0.into(), 23_000.0.into()]);
         let late = self.lateness.percentile(50.0).into();
         made.row(["first tick by an epoch, p50 late".into(), late, Cell::Missing, Cell::Missing, Cell::Missing]);
-        made.note("seed: its own figures on another machine; its rates are by CPU time, ours by what passed");
+        made.note(
+            "seed: figures of the seed project on another machine; its rates are by CPU time, ours by elapsed time",
+        );
         desk.show(made);
     }
 }

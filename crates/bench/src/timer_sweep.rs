@@ -26,23 +26,26 @@ impl Scenario for TimerSweep {
             label: "Timer frequency sweep",
             description: "Lateness and overruns at every frequency from 1 Hz to 1 MHz.",
             details: &[
-                "One operation is a firing of a ticker on a thread of its own. Frequencies take turns; that of 1 Hz takes a \
-                 second each time.",
-                "Latency is lateness, of all frequencies together: the table has each by itself.",
-                "The seed's periods were cut to whole nanoseconds, so its 48 kHz would drift by 16 ppm; these do not drift.",
-                "An overrun is a tick whose time has passed when it comes to be waited for. Before each there \
-                 is a wake-up that came a period late or more: the column late has the share of those. What of the overruns was lost to wake-ups over \
-                 100 µs late, while something else had the processor, is in preempted. cyclictest of Debian's rt-tests runs in \
-                 turn with the others, where it is installed.",
-                "Without spinning, no machine wakes a thread every microsecond: 1 MHz shows what is lost, and timer-kfactor \
-                 what batches do about it.",
+                "One operation is a firing of a ticker on its own thread. Cases run in turn, so the rate of the whole \
+                 run means nothing; compare the rows of the table. A turn of 1 Hz takes a second.",
+                "Latency is lateness, over all frequencies; the table has each frequency.",
+                "The seed project cut periods to whole nanoseconds, so its 48 kHz would drift by 16 ppm. These periods \
+                 do not drift.",
+                "An overrun is a tick whose time has passed when the ticker begins to wait for it. Before each there \
+                 is a wake-up that came a period late or more: the column late has their share.",
+                "The column preempted has the overruns after wake-ups over 100 µs late, while something else used the \
+                 processor.",
+                "cyclictest (Debian package rt-tests) runs in turn with the others if it is installed.",
+                "Without spinning, no machine wakes a thread every microsecond. 1 MHz shows the loss, and \
+                 timer-kfactor how batches avoid it.",
+                "Goal: at most 5 % overruns at 48 kHz on a machine that is not busy.",
             ],
             ops_label: "firings/s",
             latency_label: Some("tick due to its first instruction"),
             unit: Unit::Count,
             parameters: &[Parameter {
                 name: "spin",
-                description: "Spinning before a tick.",
+                description: "Spinning before a tick: off, or set by the governor.",
                 kind: Kind::Choice { words: &["off", "governed"] },
             }],
             source_file: "crates/bench/src/timer_sweep.rs",

@@ -32,12 +32,14 @@ impl Scenario for TimerSwitch {
             label: "Context switch",
             description: "Round trips between two threads that yield, two that sleep, and two processes.",
             details: &[
-                "One operation is a round trip: to the other and back. Cases take turns, each of 1,000 round trips.",
+                "One operation is a round trip: to the other side and back. Cases run in turn, so the rate of the \
+                 whole run means nothing; compare the rows of the table. A turn is 1,000 round trips.",
                 "Latency is that of one round trip, as the mean of a turn.",
-                "Threads that yield hand a number over with sched_yield, and stay busy; those that sleep wake each other by \
-                 a futex; processes send a message.",
-                "Two threads are placed by the kernel, on one core or on two, and that decides most of their figures. The \
-                 seed's row has the making of its thread in it.",
+                "Threads that yield pass a number on with sched_yield and stay busy. Threads that sleep wake each \
+                 other by a futex. Processes send a message.",
+                "The kernel places two threads on one core or on two, and that decides most of their figures. The seed \
+                 project's row includes the creation of its thread.",
+                "Goal: a round trip of processes takes at most half as long as one by futex.",
             ],
             ops_label: "round trips/s",
             latency_label: Some("a round trip, mean of a turn"),
@@ -181,5 +183,5 @@ fn processes(desk: &Desk) -> Result<u64, RunError> {
         // The receiver is gone if the run is already over.
         tell.send(now_ns() - before_ns).ok();
     })?;
-    told.recv().map_err(|_told_nothing| RunError::Lacks("a process was ended by somebody else".to_owned()))
+    told.recv().map_err(|_told_nothing| RunError::Lacks("a process was ended by another process".to_owned()))
 }

@@ -27,13 +27,13 @@ impl Scenario for TopicChurn {
             id: "topic-churn",
             family: Family::Topics,
             label: "Topic churn",
-            description: "Subscriptions created, used for one message and deleted, beside others that stay.",
+            description: "Subscriptions that are created, used for one message and deleted, next to others that stay.",
             details: &[
-                "One operation is a subscription created, given a message, which it acknowledges, and deleted; the same \
-                 message goes to everybody who stays.",
+                "One operation is a subscription that is created, gets a message, acknowledges it and is deleted. \
+                 Subscribers that stay get the same message.",
                 "Latency is that of the whole cycle.",
-                "Judge it by its memory, which must not grow with the cycles, and by the topic at the end, which must hold \
-                 no subscription and no message of the cycles.",
+                "A good result: live bytes do not grow with the cycles, and at the end the topic holds no subscription \
+                 and no message of the cycles.",
             ],
             ops_label: "cycles/s",
             latency_label: Some("create to deleted"),
@@ -127,9 +127,7 @@ impl Seen {
         let cycles = last.0 - first.0;
         let each = (last.1 as f64 - first.1 as f64) / cycles.max(1) as f64;
         table.row([cycles.into(), first.1.into(), last.1.into(), each.into()]);
-        table.note(format!(
-            "from the cycle {WARM} on, by the account of the allocator; what the run itself records is in it"
-        ));
+        table.note(format!("from cycle {WARM} on, as counted by the allocator; includes what the run itself records"));
         Some(table)
     }
 }

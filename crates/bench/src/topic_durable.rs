@@ -42,17 +42,20 @@ impl Scenario for TopicDurable {
             id: "topic-durable",
             family: Family::Topics,
             label: "Topic on disk",
-            description: "Publishers that wait until the disk has their messages, and a consumer that acknowledges them.",
+            description: "Publishers that wait until messages are on disk, and a consumer that acknowledges them.",
             details: &[
-                "One operation is a message whose publication has returned: the store keeps it as its durability says.",
-                "Latency is from before a message is published to that return, so it holds a sync of the disk when \
-                 durability is immediate. With a batch the messages of one publication are timed as one.",
-                "All that wait share a commit and its sync; acknowledgements go with the next one. messages/sync says how \
-                 many messages that were: more publishers, or a larger batch, make it more.",
-                "The file is where temporary files go (TMPDIR). In memory, such as on tmpfs, a sync costs nothing: the \
-                 table says which file system it was.",
-                "At the end everything is read and acknowledged, the store is closed and opened again, and the run fails \
-                 unless publishers, consumer, topic and disk say the same. kill -9 and power cuts are in tests, not here.",
+                "One operation is a message whose publication has returned: the store keeps it with the chosen \
+                 durability.",
+                "Latency is from before a message is published to that return. With durability=immediate it includes a \
+                 sync of the disk. With a batch, the messages of one publication are timed together.",
+                "All publishers that wait share a commit and its sync; acknowledgements go with the next one. \
+                 messages/sync is the number of messages that share a sync: it grows with the publishers and the \
+                 batch.",
+                "The file is in the directory for temporary files (TMPDIR), and the table names its file system. In \
+                 memory, for example on tmpfs, a sync costs nothing.",
+                "At the end everything is read and acknowledged, and the store is closed and opened again. The run \
+                 fails unless publishers, consumer, topic and disk agree. kill -9 and power cuts are covered by tests.",
+                "A good result: a high rate with many messages per sync.",
             ],
             ops_label: "messages/s",
             latency_label: Some("publish to kept"),
@@ -60,12 +63,12 @@ impl Scenario for TopicDurable {
             parameters: &[
                 Parameter {
                     name: "publishers",
-                    description: "Processes that publish, each waiting until its messages are kept.",
+                    description: "Processes that publish; each waits until its messages are stored.",
                     kind: Kind::Count { min: 1, max: 100_000, default: 64 },
                 },
                 Parameter {
                     name: "batch",
-                    description: "Messages that a publisher publishes at once.",
+                    description: "Messages in one publication.",
                     kind: Kind::Count { min: 1, max: 1_000, default: 1 },
                 },
                 Parameter {
@@ -226,7 +229,7 @@ fn table(ground: &Ground, durability: Durability, report: &StorageReport, accoun
         per(report.sync_time.as_nanos() as u64, report.syncs_total).into(),
         report.file_bytes.into(),
     ]);
-    table.note("counts are of the whole run, its warm-up too; commits and syncs are those of acknowledgements, too");
+    table.note("counts include the warm-up; commits and syncs include those of acknowledgements");
     table
 }
 

@@ -19,12 +19,19 @@ impl Scenario for TopicFanout {
             id: "topic-fanout",
             family: Family::Topics,
             label: "Topic fan-out",
-            description: "A publisher whose every message goes to each of many subscribers.",
+            description: "A publisher whose messages all go to each of many subscribers.",
             details: &[
-                "One operation is a message given to one of the subscribers, so a publication is as many as there are subscribers; an offered rate is of deliveries: 5,000 a second to 50 subscribers are the seed's 100 messages a second.",
-                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
-                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
-                "At full speed the latency is the length of the queue in the topic; offer a rate to see how fast a message gets through.",
+                "One operation is a message delivered to one subscriber, so a publication counts once for each \
+                 subscriber. An offered rate is in deliveries: 5,000 a second to 50 subscribers are the seed project's \
+                 100 messages a second.",
+                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
+                 message has its own buffer.",
+                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
+                 numbers published, received and dropped.",
+                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
+                 single message is delivered.",
+                "Goal: a p99 of at most 1 ms at 5,000 deliveries a second, and 5 million deliveries a second at full \
+                 speed.",
             ],
             ops_label: "deliveries/s",
             latency_label: Some("publish to delivery"),
@@ -47,7 +54,7 @@ impl Scenario for TopicFanout {
                 },
                 Parameter {
                     name: "take",
-                    description: "Messages that a subscriber takes at once, at the most.",
+                    description: "Largest number of messages that a subscriber takes at once.",
                     kind: Kind::Count { min: 1, max: 10000, default: 64 },
                 },
             ],

@@ -29,14 +29,17 @@ impl Scenario for TopicFirehose {
             id: "topic-firehose",
             family: Family::Topics,
             label: "Topic firehose",
-            description: "A publisher into a topic that nobody receives from, each payload copied and kept to a bound.",
+            description: "A publisher into a topic without receivers; each payload is copied and kept up to a bound.",
             details: &[
-                "One operation is a message published: a buffer allocated, the payload copied into it, appended to the topic.",
-                "The topic keeps the newest messages up to its bound of bytes, and frees the oldest for each that comes; \
-                 so the memory is really written, and a rate above that of copying would be a fake.",
-                "Latency is from before the copy to after the append; there is nobody to wait for.",
-                "At the end the same payload is copied into one plain buffer of as many bytes, round and round, on a thread alone: the ceiling.",
-                "The account at the end holds what is kept and what made room against what was published.",
+                "One operation is a message published: a buffer is allocated, the payload is copied into it, and the \
+                 message is appended to the topic.",
+                "The topic keeps the newest messages up to its bound of bytes, and frees the oldest for each new one. \
+                 So the memory is really written, and the rate cannot exceed that of copying.",
+                "Latency is from before the copy to after the append; publishing waits for no receiver.",
+                "At the end one thread copies the same payload into a plain buffer of as many bytes, again and again: \
+                 this is the ceiling.",
+                "The account at the end compares the messages kept and evicted with those published.",
+                "Goal: 70 % of the ceiling, and a p99 below 50 ms (below 200 ms for a payload of 1 MB).",
             ],
             ops_label: "messages/s",
             latency_label: Some("publish"),
@@ -135,9 +138,7 @@ fn ceiling(stage: &Stage, published: f64, copied: f64, payload: usize) {
         let bytes = (rate * payload as f64) as u64;
         table.row([what.into(), (rate as u64).into(), bytes.into(), (100.0 * rate / copied).into()]);
     }
-    table.note(
-        "one thread copies, after the run; what is published also allocates, stamps and frees each message".to_owned(),
-    );
+    table.note("one thread copies, after the run; publishing also allocates, stamps and frees each message".to_owned());
     stage.tables().show(table);
 }
 
@@ -145,11 +146,11 @@ fn account(stage: &Stage, topic: &Topic, told: u64) -> Result<(), RunError> {
     let view = topic.view(0);
     let exact = told == view.published_total && told == view.messages + view.evicted_total;
     let columns = [
-        ("told so", ColumnUnit::Count),
+        ("counted by publishers", ColumnUnit::Count),
         ("published", ColumnUnit::Count),
         ("kept", ColumnUnit::Count),
         ("kept bytes", ColumnUnit::Bytes),
-        ("made room", ColumnUnit::Count),
+        ("evicted", ColumnUnit::Count),
         ("exact", ColumnUnit::Text),
     ];
     let mut table = Table::new("Loss account", &columns);
@@ -166,7 +167,7 @@ fn account(stage: &Stage, topic: &Topic, told: u64) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Account(format!(
-        "{} published, {} kept, {} made room",
+        "{} published, {} kept, {} evicted",
         view.published_total, view.messages, view.evicted_total
     )))
 }

@@ -9,21 +9,21 @@ use crate::parameter::{Kind, Parameter, Params};
 /// Number of messages in a batch.
 pub(crate) const GATHER: Parameter = Parameter {
     name: "gather",
-    description: "Messages that a publisher gathers before it publishes them at once; 0 publishes each by itself.",
+    description: "Messages that a publisher batches before it publishes them together; 0 publishes each alone.",
     kind: Kind::Count { min: 0, max: 10_000, default: 0 },
 };
 
 /// Maximum time that a message waits for others.
 pub(crate) const DELAY: Parameter = Parameter {
     name: "delay",
-    description: "How long a gathered message waits for others at the most; not while somebody has nothing to read.",
+    description: "Longest wait of a batched message; it is sent at once while a subscriber has nothing to read.",
     kind: Kind::Time { min: Duration::ZERO, max: Duration::from_mins(1), default: Duration::from_millis(10) },
 };
 
 /// Maximum number of messages in flight.
 pub(crate) const OUTSTANDING: Parameter = Parameter {
     name: "outstanding",
-    description: "Messages that a publisher that gathers may have on their way.",
+    description: "Largest number of messages that a batching publisher may have in flight.",
     kind: Kind::Count { min: 1, max: 1_000_000, default: 1_000 },
 };
 

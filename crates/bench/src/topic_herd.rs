@@ -35,17 +35,20 @@ impl Scenario for TopicHerd {
             id: "topic-herd",
             family: Family::Topics,
             label: "Topic herd",
-            description: "Processes that start together, find the topic, publish one message and end; herd after herd.",
+            description: "Processes that start together, find the topic, publish one message and end, herd after herd.",
             details: &[
-                "One operation is the message of one publisher received and acknowledged; a herd is as many.",
-                "Latency is from before a publisher is spawned to its message's receipt. It includes the wait of those \
-                 that were spawned behind the others.",
-                "Each publisher finds the topic by its name. The next herd starts when all messages of the last one are \
-                 acknowledged, each exactly once: one that is missing or comes twice fails the run.",
-                "Publishers are native processes, or guests whose argument is what they publish.",
-                "Or they are WebSocket clients that connect over loopback to a server of this run, which publishes what they \
-                 send, and leave when it has answered their close; the next herd waits for that, too. Both ends are \
-                 processes of this node, so the CPU time is that of both; a connection takes two file descriptors.",
+                "One operation is the message of one publisher, received and acknowledged. A herd is one message from \
+                 each publisher.",
+                "Latency is from before a publisher is spawned until its message is received. It includes the wait for \
+                 publishers that were spawned earlier.",
+                "Each publisher finds the topic by its name. The next herd starts when all messages of the last one \
+                 are acknowledged.",
+                "A good result is no errors: a message that is missing or comes twice fails the run.",
+                "Publishers are native processes, guests that publish their argument, or WebSocket clients.",
+                "WebSocket clients connect over loopback to a server in this run, which publishes what they send. They \
+                 leave when the server has answered their close, and the next herd waits for that.",
+                "Clients and server are processes of this node, so the CPU time is that of both. A connection takes \
+                 two file descriptors.",
             ],
             ops_label: "messages/s",
             latency_label: Some("spawn call to received"),
@@ -58,7 +61,7 @@ impl Scenario for TopicHerd {
                 },
                 Parameter {
                     name: "publishers",
-                    description: "What they are.",
+                    description: "Kind of the publishers.",
                     kind: Kind::Choice { words: &["native", "guests", "websockets"] },
                 },
             ],

@@ -239,7 +239,7 @@ impl TopicLoad {
         let mut table = table(&lines, self.keys, disordered, published);
         let bytes = counts.receiver_bytes.load(Ordering::Relaxed);
         if bytes > 0 {
-            table.note(format!("{bytes} bytes for each receiver: its process, its seat and what records it"));
+            table.note(format!("{bytes} bytes for each receiver: its process, its subscription and its recorder"));
         }
         stage.tables().show(table);
         if let Some(line) = lines.iter().find(|line| !line.is_exact()) {
@@ -291,7 +291,7 @@ fn table(lines: &[Line], keys: u64, disordered: u64, published: u64) -> Table {
         "{published} messages were published; received is what the receivers have counted or acknowledged"
     ));
     if keys > 0 {
-        table.note(format!("{keys} ordering keys: {disordered} messages came out of the order of their key"));
+        table.note(format!("{keys} ordering keys: {disordered} messages were out of order within their key"));
     }
     table
 }

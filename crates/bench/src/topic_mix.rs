@@ -21,14 +21,20 @@ impl Scenario for TopicMix {
             id: "topic-mix",
             family: Family::Topics,
             label: "Topic mix",
-            description: "Messages of mixed sizes from some publishers to some subscriptions, ordered by key or not.",
+            description: "Messages of mixed sizes from publishers to subscriptions, ordered by key or not.",
             details: &[
-                "One operation is a message acknowledged by one subscription; an offered rate is of these.",
-                "Mixes are the seed's: small (1 KiB), large (500 KiB), mixed (90 % and 10 % of these), mixed-heavy (half of each), full-spectrum (70 % 1 KiB, 20 % 10 KiB, 8 % 500 KiB, 2 % 1 MiB).",
-                "With keys, messages of a key go out one batch after the other; any that came out of order fails the run.",
-                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
-                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
-                "At full speed the latency is the length of the queue in the topic; offer a rate to see how fast a message gets through.",
+                "One operation is a message acknowledged by one subscription; an offered rate counts these.",
+                "The mixes are the seed project's: small (1 KiB), large (500 KiB), mixed (90 % and 10 % of these), \
+                 mixed-heavy (half of each), full-spectrum (70 % 1 KiB, 20 % 10 KiB, 8 % 500 KiB, 2 % 1 MiB).",
+                "With keys, the batches of a key are delivered one after the other. A message out of order fails the \
+                 run.",
+                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
+                 message has its own buffer.",
+                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
+                 numbers published, received and dropped.",
+                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
+                 single message is delivered.",
+                "Goal: with ordering keys at least half of the rate without keys.",
             ],
             ops_label: "messages/s",
             latency_label: Some("publish to delivery"),
@@ -61,7 +67,7 @@ impl Scenario for TopicMix {
                 },
                 Parameter {
                     name: "keys",
-                    description: "Ordering keys; 0 is no order.",
+                    description: "Number of ordering keys; 0 is without order.",
                     kind: Kind::Count { min: 0, max: 100_000, default: 0 },
                 },
                 Parameter {

@@ -19,12 +19,17 @@ impl Scenario for TopicSaturation {
             id: "topic-saturation",
             family: Family::Topics,
             label: "Topic saturation",
-            description: "Publishers and consumers with acknowledgements, to be offered one rate after another.",
+            description: "Publishers and consumers with acknowledgements, for a series of offered rates.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Offer rates in an open loop (--open-loop): latency counts from the intended publication, so a topic that falls behind shows it. Without a rate it runs at full speed, which is the rate that levels are fractions of.",
-                "A message is a handle to one of some buffers that were made before, and copied for nobody; a timed one is a buffer of its own.",
-                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+                "Offer rates in an open loop (--open-loop): latency then counts from the intended publication, so it \
+                 shows when a topic falls behind. Without a rate it runs at full speed; levels are percentages of that \
+                 rate.",
+                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
+                 message has its own buffer.",
+                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
+                 numbers published, received and dropped.",
+                "A good result is a high rate that stays stable; rusm bench saturate finds it.",
             ],
             ops_label: "messages/s",
             latency_label: Some("intended publication to delivery"),

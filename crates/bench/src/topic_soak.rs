@@ -19,12 +19,14 @@ impl Scenario for TopicSoak {
             id: "topic-soak",
             family: Family::Topics,
             label: "Topic soak",
-            description: "Publishers at a part of their speed, consumers that acknowledge at once; for as long as one likes.",
+            description: "Publishers at part of their speed and consumers that acknowledge at once, for any duration.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Publishers work for `load` hundredths of the time and rest for the others; an offered rate takes the place of that.",
-                "Judge it by the slope of its memory over hours, and by the topic being empty after the end: the account says so.",
-                "At the end everything is read, and the run fails unless what was published, received and dropped is the same by everybody's own count.",
+                "Publishers work for `load` percent of the time and rest for the remainder. An offered rate replaces \
+                 this.",
+                "A good result: memory does not grow over hours, and the account shows an empty topic at the end.",
+                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
+                 numbers published, received and dropped.",
             ],
             ops_label: "messages/s",
             latency_label: Some("publish to delivery"),
@@ -32,7 +34,7 @@ impl Scenario for TopicSoak {
             parameters: &[
                 Parameter {
                     name: "load",
-                    description: "Hundredths of the time that publishers work.",
+                    description: "Percentage of the time that publishers work.",
                     kind: Kind::Count { min: 1, max: 100, default: 50 },
                 },
                 Parameter {

@@ -46,7 +46,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "burst",
-        description: "Instances that a spawner starts before it lets others run.",
+        description: "Instances that a spawner starts before it yields.",
         kind: Kind::Count { min: 1, max: 100_000, default: defaults::WASM_BURST },
     },
     Parameter {

@@ -284,7 +284,7 @@ fn a_server_that_freezes_is_charged_for_all_who_came_meanwhile() {
 fn failures_are_counted_and_named() {
     let cases = [
         (LoadProtocol::Http, Fixture::Http(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec()), "status 503"),
-        (LoadProtocol::Http, Fixture::Http(b"SSH-2.0-x\r\n".to_vec()), "no HTTP: "),
+        (LoadProtocol::Http, Fixture::Http(b"SSH-2.0-x\r\n".to_vec()), "not a valid HTTP answer"),
         (
             LoadProtocol::Http,
             Fixture::HttpOnce(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx".to_vec()),
@@ -296,9 +296,9 @@ fn failures_are_counted_and_named() {
             "a chunk",
         ),
         (LoadProtocol::Http, Fixture::Silent, "no answer within 300ms"),
-        (LoadProtocol::Sse, Fixture::Http(HELLO.to_vec()), "no event stream"),
-        (LoadProtocol::Ws, Fixture::Http(HELLO.to_vec()), "no WebSocket"),
-        (LoadProtocol::Tcp, Fixture::WrongEcho, "no echo"),
+        (LoadProtocol::Sse, Fixture::Http(HELLO.to_vec()), "not an event stream"),
+        (LoadProtocol::Ws, Fixture::Http(HELLO.to_vec()), "WebSocket handshake failed"),
+        (LoadProtocol::Tcp, Fixture::WrongEcho, "not an echo"),
     ];
     for (protocol, fixture, wanted) in cases {
         let server = Server::start(fixture.clone());
@@ -323,7 +323,7 @@ fn a_server_that_fails_later_has_its_failures_in_the_report() {
 
     let report = one(&document);
     assert!(report.errors_total > 0 && report.ops_total > 0, "{report}");
-    assert!(faults.iter().any(|(kind, count)| kind.starts_with("no HTTP") && *count > 0), "{faults:?}");
+    assert!(faults.iter().any(|(kind, count)| kind.starts_with("not a valid HTTP answer") && *count > 0), "{faults:?}");
 }
 
 #[test]

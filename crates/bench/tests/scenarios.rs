@@ -193,9 +193,9 @@ fn threads_that_are_pinned_do_their_work_all_the_same() {
 fn cases_that_take_turns_with_other_work_beside_have_a_table_for_each() {
     let runtime = runtime();
     for (scenario, load, beside) in [
-        ("ring-size", "both", &[", nothing beside", ", two endless loops for each core beside"][..]),
-        ("ring-size", "busy", &[", two endless loops for each core beside"]),
-        ("timer-jitter", "quiet", &[", nothing beside"]),
+        ("ring-size", "both", &[", without background load", ", with two endless loops for each core"][..]),
+        ("ring-size", "busy", &[", with two endless loops for each core"]),
+        ("timer-jitter", "quiet", &[", without background load"]),
     ] {
         let report = run(&runtime, &request(scenario, &[("load", load)]));
 
@@ -220,8 +220,8 @@ fn a_slow_reader_is_waited_for_evicted_or_moved_on_by_the_policy() {
         };
         let is_some = |name| matches!(cell(name), rusm_bench::Cell::Number(number) if *number > 0.0);
         assert_eq!((is_some("evicted"), is_some("slow missed")), (policy == "evict", policy == "lossy"), "{report}");
-        let nobody = matches!(cell("who waits for whom"), rusm_bench::Cell::Text(words) if words == "nobody");
-        assert!(policy != "lossless" || !nobody, "{report}");
+        let waits_for_none = matches!(cell("writer waits for"), rusm_bench::Cell::Text(words) if words == "none");
+        assert!(policy != "lossless" || !waits_for_none, "{report}");
     }
 }
 

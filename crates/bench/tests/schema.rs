@@ -43,7 +43,7 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec
         _ => Vec::new(),
     };
     if !types.is_empty() && !types.iter().any(|kind| is_a(kind, value)) {
-        found.push(format!("{at}: {value} is no {types:?}"));
+        found.push(format!("{at}: {value} is not {types:?}"));
     }
     if let (Some(object), Some(properties)) = (value.as_object(), schema["properties"].as_object()) {
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {

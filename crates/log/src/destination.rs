@@ -46,7 +46,7 @@ impl Destination {
         // Resolve symbolic links: the link stays in place, and rotation renames the file that it points to.
         let path = if rotation.is_some() { path.canonicalize()? } else { path };
         if rotation.is_some() && !file.metadata()?.is_file() {
-            let what = "it is not a regular file, which alone can be rotated: leave log.max_bytes out";
+            let what = "it is not a regular file, and only regular files can be rotated: leave out log.max_bytes";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         Ok(Self { target: Target::File { path, file, bytes, rotation }, is_torn: false })

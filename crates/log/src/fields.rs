@@ -30,7 +30,7 @@ pub(crate) fn quoting() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static
 fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Result {
     let must_quote = if is_message {
         // Leave paired quotes as they are: many error messages put names in quotes.
-        value.contains('=') || value.matches('"').count() % 2 == 1
+        value.contains(['=', '\\']) || value.matches('"').count() % 2 == 1
     } else {
         value.is_empty() || value.contains(|character: char| character.is_whitespace() || "=\"".contains(character))
     };
@@ -86,5 +86,6 @@ mod tests {
         assert_eq!(written("done pid=<0.1.1>", true), "\"done pid=<0.1.1>\"");
         assert_eq!(written("say \"hi", true), "\"say \\\"hi\"");
         assert_eq!(written("guest \"a\" has ended", true), "guest \"a\" has ended");
+        assert_eq!(written("\"\\\"", true), r#""\"\\\"""#, "an escaped quote is no end");
     }
 }

@@ -52,7 +52,7 @@ impl Shared {
             let dropped = self.counts.dropped.load(Relaxed);
             if dropped > told {
                 let lines = dropped - std::mem::replace(&mut told, dropped);
-                tracing::warn!(target: "rusm::log", lines, "lines of the log were dropped: they were too long, came faster than they are read, or could not be written");
+                tracing::warn!(target: "rusm::log", lines, "log lines were dropped: too long, faster than they were read, or not writable");
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
                     return Ok(0);
                 }
                 [] => {
-                    format!("{}\n`rusm bench list ID` shows a scenario whole, with its parameters.\n", list_text(cores))
+                    format!("{}\n`rusm bench list ID` shows a scenario with its parameters.\n", list_text(cores))
                 }
                 ids => card_text(ids).map_err(Failure::from)?,
             };
@@ -135,9 +135,13 @@ pub(crate) fn read_report(path: &Path) -> Result<Document, Failure> {
     Document::read(&read(path)?, &path.display().to_string()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
+/// Maximum size of a report or a recipe.
+const FILE_MAX_BYTES: u64 = 256 << 20;
+
 /// Reads a file named on the command line.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+    rusm_text::read_file(path, FILE_MAX_BYTES)
+        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Writes a file named on the command line.

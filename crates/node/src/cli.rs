@@ -13,7 +13,7 @@ use bench::BenchCommand;
 use loadtest::LoadFlags;
 use store::StoreCommand;
 
-/// A node of processes that can be watched.
+/// A node of lightweight processes that can be watched while it runs.
 ///
 /// Without a command: starts a node in this terminal, with the observer attached to it.
 #[derive(Debug, Parser)]
@@ -29,24 +29,29 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Runs a node without a screen until SIGTERM or ctrl-c, then drains it.
     Node(Box<NodeFlags>),
-    /// Runs WebAssembly guests under a supervisor, so that they can be watched.
+    /// Runs WebAssembly guests under a supervisor, visible to observers.
     ///
-    /// The log, and what guests print, goes to stderr. Ends with 0 when all guests have ended well, with 1 when one is given
-    /// up, and on SIGTERM or ctrl-c after the guests were stopped in reverse order of their start.
+    /// The log and the output of the guests go to stderr. On SIGTERM or ctrl-c the guests are stopped in reverse order
+    /// of their start.
+    ///
+    /// Exit code: 0 if all guests ended normally, 1 if a guest was given up or a temporary guest failed. After a
+    /// signal: 0, or with --top 128 plus its number.
     Run(Box<RunFlags>),
     /// Runs benchmark scenarios.
     #[command(subcommand, arg_required_else_help = false)]
     Bench(BenchCommand),
-    /// Loads a server from outside.
+    /// Puts load on a server from outside.
     ///
-    /// Latency counts from when a request was meant to begin, so a server that stalls is charged for all that came meanwhile.
-    /// Ends with 0, with 3 when the server cannot be reached, with 5 when nothing was answered or no rate keeps the promise, and
-    /// with 6 when the figures should not be compared.
+    /// Latency is measured from the time at which a request was due. A stall of the server therefore counts for every
+    /// request that was due meanwhile.
+    ///
+    /// Exit code: 0 on success, 3 if the server cannot be reached, 5 if no request was answered or no rate is within
+    /// the limits, 6 if the figures should not be compared.
     Loadtest(Box<LoadFlags>),
     /// Checks, repairs or exports the file of a store that no node has open.
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Looks at this machine: what limits a node here, and what disturbs a measurement.
+    /// Checks what limits a node on this machine, and what disturbs measurements.
     Doctor {
         /// Prints JSON.
         #[arg(long)]
@@ -60,28 +65,28 @@ pub(crate) struct CommonFlags {
     /// Reads this file instead of ./rusm.toml.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Scheduler threads [default: one for each core].
+    /// Number of scheduler threads [default: one for each core].
     #[arg(long, value_name = "N")]
     pub(crate) schedulers: Option<String>,
-    /// Processes that may live at once [default: 16000000].
+    /// Maximum number of live processes [default: 16000000].
     #[arg(long, value_name = "N")]
     pub(crate) process_limit: Option<String>,
-    /// Messages that a mailbox holds [default: 1024].
+    /// Maximum number of messages in a mailbox [default: 1024].
     #[arg(long, value_name = "N")]
     pub(crate) mailbox_capacity: Option<String>,
-    /// Bytes that the messages of one mailbox keep on the heap [default: 64MiB].
+    /// Maximum heap size of the messages in one mailbox [default: 64MiB].
     #[arg(long, value_name = "SIZE")]
     pub(crate) mailbox_bytes: Option<String>,
-    /// Bytes that the messages in all mailboxes may keep on the heap [default: a quarter of the memory].
+    /// Maximum heap size of the messages in all mailboxes [default: a quarter of the memory].
     #[arg(long, value_name = "SIZE")]
     pub(crate) mailbox_total_bytes: Option<String>,
-    /// error, warn, info, debug, trace, or a filter such as `rusm_runtime=debug` [default: info].
+    /// Log level: off, error, warn, info, debug, trace, or a filter such as `rusm_runtime=debug` [default: info].
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// Writes the log to this file instead of stderr.
     #[arg(long, value_name = "FILE")]
     log_file: Option<String>,
-    /// text or json [default: text].
+    /// Format of the log: text or json [default: text].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
 }
@@ -100,7 +105,7 @@ impl CommonFlags {
 /// The share of the machine that scenarios may use.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShareFlags {
-    /// How much of the machine scenarios use: light, balanced or max [default: balanced].
+    /// Share of the machine that scenarios use: light, balanced or max [default: balanced].
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
 }
@@ -126,16 +131,16 @@ pub(crate) struct NodeFlags {
 /// Settings of a node with observers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ObservedFlags {
-    /// The node's name, and its socket's [default: rusm, or that of the module that is run].
+    /// Name of the node and of its socket [default: rusm, or the name of the module that is run].
     #[arg(long)]
     name: Option<String>,
-    /// Also listens on loopback TCP, with a token in a file [default: no; port 4000].
+    /// Also listens on loopback TCP, with a token in a file [default: off; without an address: 127.0.0.1:4000].
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4000")]
     listen: Option<String>,
-    /// Samples a second for observers, 10-60 [default: 20].
+    /// Samples per second for observers, 10-60 [default: 20].
     #[arg(long, value_name = "HZ")]
     tick_hz: Option<String>,
-    /// Seconds that processes get to end when the node stops [default: 10].
+    /// Seconds to wait for processes to end when the node stops [default: 10].
     #[arg(long, value_name = "SECONDS")]
     drain: Option<String>,
     #[command(flatten)]
@@ -151,13 +156,13 @@ struct LintFlags {
     /// A poll that does not return.
     #[arg(long = "lint-stuck", value_name = "LEVEL", help_heading = LINTS)]
     stuck: Option<String>,
-    /// A process that never waits and takes long each time.
+    /// A process that never waits and whose polls are long.
     #[arg(long = "lint-never-yields", value_name = "LEVEL", help_heading = LINTS)]
     never_yields: Option<String>,
     /// Children that are restarted again and again.
     #[arg(long = "lint-restart-storm", value_name = "LEVEL", help_heading = LINTS)]
     restart_storm: Option<String>,
-    /// Messages that come faster than they are taken.
+    /// Messages that arrive faster than they are received.
     #[arg(long = "lint-mailbox-growing", value_name = "LEVEL", help_heading = LINTS)]
     mailbox_growing: Option<String>,
 }
@@ -205,46 +210,46 @@ impl From<(ObservedFlags, CommonFlags)> for NodeFlags {
 /// Settings of a guest that is given on the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GuestFlags {
-    /// What it may do: sandboxed, network, trusted, or a profile of the configuration [default: sandboxed].
+    /// Capabilities of the guest: sandboxed, network, trusted, or a profile of the configuration [default: sandboxed].
     #[arg(long, value_name = "PROFILE", help_heading = GUEST)]
     profile: Option<String>,
-    /// How many of it [default: 1].
+    /// Number of guests to start [default: 1].
     #[arg(long, value_name = "N", help_heading = GUEST)]
     count: Option<String>,
-    /// When it is restarted: permanent, transient or temporary [default: transient].
+    /// Restart policy: permanent, transient or temporary [default: transient].
     #[arg(long, value_name = "WHEN", help_heading = GUEST)]
     restart: Option<String>,
-    /// How it is stopped: a time after which it is killed, `brutal_kill` or `infinity` [default: 5s].
+    /// Time to stop before it is killed, or `brutal_kill` or `infinity` [default: 5s].
     #[arg(long, value_name = "HOW", help_heading = GUEST)]
     shutdown: Option<String>,
-    /// The most memory that it may have, such as 64MiB [default: what the engine allows].
+    /// Maximum memory, such as 64MiB [default: the limit of the engine].
     #[arg(long, value_name = "SIZE", help_heading = GUEST)]
     memory_max: Option<String>,
-    /// The most elements that one of its tables may have [default: what the engine allows].
+    /// Maximum number of elements in one of its tables [default: the limit of the engine].
     #[arg(long, value_name = "N", help_heading = GUEST)]
     table_max_elements: Option<String>,
-    /// The most instances, memories and tables that it may consist of [default: what the engine allows].
+    /// Maximum number of instances, memories and tables that it consists of [default: the limit of the engine].
     #[arg(long, value_name = "N", help_heading = GUEST)]
     parts_max: Option<String>,
-    /// The longest message that it may send, such as 64KiB [default: what the engine allows].
+    /// Maximum size of a message that it sends, such as 64KiB [default: the limit of the engine].
     #[arg(long, value_name = "SIZE", help_heading = GUEST)]
     message_max: Option<String>,
-    /// The share of one scheduler that it may take, in percent [default: 100].
+    /// Maximum share of one scheduler, in percent [default: 100].
     #[arg(long, value_name = "PERCENT", help_heading = GUEST)]
     cpu_max: Option<String>,
-    /// The most bytes of messages that it may have sent and that are not received yet, such as 1MiB [default: what the engine allows].
+    /// Maximum size of its sent messages that are not received yet, such as 1MiB [default: the limit of the engine].
     #[arg(long, value_name = "SIZE", help_heading = GUEST)]
     sent_max: Option<String>,
-    /// Messages that its mailbox holds [default: those of every mailbox].
+    /// Maximum number of messages in its mailbox [default: the value of --mailbox-capacity].
     #[arg(long = "guest-mailbox-capacity", value_name = "N", help_heading = GUEST)]
     guest_mailbox_capacity: Option<String>,
-    /// A name that other processes find it by.
+    /// Name under which other processes find it.
     #[arg(long, value_name = "NAME", help_heading = GUEST)]
     register: Option<String>,
 }
 
 /// Heading of the guest flags in the help.
-const GUEST: &str = "The guest, where FILE is a module";
+const GUEST: &str = "Guest options, if FILE is a module";
 
 impl GuestFlags {
     /// Returns the flags that were given: the key that each one sets, the flag, and its value.
@@ -273,13 +278,13 @@ pub(crate) struct RunFlags {
     /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default: rusm.toml].
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// What the guest gets as arguments; behind -- if the first begins with a dash.
+    /// Arguments of the guest; put them after -- if the first one begins with a dash.
     #[arg(trailing_var_arg = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
     /// Opens the observer in this terminal.
     #[arg(long)]
     pub(crate) top: bool,
-    /// Starts guests anew when their module's file changes.
+    /// Restarts guests when the file of their module changes.
     #[arg(long)]
     pub(crate) watch: bool,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         if processes != 0 {
             tracing::info!(
                 processes,
-                "the [[process]] entries of the configuration are for rusm run, and do not run here"
+                "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );
         }
         let signal = signals.next().await.name;

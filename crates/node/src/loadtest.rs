@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     let published = publish(&document, &flags.output);
     history::keep(&document, &flags.history);
     for (kind, count) in load.faults() {
-        tracing::warn!(count, "requests failed, warm-up included: {kind}");
+        tracing::warn!(count, "requests failed, including the warm-up: {kind}");
     }
     published?;
     Ok(code(document.verdict))
@@ -88,7 +88,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
         None => base.payload,
         Some(text) => {
             let bytes = parse_bytes(text);
-            bytes.ok_or_else(|| Failure::Usage(format!("--payload of {text:?} is no size such as 64 or 1KiB")))?
+            bytes.ok_or_else(|| Failure::Usage(format!("--payload of {text:?} must be a size such as 64 or 1KiB")))?
                 as usize
         }
     };
@@ -114,7 +114,7 @@ fn recipe(flags: &LoadFlags) -> Result<Recipe, Failure> {
     let mut recipe = Recipe { runs: flags.runs.unwrap_or(base.runs), ..base };
     recipe.rate_per_sec = if flags.max { None } else { flags.rate.or(recipe.rate_per_sec) };
     if flags.from.is_none() && recipe.rate_per_sec.is_none() && !flags.max && !flags.find_max {
-        return Err(Failure::Usage("say what to offer: --rate R, --max or --find-max".to_owned()));
+        return Err(Failure::Usage("no load is given: use --rate R, --max or --find-max".to_owned()));
     }
     if let Some(text) = &flags.duration {
         recipe.duration_ms = millis("--for", text)?;
@@ -141,5 +141,5 @@ fn percent(text: &str) -> Result<f64, Failure> {
     number
         .filter(|percent| (0.0..=100.0).contains(percent))
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| Failure::Usage(format!("--max-errors of {text:?} is no part such as 3%")))
+        .ok_or_else(|| Failure::Usage(format!("--max-errors of {text:?} must be between 0% and 100%, such as 3%")))
 }

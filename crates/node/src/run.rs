@@ -45,7 +45,7 @@ enum Over {
 /// Runs until the guests have ended, the user leaves the observer, or a signal arrives.
 pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let observer =
-        if flags.top { Some(observer("--top needs one; without it the log says how to watch")?) } else { None };
+        if flags.top { Some(observer("--top needs one; without it the log shows how to watch")?) } else { None };
     let plan = Plan::read(flags)?;
     logging::start(&plan.settings.log, flags.top)?;
     let store = open_store(&plan.settings)?;
@@ -77,7 +77,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         signals.forget();
         if let Over::Signal(signal) = &over {
             let signal = signal.name;
-            tracing::info!(signal, drain = ?grace, "guests are stopped, the last first; a second signal ends it at once");
+            tracing::info!(signal, drain = ?grace, "guests are being stopped in reverse order; a second signal ends the node at once");
         }
         let verdict = crew.verdict();
         let shutdown = drain(node, &mut signals).await?;

@@ -97,10 +97,13 @@ pub(crate) enum SettingsError {
     #[error("profile {name:?} in {origin} is built in: choose another name")]
     BuiltIn { name: String, origin: String },
     #[error(
-        "the processes in {origin} are {total} and engine.capacity is {capacity}: lower process.count or raise engine.capacity"
+        "{total} processes in {origin} exceed engine.capacity of {capacity}: lower process.count or raise engine.capacity"
     )]
     Crowd { origin: String, total: u64, capacity: u32 },
 }
+
+/// Maximum size of a settings file.
+const FILE_MAX_BYTES: u64 = 16 << 20;
 
 impl Settings {
     /// Reads and checks all settings from file, environment and flags.
@@ -110,7 +113,7 @@ impl Settings {
             Some(path) => (path.clone(), true),
             None => (PathBuf::from("rusm.toml"), false),
         };
-        let sections = match std::fs::read_to_string(&path) {
+        let sections = match rusm_text::read_file(&path, FILE_MAX_BYTES) {
             Ok(text) => from_file(&path, &text, &mut given)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => toml::Table::new(),
             Err(source) => return Err(SettingsError::Read { path, source }),
@@ -145,20 +148,25 @@ impl Settings {
         let tick = look.count("node.tick_hz", 10, 60, 20)?;
         Ok(Self {
             name: look.text("node.name").map(ToOwned::to_owned),
-            listen: look.parsed("node.listen", "is no loopback address such as 127.0.0.1:4000", &[], parse_address)?,
+            listen: look.parsed(
+                "node.listen",
+                "must be a loopback address such as 127.0.0.1:4000",
+                &[],
+                parse_address,
+            )?,
             runtime,
             tick: TickRate::from_hz(tick as u8).unwrap_or(TickRate::DEFAULT),
             lints: lints(&look)?,
             profile: look
                 .parsed(
                     "node.profile",
-                    "is none of light, balanced and max",
+                    "must be light, balanced or max",
                     &Profile::ALL.map(Profile::id),
                     Profile::of_id,
                 )?
                 .unwrap_or(rusm_bench::defaults::PROFILE),
             drain: look
-                .parsed("node.drain", "is no time such as 10s or 500ms", &[], parse_duration)?
+                .parsed("node.drain", "must be a time such as 10s or 500ms", &[], parse_duration)?
                 .unwrap_or(DEFAULT_DRAIN),
             socket_dir: look.text("node.socket_dir").map(PathBuf::from),
             store: store(&look)?,
@@ -166,7 +174,7 @@ impl Settings {
                 level: look
                     .parsed(
                         "log.level",
-                        "is neither a level (off, error, warn, info, debug, trace) nor a filter such as \
+                        "must be a level (off, error, warn, info, debug, trace) or a filter such as \
                          rusm_runtime=debug",
                         &LEVELS,
                         check_level,
@@ -175,7 +183,7 @@ impl Settings {
                 file: look.text("log.file").map(PathBuf::from),
                 rotation: rotation(&look)?,
                 json: look
-                    .parsed("log.format", "is neither text nor json", &["text", "json"], |word| match word {
+                    .parsed("log.format", "must be text or json", &["text", "json"], |word| match word {
                         "text" => Some(false),
                         "json" => Some(true),
                         _ => None,
@@ -192,7 +200,7 @@ fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
     let keep = look.count("log.keep", 0, 1_000, u64::from(LOG_FILES_KEPT))? as u32;
     let has_file = look.text("log.file").is_some();
     let parse = |text: &str| parse_bytes(text).filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN);
-    let wanted = format!("is no size of at least {} for a file that log.file names", bytes_in_words(LOG_BYTES_MIN));
+    let wanted = format!("must be a size of at least {}, and log.file must be set", bytes_in_words(LOG_BYTES_MIN));
     let max_bytes = look.parsed("log.max_bytes", &wanted, &[], parse)?;
     Ok(max_bytes.map(|max_bytes| Rotation { max_bytes, keep }))
 }
@@ -200,7 +208,7 @@ fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
 /// Returns the settings of the durable store, if a path is set.
 fn store(look: &Look<'_>) -> Result<Option<StoreSettings>, SettingsError> {
     let words = [Durability::Immediate, Durability::Eventual, Durability::None].map(Durability::word);
-    let durability = look.parsed("store.durability", "is none of immediate, eventual and none", &words, |word| {
+    let durability = look.parsed("store.durability", "must be immediate, eventual or none", &words, |word| {
         word.parse::<Durability>().ok()
     })?;
     let path = look.text("store.path").map(PathBuf::from);
@@ -217,7 +225,7 @@ fn lints(look: &Look<'_>) -> Result<LintLevels, SettingsError> {
     ];
     let mut levels = LintLevels::default();
     for (lint, key) in keys {
-        let level = look.parsed(key, "is neither warn nor allow", &["warn", "allow"], LintLevel::of_word)?;
+        let level = look.parsed(key, "must be warn or allow", &["warn", "allow"], LintLevel::of_word)?;
         levels = levels.with(lint, level.unwrap_or_default());
     }
     Ok(levels)
@@ -313,13 +321,13 @@ mod tests {
 
         assert_eq!(
             error("", &[("RUSM_SCHEDULERS", "many")]),
-            "node.schedulers of \"many\" in RUSM_SCHEDULERS is no number between 1 and 64"
+            "node.schedulers of \"many\" in RUSM_SCHEDULERS must be a number between 1 and 64"
         );
         assert_eq!(
             error("[node]\ntick_hz = 9", &[]),
-            "node.tick_hz of \"9\" in rusm.toml is no number between 10 and 60"
+            "node.tick_hz of \"9\" in rusm.toml must be a number between 10 and 60"
         );
-        assert!(error("[node]\nlisten = \"here\"", &[]).contains("is no loopback address"));
+        assert!(error("[node]\nlisten = \"here\"", &[]).contains("must be a loopback address"));
         assert!(error("[node\n", &[]).starts_with("rusm.toml is not valid TOML"));
     }
 
@@ -329,11 +337,11 @@ mod tests {
 
         assert_eq!(
             error("RUSM_PROFILE", "bal"),
-            "node.profile of \"bal\" in RUSM_PROFILE is none of light, balanced and max: did you mean \"balanced\"?"
+            "node.profile of \"bal\" in RUSM_PROFILE must be light, balanced or max: did you mean \"balanced\"?"
         );
-        assert!(error("RUSM_PROFILE", "xyzzy").ends_with("is none of light, balanced and max"));
+        assert!(error("RUSM_PROFILE", "xyzzy").ends_with("must be light, balanced or max"));
         assert!(error("RUSM_LOG", "debgu").ends_with(": did you mean \"debug\"?"));
-        assert!(error("RUSM_LOG_FORMAT", "jsn").ends_with("is neither text nor json: did you mean \"json\"?"));
+        assert!(error("RUSM_LOG_FORMAT", "jsn").ends_with("must be text or json: did you mean \"json\"?"));
     }
 
     #[test]
@@ -344,7 +352,7 @@ mod tests {
         assert_eq!(allowed, Lint::ALL.map(|lint| lint == Lint::MailboxGrowing));
         assert_eq!(
             settings("[lint]\nstuck = \"alow\"", &[]).unwrap_err().to_string(),
-            "lint.stuck of \"alow\" in rusm.toml is neither warn nor allow: did you mean \"allow\"?"
+            "lint.stuck of \"alow\" in rusm.toml must be warn or allow: did you mean \"allow\"?"
         );
         assert_eq!(
             settings("[lint]\nstuk = \"allow\"", &[]).unwrap_err().to_string(),
@@ -360,7 +368,7 @@ mod tests {
         assert_eq!((read.store, settings("", &[]).unwrap().store), (Some(expected), None));
         assert_eq!(
             settings("[store]\npath = \"a\"\ndurability = \"imediate\"", &[]).unwrap_err().to_string(),
-            "store.durability of \"imediate\" in rusm.toml is none of immediate, eventual and none: did you mean \"immediate\"?"
+            "store.durability of \"imediate\" in rusm.toml must be immediate, eventual or none: did you mean \"immediate\"?"
         );
     }
 

@@ -118,7 +118,7 @@ impl StopOnSignal {
             _ = first.set(ending);
             stop.set();
             rusm_log::last_words(format_args!(
-                "rusm: {}: what was measured so far is reported; a second signal ends this at once",
+                "rusm: {}: the results so far are reported; a second signal ends the program at once",
                 ending.name
             ));
             loop {

@@ -155,7 +155,7 @@ fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
     );
     let repaired = match inspection.repair(&new) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let what = format!("{} exists already: move it away, or choose another --output", shown(&new));
+            let what = format!("{} already exists: move it away, or choose another --output", shown(&new));
             return Err(Failure::Usage(what));
         }
         repaired => repaired.map_err(system(format!("write {}", shown(&new))))?,

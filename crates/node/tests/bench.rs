@@ -94,9 +94,9 @@ fn a_run_can_be_made_once_more_from_its_report_and_from_a_file() {
 fn what_is_no_profile_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for (text, wanted) in [
-        ("scenario = \"fan-in\"\nruins = 3\n", "p.toml is no profile: unknown field `ruins`"),
-        ("runs = 3\n", "p.toml is no profile: it names no scenario"),
-        ("{\"scenario\":", "p.toml is no profile: EOF"),
+        ("scenario = \"fan-in\"\nruins = 3\n", "p.toml is not a profile: unknown field `ruins`"),
+        ("runs = 3\n", "p.toml is not a profile: it names no scenario"),
+        ("{\"scenario\":", "p.toml is not a profile: EOF"),
         ("scenario = \"fan-out\"\n", "unknown scenario \"fan-out\""),
         ("scenario = \"fan-in\"\nruns = 0\n", "0 runs are not between 1 and 1000"),
         ("scenario = \"fan-in\"\nrate_per_sec = -1.0\n", "rate of -1 is not between"),
@@ -116,8 +116,11 @@ fn runs_with_mistakes_are_refused_before_they_start() {
         (&["bench", "run"], "missing <ID>: see rusm bench run --help"),
         (&["bench", "list", "fan-inn"], "unknown scenario \"fan-inn\": did you mean \"fan-in\"?"),
         (&["bench", "ab", "fan-in", "--baseline", "gone"], "cannot run gone: "),
-        (&["bench", "ab", "fan-in", "--baseline", "/bin/true"], "/bin/true is no rusm"),
-        (&["bench", "ab", "fan-in", "--baseline", "/bin/true", "--rounds", "1"], "1 rounds are not between 2 and 100"),
+        (&["bench", "ab", "fan-in", "--baseline", "/bin/true"], "/bin/true is not a rusm program"),
+        (
+            &["bench", "ab", "fan-in", "--baseline", "/bin/true", "--rounds", "1"],
+            "--rounds of 1 is not between 2 and 100",
+        ),
     ] {
         assert_refused(dir.path(), args, wanted);
     }
@@ -173,11 +176,14 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
     let whole = std::fs::read_to_string(dir.path().join("a.json")).unwrap();
     std::fs::write(dir.path().join("half.json"), &whole[..whole.len() / 2]).unwrap();
     for (args, wanted) in [
-        (&["empty.json", "a.json"][..], "empty.json is empty, and no report"),
-        (&["a.json", "half.json"], "half.json is no whole JSON: EOF while parsing"),
-        (&["a.json", "newer.json"], "newer.json has schema version 99, and this rusm reads up to 1: use a newer one"),
+        (&["empty.json", "a.json"][..], "empty.json is empty, not a report"),
+        (&["a.json", "half.json"], "half.json is not complete JSON: EOF while parsing"),
+        (
+            &["a.json", "newer.json"],
+            "newer.json has schema version 99, but this rusm reads at most 1: use a newer rusm",
+        ),
         (&["a.json", "unknown.json"], "unknown.json: unknown scenario \"ping-pnog\": did you mean \"ping-pong\"?"),
-        (&["a.json", "other.json"], "a.json is of ping-pong, and other.json of fan-in"),
+        (&["a.json", "other.json"], "a.json is a report of ping-pong, other.json of fan-in"),
         (&["a.json", "gone.json"], "cannot read gone.json"),
         (&["a.json", "a.json", "--by", "ops"], "unknown figure \"ops\""),
         (&["a.json", "a.json", "--threshold", "-3"], "threshold of -3 % is not between 0.1 and 100"),
@@ -279,13 +285,13 @@ fn searches_and_grids_with_mistakes_are_refused_before_they_start() {
         (&["sweep", "ping-pong", "--grid", "pears=1"], "unknown parameter \"pears\""),
         (&["sweep", "ping-pong", "--grid", "pairs"], "is not of the form name=a,b,c"),
         (&["sweep", "ping-pong"], "missing --grid"),
-        (&["saturate", "ping-pong", "--slo", "p95=1ms"], "--slo of \"p95=1ms\" is not of the form p99=20ms"),
+        (&["saturate", "ping-pong", "--slo", "p95=1ms"], "--slo of \"p95=1ms\" must have the form p99=20ms"),
         (&["saturate", "ping-pong", "--workers", "pears"], "unknown parameter \"pears\" of ping-pong"),
         (&["saturate", "ping-pong", "--workers", "placement", "--for", "1h"], "placement of \"1\" is not in"),
-        (&["saturate", "ring-versus"], "takes none"),
+        (&["saturate", "ring-versus"], "leave the offered rate out"),
         (&["saturate", "ping-pong", "--open-loop", "5"], "leave --open-loop out"),
-        (&["soak", "ping-pong", "--duration", "0s"], "--duration of \"0s\" is no time"),
-        (&["soak", "ping-pong", "--duration", "3d"], "--duration of \"3d\" is no time"),
+        (&["soak", "ping-pong", "--duration", "0s"], "--duration of \"0s\" must be a time"),
+        (&["soak", "ping-pong", "--duration", "3d"], "--duration of \"3d\" must be a time"),
     ] {
         assert_refused(dir.path(), &[&["bench"], args].concat(), wanted);
     }
@@ -327,7 +333,7 @@ fn a_history_that_cannot_be_read_does_not_cost_the_report() {
 
     assert!(json(&run)["runs"][0]["ops_total"].as_u64() > Some(0));
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(said.starts_with("rusm: the report is not kept: ") && said.lines().count() == 1, "{said}");
+    assert!(said.starts_with("rusm: cannot save the report in the history: ") && said.lines().count() == 1, "{said}");
     assert_eq!(
         (shown.status.code(), String::from_utf8_lossy(&shown.stderr).lines().count()),
         (Some(1), 1),
@@ -357,8 +363,8 @@ fn conditions_that_cannot_be_had_are_said_before_anything_runs() {
     for (args, wanted) in [
         (&["--cpus", "-1"][..], "--cpus of -1 is not between 0.01 and 4096"),
         (&["--cpus", "NaN"], "--cpus of NaN is not between 0.01 and 4096"),
-        (&["--memory", "lots"], "--memory of \"lots\" is no size of 16MiB or more"),
-        (&["--memory", "1MiB"], "--memory of \"1MiB\" is no size of 16MiB or more"),
+        (&["--memory", "lots"], "--memory of \"lots\" must be a size of at least 16MiB"),
+        (&["--memory", "1MiB"], "--memory of \"1MiB\" must be a size of at least 16MiB"),
     ] {
         assert_refused(dir.path(), &[&["bench", "run", "ping-pong"], args].concat(), wanted);
         let own = env!("CARGO_BIN_EXE_rusm");

@@ -72,18 +72,18 @@ fn bad_input_gets_one_line_and_the_usage_code() {
         (&["bench", "run", "spawn-strom"], r#"rusm: unknown scenario "spawn-strom": did you mean "spawn-storm"?"#),
         (
             &["bench", "run", "ping-pong", "--profile", "bal"],
-            "node.profile of \"bal\" in --profile is none of light, balanced and max: did you mean \"balanced\"?",
+            "node.profile of \"bal\" in --profile must be light, balanced or max: did you mean \"balanced\"?",
         ),
         (&["bench", "run", "ping-pong", "--config", "gone.toml"], "cannot read gone.toml"),
         (&["bench", "run", "ping-pong", "--param", "pear=1"], "pair"),
         (&["bench", "run", "ping-pong", "--param", "pairs=0"], "1"),
         (&["bench", "run", "ping-pong", "--param", "pairs"], "name=value"),
-        (&["bench", "run", "ping-pong", "--for", "soon"], "no time such as"),
+        (&["bench", "run", "ping-pong", "--for", "soon"], "must be a time such as"),
         (&["bench"], "rusm: rusm bench needs a command: see rusm bench --help"),
         (&["bench", "run"], "rusm: missing <ID>: see rusm bench run --help"),
         (&["--profil", "max"], "rusm: unknown argument \"--profil\": did you mean \"--profile\"?"),
-        (&["node", "--schedulers", "0"], "node.schedulers of \"0\" in --schedulers is no number between 1 and 64"),
-        (&["node", "--profile", "maxi"], "in --profile is none of light, balanced and max: did you mean \"max\"?"),
+        (&["node", "--schedulers", "0"], "node.schedulers of \"0\" in --schedulers must be a number between 1 and 64"),
+        (&["node", "--profile", "maxi"], "in --profile must be light, balanced or max: did you mean \"max\"?"),
         (&["node", "--listen", "0.0.0.0:0"], "is neither 127.0.0.1 nor [::1]"),
         (&["node", "--listen", "127.0.0.2:0"], "is neither 127.0.0.1 nor [::1]"),
     ];
@@ -179,11 +179,11 @@ fn mistakes_in_the_file_get_the_same_words_from_a_node_and_from_a_run() {
 #[test]
 fn mistakes_in_the_environment_get_the_same_words_from_a_node_and_from_a_run() {
     let cases = [
-        ("RUSM_SCHEDULERS", "abc", "node.schedulers of \"abc\" in RUSM_SCHEDULERS is no number between 1 and 64"),
+        ("RUSM_SCHEDULERS", "abc", "node.schedulers of \"abc\" in RUSM_SCHEDULERS must be a number between 1 and 64"),
         ("RUSM_BOGUS", "1", "unknown setting \"RUSM_BOGUS\" in the environment"),
         ("RUSM_TOP_BOGUS", "1", "unknown setting \"RUSM_TOP_BOGUS\" in the environment"),
-        ("RUSM_PROFILE", "ligth", "is none of light, balanced and max: did you mean \"light\"?"),
-        ("RUSM_LOG", "bogus=,", "log.level of \"bogus=,\" in RUSM_LOG is neither a level"),
+        ("RUSM_PROFILE", "ligth", "must be light, balanced or max: did you mean \"light\"?"),
+        ("RUSM_LOG", "bogus=,", "log.level of \"bogus=,\" in RUSM_LOG must be a level"),
     ];
     let dir = tempfile::tempdir().unwrap();
     for (variable, value, wanted) in cases {
@@ -367,7 +367,7 @@ fn with_few_open_files_a_node_says_how_many_observers_can_attach_and_they_can() 
     let _node = Node(child);
 
     let line = log.next().unwrap();
-    assert!(line.contains(" of 32 observers can attach: the limit is 40 open files: raise it to "), "{line}");
+    assert!(line.contains(" of 32 observers can attach, because the limit is 40 open files: raise it to "), "{line}");
     let clients = line.split(" of 32").next().and_then(|start| start.rsplit(' ').next()).unwrap();
     let clients: usize = clients.parse().unwrap();
     assert!((1..32).contains(&clients), "{line}");
@@ -405,10 +405,26 @@ fn without_open_files_for_an_observer_a_node_refuses_to_start() {
 }
 
 #[test]
+fn a_file_that_never_ends_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("rusm.toml")).unwrap();
+    let cases: [&[&str]; 4] = [
+        &["run"],
+        &["node", "--config", "/dev/zero"],
+        &["bench", "run", "--from", "/dev/zero"],
+        &["bench", "compare", "/dev/zero", "/dev/zero"],
+    ];
+    for args in cases {
+        let (code, line) = refusal(dir.path(), args);
+
+        assert!(code != 0 && line.lines().count() == 1 && line.contains("it is longer than "), "{args:?}: {line}");
+    }
+}
+
+#[test]
 fn limits_with_which_nothing_can_run_get_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    for (limit, said) in [("-n 6", "the limit of open files is 6, "), ("-s 100", "the limit of the stack is 100 KiB, ")]
-    {
+    for (limit, said) in [("-n 6", "the open file limit is 6, "), ("-s 100", "the stack limit is 100 KiB, ")] {
         let ended = limited(dir.path(), limit, &[]).output().unwrap();
 
         let line = String::from_utf8_lossy(&ended.stderr).into_owned();

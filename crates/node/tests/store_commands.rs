@@ -105,8 +105,7 @@ fn what_is_no_store_gets_one_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();
     fs::write(dir.path().join("text"), "x".repeat(9000)).unwrap();
-    for (file, said) in
-        [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin as a store")]
+    for (file, said) in [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin with the")]
     {
         for command in ["check", "export", "repair"] {
             let (code, out, err) = store(dir.path(), &[command, file]);
@@ -116,6 +115,6 @@ fn what_is_no_store_gets_one_line() {
     }
     let open = Store::open(dir.path().join("open.redb"), StoreConfig::default()).unwrap();
     let (code, _, err) = store(dir.path(), &["check", "open.redb"]);
-    assert!(code == 1 && err.contains("is open already"), "{err}");
+    assert!(code == 1 && err.contains("is already open"), "{err}");
     drop(open);
 }

@@ -38,8 +38,8 @@ impl Lint {
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::Stuck => "one poll does not return, and nothing else runs on its scheduler",
-            Self::NeverYields => "it never waits and its polls are long: others on its scheduler come late",
-            Self::RestartStorm => "children die again and again: most of the restarts that are forgiven have been used",
+            Self::NeverYields => "it never waits and its polls are long: this delays others on its scheduler",
+            Self::RestartStorm => "children are restarted again and again: most of the allowed restarts have been used",
             Self::MailboxGrowing => "messages come faster than it takes them",
         }
     }
@@ -47,10 +47,10 @@ impl Lint {
     /// Returns advice for this lint, in one line.
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::Stuck => "give code that blocks to spawn_blocking, and let long loops yield",
-            Self::NeverYields => "cut its work into shorter steps with yield_now, or give it to spawn_blocking",
-            Self::RestartStorm => "read why children die in the Events view; a back-off gains time",
-            Self::MailboxGrowing => "spread its work over more processes, or make its senders wait or fewer",
+            Self::Stuck => "move blocking code to spawn_blocking, and let long loops yield",
+            Self::NeverYields => "split its work into short steps with yield_now, or move it to spawn_blocking",
+            Self::RestartStorm => "see in the Events view why children ended; a back-off gains time",
+            Self::MailboxGrowing => "spread its work over more processes; slow down or reduce senders",
         }
     }
 }

@@ -15,8 +15,12 @@
 //! assert_eq!(escaped(reason).to_string(), r"done\n2026-11-24 INFO audit: allowed=true \u{1b}[2J");
 //! ```
 
+mod file;
+
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
+
+pub use file::read_file;
 
 /// Returns true if a terminal shows the character unchanged: the character does not control the terminal, end a line,
 /// or change the direction of the surrounding text, and it is not invisible.

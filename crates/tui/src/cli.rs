@@ -31,29 +31,29 @@ pub struct Cli {
     /// File with the token for TCP [default: tcp-PORT.token beside the sockets]
     #[arg(long, value_name = "FILE", env = "RUSM_TOP_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Seconds a connection may take to be made
+    /// Connection timeout in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
-    /// Leave when the connection is lost
+    /// Quit when the connection is lost
     #[arg(long)]
     no_reconnect: bool,
-    /// Frames a second, 1 to 60 [default: 10, over SSH 4]
+    /// Frames per second, 1-60 [default: 10, over SSH 4]
     #[arg(long, value_name = "N", env = "RUSM_TOP_FPS", value_parser = clap::value_parser!(u8).range(1..=60))]
     fps: Option<u8>,
     /// The first view: node, bench, processes, tree, events, wasm, time, store or topics [default: processes with
     /// --filter or --sort, else node]
     #[arg(long, value_name = "VIEW", value_parser = tab)]
     tab: Option<Tab>,
-    /// Show these processes only: `name=kv* and mailq>0`, or a part of a name
+    /// Show only matching processes: `name=kv* and mailq>0`, or part of a name
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// Sort processes by a column, such as mem, mailq, reds, age or name; -COLUMN for smallest first
+    /// Sort processes by a column, such as mem, mailq, reds, age or name; -COLUMN reverses the order
     #[arg(long, value_name = "COLUMN", value_parser = sort, allow_hyphen_values = true)]
     sort: Option<SortKey>,
-    /// Run a scenario at once
+    /// Run a scenario at start
     #[arg(long, value_name = "SCENARIO")]
     run: Option<String>,
-    /// Choose a resource profile at once
+    /// Select a resource profile at start
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
     /// Draw with ASCII characters only [default: when the locale is not UTF-8]
@@ -62,13 +62,13 @@ pub struct Cli {
     /// When to use colours
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     color: Colors,
-    /// Leave the mouse to the terminal
+    /// Do not capture the mouse
     #[arg(long)]
     no_mouse: bool,
     /// Show made-up data, without a node
     #[arg(long, conflicts_with = "target")]
     demo: bool,
-    /// Print one frame and leave
+    /// Print one frame and exit
     #[arg(long)]
     once: bool,
     /// With --once: print JSON

@@ -143,7 +143,10 @@ impl Demo {
                 if let Some(term) =
                     view.filter.split(" and ").map(str::trim).find(|term| !processes::is_understood(term))
                 {
-                    return refuse(format!("{term:?}: the demo knows name=, module=, state=, mailq> and pids"), None);
+                    return refuse(
+                        format!("{term:?}: the demo supports name=, module=, state=, mailq> and pids"),
+                        None,
+                    );
                 }
                 self.view = Some(view);
                 self.next_rows_ms = now_ms;

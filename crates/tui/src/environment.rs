@@ -18,11 +18,11 @@ const STACK_BYTES_MIN: u64 = 1024 * 1024;
 pub fn check_limits() -> Result<(), String> {
     match (getrlimit(Resource::Nofile).current, getrlimit(Resource::Stack).current) {
         (Some(files), _) if files < FILES_MIN => {
-            Err(format!("the limit of open files is {files}, at least {FILES_MIN} are needed: raise `ulimit -n`"))
+            Err(format!("the open file limit is {files}, must be at least {FILES_MIN}: raise `ulimit -n`"))
         }
         (_, Some(stack)) if stack < STACK_BYTES_MIN => {
             let (stack, least) = (stack / 1024, STACK_BYTES_MIN / 1024);
-            Err(format!("the limit of the stack is {stack} KiB, at least {least} KiB are needed: raise `ulimit -s`"))
+            Err(format!("the stack limit is {stack} KiB, must be at least {least} KiB: raise `ulimit -s`"))
         }
         _ => Ok(()),
     }

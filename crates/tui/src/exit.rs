@@ -41,7 +41,7 @@ impl Exit {
 #[derive(Debug, Error)]
 pub enum Error {
     /// A usable terminal is missing.
-    #[error("{what}: `rusm-top --once` prints one frame, `rusm-top --once --json` one for programs")]
+    #[error("{what}: `rusm-top --once` prints one frame as text, `rusm-top --once --json` as JSON")]
     NoTerminal {
         /// Description of what is missing.
         what: &'static str,
@@ -64,7 +64,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The node speaks a newer protocol than this program.
-    #[error("the node speaks protocol version {theirs}, this rusm-top {ours}: update rusm-top")]
+    #[error("the node uses protocol version {theirs}, this rusm-top supports up to {ours}: update rusm-top")]
     NewerProtocol {
         /// Protocol version of the node.
         theirs: u32,

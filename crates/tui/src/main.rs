@@ -56,7 +56,8 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     if let Some(path) = cli.log_file() {
         log_to(&path, level)?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot create the runtime")?;
     let ended = runtime.block_on(rusm_tui::run(cli.options()));
     // Do not wait for a pending name resolution.
     runtime.shutdown_background();
@@ -72,7 +73,7 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
 /// Returns the log filter. An invalid filter is an error even if nothing is logged.
 fn log_level() -> Result<EnvFilter, String> {
     let level = std::env::var(LOG_LEVEL).unwrap_or_else(|_unset| "info".to_owned());
-    EnvFilter::try_new(&level).map_err(|error| format!("{LOG_LEVEL}={level:?} is no log level: {error}"))
+    EnvFilter::try_new(&level).map_err(|error| format!("{LOG_LEVEL}={level:?} is not a valid log filter: {error}"))
 }
 
 /// Logs to a file, because the terminal shows the screen.

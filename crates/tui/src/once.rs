@@ -39,7 +39,7 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
     if asks_for_rows && options.tab != Tab::Processes {
         let tab = options.tab.id();
-        return Err(Error::Usage(format!("--filter and --sort change nothing on --tab {tab}: leave --tab out")));
+        return Err(Error::Usage(format!("--filter and --sort have no effect with --tab {tab}: remove --tab")));
     }
     let inbox = Inbox::default();
     let outgoing = run::attach(options, &inbox).await?;
@@ -172,10 +172,10 @@ fn is_complete(model: &Model, options: &Options, earlier: &Earlier, waited: Dura
 fn too_late(model: &Model, options: &Options, waited: Duration) -> Error {
     let seconds = waited.as_secs_f64();
     let missing = match (&options.run, model.commands.front()) {
-        _ if model.hello().is_none() => "said no hello".to_owned(),
+        _ if model.hello().is_none() => "sent no hello".to_owned(),
         _ if model.frame().is_none() => "sent no frame".to_owned(),
         (_, Some((_, about))) => format!("did not answer \"{about}\""),
-        (Some(scenario), _) => return Error::Inconclusive(format!("{scenario} gave no figures within {seconds} s")),
+        (Some(scenario), _) => return Error::Inconclusive(format!("{scenario} had no results within {seconds} s")),
         _ => "sent no rows".to_owned(),
     };
     Error::Connect(format!("the node {missing} within {seconds} s"))

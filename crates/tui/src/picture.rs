@@ -13,7 +13,7 @@ const CELL: (usize, usize) = (9, 17);
 /// Distance from the top of a cell to the baseline, in pixels.
 const BASE: usize = 13;
 /// Message for writes that cannot fail.
-const IN_MEMORY: &str = "a string takes all that is written";
+const IN_MEMORY: &str = "writing to a string cannot fail";
 
 /// Margin around the screen, in pixels.
 const MARGIN: usize = 12;

@@ -54,7 +54,7 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
         return Err(Error::NoTerminal { what: "stdout is not a terminal" });
     }
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
-        return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move its cursor" });
+        return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
     let inbox = Inbox::default();
     let outgoing = attach(&options, &inbox).await?;
@@ -305,7 +305,7 @@ impl Shell {
     fn stop(&mut self, whole_job: bool) -> Result<(), Error> {
         self.guard.leave();
         let stopped = signals::stop(whole_job);
-        tracing::debug!(?stopped, "goes on");
+        tracing::debug!(?stopped, "continued");
         self.resume()
     }
 

@@ -99,7 +99,7 @@ fn a_log_level_that_is_none_is_refused_whether_anything_is_logged_or_not() {
     let log = folder.path().join("log").display().to_string();
     for output in [ran(&[]), ran(&["--log-file", &log])] {
         assert_eq!(code(&output), 2);
-        assert!(error_line(&output).starts_with("rusm-top: RUSM_TOP_LOG=\"rusm=loud\" is no log level: "));
+        assert!(error_line(&output).starts_with("rusm-top: RUSM_TOP_LOG=\"rusm=loud\" is not a valid log filter: "));
     }
 }
 
@@ -166,9 +166,12 @@ fn a_word_that_the_node_does_not_know_is_exit_code_2() {
         ),
         (&["--run", "foo"], "run foo: unknown scenario \"foo\": expected one of spawn-storm, ping-pong, fan-in"),
         (&["--profile", "ligth"], "profile ligth: unknown profile \"ligth\": did you mean \"light\"?"),
-        (&["--filter", "foo>>1"], "filter refused: \"foo>>1\": the demo knows name=, module=, state=, mailq> and pids"),
-        (&["--tab", "node", "--filter", "kv"], "--filter and --sort change nothing on --tab node: leave --tab out"),
-        (&["--tab", "bench", "--sort", "mem"], "--filter and --sort change nothing on --tab bench: leave --tab out"),
+        (
+            &["--filter", "foo>>1"],
+            "filter refused: \"foo>>1\": the demo supports name=, module=, state=, mailq> and pids",
+        ),
+        (&["--tab", "node", "--filter", "kv"], "--filter and --sort have no effect with --tab node: remove --tab"),
+        (&["--tab", "bench", "--sort", "mem"], "--filter and --sort have no effect with --tab bench: remove --tab"),
     ];
     for (arguments, says) in wrong {
         let output = ran(&[&["--demo", "--once"], arguments].concat());

@@ -70,7 +70,10 @@ fn the_thirty_third_observer_is_exit_code_3() {
 
     let (code, line) = ended(&mut rusm_top(program(), folder.path(), &["kv"]));
 
-    assert!(line.contains("takes no more observers") && line.contains("32 observers are attached already"), "{line}");
+    assert!(
+        line.contains("accepts no more observers") && line.contains("the limit of 32 attached observers is reached"),
+        "{line}"
+    );
     assert_eq!(code, 3);
     drop(crowd);
 }
@@ -238,8 +241,8 @@ fn a_node_that_breaks_the_protocol_is_exit_code_4() {
     let binary = frame(0x82, b"\0\0\0");
     let oversized = [&[0x81, 127, 0, 0, 0, 0, 0, 0x30, 0, 0][..], &[b' '; 64]].concat();
     for (bytes, says) in [
-        (garbage, "the node sent nonsense: malformed message"),
-        (nonsense_in_a_tick, "the node sent nonsense: malformed message"),
+        (garbage, "the node violated the protocol: malformed message"),
+        (nonsense_in_a_tick, "the node violated the protocol: malformed message"),
         (binary, "the node sent a binary message"),
         (oversized, "too long"),
     ] {

@@ -124,7 +124,7 @@ fn the_demo_shows_every_view_and_q_leaves_the_terminal_whole() {
     terminal.press("2");
     terminal.wait_text("scenarios");
     terminal.press("3");
-    terminal.wait_text("order made in");
+    terminal.wait_text("sorted in");
     terminal.press("?");
     terminal.wait_text("help: Processes");
     terminal.press("\x1b");
@@ -137,7 +137,7 @@ fn the_demo_shows_every_view_and_q_leaves_the_terminal_whole() {
 #[test]
 fn the_last_of_a_million_processes_is_reached_filtered_looked_into_and_ended() {
     let mut terminal = Terminal::top(&["--demo", "--tab", "processes"]);
-    terminal.wait_text("order made in");
+    terminal.wait_text("sorted in");
 
     terminal.press("G");
     terminal.wait_text("row 1,000,000");
@@ -159,7 +159,7 @@ fn the_last_of_a_million_processes_is_reached_filtered_looked_into_and_ended() {
 #[test]
 fn a_pasted_filter_and_a_storm_of_wheel_events_are_taken() {
     let mut terminal = Terminal::top(&["--demo", "--tab", "processes"]);
-    terminal.wait_text("order made in");
+    terminal.wait_text("sorted in");
 
     terminal.press("/\x1b[200~name=echo*\x1b[201~");
     terminal.wait_text("/name=echo*");

@@ -24,7 +24,7 @@ impl Display for Interleaved {
             "  control: baseline over itself, by {}: {} ({})",
             self.decides,
             self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}")),
-            if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so nothing can be said" },
+            if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so the result is inconclusive" },
         )?;
         writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, self.threshold * 100.0)
     }

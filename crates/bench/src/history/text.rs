@@ -25,7 +25,7 @@ pub fn history_text(entries: &[Entry], last: usize) -> String {
     for entry in entries {
         let mut title = title(&entry.recipe);
         if entry.kind == Kind::Saturate {
-            push_word(&mut title, "· how much it takes");
+            push_word(&mut title, "· saturation");
         }
         if let Some(limits) = &entry.limits {
             push_word(&mut title, &format!("· limited to {limits}"));

@@ -80,7 +80,9 @@ impl HttpLink {
                     self.buffer.drain(..len);
                     return Ok(head);
                 }
-                None if self.buffer.len() > HEAD_MAX => return Err(format!("a head of over {HEAD_MAX} bytes")),
+                None if self.buffer.len() > HEAD_MAX => {
+                    return Err(format!("the head of the answer is longer than {HEAD_MAX} bytes"));
+                }
                 None if self.fill().await? => {}
                 None => return Err("the server closed the connection".to_owned()),
             }
@@ -98,7 +100,9 @@ impl HttpLink {
         if self.buffer.is_empty() && !self.fill().await? {
             return match body {
                 Body::UntilClose => Ok(false),
-                Body::Length(_) | Body::Chunked(_) => Err("the server closed the connection in an answer".to_owned()),
+                Body::Length(_) | Body::Chunked(_) => {
+                    Err("the server closed the connection in the middle of an answer".to_owned())
+                }
             };
         }
         let have = self.buffer.len() as u64;
@@ -134,7 +138,7 @@ impl HttpLink {
                     return Ok(false);
                 }
                 Ok(httparse::Status::Partial) if self.buffer.len() < HEAD_MAX && self.fill().await? => {}
-                _ => return Err("a chunk without a size".to_owned()),
+                _ => return Err("a chunk has no valid size".to_owned()),
             }
         }
     }
@@ -147,7 +151,7 @@ impl HttpLink {
                 return Ok(end);
             }
             if self.buffer.len() > HEAD_MAX || !self.fill().await? {
-                return Err("chunks without an end".to_owned());
+                return Err("a chunked body has no end".to_owned());
             }
         }
     }
@@ -155,7 +159,7 @@ impl HttpLink {
     async fn line_end(&mut self) -> Result<(), String> {
         match self.trailer().await? {
             0 => Ok(()),
-            _ => Err("a chunk longer than it said".to_owned()),
+            _ => Err("a chunk is longer than its size".to_owned()),
         }
     }
 
@@ -171,7 +175,7 @@ impl HttpLink {
 fn parse_head(bytes: &[u8], method: &str) -> Result<Option<(usize, Head)>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
-    let len = match response.parse(bytes).map_err(|error| format!("no HTTP: {error}"))? {
+    let len = match response.parse(bytes).map_err(|error| format!("not a valid HTTP answer: {error}"))? {
         httparse::Status::Complete(len) => len,
         httparse::Status::Partial => return Ok(None),
     };
@@ -183,7 +187,7 @@ fn parse_head(bytes: &[u8], method: &str) -> Result<Option<(usize, Head)>, Strin
     let has =
         |name: &str, word: &str| value(name).is_some_and(|value| value.split(',').any(|part| part.trim() == word));
     let length = value("content-length")
-        .map(|text| text.parse::<u64>().map_err(|error| format!("a length of {text:?}: {error}")));
+        .map(|text| text.parse::<u64>().map_err(|error| format!("content length {text:?} is not valid: {error}")));
     let body = if method == "HEAD" || status < 200 || status == 204 || status == 304 {
         Body::Length(0)
     } else if has("transfer-encoding", "chunked") {
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_no_http_is_said_and_half_a_head_is_waited_for() {
         assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nContent-", "GET"), Ok(None));
-        assert!(parse_head(b"SSH-2.0-OpenSSH\r\n", "GET").unwrap_err().starts_with("no HTTP: "));
+        assert!(parse_head(b"SSH-2.0-OpenSSH\r\n", "GET").unwrap_err().starts_with("not a valid HTTP answer: "));
         assert!(parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "GET").is_err());
     }
 }

@@ -103,7 +103,7 @@ impl Default for LoadOptions {
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The URL is not valid. Use a URL of the protocol.
-    #[error("{url:?} is no URL of this kind: it is {scheme}://host:port{}", if *.scheme == "tcp" { "" } else { "/path" })]
+    #[error("{url:?} is not a valid URL: use {scheme}://host:port{}", if *.scheme == "tcp" { "" } else { "/path" })]
     Url {
         /// The URL given.
         url: String,
@@ -111,7 +111,7 @@ pub enum LoadError {
         scheme: &'static str,
     },
     /// The URL is for an encrypted port, which is not supported. Use the server's plain port.
-    #[error("{url:?} is encrypted, and loadtest speaks {scheme}:// alone")]
+    #[error("{url:?} is encrypted: loadtest supports only {scheme}://")]
     Encrypted {
         /// The URL given.
         url: String,
@@ -129,7 +129,7 @@ pub enum LoadError {
         max: u64,
     },
     /// The method or a header is not valid in HTTP.
-    #[error("{name} {value:?} is none that HTTP allows")]
+    #[error("{name} {value:?} is not valid in HTTP")]
     Header {
         /// Name of the setting.
         name: &'static str,
@@ -159,7 +159,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The report that a load test was to be repeated from is not of a load test.
-    #[error("the report is of {}, and no load test", escaped(scenario))]
+    #[error("the report is of scenario {}, not of a load test", escaped(scenario))]
     NoLoad {
         /// Scenario of the report.
         scenario: String,
@@ -387,14 +387,14 @@ mod tests {
 
         assert_eq!(
             refusal(options(LoadProtocol::Http, "ftp://x/")),
-            "\"ftp://x/\" is no URL of this kind: it is http://host:port/path"
+            "\"ftp://x/\" is not a valid URL: use http://host:port/path"
         );
         assert_eq!(
             refusal(options(LoadProtocol::Ws, "wss://x/")),
-            "\"wss://x/\" is encrypted, and loadtest speaks ws:// alone"
+            "\"wss://x/\" is encrypted: loadtest supports only ws://"
         );
         for url in ["tcp://localhost", "tcp://:", "tcp://x:99999", "tcp://a b:1"] {
-            assert!(refusal(options(LoadProtocol::Tcp, url)).contains("it is tcp://host:port"), "{url}");
+            assert!(refusal(options(LoadProtocol::Tcp, url)).contains("use tcp://host:port"), "{url}");
         }
         assert_eq!(
             refusal(LoadOptions { connections: 0, ..good.clone() }),
@@ -402,7 +402,7 @@ mod tests {
         );
         assert_eq!(
             refusal(LoadOptions { method: "GET /x".to_owned(), ..good.clone() }),
-            "method \"GET /x\" is none that HTTP allows"
+            "method \"GET /x\" is not valid in HTTP"
         );
         assert!(refusal(LoadOptions { headers: vec!["a: b\r\nc: d".to_owned()], ..good }).starts_with("header "));
     }

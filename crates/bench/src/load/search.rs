@@ -43,7 +43,7 @@ pub fn find_max(
 ) -> Result<Saturation, BedError> {
     let capacity = bed.closed(None)?;
     if capacity <= 0.0 {
-        return Err(BedError::Failed("a closed loop got no answers, so there is no rate to offer".to_owned()));
+        return Err(BedError::Failed("the closed loop got no answers, so no rate can be offered".to_owned()));
     }
     seen(&format!("closed loop: {capacity:.0} a second"));
     let mut levels: Vec<Level> = Vec::new();

@@ -13,7 +13,7 @@ pub(super) async fn stream(target: &Target) -> Result<(), String> {
         return Err(format!("status {}", head.status));
     }
     if !head.is_event_stream {
-        return Err("no event stream: its content type is another".to_owned());
+        return Err("not an event stream: the content type is not text/event-stream".to_owned());
     }
     let mut events = Events::default();
     while events.count < target.options.events {

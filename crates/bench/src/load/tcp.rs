@@ -19,6 +19,6 @@ impl TcpLink {
         self.stream.write_all(bytes).await.map_err(|error| format!("cannot send: {error}"))?;
         self.answer.resize(bytes.len(), 0);
         self.stream.read_exact(&mut self.answer).await.map_err(|error| format!("cannot read: {error}"))?;
-        if self.answer == bytes { Ok(true) } else { Err("the answer is no echo".to_owned()) }
+        if self.answer == bytes { Ok(true) } else { Err("the answer is not an echo of the request".to_owned()) }
     }
 }

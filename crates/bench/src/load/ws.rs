@@ -14,7 +14,8 @@ pub(crate) struct WsLink(WebSocketStream<TcpStream>);
 impl WsLink {
     pub(super) async fn open(stream: TcpStream, target: &Target) -> Result<Self, String> {
         let url = format!("ws://{}{}", target.host, target.path);
-        let (socket, _) = client_async(url, stream).await.map_err(|error| format!("no WebSocket: {error}"))?;
+        let (socket, _) =
+            client_async(url, stream).await.map_err(|error| format!("WebSocket handshake failed: {error}"))?;
         Ok(Self(socket))
     }
 

@@ -28,9 +28,7 @@ const ROW_WITHIN: Duration = Duration::from_secs(10);
 /// Runs the scenario with guests.
 pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
     if stage.params().word("placement") != "free" {
-        return Err(RunError::Lacks(
-            "guests run where the runtime likes: leave placement=free with body=module".into(),
-        ));
+        return Err(RunError::Lacks("placement is not supported with body=module: leave placement=free".into()));
     }
     let workers = stage.workers(stage.params().auto_number("pairs"));
     let bytes = HEAD_BYTES + stage.params().number("payload");

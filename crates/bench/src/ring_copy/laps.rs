@@ -53,7 +53,7 @@ fn renew(out: &mut [u32], next: &mut u32) {
 
 fn ring(capacity: usize) -> Result<(Writer<u32>, Reader<u32>), RingError> {
     let (mut writer, subscriber) = Builder::new(capacity).readers_max(1).build::<u32>()?;
-    let mut reader = subscriber.join().expect("the ring has a seat for one");
+    let mut reader = subscriber.join().expect("the ring has a slot for one reader");
     writer.set_flush(Flush::Lazy);
     reader.set_flush(Flush::Lazy);
     Ok((writer, reader))

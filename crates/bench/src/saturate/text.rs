@@ -8,7 +8,7 @@ use crate::report_text::{Amount, NAME_WIDTH, Nanos};
 
 impl Display for Saturation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} · how much it takes", self.scenario)?;
+        writeln!(f, "{} · saturation", self.scenario)?;
         writeln!(
             f,
             "  closed loop         {} {}; no promise of latency",

@@ -8,7 +8,7 @@ use crate::report_text::{NAME_WIDTH, bytes, grouped};
 impl Display for Soak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.run.write_figures(f)?;
-        writeln!(f, "\n  what grew, from its plateau on")?;
+        writeln!(f, "\n  growth after the plateau was reached")?;
         writeln!(f, "  {:<12} {:>16} {:>14} {:>30} {:>8} {:>12}", "", "plateau", "slope/s", "95 %", "p", "in 4 h")?;
         for growth in &self.growths {
             writeln!(
@@ -24,11 +24,11 @@ impl Display for Soak {
             )?;
         }
         if self.growths.is_empty() {
-            writeln!(f, "  {} samples show nothing: 30 are the least", self.samples.len())?;
+            writeln!(f, "  {} samples are too few to judge: at least 30 are needed", self.samples.len())?;
         }
         writeln!(
             f,
-            "  live bytes when all has ended: {} before, {} after",
+            "  live bytes outside the run: {} before, {} after",
             bytes(self.live_bytes_before),
             bytes(self.live_bytes_after)
         )?;
@@ -39,7 +39,7 @@ impl Display for Soak {
         }
         let verdict = match (self.verdict, &self.run.error) {
             (SoakVerdict::Level, _) => "level: nothing grew".to_owned(),
-            (SoakVerdict::Growing, _) => "growing: something grew, or was not given back".to_owned(),
+            (SoakVerdict::Growing, _) => "growing: something grew, or was not freed".to_owned(),
             (SoakVerdict::TooShort, _) => "too short to tell".to_owned(),
             (SoakVerdict::Failed, Some(error)) => format!("failed: {error}"),
             (SoakVerdict::Failed, None) => "failed: nothing was done".to_owned(),

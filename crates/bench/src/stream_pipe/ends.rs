@@ -72,7 +72,7 @@ impl Pipe {
                 ctx.spawn_link(move |_| async move { write(writer, &chunks, &over).await })
                     .map_err(|error| error.to_string())?;
             }
-            (None, None) => unreachable!("a writer that no guest has is here"),
+            (None, None) => unreachable!("the source is native or a guest"),
         }
         ctx.sleep(TURN).await;
         over.store(true, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Pipe {
         let read = if self.sink.is_none() {
             ctx.receive_of::<Read>().await
         } else {
-            let [chunks, wrong] = words(&ctx.receive_of::<Bytes>().await).ok_or("a sink says two numbers")?;
+            let [chunks, wrong] = words(&ctx.receive_of::<Bytes>().await).ok_or("the sink did not send two numbers")?;
             Read { chunks, wrong }
         };
         let cpu = process_cpu().saturating_sub(cpu);

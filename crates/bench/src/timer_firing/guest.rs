@@ -40,7 +40,7 @@ impl GuestActors {
             single_ns.extend(words(&ctx.receive_of::<Bytes>().await).map(|[ns]| ns));
         }
         ctx.send(guest, message(&[actor, BATCH])).await;
-        let [batch_ns] = words(&ctx.receive_of::<Bytes>().await).ok_or("a guest says a number")?;
+        let [batch_ns] = words(&ctx.receive_of::<Bytes>().await).ok_or("a guest sends a number")?;
         ctx.send(guest, message(&[SIGNALS, 0])).await;
         let signals = ctx.receive_of::<Bytes>().await;
         ctx.unlink(guest);

@@ -20,7 +20,10 @@ const ROUNDS_MAX: u32 = 100;
 
 pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&flags.rounds) {
-        return Err(Failure::Usage(format!("{} rounds are not between {ROUNDS_MIN} and {ROUNDS_MAX}", flags.rounds)));
+        return Err(Failure::Usage(format!(
+            "--rounds of {} is not between {ROUNDS_MIN} and {ROUNDS_MAX}",
+            flags.rounds
+        )));
     }
     // Check the recipe before any run: a scenario that takes turns has no rate to compare, and a mistake costs nothing
     // here.
@@ -96,7 +99,10 @@ impl Program {
         let help = help.map_err(|error| Failure::Usage(format!("cannot run {}: {error}", path.display())))?;
         let text = String::from_utf8_lossy(&help.stdout).into_owned();
         if !help.status.success() || !text.contains("--param") {
-            return Err(Failure::Usage(format!("{} is no rusm: it does not know bench run", path.display())));
+            return Err(Failure::Usage(format!(
+                "{} is not a rusm program: it has no bench run command",
+                path.display()
+            )));
         }
         let wanted: [(&str, &[&str]); 2] = [("--runs", &["--runs", "1"]), ("--no-history", &["--no-history"])];
         let extra = wanted.iter().filter(|(flag, _)| text.contains(flag)).flat_map(|(_, flags)| *flags).copied();
@@ -124,13 +130,13 @@ impl Program {
         // Exit codes 5 and 6 come with a report.
         let document = Document::read(&text, "its report").map_err(|error| self.failed(&output, &error.to_string()))?;
         let run = document.runs.into_iter().next();
-        let run = run.ok_or_else(|| self.failed(&output, "its report has no run"))?;
+        let run = run.ok_or_else(|| self.failed(&output, "its report contains no run"))?;
         Ok((run, document.machine))
     }
 
     fn failed(&self, output: &Output, otherwise: &str) -> Failure {
         if let Some(signal) = output.status.signal() {
-            return Failure::Load(format!("{} was ended by signal {signal}", shown(&self.path)));
+            return Failure::Load(format!("{} was killed by signal {signal}", shown(&self.path)));
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
         let line = stderr.lines().next_back().unwrap_or(otherwise);

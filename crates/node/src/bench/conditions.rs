@@ -74,7 +74,7 @@ fn perf(path: &Path) -> Result<Child, Failure> {
     let found = Command::new("perf").arg("--version").stdin(Stdio::null()).output();
     if !found.is_ok_and(|output| output.status.success()) {
         return Err(Failure::Usage(
-            "--profile-cpu needs perf, and there is none that runs: apt install linux-perf, and as another user than root \
+            "--profile-cpu needs perf, which does not run here: apt install linux-perf, and unless you are root, \
              sysctl kernel.perf_event_paranoid=1"
                 .to_owned(),
         ));
@@ -94,7 +94,7 @@ fn perf(path: &Path) -> Result<Child, Failure> {
             if let Some(mut stderr) = child.stderr.take() {
                 drop(std::io::Read::read_to_string(&mut stderr, &mut said));
             }
-            let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+            let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error").to_owned();
             return Err(Failure::Usage(format!("perf ended with {status}: {line}")));
         }
         std::thread::park_timeout(Duration::from_millis(20));

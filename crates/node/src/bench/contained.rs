@@ -46,7 +46,7 @@ pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure>
 /// The failure of a run that needed more memory than `--memory` gave it.
 pub(super) fn exceeded(memory: &str) -> Failure {
     Failure::Load(format!(
-        "--memory {memory}: the scenario exceeded this limit, and the system ended it: raise the limit or lower the parameters"
+        "--memory {memory}: the scenario exceeded this limit, and the system killed it: raise the limit or lower the parameters"
     ))
 }
 

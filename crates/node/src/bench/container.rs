@@ -51,7 +51,7 @@ fn quota(cores: f64) -> Result<u64, Failure> {
 fn bytes(text: &str) -> Result<u64, Failure> {
     parse_bytes(text)
         .filter(|bytes| *bytes >= MEMORY_MIN)
-        .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} is no size of 16MiB or more, such as 256MiB")))
+        .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} must be a size of at least 16MiB, such as 256MiB")))
 }
 
 /// Control groups that this program is in until this value is dropped.
@@ -85,7 +85,7 @@ impl Container {
     }
 
     fn enter(limits: &Limits) -> Result<Self, Failure> {
-        let plans = plans(limits).ok_or_else(|| refused("there are no control groups for that here"))?;
+        let plans = plans(limits).ok_or_else(|| refused("this system has no control groups for these limits"))?;
         let mut container = Self::default();
         for plan in plans {
             container.0.push(plan.carry_out()?);
@@ -133,7 +133,7 @@ fn has_killed(group: &Path) -> bool {
 
 fn refused(what: &str) -> Failure {
     Failure::Usage(format!(
-        "cannot limit this program: {what}: start it as root, or by systemd-run --user --scope -p Delegate=yes, or limit the \
+        "cannot limit this program: {what}: start it as root, or with systemd-run --user --scope -p Delegate=yes, or limit the \
          container that it runs in"
     ))
 }

@@ -34,7 +34,7 @@ pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
         return;
     };
     if let Err(error) = History::open(&path).and_then(|history| history.add(entry)) {
-        rusm_log::last_words(format_args!("rusm: the report is not kept: {error}"));
+        rusm_log::last_words(format_args!("rusm: cannot save the report in the history: {error}"));
     }
 }
 

@@ -86,5 +86,5 @@ pub(crate) fn millis(flag: &str, text: &str) -> Result<u64, Failure> {
 pub(crate) fn time(flag: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text)
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| Failure::Usage(format!("{flag} of {text:?} is no time such as 500ms, 5s or 2m")))
+        .ok_or_else(|| Failure::Usage(format!("{flag} of {text:?} must be a time such as 500ms, 5s or 2m")))
 }

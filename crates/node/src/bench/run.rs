@@ -55,7 +55,7 @@ fn of_report(path: &Path) -> Result<Recipe, Failure> {
     match document.kind {
         DocumentKind::Bench | DocumentKind::Saturate => Ok(document.recipe),
         DocumentKind::Loadtest => Err(Failure::Usage(format!(
-            "{} is a report of rusm loadtest: run that with --from {}",
+            "{} is a report of rusm loadtest: use rusm loadtest --from {}",
             path.display(),
             path.display()
         ))),
@@ -70,14 +70,14 @@ fn of_file(path: &Path) -> Result<Recipe, Failure> {
     } else {
         toml::from_str(&text).map_err(|error| error.message().replace('\n', " "))
     };
-    let recipe = recipe.map_err(|error| Failure::Usage(format!("{} is no profile: {error}", path.display())))?;
+    let recipe = recipe.map_err(|error| Failure::Usage(format!("{} is not a profile: {error}", path.display())))?;
     if recipe.scenario.is_empty() {
-        return Err(Failure::Usage(format!("{} is no profile: it names no scenario", path.display())));
+        return Err(Failure::Usage(format!("{} is not a profile: it names no scenario", path.display())));
     }
     Ok(recipe)
 }
 
 fn to_text(recipe: &Recipe) -> Result<String, Failure> {
     let text = toml::to_string(recipe).map_err(|error| Failure::Usage(format!("cannot write the profile: {error}")))?;
-    Ok(format!("# rusm bench run --profile-file runs this once more.\n{text}"))
+    Ok(format!("# To run this again: rusm bench run --profile-file FILE\n{text}"))
 }

@@ -16,12 +16,12 @@ const WORKERS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
     if !(1..=SEARCHES_MAX).contains(&flags.searches) {
-        return Err(Failure::Usage(format!("{} searches are not between 1 and {SEARCHES_MAX}", flags.searches)));
+        return Err(Failure::Usage(format!("--searches of {} is not between 1 and {SEARCHES_MAX}", flags.searches)));
     }
     let slo = flags.slo.as_deref().map(slo_p99_ns).transpose()?;
     let is_timed = flags.recipe.duration.is_some();
     if flags.recipe.open_loop.is_some() {
-        return Err(Failure::Usage("saturate finds the rates to offer itself: leave --open-loop out".to_owned()));
+        return Err(Failure::Usage("saturate chooses the rates itself: leave --open-loop out".to_owned()));
     }
     let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
     if !is_timed {
@@ -56,12 +56,14 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
 pub(crate) fn slo_p99_ns(text: &str) -> Result<u64, Failure> {
     let limit = text
         .strip_prefix("p99=")
-        .ok_or_else(|| Failure::Usage(format!("--slo of {text:?} is not of the form p99=20ms")))?;
+        .ok_or_else(|| Failure::Usage(format!("--slo of {text:?} must have the form p99=20ms")))?;
     let limit = limit.strip_suffix("us").or_else(|| limit.strip_suffix("µs")).map_or_else(
         || Ok(time("--slo", limit)?.as_nanos() as u64),
         |micros| {
             let micros = micros.parse::<u64>().ok().filter(|micros| *micros > 0);
-            micros.map(|micros| micros * 1_000).ok_or_else(|| Failure::Usage(format!("--slo of {text:?} is no time")))
+            micros
+                .map(|micros| micros * 1_000)
+                .ok_or_else(|| Failure::Usage(format!("--slo of {text:?} must be a time such as p99=250us")))
         },
     )?;
     Ok(limit)

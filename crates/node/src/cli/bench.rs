@@ -14,33 +14,35 @@ pub(crate) enum BenchCommand {
         /// Scenarios to show with their parameters.
         #[arg(value_name = "ID")]
         ids: Vec<String>,
-        /// Prints JSON, of all scenarios.
+        /// Prints all scenarios as JSON.
         #[arg(long, conflicts_with = "ids")]
         json: bool,
     },
     /// Runs a scenario several times and prints its figures.
     ///
-    /// Ends with 0, with 5 when a run failed, and with 6 when the figures should not be compared: they were not steady, or other
-    /// programs disturbed them.
+    /// Exit code: 0 on success, 5 if a run failed, 6 if the figures should not be compared because they were not steady
+    /// or other programs disturbed them.
     Run(Box<RunFlags>),
     /// Compares two reports.
     ///
-    /// Ends with 0 when the second is better or the same, with 5 when it is worse, and with 6 when that cannot be told.
+    /// Exit code: 0 if the second report is better or the same, 5 if it is worse, 6 if the result is inconclusive.
     Compare(CompareFlags),
-    /// Runs a scenario by two programs in turn, ABBA, and compares them.
+    /// Runs a scenario with two programs alternately (ABBA) and compares them.
     ///
-    /// The baseline also runs beside itself: when that control differs by more than 5 %, nothing can be told. Ends with 0 when
-    /// this program is better or the same, with 5 when it is worse, and with 6 when that cannot be told.
+    /// As a control, the baseline is also compared with itself. If the control differs by more than 5 %, the result is
+    /// inconclusive.
+    ///
+    /// Exit code: 0 if this program is better or the same, 5 if it is worse, 6 if the result is inconclusive.
     Ab(Box<AbFlags>),
-    /// Runs a scenario over a grid of parameters and prints a table, its columns apart by tabs.
+    /// Runs a scenario over a grid of parameters and prints a tab-separated table.
     Sweep(Box<SweepFlags>),
-    /// Finds how much a scenario takes: capacity, the highest stable rate, the highest under a promise of latency.
+    /// Finds the capacity of a scenario, its highest stable rate, and its highest rate within a latency limit.
     Saturate(Box<SaturateFlags>),
-    /// Shows what runs of this and earlier days have shown.
+    /// Shows the results of earlier runs.
     History(HistoryFlags),
-    /// Runs a scenario for long and looks whether anything grows.
+    /// Runs a scenario for a long time and checks whether anything grows.
     ///
-    /// Ends with 0 when nothing grew, with 5 when something did or the run failed, and with 6 when it was too short to tell.
+    /// Exit code: 0 if nothing grew, 5 if something grew or the run failed, 6 if the run was too short to tell.
     Soak(Box<SoakFlags>),
 }
 
@@ -64,16 +66,16 @@ pub(crate) struct RecipeFlags {
     /// Sets a parameter of the scenario; may be given several times.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(crate) params: Vec<String>,
-    /// How long to measure after the warm-up: 500ms, 5s, 2m [default: 5s; a level of `saturate` 6s, a `soak` 30m].
+    /// Time to measure after the warm-up, such as 500ms, 5s or 2m [default: 5s; `saturate` 6s per level, `soak` 30m].
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// The longest warm-up: a run whose rate is steady earlier is measured earlier [default: 5s].
+    /// Maximum warm-up; measuring starts earlier if the rate is steady [default: 5s].
     #[arg(long, value_name = "TIME")]
     pub(crate) warm_up: Option<String>,
-    /// Offers operations at this rate a second whether or not earlier ones are done.
+    /// Offers this many operations per second, whether or not earlier ones are done.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(crate) open_loop: Option<f64>,
-    /// The seed of everything random [default: 1].
+    /// Seed of all random numbers [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -84,19 +86,19 @@ pub(crate) struct RecipeFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
-    /// The scenario, as `rusm bench list` names it.
+    /// Id of the scenario, as in `rusm bench list`.
     #[arg(required_unless_present_any = ["from", "profile_file"])]
     pub(crate) id: Option<String>,
-    /// Runs what a report was made by once more; other flags change that.
+    /// Repeats the run of a report; other flags override its settings.
     #[arg(long, value_name = "REPORT", conflicts_with = "profile_file")]
     pub(crate) from: Option<PathBuf>,
-    /// Runs what a file says that --save-profile wrote; other flags change that.
+    /// Repeats a run from a file that --save-profile wrote; other flags override its settings.
     #[arg(long, value_name = "FILE")]
     pub(crate) profile_file: Option<PathBuf>,
-    /// Writes what was run to a file for --profile-file.
+    /// Saves the settings of the run to a file for --profile-file.
     #[arg(long, value_name = "FILE")]
     pub(crate) save_profile: Option<PathBuf>,
-    /// How often to run [default: 6, the fewest that give an interval].
+    /// Number of runs [default: 6, the fewest that give an interval].
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
     #[command(flatten)]
@@ -112,7 +114,7 @@ pub(crate) struct RunFlags {
 /// Flags about the history of reports.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct KeepFlags {
-    /// Does not keep the report for `rusm bench history`.
+    /// Does not save the report for `rusm bench history`.
     #[arg(long)]
     pub(crate) no_history: bool,
 }
@@ -122,7 +124,7 @@ pub(crate) struct KeepFlags {
 pub(crate) struct ConditionFlags {
     #[command(flatten)]
     pub(crate) container: ContainerFlags,
-    /// Records a CPU profile by `perf` into a file, at 999 Hz with call chains: `perf report -i FILE` shows it.
+    /// Records a CPU profile with `perf`, at 999 Hz with call chains; `perf report -i FILE` shows it.
     #[arg(long, value_name = "FILE")]
     pub(crate) profile_cpu: Option<PathBuf>,
 }
@@ -130,19 +132,19 @@ pub(crate) struct ConditionFlags {
 /// Maximum resources of a scenario.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ContainerFlags {
-    /// Runs as in a container with so much processor time, such as 1.5 cores; needs a control group that can be written.
+    /// Limits the CPU time as a container does, to a number of cores such as 1.5; needs a writable control group.
     #[arg(long, value_name = "CORES", allow_negative_numbers = true)]
     pub(crate) cpus: Option<f64>,
-    /// Runs as in a container with so much memory, such as 256MiB; needs a control group that can be written.
+    /// Limits the memory as a container does, to a size such as 256MiB; needs a writable control group.
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryFlags {
-    /// Only this scenario.
+    /// Id of the scenario to show [default: all].
     pub(crate) id: Option<String>,
-    /// Runs shown of each recipe, the newest.
+    /// Number of newest runs to show for each recipe.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) last: usize,
     /// Prints JSON.
@@ -153,7 +155,7 @@ pub(crate) struct HistoryFlags {
 /// Destinations of a report.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutputFlags {
-    /// Prints JSON with the environment that the figures were made in.
+    /// Prints JSON, which includes the environment of the measurement.
     #[arg(long)]
     pub(crate) json: bool,
     /// Also writes the JSON to a file.
@@ -164,10 +166,10 @@ pub(crate) struct OutputFlags {
 /// Rules for a comparison.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JudgeFlags {
-    /// The figure that decides, such as `cpu_ns_per_op` [default: `ops_per_sec`, or `latency_ns_p99` of an open loop].
+    /// Figure that decides, such as `cpu_ns_per_op` [default: `ops_per_sec`, or `latency_ns_p99` for an open loop].
     #[arg(long, value_name = "FIGURE")]
     pub(crate) by: Option<String>,
-    /// By how many per cent it must differ to be better or worse.
+    /// Minimum difference that counts as better or worse, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_negative_numbers = true)]
     pub(crate) threshold: f64,
     /// Prints JSON.
@@ -177,11 +179,11 @@ pub(crate) struct JudgeFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareFlags {
-    /// The report that was there before.
+    /// The earlier report.
     pub(crate) before: PathBuf,
-    /// The report that is judged.
+    /// The report to judge.
     pub(crate) after: PathBuf,
-    /// Judges reports of two machines too.
+    /// Also judges reports of two different machines.
     #[arg(long)]
     pub(crate) across_machines: bool,
     #[command(flatten)]
@@ -190,15 +192,15 @@ pub(crate) struct CompareFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct AbFlags {
-    /// The scenario, as `rusm bench list` names it.
+    /// Id of the scenario, as in `rusm bench list`.
     pub(crate) id: String,
-    /// The program to compare with: a `rusm` built before.
+    /// The program to compare with: an earlier build of `rusm`.
     #[arg(long, value_name = "PATH")]
     pub(crate) baseline: PathBuf,
     /// The program to judge [default: this one].
     #[arg(long, value_name = "PATH")]
     pub(crate) candidate: Option<PathBuf>,
-    /// Rounds of four runs, 2-100.
+    /// Number of rounds of four runs, 2-100.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) rounds: u32,
     #[command(flatten)]
@@ -213,12 +215,12 @@ pub(crate) struct AbFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct SweepFlags {
-    /// The scenario, as `rusm bench list` names it.
+    /// Id of the scenario, as in `rusm bench list`.
     pub(crate) id: String,
     /// A parameter and its values; may be given several times.
     #[arg(long, value_name = "NAME=A,B,C", required = true)]
     pub(crate) grid: Vec<String>,
-    /// How often to run each cell.
+    /// Number of runs of each cell.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) runs: u32,
     #[command(flatten)]
@@ -233,21 +235,21 @@ pub(crate) struct SweepFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct SaturateFlags {
-    /// The scenario, as `rusm bench list` names it.
+    /// Id of the scenario, as in `rusm bench list`.
     pub(crate) id: String,
-    /// A promise of latency, such as p99=20ms.
+    /// Latency limit, such as p99=20ms.
     #[arg(long, value_name = "p99=TIME")]
     pub(crate) slo: Option<String>,
     /// The parameter that sets the number of workers, for the Universal Scalability Law [default: the scenario's].
     #[arg(long, value_name = "NAME")]
     pub(crate) workers: Option<String>,
-    /// Leaves the Universal Scalability Law out.
+    /// Skips the Universal Scalability Law.
     #[arg(long)]
     pub(crate) no_usl: bool,
-    /// How often the highest stable rate is looked for; results within 5 % of each other are conclusive.
+    /// Number of searches for the highest stable rate; results within 5 % of each other are conclusive.
     #[arg(long, value_name = "N", default_value_t = SEARCHES)]
     pub(crate) searches: u32,
-    /// Draws the curve of latencies into a file.
+    /// Draws the latency curve into an SVG file.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
@@ -262,9 +264,9 @@ pub(crate) struct SaturateFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct SoakFlags {
-    /// The scenario, as `rusm bench list` names it.
+    /// Id of the scenario, as in `rusm bench list`.
     pub(crate) id: String,
-    /// How long: 30m, 8h, up to a week, which is 168h [default: 30m].
+    /// Time to run, such as 30m or 8h, up to a week (168h) [default: 30m].
     #[arg(id = "soak_duration", long = "duration", value_name = "TIME", conflicts_with = "duration")]
     pub(crate) long: Option<String>,
     #[command(flatten)]

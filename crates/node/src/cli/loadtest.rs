@@ -10,49 +10,49 @@ use super::bench::{KeepFlags, OutputFlags};
 /// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
-    /// A request and its answer.
+    /// A request and its response.
     Http,
-    /// A message and the next message that comes.
+    /// A message and the next message received.
     Ws,
     /// A connection, a request and the first events.
     Sse,
-    /// Bytes there and as many back.
+    /// Some bytes sent, and as many received.
     Tcp,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadFlags {
-    /// What the server speaks.
+    /// Protocol of the server.
     #[arg(required_unless_present = "from")]
     pub(crate) protocol: Option<Protocol>,
-    /// Where it is: `http://127.0.0.1:8080/path`, `ws://…`, `tcp://127.0.0.1:7000`.
+    /// URL of the server: `http://127.0.0.1:8080/path`, `ws://…`, `tcp://127.0.0.1:7000`.
     #[arg(required_unless_present = "from")]
     pub(crate) url: Option<String>,
-    /// Offers requests at this rate a second, whether or not earlier ones are answered.
+    /// Offers this many requests per second, whether or not earlier ones are answered.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, conflicts_with_all = ["max", "find_max"])]
     pub(crate) rate: Option<f64>,
-    /// Asks again as soon as it is answered: the most that the server does, and no promise of latency.
+    /// Sends each request as soon as the previous one is answered: the maximum throughput, without a latency limit.
     #[arg(long, conflicts_with = "find_max")]
     pub(crate) max: bool,
-    /// Finds the highest rate that keeps the promise of --slo and --max-errors.
+    /// Finds the highest rate within the limits of --slo and --max-errors.
     #[arg(long)]
     pub(crate) find_max: bool,
-    /// A promise of latency, such as p99=20ms.
+    /// Latency limit, such as p99=20ms.
     #[arg(long, value_name = "p99=TIME", requires = "find_max")]
     pub(crate) slo: Option<String>,
-    /// The part of requests that may fail, such as 3% [default: 0%].
+    /// Maximum share of failed requests, such as 3% [default: 0%].
     #[arg(long, value_name = "PERCENT", requires = "find_max", allow_hyphen_values = true)]
     pub(crate) max_errors: Option<String>,
-    /// Connections, each with one request in flight [default: 64].
+    /// Number of connections, each with one request in flight [default: 64].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) connections: Option<i64>,
-    /// How long to measure after the warm-up [default: 5s].
+    /// Time to measure after the warm-up [default: 5s].
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// The longest warm-up [default: 5s].
+    /// Maximum warm-up [default: 5s].
     #[arg(long, value_name = "TIME")]
     pub(crate) warm_up: Option<String>,
-    /// How often to run [default: 6, the fewest that give an interval].
+    /// Number of runs [default: 6, the fewest that give an interval].
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u32>,
     /// The method of HTTP requests [default: GET].
@@ -64,19 +64,19 @@ pub(crate) struct LoadFlags {
     /// The body of HTTP requests.
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
-    /// Bytes of each message by WebSocket or TCP, such as 1KiB [default: 64].
+    /// Size of each WebSocket or TCP message, such as 1KiB [default: 64].
     #[arg(long, value_name = "SIZE")]
     pub(crate) payload: Option<String>,
-    /// Events that end an operation by SSE [default: 1].
+    /// Number of events that complete an SSE operation [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) events: Option<u32>,
-    /// After how long a request has failed [default: 10s].
+    /// Time after which a request counts as failed [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
-    /// Runs what a report was made by once more; other flags change that.
+    /// Repeats the run of a report; other flags override its settings.
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["protocol", "url"])]
     pub(crate) from: Option<PathBuf>,
-    /// Draws the curve of latencies that --find-max saw into a file.
+    /// Draws the latency curve of --find-max into an SVG file.
     #[arg(long, value_name = "FILE", requires = "find_max")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use clap::Subcommand;
 /// A command on the file of a store that no node has open.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Verifies a store and prints a line for each bucket; writes nothing.
+    /// Verifies a store and prints a line for each bucket, without writing to it.
     ///
-    /// Ends with 0, or with 5 when something is damaged.
+    /// Exit code: 0 if the store is intact, 5 if something is damaged.
     Check {
         /// The file of the store.
         #[arg(value_name = "FILE")]
@@ -18,9 +18,11 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Writes every intact row to a new file, which takes the place of the old one; the old one is kept beside it.
+    /// Replaces a store by a new file with every intact row, and keeps the old file next to it.
     ///
-    /// Prints what is lost. Ends with 0, or with 5 when rows are lost. A store that is intact is left as it is.
+    /// Prints what is lost. An intact store is not changed.
+    ///
+    /// Exit code: 0 if no row is lost, 5 if rows are lost.
     Repair {
         /// The file of the store.
         #[arg(value_name = "FILE")]
@@ -29,15 +31,17 @@ pub(crate) enum StoreCommand {
         #[arg(long, value_name = "NEW")]
         output: Option<PathBuf>,
     },
-    /// Prints every intact row as a line of JSON, and what is damaged to stderr; writes nothing.
+    /// Prints every intact row as a line of JSON, and reports damage on stderr, without writing to the store.
     ///
-    /// A line has `bucket`, or `table` for a file that is no store, `key` and `value` as text, or `key_hex` and `value_hex` for
-    /// bytes that are no text, and `expires_at_ms` if the row expires. Ends with 0, or with 5 when something is damaged.
+    /// A line has `bucket`, or `table` if the file is not a store. `key` and `value` are text; bytes that are not text
+    /// are in `key_hex` and `value_hex`. A row that expires has `expires_at_ms`.
+    ///
+    /// Exit code: 0 if the store is intact, 5 if something is damaged.
     Export {
         /// The file of the store.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Prints JSON, which is the only format so far.
+        /// Prints JSON, the only format so far.
         #[arg(long)]
         json: bool,
     },

@@ -16,7 +16,7 @@ fn perf() -> Check {
         "perf",
         is_root || level.is_some_and(|level| level <= 1),
         level.map_or_else(|| "not visible here".to_owned(), |level| format!("perf_event_paranoid is {level}")),
-        "above 1, only root can profile a node with the kernel's part of it; nodes themselves do not need it",
+        "above 1, only root can profile the kernel part of a node; nodes themselves do not need it",
         "sudo sysctl -w kernel.perf_event_paranoid=1",
     )
 }
@@ -27,7 +27,7 @@ fn real_time() -> Check {
     Check::of(
         "real time",
         is_root || limit > 0,
-        if is_root { "allowed to root".to_owned() } else { format!("priorities up to {limit}") },
+        if is_root { "allowed for root".to_owned() } else { format!("priorities up to {limit}") },
         "without it, tickers wait behind other programs when all cores are busy",
         "ulimit -r 10 as root, or LimitRTPRIO=10 in its systemd unit",
     )

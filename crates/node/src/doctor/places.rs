@@ -23,7 +23,7 @@ fn sockets() -> Check {
         "sockets",
         socket_dir_works(&dir),
         dir.display().to_string(),
-        "observers attach here; it must be a directory that belongs to you alone (mode 0700)",
+        "observers attach here; the directory must belong to you alone (mode 0700)",
         format!("chmod 700 {dir}, or export XDG_RUNTIME_DIR=$(mktemp -d)", dir = dir.display()),
     )
     .vital()
@@ -36,7 +36,7 @@ fn socket_dir_works(dir: &Path) -> bool {
 }
 
 fn cache() -> Check {
-    let means = "rusm run keeps compiled guests here; without it each start compiles them anew";
+    let means = "rusm run keeps compiled guests here; without it, each start compiles them again";
     let remedy = "export XDG_CACHE_HOME=DIR, or set engine.cache in rusm.toml";
     let Some(dir) = usual_cache_dir() else {
         return Check::of("cache", false, "none: neither XDG_CACHE_HOME nor HOME is set", means, remedy);

@@ -35,7 +35,7 @@ fn slabs(release: &str) -> &'static str {
     if (numbers.next(), numbers.next()) >= (Some(6), Some(13)) {
         "two maps in all"
     } else {
-        "two maps for each guard of a stack while there are any, then canaries (Linux 6.13 has guards without)"
+        "two maps for each stack guard while maps are left, then canaries (Linux 6.13 needs no maps for guards)"
     }
 }
 
@@ -52,7 +52,7 @@ fn maps() -> Check {
                 grouped(pooled(maps))
             )
         }
-        None => "the kernel does not say how many wasm guests the pool can hold".to_owned(),
+        None => "the number of wasm guests that the pool can hold is not known".to_owned(),
     };
     Check::of(
         "memory maps",
@@ -71,7 +71,7 @@ fn files() -> Check {
         "open files",
         soft >= FILES_ENOUGH,
         format!("{} now, {} at most", shown(soft), shown(hard)),
-        "every connection is one; a node itself takes about 30",
+        "each connection uses one; a node itself uses about 30",
         if hard >= FILES_ENOUGH {
             format!("ulimit -n {FILES_ENOUGH}")
         } else {
@@ -84,13 +84,13 @@ fn memory(machine: &Machine) -> Check {
     let (machine_bytes, limit) = (machine.memory_bytes, cgroup::memory_bytes());
     let limited = limit.filter(|limit| machine_bytes.is_none_or(|bytes| *limit < bytes));
     let Some(bytes) = limited.or(machine_bytes) else {
-        return Check::of("memory", true, "not visible here", "decides how many processes can live at once", "");
+        return Check::of("memory", true, "not visible here", "limits the number of live processes", "");
     };
-    let by = if limited.is_some() { "by its control group" } else { "the machine's" };
+    let by = if limited.is_some() { "of the control group" } else { "of the machine" };
     Check::of(
         "memory",
         bytes >= 512 << 20,
-        format!("{}, {by}", bytes_in_words(bytes)),
+        format!("{} {by}", bytes_in_words(bytes)),
         format!(
             "all of it would hold about {} parked native processes, or {} parked wasm guests in slabs at {} each",
             grouped(about(bytes / BYTES_PER_PARKED_PROCESS)),
@@ -116,8 +116,8 @@ fn address_space() -> Check {
         "addresses",
         limit.is_none(),
         limit.map_or_else(|| "no limit".to_owned(), bytes_in_words),
-        "pooled guests get 4 GiB of address space each, 64 TiB in all at most, so that their accesses need no check, or for want \
-         of that what they may grow to; no memory before they use it",
+        "each pooled guest reserves 4 GiB of address space (but no memory), 64 TiB in all at most, so that its accesses need \
+         no checks; with less space, it reserves only what its memory may grow to",
         "ulimit -v unlimited",
     )
 }
@@ -130,7 +130,7 @@ fn threads(machine: &Machine) -> Check {
         "threads",
         limit.is_none_or(|limit| limit >= needed),
         limit.map_or_else(|| "no limit".to_owned(), grouped),
-        "a node has one for each core, six more, and one for each blocking call under way",
+        "a node uses one for each core, six more, and one for each blocking call in progress",
         format!("ulimit -u {needed}, or TasksMax={needed} in its systemd unit"),
     )
 }

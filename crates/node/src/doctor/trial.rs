@@ -11,7 +11,7 @@ const GUEST: &str = r#"(module (memory (export "memory") 1) (func (export "run")
 pub(super) fn checks() -> Vec<Check> {
     let runtime = match Runtime::start(Config::default()) {
         Ok(runtime) => runtime,
-        Err(error) => return vec![node(&Err(error.to_string())), wasm(&Err("no node to try it on".to_owned()))],
+        Err(error) => return vec![node(&Err(error.to_string())), wasm(&Err("no node to run it on".to_owned()))],
     };
     let checks = vec![node(&native(&runtime)), wasm(&guest(&runtime))];
     runtime.shutdown(std::time::Duration::from_secs(1));
@@ -42,14 +42,14 @@ fn ended_well(reason: &ExitReason) -> Result<(), String> {
 fn node(tried: &Result<(), String>) -> Check {
     let seen = tried.as_ref().map_or_else(|error| format!("does not start: {error}"), |()| "starts".to_owned());
     let limit = grouped(rusm_runtime::defaults::PROCESS_LIMIT as u64);
-    let means = format!("schedulers and a table for {limit} processes, tried just now");
-    Check::of("a node", tried.is_ok(), seen, means, "raise the limit above that is named in the error").vital()
+    let means = format!("a trial start of the schedulers and of a table for {limit} processes");
+    Check::of("a node", tried.is_ok(), seen, means, "raise the limit that the error above names").vital()
 }
 
 fn wasm(tried: &Result<(), String>) -> Check {
     let seen = tried.as_ref().map_or_else(|error| format!("does not start: {error}"), |()| "starts".to_owned());
     let capacity = grouped(rusm_runtime::wasm::defaults::CAPACITY.into());
-    let means = format!("an engine for {capacity} guests at once (engine.capacity), and one of them, tried just now");
+    let means = format!("a trial start of an engine for {capacity} guests at once (engine.capacity), and of one guest");
     Check::of("wasm", tried.is_ok(), seen, means, "ulimit -v unlimited, or lower engine.capacity or limits.memory_max")
         .vital()
 }

@@ -77,7 +77,7 @@ impl Crew {
             let id = Arc::clone(&id);
             move |ctx: &rusm_runtime::Context| {
                 ctx.set_label(Arc::clone(&label));
-                let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module is gone"))?;
+                let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module no longer exists"))?;
                 let (pid, _) = wasm.spawn_from(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
                 ends.started(&id, restart, pid);
                 Ok(pid)
@@ -100,7 +100,7 @@ impl Crew {
             }
         };
         if tokio::time::timeout(LAST_WORDS, told).await.is_err() {
-            tracing::debug!("not all ends of guests were told");
+            tracing::debug!("not all ends of guests were reported");
         }
     }
 
@@ -127,7 +127,7 @@ impl Crew {
                 changed = modules.changed() => changed,
                 () = self.ended(), if self.supervisor.is_some() => {
                     if let Err(failure) = self.verdict() {
-                        tracing::error!(target: "rusm::run", "{failure}; waits for a module to change");
+                        tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
                     }
                     continue;
                 }
@@ -138,11 +138,11 @@ impl Crew {
                     tokio::task::spawn_blocking(move || compile(&wasm, &module, &path).map_err(Failure::from));
                 match compiling.await.unwrap_or_else(|error| Err(system("compile a module")(error.into()))) {
                     Ok(()) => {
-                        tracing::info!(target: "rusm::run", module = name, "module has changed: its guests are started anew");
+                        tracing::info!(target: "rusm::run", module = name, "module has changed: restarting its guests");
                         self.renew(&name).await;
                     }
                     Err(failure) => {
-                        tracing::error!(target: "rusm::run", module = name, "module has changed, and the old one runs on: {failure}");
+                        tracing::error!(target: "rusm::run", module = name, "module has changed, but the old one keeps running: {failure}");
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl Crew {
     async fn renew(&mut self, module: &str) {
         let Some(supervisor) = self.supervisor else {
             if let Err(failure) = self.start().await {
-                tracing::error!(target: "rusm::run", "{failure}; waits for a module to change");
+                tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
             }
             return;
         };
@@ -161,7 +161,7 @@ impl Crew {
         for process in app.processes.iter().filter(|process| module_name(&app, &process.module) == module) {
             for id in process.ids() {
                 if let Err(error) = self.renew_child(supervisor, process, &id).await {
-                    tracing::error!(target: "rusm::run", guest = &*id, "cannot start a guest anew: {error}");
+                    tracing::error!(target: "rusm::run", guest = &*id, "cannot restart a guest: {error}");
                 }
             }
         }

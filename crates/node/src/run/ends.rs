@@ -103,7 +103,7 @@ impl Ends {
         let bytes = words.len() + backtrace.as_ref().map_or(0, String::len);
         if let Some(cut) = state.budget.spend(Instant::now(), bytes) {
             if cut != 0 {
-                tracing::warn!(target: "rusm::run", cut, "ends of guests were not written");
+                tracing::warn!(target: "rusm::run", cut, "ends of guests were not logged");
             }
             if reason.is_normal() {
                 tracing::info!(target: "rusm::run", guest = &*id, %pid, reason = %words, "guest has ended");

@@ -32,7 +32,7 @@ impl Modules {
             let path = &process.module;
             let taken = paths.insert(module_name(app, path), path.clone()).filter(|taken| taken != path);
             if let Some(taken) = taken {
-                let why = format!("{} is called the same: give each a name in [modules]", taken.display());
+                let why = format!("{} has the same name: give each a name in [modules]", taken.display());
                 return Err(SourceError::Unfit { path: path.clone(), why });
             }
         }

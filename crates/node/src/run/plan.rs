@@ -28,7 +28,7 @@ impl Plan {
             None => match &flags.common.config {
                 Some(file) => Self::of_file(flags, file),
                 None if Path::new(USUAL).exists() => Self::of_file(flags, Path::new(USUAL)),
-                None => Err(Failure::Usage(format!("nothing to run: there is no {USUAL} here, and no FILE was named"))),
+                None => Err(Failure::Usage(format!("nothing to run: there is no {USUAL} here, and no FILE was given"))),
             },
         }
     }
@@ -36,7 +36,7 @@ impl Plan {
     fn of_file(flags: &RunFlags, file: &Path) -> Result<Self, Failure> {
         let shown = file.display();
         if flags.common.config.as_ref().is_some_and(|config| config != file) {
-            return Err(Failure::Usage(format!("{shown} and --config are two configurations: name one")));
+            return Err(Failure::Usage(format!("{shown} and --config are two configurations: give only one")));
         }
         if let Some((key, flag, _)) = flags.guest.given().next() {
             return Err(Failure::Usage(format!("{flag} is for a module: set {key} in {shown}")));
@@ -48,7 +48,7 @@ impl Plan {
         common.config = Some(file.to_owned());
         let settings = Settings::read(&NodeFlags::from((flags.observed.clone(), common)))?;
         if settings.app.processes.is_empty() {
-            return Err(Failure::Usage(format!("{shown} has no [[process]]: there is nothing to run")));
+            return Err(Failure::Usage(format!("{shown} has no [[process]] entry: there is nothing to run")));
         }
         Ok(Self { settings, name: DEFAULT_NAME.to_owned() })
     }

@@ -29,11 +29,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
         return Err(unfit("it is a directory: name a .wasm, .wat or .toml file".to_owned()));
     }
     if !about.is_file() {
-        return Err(unfit("it is no regular file".to_owned()));
+        return Err(unfit("it is not a regular file".to_owned()));
     }
     if about.len() > FILE_MAX_BYTES {
         return Err(unfit(format!(
-            "it has {}, and {} are the most",
+            "its size is {}, and the maximum is {}",
             bytes_in_words(about.len()),
             bytes_in_words(FILE_MAX_BYTES)
         )));
@@ -57,7 +57,7 @@ fn translate(text: &[u8]) -> Result<Vec<u8>, String> {
 /// Returns the parser's message and its `line:column`, without the excerpt of the line.
 fn place_first(message: &str) -> String {
     let mut lines = message.lines();
-    let what = lines.next().unwrap_or("it is no text of a module");
+    let what = lines.next().unwrap_or("it is not the text of a module");
     let place =
         lines.find_map(|line| line.trim().strip_prefix("-->")).map(|place| place.trim().trim_start_matches("<anon>:"));
     match place {
@@ -81,10 +81,10 @@ fn remedy(why: &str) -> Option<&'static str> {
 pub(crate) fn refused(path: &Path, error: ModuleError) -> SourceError {
     let why = match error {
         ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },
-        ModuleError::Invalid { why, .. } => format!("it is no valid WebAssembly: {why}"),
+        ModuleError::Invalid { why, .. } => format!("it is not valid WebAssembly: {why}"),
         ModuleError::Imports { why, .. } => match remedy(&why) {
-            Some(remedy) => format!("it asks for what this node does not have ({remedy}): {why}"),
-            None => format!("it asks for what this node does not have: {why}"),
+            Some(remedy) => format!("it imports what this node does not have ({remedy}): {why}"),
+            None => format!("it imports what this node does not have: {why}"),
         },
         ModuleError::NoEntry { why, .. } => format!("it {why}"),
     };

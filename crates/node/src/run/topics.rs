@@ -26,7 +26,9 @@ pub(super) fn open(runtime: &Handle, topics: &BTreeMap<String, Kept>, store: Opt
                 let topic = opened.map_err(|error| failed(error.to_string()))?;
                 tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
             }
-            (Kept::OnDisk, None) => return Err(failed("it is kept on disk, and the node has no store".to_owned())),
+            (Kept::OnDisk, None) => {
+                return Err(failed("it is on disk, and the node has no store: set store.path".to_owned()));
+            }
         }
     }
     Ok(())

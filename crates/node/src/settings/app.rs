@@ -281,7 +281,7 @@ impl File<'_> {
                 key: "topics.NAME",
                 value: word.to_owned(),
                 origin: format!("{} (topic {name:?})", self.name),
-                wanted: format!("is neither memory nor disk{}", did_you_mean(word, ["memory", "disk"])),
+                wanted: format!("must be memory or disk{}", did_you_mean(word, ["memory", "disk"])),
             }),
             None => Err(SettingsError::Type {
                 key: "topics.NAME",
@@ -301,7 +301,7 @@ impl File<'_> {
             ("one_for_all", Strategy::OneForAll),
             ("rest_for_one", Strategy::RestForOne),
         ];
-        let wanted = "is none of one_for_one, one_for_all and rest_for_one";
+        let wanted = "must be one_for_one, one_for_all or rest_for_one";
         let strategy = look.word("supervisor.strategy", wanted, &strategies)?;
         let restarts = look.count("supervisor.intensity", 0, u32::MAX.into(), default.intensity.restarts.into())?;
         let period = look.time("supervisor.period")?.unwrap_or(default.intensity.period);
@@ -322,7 +322,7 @@ impl File<'_> {
         given.extend(self.given(sections, "limits")?);
         let (look, default) = (Look(&given), WasmConfig::default());
         let rooms = [("by_capacity", Room::ByCapacity), ("pool", Room::Pool), ("slabs", Room::Slabs)];
-        let room = look.word("engine.room", "is none of by_capacity, pool and slabs", &rooms)?;
+        let room = look.word("engine.room", "must be by_capacity, pool or slabs", &rooms)?;
         let cache_dir = match look.text("engine.cache") {
             None | Some("true") => usual_cache_dir(),
             Some("false") => None,
@@ -381,9 +381,9 @@ impl File<'_> {
                     let known = Capability::ALL.map(Capability::word);
                     let meant = did_you_mean(&word, known);
                     let wanted = if meant.is_empty() {
-                        format!("names none of {}", known.join(", "))
+                        format!("must be one of {}", known.join(", "))
                     } else {
-                        format!("names no capability{meant}")
+                        format!("is not a capability{meant}")
                     };
                     SettingsError::Value { key, value: word, origin: origin.clone(), wanted }
                 })
@@ -412,7 +412,7 @@ impl File<'_> {
                 key,
                 value: word.clone(),
                 origin: origin.to_owned(),
-                wanted: format!("is none of those in [topics]{}", did_you_mean(word, made())),
+                wanted: format!("is not in [topics]{}", did_you_mean(word, made())),
             }),
         }
     }
@@ -431,13 +431,13 @@ fn process(
         [("permanent", Restart::Permanent), ("transient", Restart::Transient), ("temporary", Restart::Temporary)];
     let find = |word: &str| profiles.find(word).is_ok().then(|| word.to_owned());
     let known: Vec<&str> = profiles.names().collect();
-    let profile = look.parsed("process.profile", &format!("is none of {}", known.join(", ")), &known, find)?;
+    let profile = look.parsed("process.profile", &format!("must be one of {}", known.join(", ")), &known, find)?;
     let count = look.count("process.count", 1, COUNT_MAX, 1)? as u32;
     let is_name = |text: &str| (!text.is_empty() && text.len() <= NAME_MAX_BYTES).then(|| text.to_owned());
     let is_alone = |text: &str| is_name(text).filter(|_| count == 1);
     Ok(Process {
         name: look
-            .parsed("process.name", &format!("is not between 1 and {NAME_MAX_BYTES} bytes long"), &[], is_name)?
+            .parsed("process.name", &format!("must be 1 to {NAME_MAX_BYTES} bytes long"), &[], is_name)?
             .unwrap_or(name),
         module,
         args,
@@ -446,17 +446,17 @@ fn process(
         limits: limits(&look, &limits::OF_PROCESS)?,
         register: look.parsed(
             "process.register",
-            &format!("is not between 1 and {NAME_MAX_BYTES} bytes long, or count is not 1"),
+            &format!("must be 1 to {NAME_MAX_BYTES} bytes long, and process.count must be 1"),
             &[],
             is_alone,
         )?,
         restart: look
-            .word("process.restart", "is none of permanent, transient and temporary", &restarts)?
+            .word("process.restart", "must be permanent, transient or temporary", &restarts)?
             .unwrap_or(Restart::Transient),
         shutdown: look
             .parsed(
                 "process.shutdown",
-                "is no time such as 5s, and neither brutal_kill nor infinity",
+                "must be a time such as 5s, brutal_kill or infinity",
                 &["brutal_kill", "infinity"],
                 |word| match word {
                     "brutal_kill" => Some(Shutdown::BrutalKill),

@@ -38,7 +38,7 @@ impl Look<'_> {
     /// Returns a number within a range.
     pub(super) fn number(&self, key: &'static str, min: u64, max: u64) -> Result<Option<u64>, SettingsError> {
         let parse = |text: &str| text.replace('_', "").parse().ok().filter(|number| (min..=max).contains(number));
-        self.parsed(key, &format!("is no number between {min} and {max}"), &[], parse)
+        self.parsed(key, &format!("must be a number between {min} and {max}"), &[], parse)
     }
 
     /// Returns a number within a range, or the default if it is not set.
@@ -60,19 +60,19 @@ impl Look<'_> {
 
     /// Returns a duration.
     pub(super) fn time(&self, key: &'static str) -> Result<Option<Duration>, SettingsError> {
-        self.parsed(key, "is no time such as 10s or 500ms", &[], parse_duration)
+        self.parsed(key, "must be a time such as 10s or 500ms", &[], parse_duration)
     }
 
     /// Returns a duration between 0.1 ms and 1 s.
     pub(super) fn tick(&self, key: &'static str) -> Result<Option<Duration>, SettingsError> {
         let ticks = Duration::from_micros(100)..=Duration::from_secs(1);
         let parse = |text: &str| parse_duration(text).filter(|tick| ticks.contains(tick));
-        self.parsed(key, "is no time between 0.1ms and 1s", &[], parse)
+        self.parsed(key, "must be a time between 0.1ms and 1s", &[], parse)
     }
 
     /// Returns a size of at least one byte.
     pub(super) fn bytes(&self, key: &'static str, max: u64) -> Result<Option<u64>, SettingsError> {
-        let wanted = format!("is no size between 1 and {}", bytes_in_words(max));
+        let wanted = format!("must be a size between 1 and {}", bytes_in_words(max));
         self.parsed(key, &wanted, &[], |text| parse_bytes(text).filter(|bytes| (1..=max).contains(bytes)))
     }
 }

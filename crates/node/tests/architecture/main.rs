@@ -41,13 +41,13 @@ const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite
 
 /// All items of the runtime and the protocol that live as long as the program.
 const STATICS: [Static; 8] = [
-    Static { file: "runtime/src/panics.rs", name: "PLACE", why: "the hook's note to its own thread" },
-    Static { file: "runtime/src/panics.rs", name: "IS_QUIET", why: "what the hook is not to print of its own thread" },
+    Static { file: "runtime/src/panics.rs", name: "PLACE", why: "where this thread panicked last" },
+    Static { file: "runtime/src/panics.rs", name: "IS_QUIET", why: "panics that the hook does not print" },
     Static { file: "runtime/src/panics.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static { file: "runtime/src/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
-    Static { file: "runtime/src/wasm/spare.rs", name: "SPARE", why: "memory of this thread with nothing in it" },
+    Static { file: "runtime/src/wasm/spare.rs", name: "SPARE", why: "an unused block of memory of this thread" },
     Static { file: "runtime/src/waker.rs", name: "WAKER", why: "a table of functions, never written" },
 ];
 

@@ -157,7 +157,7 @@ fn guests_that_flood_the_log_are_cut_and_told() {
     let mut node = Flood::start(dir.path(), &[], Stdio::null());
 
     let until = Instant::now() + DEADLINE;
-    let told = || fs::read_to_string(dir.path().join("x.log")).unwrap_or_default().contains("lines were cut");
+    let told = || fs::read_to_string(dir.path().join("x.log")).unwrap_or_default().contains("lines were truncated");
     while !told() {
         assert!(Instant::now() < until, "the log does not report cut lines");
         std::thread::yield_now();

@@ -68,32 +68,35 @@ fn bad_input_gets_one_line_and_the_usage_code() {
         ("empty.toml", ""),
     ]);
     let cases: [(&[&str], &str); 27] = [
-        (&[], "nothing to run: there is no rusm.toml here, and no FILE was named"),
+        (&[], "nothing to run: there is no rusm.toml here, and no FILE was given"),
         (&["gone.wasm"], "cannot read gone.wasm: No such file"),
         (&["."], "cannot run .: it is a directory"),
-        (&["/dev/null"], "cannot run /dev/null: it is no regular file"),
-        (&["empty.wasm"], "it is no valid WebAssembly: 0 bytes"),
-        (&["words.wasm"], "cannot run words.wasm: it is no valid WebAssembly: it does not begin with the bytes"),
-        (&["short.wasm"], "cannot run short.wasm: it is no valid WebAssembly: failed to parse"),
+        (&["/dev/null"], "cannot run /dev/null: it is not a regular file"),
+        (&["empty.wasm"], "it is not valid WebAssembly: 0 bytes"),
+        (&["words.wasm"], "cannot run words.wasm: it is not valid WebAssembly: it does not begin with the bytes"),
+        (&["short.wasm"], "cannot run short.wasm: it is not valid WebAssembly: failed to parse"),
         (&["bad.wat"], "cannot run bad.wat: expected valid module field, at 2:4"),
-        (&["imports.wat"], "asks for what this node does not have: unknown import: `env::foo`"),
+        (&["imports.wat"], "imports what this node does not have: unknown import: `env::foo`"),
         (&["stores.wat"], "does not have (a store: set store.path or RUSM_STORE): unknown import: `rusm::kv_get`"),
         (&["no_entry.wat"], "cannot run no_entry.wat: it exports neither a function `run` nor the `_start`"),
-        (&["--count", "0", "parked.wat"], "process.count of \"0\" in --count is no number between 1 and 1000000"),
-        (&["--count", "1001", "parked.wat"], "are 1001 and engine.capacity is 1000"),
-        (&["--profile", "trustd", "parked.wat"], "in --profile is none of network, sandboxed, trusted: did you mean"),
-        (&["--restart", "allways", "parked.wat"], "in --restart is none of permanent, transient and temporary"),
-        (&["--shutdown", "soon", "parked.wat"], "in --shutdown is no time such as 5s"),
-        (&["--memory-max", "5GiB", "parked.wat"], "in --memory-max is no size between 1 and 4 GiB"),
+        (&["--count", "0", "parked.wat"], "process.count of \"0\" in --count must be a number between 1 and 1000000"),
+        (&["--count", "1001", "parked.wat"], "1001 processes in the command line exceed engine.capacity of 1000"),
+        (
+            &["--profile", "trustd", "parked.wat"],
+            "in --profile must be one of network, sandboxed, trusted: did you mean",
+        ),
+        (&["--restart", "allways", "parked.wat"], "in --restart must be permanent, transient or temporary"),
+        (&["--shutdown", "soon", "parked.wat"], "in --shutdown must be a time such as 5s"),
+        (&["--memory-max", "5GiB", "parked.wat"], "in --memory-max must be a size between 1 and 4 GiB"),
         (&["--top", "parked.wat"], "stdout is not a terminal"),
         (&["key.toml"], "unknown setting \"process.cuont\" in key.toml (process \"parked.wat\"): did you mean"),
         (&["count.toml"], "process.count of \"0\" in count.toml"),
-        (&["crowd.toml"], "the processes in crowd.toml are 999999"),
+        (&["crowd.toml"], "999999 processes in crowd.toml exceed engine.capacity"),
         (&["twice.toml"], "two processes in twice.toml are called \"parked\""),
-        (&["word.toml"], "names no capability: did you mean \"spawn\"?"),
+        (&["word.toml"], "is not a capability: did you mean \"spawn\"?"),
         (&["gone.toml"], "cannot read gone.wasm: No such file"),
         (&["syntax.toml"], "syntax.toml is not valid TOML"),
-        (&["empty.toml"], "empty.toml has no [[process]]"),
+        (&["empty.toml"], "empty.toml has no [[process]] entry"),
         (&["--count", "2", "count.toml"], "--count is for a module: set process.count in count.toml"),
     ];
     for (args, wanted) in cases {
@@ -208,7 +211,7 @@ fn a_second_signal_ends_a_run_whose_guest_will_not_stop() {
     run.wait("deaf from now on");
 
     run.signal(Signal::TERM);
-    run.wait("a second signal ends it at once");
+    run.wait("a second signal ends the node at once");
 
     assert_eq!(run.ended_by(Signal::TERM), Some(128 + 15), "{:#?}", run.seen);
 }
@@ -224,16 +227,18 @@ fn a_changed_module_replaces_the_one_that_runs_and_a_bad_one_does_not() {
     run.wait("guests have started");
 
     change("(module");
-    run.wait("module has changed, and the old one runs on: cannot run app.wat: ");
+    run.wait("module has changed, but the old one keeps running: cannot run app.wat: ");
     change(TRAP);
-    run.wait("module has changed: its guests are started anew");
+    run.wait("module has changed: restarting its guests");
     run.wait("reason=shutdown");
-    run.wait("guest \"app\" was given up: trap: unreachable (more than 1 restart in 5s); waits for a module to change");
+    run.wait(
+        "guest \"app\" was given up: trap: unreachable (more than 1 restart in 5s); waiting for a module to change",
+    );
     change(BRIEF);
-    run.wait("module has changed: its guests are started anew");
+    run.wait("module has changed: restarting its guests");
     run.wait("guest has ended guest=\"app\"");
     change(PARKED);
-    run.wait("module has changed: its guests are started anew");
+    run.wait("module has changed: restarting its guests");
     run.signal(Signal::INT);
 
     assert_eq!(run.ended(), Some(0), "{:#?}", run.seen);

@@ -23,6 +23,8 @@ use crate::exit::Error as ExitError;
 const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Maximum size of a token file, in bytes.
+const TOKEN_FILE_MAX_BYTES: u64 = 64 * 1024;
+/// Maximum size of a token file, in bytes.
 const TOKEN_MAX: usize = 4096;
 
 /// A byte stream over a Unix socket or TCP.
@@ -78,7 +80,7 @@ impl Dialer {
         let attempt = self.open(&endpoint);
         tokio::time::timeout(self.timeout, attempt).await.unwrap_or_else(|_elapsed| {
             let seconds = self.timeout.as_secs_f64();
-            Err(DialError::Unreachable(format!("{endpoint} does not answer within {seconds} s")))
+            Err(DialError::Unreachable(format!("{endpoint} did not answer within {seconds} s")))
         })
     }
 
@@ -115,7 +117,7 @@ impl Dialer {
 
     /// Reads the token, if there is one. A token file named explicitly must exist.
     fn token(&self, path: &Path) -> Result<Option<HeaderValue>, DialError> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match rusm_text::read_file(path, TOKEN_FILE_MAX_BYTES) {
             Ok(text) => text,
             Err(_) if self.token_file.is_none() => return Ok(None),
             Err(source) => return Err(ExitError::TokenFile { path: path.to_owned(), source }.into()),
@@ -127,7 +129,7 @@ impl Dialer {
                 header.set_sensitive(true);
                 Ok(Some(header))
             }
-            _ => Err(ExitError::Usage(format!("{} holds no token", path.display())).into()),
+            _ => Err(ExitError::Usage(format!("{} does not contain a valid token", path.display())).into()),
         }
     }
 }
@@ -145,8 +147,8 @@ fn is_of_ssh(stream: &UnixStream) -> bool {
 fn explain(error: &io::Error, endpoint: &Endpoint) -> DialError {
     use DialError::{Refused, Unreachable};
     match error.kind() {
-        io::ErrorKind::NotFound => Unreachable(format!("there is no socket at {endpoint}: is the node running?")),
-        io::ErrorKind::ConnectionRefused => Unreachable(format!("nobody listens at {endpoint}: is the node running?")),
+        io::ErrorKind::NotFound => Unreachable(format!("no socket exists at {endpoint}: is the node running?")),
+        io::ErrorKind::ConnectionRefused => Unreachable(format!("nothing listens at {endpoint}: is the node running?")),
         io::ErrorKind::PermissionDenied => {
             Refused(format!("no permission to open {endpoint}: it belongs to another user"))
         }
@@ -157,8 +159,8 @@ fn explain(error: &io::Error, endpoint: &Endpoint) -> DialError {
 fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> DialError {
     let WsError::Http(response) = error else {
         return match error {
-            WsError::Io(error) => DialError::Unreachable(format!("{target} broke the handshake off: {error}")),
-            error => DialError::Refused(format!("{target} is no rusm node: {error}")),
+            WsError::Io(error) => DialError::Unreachable(format!("{target} aborted the handshake: {error}")),
+            error => DialError::Refused(format!("{target} is not a rusm node: {error}")),
         };
     };
     let status = response.status();
@@ -167,21 +169,21 @@ fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> Dia
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     match (status.as_u16(), token_file) {
         (401, Some(file)) => DialError::Refused(format!(
-            "{target} refused the token ({status}{said}): the token of {} is wrong or missing, try --token-file",
+            "{target} refused the token ({status}{said}): the token in {} is wrong or missing, try --token-file",
             file.display()
         )),
         // For example, a tunnel with a local port that differs from the node's port.
         (403, Some(_)) => DialError::Refused(format!("{target} refused the address ({status}{said})")),
         (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{said})")),
-        (503, _) => DialError::Unreachable(format!("{target} takes no more observers ({status}{said})")),
-        _ => DialError::Refused(format!("{target} is no rusm node ({status}{said})")),
+        (503, _) => DialError::Unreachable(format!("{target} accepts no more observers ({status}{said})")),
+        _ => DialError::Refused(format!("{target} is not a rusm node ({status}{said})")),
     }
 }
 
 /// Creates the request for a WebSocket with our subprotocol.
 fn request(url: &str) -> Result<Request, DialError> {
     let request = url.into_client_request();
-    let mut request = request.map_err(|error| DialError::Refused(format!("{url} is no address: {error}")))?;
+    let mut request = request.map_err(|error| DialError::Refused(format!("{url} is not a valid address: {error}")))?;
     request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     Ok(request)
 }

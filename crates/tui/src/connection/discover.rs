@@ -133,7 +133,7 @@ impl Discovery {
         let folder = self.folder.display();
         let ours = rustix::process::getuid().as_raw();
         if !meta.is_dir() {
-            return Err(Error::Connect(format!("{folder} is no folder: remove it, or name a socket")));
+            return Err(Error::Connect(format!("{folder} is not a folder: remove it, or name a socket")));
         }
         if meta.uid() != ours {
             return Err(Error::Connect(format!(

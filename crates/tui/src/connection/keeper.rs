@@ -134,7 +134,7 @@ impl Keeper {
     /// another node, where the same pid is another process.
     fn forget_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
-            tracing::debug!(?command, "dropped: meant for the node before");
+            tracing::debug!(?command, "dropped: meant for the previous node");
         }
     }
 
@@ -163,7 +163,7 @@ impl Keeper {
                 command = self.commands.recv() => {
                     let Some(command) = command else {
                         let bye = timeout(WRITE_TIMEOUT, socket.close(None)).await;
-                        tracing::debug!(?bye, "left");
+                        tracing::debug!(?bye, "closed the connection");
                         return Ok(());
                     };
                     write(&mut socket, Message::text(encode(&command))).await?;
@@ -209,7 +209,7 @@ impl Keeper {
             Err(DecodeError::Unknown { name, .. }) => tracing::debug!(name, "skipped a message of a newer version"),
             Err(error) => {
                 *nonsense += 1;
-                let message = sanitise::line(&format!("the node sent nonsense: {error}"));
+                let message = sanitise::line(&format!("the node violated the protocol: {error}"));
                 tracing::warn!(message);
                 if *nonsense > NONSENSE_MAX {
                     return Err(Loss::protocol(message));
@@ -224,7 +224,7 @@ impl Keeper {
 async fn write(socket: &mut Socket, message: Message) -> Result<(), Loss> {
     match timeout(WRITE_TIMEOUT, socket.send(message)).await {
         Ok(sent) => sent.map_err(Loss::from),
-        Err(_) => Err(Loss::connection(format!("the node took nothing for {} s", WRITE_TIMEOUT.as_secs()))),
+        Err(_) => Err(Loss::connection(format!("the node read nothing for {} s", WRITE_TIMEOUT.as_secs()))),
     }
 }
 

@@ -26,7 +26,10 @@ pub enum Target {
 
 /// Error returned when a text is not a valid target.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no target ({why}): expected a node name, a socket path, unix:PATH, HOST:PORT or ws://HOST:PORT")]
+#[error(
+    "{text:?} is not a valid target ({why}): expected a node name, a socket path, unix:PATH, HOST:PORT or \
+     ws://HOST:PORT"
+)]
 pub struct TargetError {
     text: String,
     why: &'static str,
@@ -39,10 +42,10 @@ impl FromStr for Target {
         let wrong = |why| TargetError { text: text.to_owned(), why };
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() { Err(wrong("no path")) } else { Ok(Self::Unix(path.into())) };
+            return if path.is_empty() { Err(wrong("the path is empty")) } else { Ok(Self::Unix(path.into())) };
         }
         if let Some(rest) = text.strip_prefix("ws://") {
-            return tcp(rest.strip_suffix('/').unwrap_or(rest)).ok_or_else(|| wrong("no host and port"));
+            return tcp(rest.strip_suffix('/').unwrap_or(rest)).ok_or_else(|| wrong("invalid host or port"));
         }
         if text.contains("://") {
             return Err(wrong("unknown scheme"));
@@ -51,11 +54,11 @@ impl FromStr for Target {
             return Ok(Self::Unix(text.into()));
         }
         if text.contains(':') {
-            return tcp(text).ok_or_else(|| wrong("no host and port"));
+            return tcp(text).ok_or_else(|| wrong("invalid host or port"));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return Err(wrong("no node name"));
+            return Err(wrong("invalid node name"));
         }
         Ok(Self::Named(text.to_owned()))
     }

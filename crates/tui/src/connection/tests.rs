@@ -171,7 +171,7 @@ async fn nonsense_is_said_and_skipped_and_what_follows_is_heard() {
 
     let said = std::cell::Cell::new(false);
     wait_for(&inbox, |msg| {
-        said.set(said.get() || matches!(msg, Msg::Nonsense(what) if what.contains("nonsense")));
+        said.set(said.get() || matches!(msg, Msg::Nonsense(what) if what.contains("the node violated the protocol")));
         matches!(msg, Msg::Server(ServerMessage::Tick { frame }) if frame.seq == 7)
     })
     .await;
@@ -233,7 +233,7 @@ async fn what_no_node_sends_breaks_the_protocol() {
     assert_eq!(lost_after(binary).await, ("the node sent a binary message".to_owned(), Fault::Protocol));
     assert_eq!(lost_after(masked).await.1, Fault::Protocol);
     let (reason, fault) = lost_after(nonsense).await;
-    assert!(reason.starts_with("the node sent nonsense: malformed message"), "{reason}");
+    assert!(reason.starts_with("the node violated the protocol: malformed message"), "{reason}");
     assert_eq!(fault, Fault::Protocol);
 }
 
@@ -352,7 +352,7 @@ async fn what_is_no_node_is_named_so() {
 
     let error = Error::from(dialer(Target::Discover, folder.path()).dial().await.err().unwrap());
 
-    assert!(error.to_string().contains("is no rusm node"), "{error}");
+    assert!(error.to_string().contains("is not a rusm node"), "{error}");
     assert_eq!(error.code(), 4);
 }
 
@@ -366,7 +366,7 @@ async fn half_a_handshake_is_given_up_in_time() {
 
     let error = Error::from(dialer.dial().await.err().unwrap());
 
-    assert!(error.to_string().ends_with("does not answer within 0.1 s"), "{error}");
+    assert!(error.to_string().ends_with("did not answer within 0.1 s"), "{error}");
     assert_eq!(error.code(), 3);
 }
 
@@ -400,7 +400,7 @@ async fn a_stale_socket_is_no_node() {
     let named = Error::from(dialer(Target::Named("old".to_owned()), folder.path()).dial().await.err().unwrap());
     let other = Error::from(dialer(Target::Named("new".to_owned()), folder.path()).dial().await.err().unwrap());
 
-    assert!(nobody.to_string().starts_with("nobody listens at unix:"), "{nobody}");
+    assert!(nobody.to_string().starts_with("nothing listens at unix:"), "{nobody}");
     assert!(named.to_string().ends_with("old.sock: is the node running?"), "{named}");
     assert!(other.to_string().starts_with("no node named \"new\""), "{other}");
 }

@@ -176,7 +176,7 @@ pub(crate) const fn label(column: Column) -> &'static str {
         Column::TableElements => "table elements",
         Column::EpochSlices => "epoch slices",
         Column::LastHostCall => "last host call",
-        Column::SentBytes => "bytes sent, not received",
+        Column::SentBytes => "unread bytes",
     }
 }
 

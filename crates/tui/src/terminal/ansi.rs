@@ -54,7 +54,7 @@ impl Ansi {
     }
 
     fn write(&mut self, args: std::fmt::Arguments<'_>) {
-        self.cells.write_fmt(args).expect("a vector takes all that is written");
+        self.cells.write_fmt(args).expect("writing to a vector cannot fail");
     }
 
     fn go(&mut self, to: Position) {

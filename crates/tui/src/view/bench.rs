@@ -111,7 +111,7 @@ fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) 
         whole += 1;
     }
     if whole < scenario.details.len() {
-        let more = [Span::styled("i", theme.style(Role::Key)), Span::styled(" reads on", theme.style(Role::Dim))];
+        let more = [Span::styled("i", theme.style(Role::Key)), Span::styled(" more", theme.style(Role::Dim))];
         details.push(Line::from(more.to_vec()));
     }
     for part in [details, parameters].into_iter().filter(|part| !part.is_empty()) {

@@ -20,7 +20,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     let right = Line::from(Span::styled(gone, theme.style(Role::Bad)));
     let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
     let Some(process) = &pane.process else {
-        let text = if pane.gone { "this process has ended" } else { "asking the node" };
+        let text = if pane.gone { "this process has ended" } else { "loading" };
         return crate::view::rows::note(frame, inner, theme, text);
     };
     let mut facts = facts(process, theme);
@@ -110,7 +110,7 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         ("reductions/s".to_owned(), known(process.reds_per_sec, format::short), Role::Strong),
         ("reductions".to_owned(), format::count(process.reductions), Role::Text),
         ("busy".to_owned(), known(process.busy_pct, format::percent), Role::Strong),
-        ("busy in all".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
+        ("busy time".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
         ("mailbox".to_owned(), of_capacity, if process.mailbox_len > 0 { Role::Strong } else { Role::Text }),
         ("messages/s".to_owned(), known(process.msgs_per_sec, format::short), Role::Text),
         ("messages".to_owned(), format::count(process.messages), Role::Text),

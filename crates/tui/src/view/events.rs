@@ -18,7 +18,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         return rows::note(frame, inner, theme, "waiting for events");
     };
     if events.events.is_empty() {
-        return rows::note(frame, inner, theme, "nothing has crashed, been restarted or got stuck");
+        return rows::note(frame, inner, theme, "no process has crashed, restarted or got stuck");
     }
     let heading = format!("{:>9}  {:<9}{:<18}{:<18}{}", "uptime", "event", "process", "name", "reason");
     paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));

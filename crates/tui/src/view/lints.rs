@@ -76,7 +76,7 @@ fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
     if let Some(known) = Lint::of_id(&lint.id) {
         facts.push(("means", known.explanation()));
         if area.height >= 16 {
-            facts.push(("to do", known.advice()));
+            facts.push(("advice", known.advice()));
         }
     }
     facts

@@ -80,7 +80,7 @@ fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     for detail in &scenario.details {
         say(&format!("{} {detail}", theme.dot()), 0, Role::Text);
     }
-    say(&format!("counts {}", scenario.ops_label), 0, Role::Text);
+    say(&format!("unit: {}", scenario.ops_label), 0, Role::Text);
     if let Some(latency) = &scenario.latency_label {
         say(&format!("latency: {latency}"), 0, Role::Text);
     }
@@ -99,7 +99,7 @@ fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
 fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     let theme = Theme::of(model.look);
     let Some(detail) = model.wasm.read() else {
-        let text = Line::from(Span::styled("asking the node", theme.style(Role::Dim)));
+        let text = Line::from(Span::styled("loading", theme.style(Role::Dim)));
         return scrolled(frame, area, theme, " trap ", &[text], 0);
     };
     let fault = &detail.fault;
@@ -114,7 +114,7 @@ fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
         Line::default(),
     ];
     if detail.backtrace.is_empty() {
-        lines.push(Line::from(Span::styled("without a backtrace", theme.style(Role::Dim))));
+        lines.push(Line::from(Span::styled("no backtrace", theme.style(Role::Dim))));
     }
     for (at, function) in detail.backtrace.iter().enumerate() {
         let role = if at == 0 { Role::Strong } else { Role::Text };
@@ -161,7 +161,7 @@ fn kill(frame: &mut Frame, model: &Model, subject: &str, reason: KillReason) {
     ];
     paint::line(frame, inner, 1, &Line::from(reasons));
     let meaning = match reason {
-        KillReason::Shutdown => "asks; it may trap the exit",
+        KillReason::Shutdown => "the process can trap it",
         KillReason::Kill => "cannot be trapped",
     };
     paint::line(frame, inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));

@@ -100,7 +100,7 @@ fn order(model: &Model, theme: Theme) -> Line<'static> {
         Span::styled(format!("by {} {way} ", columns::label(table.sort.key)), theme.style(Role::Dim)),
     ];
     let (text, role) = match &rows.degraded {
-        _ if table.is_stale() => (format!("{} asking the node ", theme.dot()), Role::Dim),
+        _ if table.is_stale() => (format!("{} updating ", theme.dot()), Role::Dim),
         Some(reason) => (format!("{} {reason} ", theme.dot()), Role::Warn),
         None => (format!("{} order {} old ", theme.dot(), age(rows.order_age_ms)), Role::Dim),
     };
@@ -127,7 +127,7 @@ fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     };
     let bottom = area.bottom().saturating_sub(1);
     let at = Line::from(Span::styled(at, theme.style(Role::Text)));
-    let cost = format!(" order made in {:.1} ms ", rows.cost_us / 1000.0);
+    let cost = format!(" sorted in {:.1} ms ", rows.cost_us / 1000.0);
     let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
     let (at_width, cost_width) = (at.width() as u16, cost.width() as u16);
     if at_width + cost_width + 6 < area.width {

@@ -123,7 +123,7 @@ fn buckets(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
     let inner = paint::panel(frame, area, theme, &title("buckets", has_keys, theme), &right);
     if total == 0 {
-        return rows::note(frame, inner, theme, "no bucket");
+        return rows::note(frame, inner, theme, "no buckets");
     }
     let heading = ["KEYS", "BYTES", "READS/s", "WRITES/s"].map(|word| (word.to_owned(), Role::Dim));
     put(frame, inner, 0, theme, ("BUCKET", Role::Dim), &heading);
@@ -187,14 +187,14 @@ fn keys(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
     let inner = paint::panel(frame, area, theme, &title(&name, has_keys, theme), &right);
     let Some(shown) = pane.page() else {
-        let text = if opened.is_some() { "waiting for keys" } else { "Enter looks into a bucket" };
+        let text = if opened.is_some() { "waiting for keys" } else { "Enter opens a bucket" };
         return rows::note(frame, inner, theme, text);
     };
     if let Some(refusal) = &shown.refusal {
         return rows::note(frame, inner, theme, refusal);
     }
     if shown.keys.is_empty() {
-        return rows::note(frame, inner, theme, "no key");
+        return rows::note(frame, inner, theme, "no keys");
     }
     let width = usize::from(key_width(inner.width));
     let heading = format!(" {:<width$} {:>9} {:>8}  {}", "KEY", "BYTES", "EXPIRES", "VALUE");

@@ -133,7 +133,7 @@ fn a_node_without_scenarios_profiles_or_processes() {
 #[test]
 fn a_lost_connection_lies_over_the_last_frame() {
     let mut watched = busy(Tab::Node, USUAL, false);
-    let reason = "nobody listens at unix:/run/rusm/kv.sock: is the node running?".to_owned();
+    let reason = "nothing listens at unix:/run/rusm/kv.sock: is the node running?".to_owned();
     watched.feed(Msg::Link(LinkEvent::Lost {
         reason,
         fault: Fault::Connection,
@@ -214,7 +214,7 @@ fn a_bucket_is_looked_into_page_by_page() {
     watched.press("n").pass(2);
     assert!(watched.text().contains("page 2"));
     watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
-    assert!(watched.text().contains("Enter looks into a bucket"));
+    assert!(watched.text().contains("Enter opens a bucket"));
 }
 
 #[test]
@@ -418,7 +418,7 @@ fn help_on_events_lists_the_keys_of_lints() {
         ("n", "select the next lint"),
         ("N", "select the previous lint"),
         ("h", "hide all lints of this kind"),
-        ("H", "show the lints that were hidden"),
+        ("H", "show the hidden lints"),
     ] {
         assert!(text.contains(&format!("  {key:<14}{help}")), "{key}: {text}");
     }

@@ -64,7 +64,7 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let name = format!("tickers {} {}", theme.dot(), format::count(total));
     let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
-        let text = if newest.is_some() { "nothing ticks" } else { "waiting for tickers" };
+        let text = if newest.is_some() { "no tickers" } else { "waiting for tickers" };
         return rows::note(frame, inner, theme, text);
     };
     let wide = inner.width >= WIDE;

@@ -131,7 +131,7 @@ fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let title = Line::from(Span::styled(title, theme.style(Role::Title)));
     let inner = paint::panel(frame, area, theme, &title, &right);
     if topic.receivers.is_empty() {
-        return rows::note(frame, inner, theme, "nobody receives from this topic");
+        return rows::note(frame, inner, theme, "this topic has no receivers");
     }
     let wide = inner.width >= 110;
     line(frame, inner, 0, theme, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));
@@ -155,7 +155,7 @@ fn called(receiver: &ReceiverInfo) -> String {
 }
 
 const HEADING: [&str; 11] =
-    ["POLICY", "RECV/S", "BACKLOG", "OUT", "OLDEST", "AGAIN", "DROPPED", "SLOWEST", "CONS", "EXPIRED", "DEAD"];
+    ["POLICY", "RECV/S", "BACKLOG", "OUT", "OLDEST", "RETRY", "DROPPED", "SLOWEST", "CONS", "EXPIRED", "DEAD"];
 /// Widths of the columns. The last three are shown only on a wide screen.
 const WIDTHS: [u16; 11] = [11, 7, 7, 5, 6, 6, 7, 12, 5, 7, 6];
 

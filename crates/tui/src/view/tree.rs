@@ -72,7 +72,7 @@ pub(crate) fn render(frame: &mut Frame, model: &Model) {
 }
 
 fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
-    let title = Line::from(Span::styled(" tree of supervisors ", theme.style(Role::Title)));
+    let title = Line::from(Span::styled(" supervision tree ", theme.style(Role::Title)));
     let inner = paint::panel(frame, area, theme, &title, &counts(model, theme));
     let Some(tree) = &model.tree.rows else {
         return rows::note(frame, inner, theme, "waiting for the tree");
@@ -110,7 +110,7 @@ fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
 /// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(tree) = &model.tree.rows else { return Line::default() };
-    let text = format!(" {} at the top {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
+    let text = format!(" {} top-level {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
     let mut spans = vec![Span::styled(text, theme.style(Role::Dim))];
     if let Some(why) = &tree.degraded {
         spans.push(Span::styled(format!("{} {why} ", theme.dot()), theme.style(Role::Warn)));
@@ -122,7 +122,7 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
 fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(tree) = &model.tree.rows else { return };
     let at = format!(" row {} ", format::count(model.tree.cursor + 1));
-    let cost = format!(" a look takes {} of CPU ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
+    let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
     let (at_width, cost_width) = (paint::width(&at), paint::width(&cost));
     if at_width + cost_width + 6 < area.width {
         let bottom = area.bottom().saturating_sub(1);
@@ -266,7 +266,7 @@ fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
 fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(detail) = model.tree.detail() else {
         let inner = paint::panel(frame, area, theme, &Line::default(), &Line::default());
-        let text = if model.tree.selected_row().is_some() { "asking the node" } else { "nothing is selected" };
+        let text = if model.tree.selected_row().is_some() { "loading" } else { "nothing is selected" };
         return rows::note(frame, inner, theme, text);
     };
     let row = &detail.row;
@@ -291,7 +291,7 @@ fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
 fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     let (row, dot) = (&detail.row, theme.dot());
     let mut first = vec![match row.wait_ms {
-        Some(ms) => format!("waits {} for its restart", format::age(ms)),
+        Some(ms) => format!("restarts in {}", format::age(ms)),
         None => row.state.clone(),
     }];
     first.extend(row.restart.clone());

@@ -89,23 +89,25 @@ fn every_mistake_is_named_with_its_place_and_what_would_be_right() {
     let process = |rest: &str| refused(&format!("[[process]]\nname = \"web\"\nmodule = \"a.wasm\"\n{rest}"));
     let of = "in shop/rusm.toml (process \"web\")";
 
-    assert_eq!(process("count = 0"), format!("process.count of \"0\" {of} is no number between 1 and 1000000"));
+    assert_eq!(process("count = 0"), format!("process.count of \"0\" {of} must be a number between 1 and 1000000"));
     assert_eq!(process("count = \"2\""), format!("process.count of \"2\" {of} must be a whole number"));
     assert_eq!(
         process("profile = \"netwrk\""),
-        format!("process.profile of \"netwrk\" {of} is none of network, sandboxed, trusted: did you mean \"network\"?")
+        format!(
+            "process.profile of \"netwrk\" {of} must be one of network, sandboxed, trusted: did you mean \"network\"?"
+        )
     );
     assert!(process("restart = \"permanant\"").ends_with("did you mean \"permanent\"?"));
-    assert!(process("shutdown = \"soon\"").contains("is no time such as 5s, and neither brutal_kill nor infinity"));
+    assert!(process("shutdown = \"soon\"").contains("must be a time such as 5s, brutal_kill or infinity"));
     assert_eq!(process("args = \"-v\""), format!("process.args of \"-v\" {of} must be a list of strings"));
-    assert!(process("memory_max = \"lots\"").ends_with("is no size between 1 and 4 GiB"));
-    assert!(process("register = \"w\"\ncount = 2").ends_with("or count is not 1"));
+    assert!(process("memory_max = \"lots\"").ends_with("must be a size between 1 and 4 GiB"));
+    assert!(process("register = \"w\"\ncount = 2").ends_with("and process.count must be 1"));
     assert_eq!(refused("[[process]]\nname = \"x\""), "process.module is missing in shop/rusm.toml (process \"x\")");
     assert_eq!(refused("[[process]]\n"), "process.module is missing in shop/rusm.toml (process 1)");
     assert_eq!(refused("[process]\nmodule = \"a\""), "process in shop/rusm.toml must be written as [[process]]");
     assert_eq!(refused("engine = 3"), "engine in shop/rusm.toml must be a section of its own");
     assert!(refused("[supervisor]\nstrategy = \"one_for_al\"").ends_with("did you mean \"one_for_all\"?"));
-    assert!(refused("[engine]\ntick = \"2m\"").ends_with("is no time between 0.1ms and 1s"));
+    assert!(refused("[engine]\ntick = \"2m\"").ends_with("must be a time between 0.1ms and 1s"));
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn names_and_numbers_that_do_not_go_together_are_refused() {
     assert!(refused(numbered).contains("called \"x.2\""));
     assert_eq!(
         refused("[[process]]\nmodule = \"x.wasm\"\ncount = 5_000"),
-        "the processes in shop/rusm.toml are 5000 and engine.capacity is 1000: lower process.count or raise \
+        "5000 processes in shop/rusm.toml exceed engine.capacity of 1000: lower process.count or raise \
          engine.capacity"
     );
 }
@@ -133,10 +135,10 @@ fn names_and_numbers_that_do_not_go_together_are_refused() {
 fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
     assert_eq!(
         refused("[profile.mine]\ncapabilities = [\"spwan\"]"),
-        "profile.NAME.capabilities of \"spwan\" in shop/rusm.toml (profile \"mine\") names no capability: did you mean \
+        "profile.NAME.capabilities of \"spwan\" in shop/rusm.toml (profile \"mine\") is not a capability: did you mean \
          \"spawn\"?"
     );
-    assert!(refused("[profile.mine]\ncapabilities = [\"xyzzy\"]").contains("names none of spawn, exit-others, names"));
+    assert!(refused("[profile.mine]\ncapabilities = [\"xyzzy\"]").contains("must be one of spawn, exit-others, names"));
     assert!(
         refused("[profile.trusted]\ncapabilities = []").contains("profile \"trusted\" in shop/rusm.toml is built in")
     );
@@ -165,7 +167,7 @@ fn a_process_and_a_profile_say_what_one_guest_may_use() {
     assert_eq!(app.wasm.profiles.limits("trusted").unwrap(), Limits::default());
     let cpu = |share: &str| refused(&format!("[profile.tight]\ncapabilities = []\ncpu_max = {share}"));
     let of = "in shop/rusm.toml (profile \"tight\")";
-    assert_eq!(cpu("0"), format!("profile.NAME.cpu_max of \"0\" {of} is no number between 1 and 100"));
+    assert_eq!(cpu("0"), format!("profile.NAME.cpu_max of \"0\" {of} must be a number between 1 and 100"));
     assert_eq!(cpu("\"a lot\""), format!("profile.NAME.cpu_max of \"a lot\" {of} must be a whole number"));
 }
 
@@ -180,7 +182,7 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
     assert!(app.wasm.topics && !read("").unwrap().wasm.topics);
     assert_eq!(
         refused("[topics]\norders = \"disc\""),
-        "topics.NAME of \"disc\" in shop/rusm.toml (topic \"orders\") is neither memory nor disk: did you mean \"disk\"?"
+        "topics.NAME of \"disc\" in shop/rusm.toml (topic \"orders\") must be memory or disk: did you mean \"disk\"?"
     );
     assert_eq!(
         refused("[topics]\norders = 3"),
@@ -189,7 +191,7 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
     assert_eq!(refused("topics = 3"), "topics in shop/rusm.toml must be a section of its own");
     assert_eq!(
         refused(&file("[\"oders\"]")),
-        "profile.NAME.topics of \"oders\" in shop/rusm.toml (profile \"clerk\") is none of those in [topics]: did you mean \
+        "profile.NAME.topics of \"oders\" in shop/rusm.toml (profile \"clerk\") is not in [topics]: did you mean \
          \"orders\"?"
     );
     assert!(refused(&file("\"orders\"")).ends_with("must be a list of strings"));
@@ -207,7 +209,7 @@ fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_pr
 
     assert_eq!(alone.processes.len(), 1);
     assert_eq!((alone.processes[0].module.as_path(), alone.processes[0].count), (Path::new("app.wasm"), 3));
-    assert!(crowd.starts_with("the processes in the command line are 4 and engine.capacity is 3"), "{crowd}");
+    assert!(crowd.starts_with("4 processes in the command line exceed engine.capacity of 3"), "{crowd}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
         Action::Profile => next_profile(model, effects),
         Action::Parameters => parameters(model),
         Action::About if scenario(model).is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
-        Action::About => model.say("this node brings no scenarios", true),
+        Action::About => model.say("this node has no scenarios", true),
         Action::Filter => model.table.edit_filter(),
         Action::SortMenu => {
             let at = Column::ALL.iter().position(|&column| column == model.table.sort.key);
@@ -203,7 +203,7 @@ pub(super) fn to_scenario(model: &mut Model, place: u64) {
 
 fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(scenario) = scenario(model).map(|scenario| scenario.id.clone()) else {
-        return model.say("this node brings no scenarios", true);
+        return model.say("this node has no scenarios", true);
     };
     run(model, scenario, effects);
 }
@@ -239,7 +239,7 @@ fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
 
 fn parameters(model: &mut Model) {
     let Some(scenario) = scenario(model) else {
-        return model.say("this node brings no scenarios", true);
+        return model.say("this node has no scenarios", true);
     };
     if scenario.parameters.is_empty() {
         let text = format!("{} has no parameters", scenario.id);
@@ -275,7 +275,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         None if model.tab == Tab::Wasm => look_into_guests(model),
         None if model.tab == Tab::Store => {
             if model.store.focus == StoreFocus::Buckets && !model.store.look_into() {
-                model.say("no bucket", false);
+                model.say("no buckets", false);
             }
         }
         Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. }) | None => {}
@@ -308,7 +308,7 @@ fn look_into_guests(model: &mut Model) {
 fn hide_lints(model: &mut Model) {
     match model.lints.hide(model.frame.as_deref()) {
         Some(id) => model.say(format!("{id} is hidden here; H shows it again"), false),
-        None => model.say("no lint stands", false),
+        None => model.say("there are no lints", false),
     }
 }
 

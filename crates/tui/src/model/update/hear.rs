@@ -71,7 +71,7 @@ fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
     if left == 0 {
         model.say(ended, false);
     } else {
-        model.say(format!("{ended}, {} more start as fast as they end", format::count(left)), true);
+        model.say(format!("{ended}, {} remain: new ones start as fast as they end", format::count(left)), true);
     }
 }
 
@@ -123,7 +123,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.events.forget();
         if matches!(model.overlay, Some(Overlay::Kill { .. } | Overlay::KillAll { .. })) {
             model.overlay = None;
-            model.say("another node has taken the place of the one before: nothing was ended", true);
+            model.say("connected to another node: nothing was ended", true);
         }
         model.tree.forget();
         model.wasm.newest = None;

@@ -41,7 +41,7 @@ pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     let shown = model.lints.shown(model.frame());
     let pid = shown.get(model.lints.cursor(&shown)).map(|lint| lint.pid.clone());
     match pid {
-        None => model.say("no lint stands", false),
+        None => model.say("there are no lints", false),
         Some(pid) if pid.is_empty() => model.say("this lint is about the node as a whole", false),
         Some(pid) => {
             model.table.selection = Selection::Away(pid.clone());
@@ -108,7 +108,7 @@ pub(super) fn ask_to_kill(model: &mut Model) {
 pub(super) fn ask_to_kill_all(model: &mut Model) {
     let filter = model.table.filter_in_force().to_owned();
     if filter.is_empty() {
-        return model.say("filter first: what a filter shows can be ended at once", true);
+        return model.say("set a filter first: it selects the processes to end", true);
     }
     let matched = model.table.matched();
     model.overlay = Some(Overlay::KillAll { filter, matched, reason: KillReason::Kill });
