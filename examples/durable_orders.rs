@@ -1,13 +1,15 @@
-//! A topic that outlives its node: what was not acknowledged comes again after a kill, with the number of attempts that it had.
+//! A durable topic: messages that were not acknowledged are delivered again after a kill, with an increased number of
+//! attempts.
 //!
 //! ```text
-//!   1st run   tea, milk, sugar ──▶ topic on disk ──▶ cook: tea, done; milk …      ✂ kill -9, or what you like
+//!   1st run   tea, milk, sugar ──▶ topic on disk ──▶ cook: tea, done; milk …      ✂ end it, for example with kill -9
 //!   2nd run                        topic on disk ──▶ cook: milk, attempt 2, done; sugar, done
 //! ```
 //!
-//! `cargo run -p rusm-examples --bin durable_orders [FILE]`, twice; the orders lie in FILE, `orders.redb` unless said otherwise.
+//! Run `cargo run -p rusm-examples --bin durable_orders [FILE]` twice. The orders are stored in FILE, by default
+//! `orders.redb`.
 
-#![expect(clippy::print_stdout, reason = "an example that prints what happens")]
+#![expect(clippy::print_stdout, reason = "an example that prints its steps")]
 
 use std::error::Error;
 
@@ -17,12 +19,12 @@ use rusm_runtime::{Config, Context, Runtime};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Serves what is ordered, until there is nothing left.
+/// Serves orders until the subscription is empty.
 async fn cook(_ctx: Context, kitchen: Subscription) -> Result<(), Failure> {
     let mut orders = kitchen.consumer();
     while let Some(order) = orders.try_next()? {
         let what = String::from_utf8_lossy(order.message.payload()).into_owned();
-        // An attempt that is on disk counts, whatever becomes of this process.
+        // Waits until the attempt is on disk, so that it counts even if the node is killed.
         kitchen.saved().await?;
         println!("{what}, attempt {}", order.attempt);
         if what == "milk" && order.attempt == 1 {
@@ -30,7 +32,7 @@ async fn cook(_ctx: Context, kitchen: Subscription) -> Result<(), Failure> {
             std::future::pending::<()>().await;
         }
         if orders.ack(order.id) == AckStatus::Done {
-            // Not needed for the next one, but from here on this one will not come again.
+            // Waits until the acknowledgement is on disk: from then on this order is never delivered again.
             kitchen.saved().await?;
             println!("{what} is served");
         }
@@ -43,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::open(&file, StoreConfig::default())?;
     let runtime = Runtime::start(Config::default())?;
     let orders = runtime.topics().open_durable(&store, "orders", TopicConfig::default())?;
-    // Of the same name in every run, so it goes on where it was.
+    // The name is the same in every run, so the subscription continues at its last position.
     let kitchen = orders.create_subscription("kitchen", SubscriptionConfig::default())?;
 
     let before = kitchen.account();
@@ -51,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{left} orders are left in {file}");
     if left == 0 {
         for order in ["tea", "milk", "sugar"] {
-            // Returns when it is on disk.
+            // Returns once the message is on disk.
             orders.blocking_publish(Message::new(order))?;
             println!("ordered {order}");
         }

@@ -1,4 +1,4 @@
-//! Processes are spawned, sent messages, and end for a reason.
+//! Spawns processes, sends them messages, and prints the reasons for which they exit.
 //!
 //! ```text
 //!   guest ── Greet ──▶ greeter ── String ──▶ guest
@@ -6,13 +6,13 @@
 //!
 //! `cargo run -p rusm-examples --bin hello`
 
-#![expect(clippy::print_stdout, reason = "an example that prints what happens")]
+#![expect(clippy::print_stdout, reason = "an example that prints its steps")]
 
 use std::error::Error;
 
 use rusm_runtime::{Config, Context, ExitReason, Pid, Runtime};
 
-/// What the greeter understands; any `Send` value can be a message.
+/// Message for the greeter. Any `Send` value can be a message.
 struct Greet {
     from: Pid,
     name: &'static str,
@@ -31,13 +31,13 @@ async fn guest(ctx: Context, greeter: Pid) {
     println!("{} heard from {greeter}: {answer}", ctx.pid());
 }
 
-/// A process that returns an error ends with it as its exit reason; one that returns `()` ends normally.
+/// A process that returns an error exits with that error as its reason. A process that returns `()` exits normally.
 async fn customer(ctx: Context) -> Result<(), String> {
     let coins = ctx.receive_of::<u32>().await;
     if coins < 3 { Err(format!("{coins} coins are not enough")) } else { Ok(()) }
 }
 
-/// A panic ends its own process and nothing else.
+/// A panic ends only the process in which it happens.
 async fn juggler(ctx: Context) {
     let balls = ctx.receive_of::<usize>().await;
     println!("the last ball is number {}", [1, 2, 3][balls]);
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let guest = runtime.spawn(move |ctx| guest(ctx, greeter))?;
     runtime.wait(guest);
 
-    // A watch comes before what it waits for: nobody can tell why a process ended that was gone before.
+    // Watch a process before it can exit: the exit reason is not available after the process is gone.
     let customer = runtime.spawn(customer)?;
     let watch = runtime.watch(customer);
     runtime.try_send(customer, 2_u32)?;

@@ -1,20 +1,20 @@
-//! A race that a seed finds: two clients deposit a coin each, and now and then one of the coins is lost.
+//! A race that a seed reproduces: two clients deposit one coin each, and in some schedules one coin is lost.
 //!
 //! ```text
 //!   client 1 ── read ──▶ account ── 0 ──▶ client 1 ── write 1 ──▶ account
 //!   client 2 ── read ──▶ account ── 0 ──▶ client 2 ── write 1 ──▶ account      two deposits, one coin
 //! ```
 //!
-//! `cargo run -p rusm-examples --bin lost_update` tries one schedule after the other until one fails, and prints its seed.
-//! With `RUSM_SEED` set to that number it runs that schedule alone, as often as you like: add a `println!` and look.
+//! `cargo run -p rusm-examples --bin lost_update` tries schedules until one fails, and prints the seed of that one.
+//! With `RUSM_SEED` set to that number it runs only that schedule, so you can add a `println!` and run it again.
 
-#![expect(clippy::print_stdout, reason = "an example that prints what it found")]
+#![expect(clippy::print_stdout, reason = "an example that prints its result")]
 
 use std::time::Duration;
 
 use rusm_runtime::{Context, Down, Pid, test};
 
-/// Schedules to try.
+/// Seeds of the schedules to try.
 const SEEDS: std::ops::Range<u64> = 0..1_000;
 
 enum Order {
@@ -39,18 +39,18 @@ async fn balance(ctx: &Context, account: Pid) -> u64 {
     ctx.receive_of::<u64>().await
 }
 
-/// Wrong: somebody else may write between the two messages.
+/// Wrong: the other client may write between the two messages.
 async fn read_and_write(ctx: Context, account: Pid) {
     let balance = balance(&ctx, account).await;
     ctx.send(account, Order::Write(balance + 1)).await;
 }
 
-/// Right: one message, and the account does the rest by itself.
+/// Right: the account performs the whole update in response to one message.
 async fn deposit(ctx: Context, account: Pid) {
     ctx.send(account, Order::Deposit(1)).await;
 }
 
-/// The application, and what must hold at its end.
+/// Runs the application, then checks the final balance.
 async fn bank<F>(ctx: Context, client: fn(Context, Pid) -> F) -> Result<(), String>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -62,7 +62,7 @@ where
     for _ in 0..2 {
         ctx.receive_of::<Down>().await;
     }
-    // In virtual time a day of interest takes no longer than a microsecond.
+    // Time is virtual: sleeping for a day takes less than a microsecond.
     ctx.sleep(Duration::from_hours(24)).await;
     match balance(&ctx, account).await {
         2 => Ok(()),
@@ -76,7 +76,7 @@ fn main() {
         None => println!("read and write: no schedule fails"),
     }
 
-    // What a test of your own would call: it panics with the seed of the first failure.
+    // Your own tests would call `explore`, which panics with the seed of the first failure.
     test::explore(SEEDS, |ctx| bank(ctx, deposit));
     println!("deposit: no schedule fails");
 }

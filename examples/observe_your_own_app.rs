@@ -1,4 +1,4 @@
-//! An application of your own that `rusm-top` can watch: everything here but one line is the application.
+//! An application that `rusm-top` can observe. Only one line is needed for that; the rest is the application.
 //!
 //! ```text
 //!   customer 1 ─┐                    ┌─ cooks, 2 ms each
@@ -6,10 +6,10 @@
 //!   ...         ┘                    └─ Meal ──▶ customer
 //! ```
 //!
-//! `cargo run -p rusm-examples --bin observe_your_own_app`, then `rusm-top shop` in another terminal. On the Processes view
-//! the kitchen is busy and its mailbox fills when all are hungry at once; the regulars sleep between their meals.
+//! `cargo run -p rusm-examples --bin observe_your_own_app`, then `rusm-top shop` in another terminal. In the Processes
+//! view the kitchen is busy, and its mailbox fills when many customers order at once. Customers sleep between meals.
 
-#![expect(clippy::print_stdout, reason = "an example that prints where it can be watched")]
+#![expect(clippy::print_stdout, reason = "an example that prints how to observe it")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ async fn customer(ctx: Context, kitchen: Pid, number: u64) {
     }
 }
 
-/// Starts everybody else; observers see it as their parent.
+/// Starts all other processes; observers show it as their parent.
 async fn shop(ctx: Context) -> Result<(), Box<dyn Error + Send + Sync>> {
     ctx.register("shop")?;
     let kitchen = ctx.spawn(kitchen);
@@ -63,16 +63,16 @@ async fn shop(ctx: Context) -> Result<(), Box<dyn Error + Send + Sync>> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Before anything is announced: what comes before its listener is lost.
+    // Install the handler before printing anything: an earlier signal would not reach it.
     let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = Runtime::start(Config::default())?;
     runtime.spawn(shop)?;
 
-    // This is all that it takes.
+    // This line makes the application observable.
     let console = Console::bind(&runtime, ConsoleConfig::named("shop"))?;
 
     println!("watch it with: rusm-top {}", console.socket().display());
-    println!("ctrl-c ends it");
+    println!("press ctrl-c to stop");
     interrupts.recv().await;
 
     runtime.shutdown(Duration::from_secs(1));

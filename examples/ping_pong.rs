@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p rusm-examples --bin ping_pong -- [ROUND_TRIPS]`
 //!
-//! The figure is a toy's: one run, no warm-up, start and end included. `rusm bench run ping-pong` measures.
+//! The result is only a rough figure: one run, no warm-up, start and end included. To measure, use
+//! `rusm bench run ping-pong`.
 
 #![expect(clippy::print_stdout, reason = "an example that prints its result")]
 

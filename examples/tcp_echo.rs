@@ -1,13 +1,13 @@
-//! A server with a process for each connection: tokio's sockets work inside processes as they are.
+//! A server with one process per connection. Tokio's sockets work unchanged inside processes.
 //!
 //! ```text
 //!   listener ── spawns ──▶ connection 1 ◀──▶ socket
 //!                    └───▶ connection 2 ◀──▶ socket
 //! ```
 //!
-//! `cargo run -p rusm-examples --bin tcp_echo -- [PORT]`, then `nc 127.0.0.1 7000`. Port 0 takes a free one.
+//! `cargo run -p rusm-examples --bin tcp_echo -- [PORT]`, then `nc 127.0.0.1 7000`. Port 0 selects a free port.
 
-#![expect(clippy::print_stdout, reason = "an example that prints where it listens")]
+#![expect(clippy::print_stdout, reason = "an example that prints its address")]
 
 use std::error::Error;
 use std::io;
@@ -27,7 +27,7 @@ async fn listener(ctx: Context, socket: std::net::TcpListener) -> io::Result<()>
     }
 }
 
-/// What goes wrong with one connection is the exit reason of its process, and no business of the others.
+/// An error of a connection is the exit reason of its process, and does not affect other connections.
 async fn connection(ctx: Context, mut stream: TcpStream) -> io::Result<()> {
     ctx.set_label(format!("echo {}", stream.peer_addr()?));
     let mut buffer = vec![0; 4096];
@@ -42,12 +42,12 @@ async fn connection(ctx: Context, mut stream: TcpStream) -> io::Result<()> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(7000), |text| text.parse::<u16>())?;
-    // Before anything is announced: what comes before its listener is lost.
+    // Install the handler before printing anything: an earlier signal would not reach it.
     let mut interrupts = signal(SignalKind::interrupt())?;
-    // Opened here, so that a port in use is told at once.
+    // Bind here, so that `main` can report a port that is in use.
     let socket = std::net::TcpListener::bind(("127.0.0.1", port))?;
     socket.set_nonblocking(true)?;
-    println!("listening on {}, ctrl-c ends it", socket.local_addr()?);
+    println!("listening on {}, press ctrl-c to stop", socket.local_addr()?);
 
     let runtime = Runtime::start(Config::default())?;
     let listener = runtime.spawn(move |ctx| listener(ctx, socket))?;

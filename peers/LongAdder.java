@@ -1,4 +1,4 @@
-// Java's counters for many writers, and what reading them costs: `java LongAdder.java [threads] [seconds]`.
+// Measures Java's counters under concurrent writers: `java LongAdder.java [threads] [seconds]`.
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;

@@ -1,4 +1,4 @@
-%% What the BEAM does under the rules of rusm's scenarios; one line of figures for each run:
+%% Runs rusm's benchmark scenarios on the BEAM, under the same rules, and prints one line of figures per run:
 %%
 %%   erlc beam.erl && erl -noshell +P 2000000 -s beam main SCENARIO [SECONDS]
 %%
@@ -28,7 +28,7 @@ cpu_ms() -> {Cpu, _} = statistics(runtime), Cpu.
 add({Counts, _}, Operations) -> counters:add(Counts, 1, Operations).
 is_over({_, Over}) -> atomics:get(Over, 1) =:= 1.
 
-%% Operations, nanoseconds and milliseconds of CPU time, once the warm-up is over.
+%% Returns operations, nanoseconds and milliseconds of CPU time of the window after the warm-up.
 measure({Counts, Over}, Window) ->
     timer:sleep(?WARM_UP_MS),
     {Before, Cpu, Start} = {counters:get(Counts, 1), cpu_ms(), now_ns()},
@@ -42,7 +42,7 @@ run('spawn-storm', Run, Window) ->
     measure(Run, Window);
 run('ping-pong', Run, Window) -> ping_pong(Run, Window, 1);
 run('ping-pong-64', Run, Window) -> ping_pong(Run, Window, 64);
-%% Messages received from 64 producers of 30,000 each, in rounds.
+%% Messages received from 64 producers that send 30,000 each, in rounds.
 run('fan-in', _, Window) ->
     fan_in(now_ns(), cpu_ms(), Window * 1000000, 0);
 run(supervisor, Run, Window) -> supervisors(Run, Window, 1);
@@ -107,7 +107,7 @@ take(Left) -> receive _ -> take(Left - 1) end.
 send(_, 0) -> ok;
 send(Sink, Left) -> Sink ! Left, send(Sink, Left - 1).
 
-%% Restarts by OTP's supervisor, whose bookkeeping keeps an instant for each restart within the period.
+%% Restarts by OTP's supervisor, which records the time of each restart within the period.
 supervisors(Run, Window, Supervisors) ->
     [spawn(fun() -> {ok, _} = supervisor:start_link(?MODULE, Run), timer:sleep(infinity) end) || _ <- lists:seq(1, Supervisors)],
     measure(Run, Window).
@@ -124,7 +124,7 @@ child(Run) ->
         false -> exit(crash)
     end.
 
-%% Restarts by a loop that traps exits: what the BEAM does without that bookkeeping.
+%% Restarts by a loop that traps exits: the cost on the BEAM without that bookkeeping.
 respawns(Run, Window, Supervisors) ->
     [spawn(fun() -> process_flag(trap_exit, true), respawn(Run) end) || _ <- lists:seq(1, Supervisors)],
     measure(Run, Window).
@@ -133,7 +133,7 @@ respawn(Run) ->
     Child = spawn_link(?MODULE, child, [Run]),
     receive {'EXIT', Child, crash} -> respawn(Run) end.
 
-%% A monitored process spawned, ended and its down received.
+%% Spawns a monitored process, lets it exit, and receives its DOWN message.
 down(Run) ->
     case is_over(Run) of
         true -> ok;

@@ -1,4 +1,4 @@
-%% A gen_server:call between two processes, one in flight: calls a second.
+%% Measures gen_server:call between two processes with one call in flight, in calls per second.
 %%
 %%   erlc call.erl && erl -noshell -s call main [SECONDS]
 -module(call).

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The figures of the README beside their peers: everything in turn, medians, a table.
+"""Measures the figures of the README and of comparable systems, and prints them as tables.
 
     peers/figures.py [GROUP...] [--rounds 6] [--seconds 1] [--build DIR] [--no-build]
 
-Groups: core, supervision, calls, guests, topics, store, counters; all of them without a name. A row runs ours, then each of its
-peers, and again, so that a disturbance meets everybody alike. A cell is the median of its runs and their range in operations
-a second, then the median CPU time of one; a question to a limiter has its CPU time alone, and its ratio is of that. A
-peer whose tools are missing (erlc, go, java, lunatic, redis-server) is left out, and that is said.
+Groups: core, supervision, calls, guests, topics, store, counters; by default all. Each round of a row runs rusm,
+then each of its peers, so that disturbances affect all systems alike. A cell has the median and the range of its runs
+in operations per second, and the median CPU time per operation. Rows of limiters have only CPU time, and their ratio
+is that of the CPU times. A peer whose tools are missing (erlc, go, java, lunatic, redis-server) is skipped, and the
+row says so.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# What a peer needs besides the command that starts it.
+# Commands that a peer needs besides the one that starts it.
 TOOLS = {"Lunatic": "lunatic", "Redis": "redis-server", "Redis, appendfsync always": "redis-server"}
 
 
@@ -30,24 +31,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--build", type=Path, default=ROOT / "target" / "peers")
-    parser.add_argument("--no-build", action="store_true", help="take what was built before")
+    parser.add_argument("--no-build", action="store_true", help="use the programs of an earlier build")
     arguments = parser.parse_args()
     built = arguments.build.resolve()
     tables = groups(built, arguments.seconds)
     unknown = [name for name in arguments.groups if name not in tables]
     if unknown:
-        parser.error(f"there is no group {unknown[0]!r}; there are {', '.join(tables)}")
+        parser.error(f"unknown group {unknown[0]!r}: use {', '.join(tables)}")
     if not arguments.no_build:
         build(built)
     for name in arguments.groups or tables:
         print(f"\n## {name}, {arguments.rounds} rounds of {arguments.seconds} s\n", flush=True)
-        print("| what | rusm | CPU each | peers | ratio |\n|---|---|---|---|---|", flush=True)
+        print("| operation | rusm | CPU per operation | peers | ratio |\n|---|---|---|---|---|", flush=True)
         for row in tables[name]:
             measure(*row, rounds=arguments.rounds)
 
 
 def build(directory):
-    """Builds ours and what can be built of the others."""
+    """Builds rusm, and the peers whose tools are installed."""
     directory.mkdir(parents=True, exist_ok=True)
     run(["cargo", "build", "--release", "--locked"], cwd=ROOT)
     example = ["cargo", "build", "--release", "--locked", "-p", "rusm-runtime", "--example", "restart"]
@@ -66,7 +67,7 @@ def run(command, cwd=None):
 
 
 def groups(built, seconds):
-    """Rows of each group: their text, what we run, and what beside it."""
+    """Returns the rows of each group: label, command of rusm, commands of the peers."""
     window = str(seconds)
 
     def ours(scenario, *parameters, each=1):
@@ -76,12 +77,12 @@ def groups(built, seconds):
         return "rusm", command, lambda text: from_report(text, each)
 
     def from_table(scenario, row, rate, cpu, *parameters, name="rusm"):
-        """A row of a table that the scenario shows, found by the texts that it begins with."""
+        """Reads a row of a table in the report of a scenario; `row` holds the first cells of the row."""
         _, command, _ = ours(scenario, *parameters)
         return name, command, lambda text: from_row(text, row, rate, cpu)
 
     def restarts(line, schedulers=2):
-        # Whole names of lines: "restart, 1 supervisor, exit" is in no other.
+        # `line` must be a whole label, for example "restart, 1 supervisor, exit", so that it matches only one line.
         command = [str(built / "runtime/release/examples/restart"), str(schedulers), line, "1"]
         return "rusm", command, lambda text: from_line(text, r"(\d+) /s +([\d.]+) ns CPU")
 
@@ -122,7 +123,7 @@ def groups(built, seconds):
         return "Java's LongAdder, 2 threads", command, lambda text: (1e6 * float(re.search(r"LongAdder, 2 threads: ([\d.]+)", text)[1]), None)
 
     def question(row, threads):
-        """A question to a limiter, by its CPU time alone."""
+        """Measures a check of a limiter, by its CPU time only."""
         governor = [str(built / "rust/release/peers-governor"), str(threads), window]
         pattern = rf"governor\t{row}\t.*cpu_ns_per_op=([\d.]+)"
         ours_is = from_table("counter-micro", [f"limiter, {row}", threads], None, "cpu/op")
@@ -164,9 +165,9 @@ def groups(built, seconds):
             ("a delivery to one of 1,000 subscribers", ours("pubsub-fanout", "subscribers=1000"), [tokio("broadcast", name="tokio broadcast"), tokio("async-broadcast", name="async-broadcast"), go("fan-out")]),
             ("a delivery of 1 KB to one of 50, nothing lost", ours("topic-fanout", "subscribers=50"), [tokio("async-broadcast-50", name="async-broadcast"), nats(50), redis(50)]),
             ("the same, 500 subscribers", ours("topic-fanout", "subscribers=500"), []),
-            ("1 KB published, delivered; by ours acknowledged", ours("topic-throughput"), [tokio("mpsc", name="tokio mpsc"), nats(1), redis(1)]),
+            ("1 KB published and delivered; rusm also acknowledges it", ours("topic-throughput"), [tokio("mpsc", name="tokio mpsc"), nats(1), redis(1)]),
             ("the same in batches of 100", ours("topic-throughput", "batch=100"), []),
-            ("1 KB published, nobody receives; by ours copied and kept", ours("topic-firehose"), [nats(0), redis(0)]),
+            ("1 KB published without subscribers; rusm copies and keeps it", ours("topic-firehose"), [nats(0), redis(0)]),
             ("a thousand publishers that start, publish and end", ours("topic-herd"), [tokio("herd", name="tokio tasks and mpsc")]),
             ("the same as guests", ours("topic-herd", "publishers=guests"), []),
         ],
@@ -177,23 +178,24 @@ def groups(built, seconds):
         ],
         "counters": [
             ("`counter-vsa`, 128 keys, rounds of 100 million", counter("counter-vsa", "ops=100000000"), [long_adder()]),
-            ("the same at 50 µs a write", counter("counter-vsa", "ops=100000000", "write_delay=50us"), []),
+            ("the same with a write delay of 50 µs", counter("counter-vsa", "ops=100000000", "write_delay=50us"), []),
             *((f"`counter-{variant}`, 128 keys", counter(f"counter-{variant}", "ops=10000000"), []) for variant in ["atomic", "batch", "crdt", "token", "leaky"]),
-            *((f"`counter-{variant}` at a true 50 µs a write", counter(f"counter-{variant}", "write_delay=50us"), []) for variant in ["atomic", "token", "leaky"]),
+            *((f"`counter-{variant}` with a write delay of 50 µs", counter(f"counter-{variant}", "write_delay=50us"), []) for variant in ["atomic", "token", "leaky"]),
             *((f"a limiter that {row}, threads: {threads}", *question(row, threads)) for threads in [1, 2] for row in ["admits", "denies"]),
         ],
     }
 
 
 def from_report(text, each):
-    """Operations a second and CPU nanoseconds of one, in one report of ours; one of the row's may be several of the report's."""
+    """Returns operations per second and CPU nanoseconds per operation of a report. An operation of the row counts as
+    `each` operations of the report."""
     report = json.loads(text)["runs"][0]
     cpu = report["cpu_ns_per_op"]
     return report["ops_per_sec"]["median"] / each, cpu * each if cpu is not None else None
 
 
 def from_row(text, row, rate, cpu):
-    """Two figures of the first row that begins with these cells, in any table of one report of ours."""
+    """Returns the rate and the CPU time in the first row that begins with these cells, in any table of a report."""
     for table in json.loads(text)["runs"][0]["tables"]:
         names = [column["name"] for column in table["columns"]]
         cells = next((cells for cells in table["rows"] if cells[: len(row)] == row), None)
@@ -208,7 +210,7 @@ def from_line(text, pattern):
 
 
 def measure(what, ours, peers, rounds):
-    """Runs everything of a row in turn and prints the row."""
+    """Runs the commands of a row in turn and prints the row."""
     runs = {}
     for _ in range(rounds):
         for name, command, parse in [ours, *peers]:
@@ -218,7 +220,7 @@ def measure(what, ours, peers, rounds):
             try:
                 figures = parse(done.stdout)
             except (AttributeError, TypeError, ValueError, KeyError, IndexError):
-                last = (done.stderr.strip().splitlines() or ["nothing was printed"])[-1]
+                last = (done.stderr.strip().splitlines() or ["no error output"])[-1]
                 print(f"{' '.join(command)}: exit {done.returncode}: {last}", file=sys.stderr)
                 continue
             runs.setdefault(name, []).append(figures)
@@ -228,7 +230,7 @@ def measure(what, ours, peers, rounds):
     own = runs.pop(ours[0])
     cells = [f"{name}: {cell(values)}{cpu(values, ', ')}" for name, values in runs.items()]
     missing = [name for name, command, _ in peers if name not in runs]
-    cells += [f"{name}: not here" for name in missing]
+    cells += [f"{name}: not measured" for name in missing]
     ratios = [f"{median(own) / median(values) if rates(own) else cpu_of(values) / cpu_of(own):.3g}" for values in runs.values()]
     print(f"| {what} | {cell(own)} | {cpu(own)} | {' · '.join(cells)} | {' · '.join(ratios)} |", flush=True)
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What the README says of rusm-top: how soon it shows something, how soon it answers a key, what it costs.
+"""Measures rusm-top for the README: time to the first screen, response time to a key, CPU time and memory.
 
     peers/screen.py [--starts 10] [--seconds 20] [--bin target/release]
 
-Starts a node of its own, and rusm-top in a pseudo-terminal of 140x45. The first screen is timed from the start of the
-program to the first output with live figures; a key from when it is pressed, into a pause of the output, to the first byte
-of the new screen. Both on an idle node and under a spawn storm. Then, with a million parked processes: resident memory of
-the node for each, and CPU time of rusm-top on the Processes view over the seconds.
+Starts its own node, and rusm-top in a pseudo-terminal of 140x45. The time to the first screen runs from the start of
+the program to the first output with live figures. The response time to a key runs from the key press, during a pause of
+the output, to the first byte of the new screen. Both are measured on an idle node and during a spawn storm. Then, with
+a million parked processes: resident memory of the node per process, and CPU time of rusm-top in the Processes view
+during --seconds.
 """
 
 import argparse
@@ -52,11 +53,11 @@ class Top:
             if self.has_output(0.01):
                 try:
                     os.read(self.terminal, 65536)
-                except OSError:  # It has left.
+                except OSError:  # The program has exited.
                     return
 
     def shows(self, text):
-        """Seconds from its start until it has shown these words."""
+        """Returns the seconds from its start until it has shown this text."""
         seen = b""
         while text not in seen:
             if not self.has_output(10):
@@ -65,7 +66,7 @@ class Top:
         return time.perf_counter() - self.began
 
     def answers(self, key):
-        """Seconds until the first byte after a key."""
+        """Presses a key; returns the seconds until the first byte of output."""
         while self.has_output(0.002):
             os.read(self.terminal, 65536)
         pressed = time.perf_counter()
@@ -102,7 +103,7 @@ def measure(programs, folder, starts, seconds):
     try:
         next(line for line in node.stderr if "node is up" in line)
         time.sleep(2)
-        print(f"idle node, nobody attached: {cpu_pct(node.pid, seconds):.2f} % of a core", flush=True)
+        print(f"idle node, no client attached: {cpu_pct(node.pid, seconds):.2f} % of a core", flush=True)
         screens("idle node", top, folder, starts)
         once(top, folder, "spawn-storm")
         screens("spawn storm", top, folder, starts)
@@ -110,8 +111,8 @@ def measure(programs, folder, starts, seconds):
         until = time.perf_counter() + 60
         while alive(top, folder) < MILLION:
             if time.perf_counter() > until:
-                raise SystemExit("there is no million of processes after a minute")
-        print(f"a million parked: {rss(node.pid) / MILLION:.0f} bytes of RSS each, the node's own among them", flush=True)
+                raise SystemExit("fewer than a million processes after a minute")
+        print(f"a million parked: {rss(node.pid) / MILLION:.0f} bytes of RSS each, including the memory of the node itself", flush=True)
         watcher = Top(top, folder, "processes")
         watcher.shows(b"waiting")
         watcher.drain(2)
@@ -129,17 +130,17 @@ def screens(what, top, folder, starts):
         watcher = Top(top, folder, "node")
         first.append(watcher.shows(b"live"))
         for key in [b"3", b"4", b"5", b"1"] * 3:
-            # Wherever in the time between two frames.
+            # Vary the wait, so that keys are pressed at different times between two frames.
             watcher.drain(0.15 + 0.013 * len(keys) % 0.1)
             keys.append(watcher.answers(key))
         watcher.close()
     for name, times in [("first screen", first), ("a key", keys)]:
         median, most = statistics.median(times) * 1e3, max(times) * 1e3
-        print(f"{what}, {name}: {median:.1f} ms, {most:.1f} at most of {len(times)}", flush=True)
+        print(f"{what}, {name}: median {median:.1f} ms, maximum {most:.1f} ms of {len(times)}", flush=True)
 
 
 def once(top, folder, scenario):
-    """Has the node run a scenario."""
+    """Runs a scenario on the node."""
     command = [top, "screen", "--once", "--run", scenario]
     subprocess.run(command, env={**os.environ, "RUSM_SOCKET_DIR": folder}, check=True, stdout=subprocess.DEVNULL)
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Builds the guests anew and writes down what they were made of, in prebuilt/MANIFEST.toml.
+# Rebuilds the prebuilt guests and records their inputs in prebuilt/MANIFEST.toml.
 #
-#   examples/guests/build.sh [rust] [c] [ts] [wat]      all four without an argument
+#   examples/guests/build.sh [rust] [c] [ts] [wat]      all four without arguments
 #
-# Needed for Rust: rustup target add wasm32-unknown-unknown, or nothing but packages of Debian (docs/guests.md). For C:
-# clang 19 and lld 19 (apt-get install clang-19 lld-19). For TypeScript: node 18 or newer with npm. For text: cargo alone.
-# Nobody has to run this to build or test rusm: the results are in the repository.
+# Rust needs: rustup target add wasm32-unknown-unknown, or only Debian packages (docs/guests.md). C needs clang 19 and
+# lld 19 (apt-get install clang-19 lld-19). TypeScript needs node 18 or newer with npm. Text needs only cargo.
+# Building and testing rusm does not need this script: its results are in the repository.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 guests=$PWD
 wit=../../crates/runtime/wit
 wit_kv=../../crates/runtime/wit-kv
-# Elsewhere than in the sources, if asked for; each workspace has a folder of its own there.
+# GUESTS_TARGET_DIR moves the build output out of the sources; each workspace has its own folder in it.
 target=${GUESTS_TARGET_DIR:-$guests/target}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 clang=${CLANG:-clang-19}
@@ -25,7 +25,7 @@ record() { # ARTEFACT COMMAND TOOLS INPUT...
     "$encode" record "$guests/prebuilt/MANIFEST.toml" "$@"
 }
 
-# The compiler of Debian's package rustc-web lies unpacked in .toolchain where docs/guests.md was followed.
+# If .toolchain exists, it holds the compiler of Debian's package rustc-web, unpacked as docs/guests.md describes.
 build_rust() {
     local triple=wasm32-unknown-unknown tools=.toolchain/usr extra=() rustc=rustc guest
     if [ -d "$tools" ]; then
@@ -34,7 +34,7 @@ build_rust() {
         extra=(-Zbuild-std=std,panic_abort)
         rustc=$RUSTC
     fi
-    # What a build machine calls its folders is nobody's business.
+    # Keep the paths of the build machine out of the artefacts.
     extra+=(--config "target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$guests=guests']")
     (cd rust && CARGO_TARGET_DIR=$target/rust cargo build --quiet --release --locked "${extra[@]}")
     for guest in hello ping_pong counter crash spin hog digest keeper courier parked; do
@@ -49,25 +49,25 @@ build_c() {
     local link="-Wl,--no-entry,--gc-sections,--strip-debug,--stack-first,-z,stack-size=8192" guest
     mkdir -p "$target/c"
     for guest in hello ping_pong counter crash spin hog digest parked; do
-        # shellcheck disable=SC2086 # each word of them is a flag
+        # shellcheck disable=SC2086 # each word is a flag
         "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" c/$guest.c c/rusm.c
         "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" $wit actor
         record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
             "$("$clang" --version | head -1); $encoder" $wit c/$guest.c c/rusm.c c/rusm.h
     done
-    # Those that use more than the world of all.
+    # These guests import further worlds besides `actor`.
     c_beyond keeper "kv streams" $wit actor $wit streaming $wit_kv storage
     c_beyond courier topics $wit actor $wit publishing
 }
 
-# Of the flags of `build_c`.
+# Uses the flags of `build_c`.
 c_beyond() { # GUEST PARTS WIT WORLD...
     local guest=$1 part sources=() inputs=()
     for part in $2; do
         sources+=("c/rusm_$part.c")
         inputs+=("c/rusm_$part.c" "c/rusm_$part.h")
     done
-    # shellcheck disable=SC2086 # each word of them is a flag
+    # shellcheck disable=SC2086 # each word is a flag
     "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" "c/$guest.c" c/rusm.c "${sources[@]}"
     "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" "${@:3}"
     record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
@@ -82,7 +82,7 @@ build_ts() {
     (cd "$target/ts" && npm install --no-package-lock --loglevel=error --no-audit --no-fund >/dev/null)
     "$target/ts/node_modules/.bin/tsc" -p ts
     ts guests "$guests/$wit/rusm.wit" "--world actor"
-    # Those that use more than the world of all: their worlds are made of several.
+    # These guests import further worlds besides `actor`, so each targets a combined world.
     cp ts/keeper.wit ts/courier.wit "$target/ts/wit/"
     cp $wit/*.wit "$target/ts/wit/deps/runtime/"
     cp $wit_kv/*.wit "$target/ts/wit/deps/store/"
@@ -92,7 +92,7 @@ build_ts() {
 
 ts() { # GUEST WIT OPTIONS
     local bin=$target/ts/node_modules/.bin
-    # shellcheck disable=SC2086 # each word of them is a flag
+    # shellcheck disable=SC2086 # each word is a flag
     "$bin/esbuild" "ts/$1.ts" $flags --log-level=warning --outfile="$target/ts/$1.js"
     # shellcheck disable=SC2086
     (cd "$target/ts" && "$bin/componentize-qjs" --wit "$2" --js "$1.js" $componentize $3 -o "$1.wasm" >/dev/null)
@@ -119,7 +119,7 @@ for language in "${@:-rust c ts wat}"; do
     for one in $language; do
         case $one in
             rust | c | ts | wat) "build_$one" ;;
-            *) echo "$one is none of rust, c, ts, wat" >&2 && exit 2 ;;
+            *) echo "$one is not valid: use rust, c, ts or wat" >&2 && exit 2 ;;
         esac
     done
 done

@@ -1,6 +1,6 @@
-//! The prebuilt guests are what their sources say: `examples/guests/prebuilt/MANIFEST.toml` holds both together.
+//! Checks that the prebuilt guests are up to date with their sources, by `examples/guests/prebuilt/MANIFEST.toml`.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// What an artefact was made of.
+/// Hashes of an artefact and of its inputs.
 #[derive(Debug)]
 struct Artefact {
     sha256: String,
@@ -27,7 +27,7 @@ fn sha256(bytes: &[u8]) -> String {
     })
 }
 
-/// The artefacts of a manifest by their paths.
+/// Returns the artefacts of a manifest, by their paths.
 fn artefacts(manifest: &str) -> BTreeMap<String, Artefact> {
     let manifest: toml::Table = manifest.parse().unwrap();
     let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
@@ -40,7 +40,7 @@ fn artefacts(manifest: &str) -> BTreeMap<String, Artefact> {
     .collect()
 }
 
-/// What is wrong with an artefact, seen from `root`.
+/// Returns the faults of an artefact; paths are relative to `root`.
 fn faults(root: &Path, path: &str, artefact: &Artefact) -> Vec<String> {
     let differs = |(file, sum): (&String, &String)| match fs::read(root.join(file)) {
         Ok(bytes) if sha256(&bytes) == *sum => None,
@@ -52,7 +52,7 @@ fn faults(root: &Path, path: &str, artefact: &Artefact) -> Vec<String> {
     own.iter().map(|(path, sum)| (path, sum)).chain(&artefact.inputs).filter_map(differs).collect()
 }
 
-/// The files at or below a folder, as paths from `root`.
+/// Collects the files in a folder and its subfolders, as paths relative to `root`.
 fn files(root: &Path, folder: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(root.join(folder)).unwrap() {
         let entry = entry.unwrap();
@@ -87,7 +87,7 @@ fn every_source_and_every_artefact_is_in_the_manifest() {
     found.remove("prebuilt/MANIFEST.toml");
 
     let unknown: Vec<&String> = found.iter().filter(|file| !known.contains(file)).collect();
-    assert!(unknown.is_empty(), "nothing in the manifest was made of, or is, {unknown:?}");
+    assert!(unknown.is_empty(), "neither inputs nor artefacts of the manifest: {unknown:?}");
 }
 
 #[test]

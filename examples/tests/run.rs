@@ -1,6 +1,6 @@
-//! Every example, run as a person would run it.
+//! Runs every example as a user would run it.
 
-#![expect(clippy::unwrap_used, reason = "what helps a test fails like the test itself")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// For anything that should happen soon on a machine that has much else to do.
+/// Maximum time to wait for an event, generous enough for a busy machine.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 async fn soon<T>(what: &str, event: impl Future<Output = T>) -> T {
@@ -23,7 +23,7 @@ async fn soon<T>(what: &str, event: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited {DEADLINE:?} for {what}"))
 }
 
-/// A running example with the lines that it prints.
+/// A running example and the lines that it prints.
 struct Example {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -45,15 +45,15 @@ impl Example {
 
     async fn line(&mut self) -> String {
         let line = soon("a line", self.lines.next_line()).await.unwrap();
-        line.expect("the example goes on printing")
+        line.expect("the example prints another line")
     }
 
     fn interrupt(&self) {
-        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("the example is running");
         kill_process(pid, Signal::INT).unwrap();
     }
 
-    /// The lines not read yet, and how the example ended.
+    /// Returns the lines that were not read yet, and the exit status.
     async fn end(mut self) -> (Vec<String>, ExitStatus) {
         let mut rest = Vec::new();
         while let Some(line) = soon("the last line", self.lines.next_line()).await.unwrap() {
@@ -127,7 +127,7 @@ async fn tcp_echo_answers_each_of_its_connections() {
     assert_eq!(lines.last().map(String::as_str), Some("served 2 connections"), "{lines:?}");
 }
 
-/// The first message of a type that fits; others in between are skipped.
+/// Returns the first message of the wanted type for which `fits` is true; skips all other messages.
 async fn hear(socket: &mut WebSocketStream<UnixStream>, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {
     soon(wanted, async {
         loop {
@@ -147,7 +147,7 @@ async fn an_application_with_a_console_tells_any_client_about_its_processes() {
     let home = tempfile::tempdir().unwrap();
     let mut shop = Example::start(env!("CARGO_BIN_EXE_observe_your_own_app"), &[], home.path());
     let line = shop.line().await;
-    let path = line.strip_prefix("watch it with: rusm-top ").expect("how to attach first").to_owned();
+    let path = line.strip_prefix("watch it with: rusm-top ").expect("the first line says how to attach").to_owned();
 
     let stream = soon("a connection", UnixStream::connect(&path)).await.unwrap();
     let (mut socket, _) =
@@ -165,7 +165,7 @@ async fn an_application_with_a_console_tells_any_client_about_its_processes() {
     assert_eq!(hello["role"], "control");
     assert_eq!((&rows["id"], &rows["rows"][0][0]), (&Value::from(7), &Value::from("kitchen")), "{rows}");
     assert!(status.success(), "{lines:?}");
-    assert!(!Path::new(&path).exists(), "the socket goes with its node");
+    assert!(!Path::new(&path).exists(), "the node removes its socket when it stops");
 }
 
 #[tokio::test]

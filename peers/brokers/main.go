@@ -1,11 +1,11 @@
-// What brokers do under the rules of rusm's scenarios of topics and of the store; one line of figures for each run:
+// Runs rusm's scenarios of topics and of the store on brokers, under the same rules. Prints one line per run:
 //
-//	go run . nats|redis SUBSCRIBERS [SECONDS]     messages of 1 KB from one publisher, delivered; published with 0
-//	go run . redis-incr WRITERS [SECONDS]         increments of 10,000 keys, each synced before its answer
+//	go run . nats|redis SUBSCRIBERS [SECONDS]     delivered messages of 1 KB from one publisher; published messages for 0
+//	go run . redis-incr WRITERS [SECONDS]         increments of 10,000 keys, each synced before its reply
 //
-// Servers are reached over loopback TCP, as their clients reach them anywhere: the one of NATS runs in this process, Redis
-// is a process beside it. CPU time is that of both ends. Both deliver at most once, so the publisher stays no further ahead
-// of the slowest subscriber than it may without losing anything.
+// Clients connect to the servers over loopback TCP. The NATS server runs in this process, the Redis server in another.
+// CPU time includes server and clients. Both brokers deliver at most once, so the publisher limits its lead over the
+// slowest subscriber such that no message is lost.
 package main
 
 import (
@@ -24,13 +24,13 @@ const (
 	burst        = 256
 )
 
-// A broker that one publisher and some subscribers use.
+// A broker, used by one publisher and several subscribers.
 type broker interface {
-	// Calls back with how many messages have come, from a goroutine of its own.
+	// Calls `received` with the number of messages that have arrived, from a separate goroutine.
 	subscribe(received func(int64))
-	// Sends a burst of messages, and has them on their way.
+	// Sends a burst of messages.
 	publish(payload []byte)
-	// Waits until the server has everything.
+	// Waits until the server has received all messages.
 	flush()
 }
 
@@ -41,13 +41,13 @@ func main() {
 	}
 	count, err := strconv.Atoi(os.Args[2])
 	if err != nil || count < 0 {
-		log.Fatalf("%q is no number of subscribers or writers", os.Args[2])
+		log.Fatalf("%q is not a valid number of subscribers or writers", os.Args[2])
 	}
 	seconds := 3.0
 	if len(os.Args) > 3 {
 		seconds, err = strconv.ParseFloat(os.Args[3], 64)
 		if err != nil || seconds <= 0 {
-			log.Fatalf("%q is no number of seconds", os.Args[3])
+			log.Fatalf("%q is not a valid number of seconds", os.Args[3])
 		}
 	}
 	window := time.Duration(seconds * float64(time.Second))
@@ -65,7 +65,7 @@ func main() {
 		defer server.stop()
 		increments(server, count, window)
 	default:
-		log.Fatalf("there is no %q; there are nats, redis and redis-incr", os.Args[1])
+		log.Fatalf("unknown system %q: use nats, redis or redis-incr", os.Args[1])
 	}
 }
 

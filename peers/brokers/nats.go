@@ -8,7 +8,7 @@ import (
 	client "github.com/nats-io/nats.go"
 )
 
-// One connection for each subscriber, and one for the publisher.
+// A broker with one connection per subscriber and one for the publisher.
 type nats struct {
 	address   string
 	publisher *client.Conn

@@ -25,7 +25,7 @@ type redisServer struct {
 	folder  string
 }
 
-// Starts a server of its own in a temporary folder.
+// Starts a separate server in a temporary folder.
 func startRedis(options ...string) *redisServer {
 	folder, err := os.MkdirTemp("", "peers-redis-")
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *redisServer) stop() {
 	_ = os.RemoveAll(s.folder)
 }
 
-// CPU time of the server and of this process, in steps of 10 ms.
+// Returns the CPU time of the server and of this process, in steps of 10 ms.
 func (s *redisServer) cpu() time.Duration {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Process.Pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -72,7 +72,7 @@ func (s *redisServer) cpu() time.Duration {
 	return cpuOfThis() + time.Duration(ticks)*10*time.Millisecond
 }
 
-// One connection for each subscriber, and one for the publisher, which sends a burst at a time.
+// A broker with one connection per subscriber and one for the publisher, which sends a burst at a time.
 type redis struct {
 	address   string
 	publisher *session
@@ -106,7 +106,7 @@ func (s *session) write(text []byte) {
 	}
 }
 
-// A line that is an answer.
+// Reads a one-line reply; an error reply ends the program.
 func (s *session) answer() {
 	line, err := s.reader.ReadSlice('\n')
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *redis) subscribe(received func(int64)) {
 	for range 6 {
 		s.answer()
 	}
-	// What comes for each message is always as long.
+	// The data received for each message has a constant length, so counting bytes is enough.
 	each := int64(len(command([]byte("message"), []byte("topic"), make([]byte, payloadBytes))))
 	go func() {
 		buffer, left := make([]byte, 256<<10), int64(0)
@@ -154,7 +154,7 @@ func (r *redis) publish(payload []byte) {
 
 func (r *redis) flush() {}
 
-// Writers that each wait for an answer before the next increment; the server syncs those that came together at once.
+// Each writer waits for a reply before its next increment; the server syncs concurrent increments together.
 func increments(server *redisServer, writers int, window time.Duration) {
 	var over atomic.Bool
 	var done atomic.Int64

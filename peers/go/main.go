@@ -1,9 +1,9 @@
-// What goroutines and channels do under the rules of rusm's scenarios; one line of figures for each run:
+// Runs rusm's scenarios on goroutines and channels, under the same rules; prints one line of figures per run:
 //
 //	go run . spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|respawn-16|down|fan-out [SECONDS]
 //
-// Go has no processes with a pid, a mailbox or a supervisor: a channel stands for the mailbox, and a recovered panic that is
-// told through a channel for the restart.
+// Go has no processes with a pid, a mailbox or a supervisor. A channel replaces the mailbox; a recovered panic,
+// reported through a channel, replaces the restart.
 package main
 
 import (
@@ -24,7 +24,7 @@ const (
 	cells     = 16
 )
 
-// A count of its own cache line.
+// A counter with its own cache line.
 type cell struct {
 	count atomic.Uint64
 	_     [120]byte
@@ -72,7 +72,7 @@ func spawnStorm() {
 	}
 }
 
-// Round trips.
+// Counts round trips.
 func pingPong(pairs int) {
 	for pair := range pairs {
 		pings, pongs := make(chan uint64, 1), make(chan uint64, 1)
@@ -92,7 +92,7 @@ func pingPong(pairs int) {
 	}
 }
 
-// Messages received from 64 producers through one bounded channel.
+// Counts messages received from 64 producers through one bounded channel.
 func fanIn() {
 	channel := make(chan uint64, 1024)
 	for range producers {
@@ -128,7 +128,7 @@ func respawn(supervisors int) {
 	}
 }
 
-// A goroutine started, ended and waited for.
+// Starts a goroutine and waits for its end.
 func down() {
 	go func() {
 		for !over.Load() {
@@ -140,7 +140,7 @@ func down() {
 	}()
 }
 
-// Deliveries to 1,000 goroutines, each with a channel of its own.
+// Counts deliveries to 1,000 goroutines, each with its own channel.
 func fanOut() {
 	subscribers := make([]chan *[64]byte, 1_000)
 	for i := range subscribers {
@@ -169,7 +169,7 @@ func main() {
 	if len(os.Args) > 2 {
 		parsed, err := strconv.ParseFloat(os.Args[2], 64)
 		if err != nil || parsed <= 0 {
-			fmt.Fprintf(os.Stderr, "%q is no number of seconds\n", os.Args[2])
+			fmt.Fprintf(os.Stderr, "%q is not a valid number of seconds\n", os.Args[2])
 			os.Exit(2)
 		}
 		seconds = parsed

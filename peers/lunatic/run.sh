@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lunatic's processes: run.sh spawn|pingpong. One line of figures; a rate is what more of them take longer, so starts of the
-# program are not counted. Needs wat2wasm (Debian: wabt) and `cargo install lunatic-runtime --version 0.13.2`, without
-# --locked, for its locked `time` does not compile any more.
+# Measures Lunatic's processes: run.sh spawn|pingpong. Prints one line of figures, computed from the difference between
+# a large and a small run, so that the start of the program is not counted. Needs wat2wasm (Debian: wabt) and
+# `cargo install lunatic-runtime --version 0.13.2`, without --locked because its locked `time` no longer compiles.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 case "${1:-}" in
@@ -15,7 +15,7 @@ esac
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 
-# Nanoseconds of wall time and of CPU time that so many take.
+# Prints the nanoseconds of wall time and of CPU time of a run with this count.
 cost() {
     sed "s/@COUNT@/$2/g" "$1.wat" >"$built/$1.wat"
     wat2wasm "$built/$1.wat" -o "$built/$1.wasm"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Floods the mailboxes of 40 idle guests by guessed pids, in a node that may have 1 GiB: `tests/hostile/flood.sh [RUSM] [SECONDS]`.
+# Floods the mailboxes of 40 idle guests with messages to guessed pids, in a node limited to 1 GiB:
+# `tests/hostile/flood.sh [RUSM] [SECONDS]`.
 #
-# The kernel must not end the node, an observer must still be answered, and SIGTERM must end it. Needs root, for the control
-# group, and a built `rusm` and `rusm-top`.
+# The kernel must not kill the node, the node must still answer an observer, and SIGTERM must end it. Needs root for the
+# control group, and a built `rusm` and `rusm-top`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 rusm=$(realpath "${1:-target/release/rusm}") seconds=${2:-20}
@@ -45,7 +46,7 @@ count = 40
 name = "flood"
 module = "flood.wat"
 
-# May send to processes that did not give it their address, which a sandboxed one may not.
+# Unlike a sandboxed guest, a trusted one may send to processes whose address it was not given.
 [[process]]
 name = "flood-trusted"
 module = "flood.wat"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Fills a real file system under a store and a durable topic: writers get a named error, reads go on, writes come back.
+# Fills a real file system under a store and a durable topic. Writers must get a named error, reads must still work, and
+# writes must work again once there is space.
 set -u
 rounds=${1:-5}
 disk=$(mktemp -d)

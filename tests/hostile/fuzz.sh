@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Fuzzes each parser for a number of seconds: `tests/hostile/fuzz.sh [SECONDS] [SEED]`, 60 and 1 unless given.
+# Fuzzes each parser for a number of seconds: `tests/hostile/fuzz.sh [SECONDS] [SEED]`, default 60 and 1.
 #
-# The same targets run for a moment as part of `cargo test`. A finding prints the file that holds its input.
+# `cargo test` runs the same targets briefly. A failure prints the path of the file with its input.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export RUSM_FUZZ_SECONDS=${1:-60} RUSM_FUZZ_SEED=${2:-1}
 tried=0 passed=0
 while read -r target arguments; do
     tried=$((tried + 1))
-    # shellcheck disable=SC2086  # the arguments of cargo are words
+    # shellcheck disable=SC2086  # each word is an argument
     if cargo test --workspace --locked -q $arguments -- --exact "$target" >/dev/null; then
         passed=$((passed + 1))
         echo "ok      $target"

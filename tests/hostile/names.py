@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nodes that want one name: frozen holders, stale sockets, successors. Usage: names.py [ROUNDS] [RUSM]"""
+"""Starts nodes with one name, against frozen nodes, stale sockets and successors. Usage: names.py [ROUNDS] [RUSM]"""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def path(folder):
 
 
 def stale(folder):
-    """Four nodes find one stale socket: one comes up, three are refused by one line."""
+    """Four nodes find a stale socket: one must start, three must fail with one line each."""
     os.mkdir(os.path.join(folder, "rusm"), 0o700)
     left = socket.socket(socket.AF_UNIX)
     left.bind(path(folder))
@@ -49,7 +49,7 @@ def stale(folder):
 
 
 def frozen(folder):
-    """A frozen node with a full queue: the next one is refused within seconds, and SIGTERM ends it at once."""
+    """A node is frozen with a full queue: a second one must fail within seconds, and SIGTERM must end a third."""
     first = start(folder)
     first.stderr.readline()
     first.send_signal(signal.SIGSTOP)
@@ -77,7 +77,7 @@ def frozen(folder):
 
 
 def successor(folder):
-    """A node is replaced while it stops: the files of its successor stay."""
+    """A node starts while its predecessor stops: the predecessor must not remove the files of its successor."""
     first = start(folder, "--listen", "127.0.0.1:0")
     first.stderr.readline()
     first.terminate()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Damages and kills stores by the thousand: `tests/hostile/store.sh [FLIPS] [KILLS] [SEED]`, 2000, 1000 and 1 unless given.
+# Damages stores and kills their writers: `tests/hostile/store.sh [FLIPS] [KILLS] [SEED]`, default 2000, 1000 and 1.
 #
-# Each flipped bit and each cut is judged against what was acknowledged before: a wrong value, a key that is silently gone,
-# an abort or a panic that is shown is a failure. There is a cut for every fourth flip. The same tests run with fewer cases
-# as part of `cargo test`.
+# After each flipped bit or cut, the store is compared with the data acknowledged before. A wrong value, a silently lost
+# key, an abort or a panic shown to the user is a failure. There is one cut for every four flips. `cargo test` runs the
+# same tests with fewer cases.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export RUSM_DAMAGE_CASES=${1:-2000} RUSM_STORE_KILLS=${2:-1000} RUSM_DAMAGE_SEED=${3:-1} RUSM_STORE_FAULTS=$((5 * ${1:-2000}))

@@ -1,16 +1,16 @@
-/* A server with state, called by its name, under a supervisor.
+/* A supervised server with state, called by its registered name.
  *
  *   run --> supervisor --> counter      "add 2" --> "2", "add 3" --> "5", "get" --> "5"
- *                             x         "crash": it ends, is started again, and counts from 0
+ *                             x         "crash": it exits, is restarted, and counts from 0
  *
- * Started without arguments it shows all of that; `serve` makes it the counter alone.
+ * Without arguments it demonstrates all of this; with the argument `serve` it runs only the counter.
  */
 #include "rusm.h"
 
 static const uint64_t PATIENCE_MS = 5000;
 #define NAME RUSM("counter")
 
-/* What a function failed with, kept for `run` to return. */
+/* Text of an error, in static memory so that `run` can return it. */
 static rusm_line failure;
 
 static rusm_bytes failed(const rusm_error *error) {
@@ -27,7 +27,7 @@ static void answer(const rusm_message *request, int64_t count) {
     rusm_reply(request, rusm_text(&reply));
 }
 
-/* The server: its state is a variable of its loop. */
+/* Runs the server. Its state is a local variable of its loop. */
 static rusm_bytes serve(void) {
     int64_t count = 0, amount;
     rusm_received next;
@@ -52,7 +52,7 @@ static rusm_bytes serve(void) {
     }
 }
 
-/* The counter, as soon as there is one: after a crash its name is free until the supervisor has started the next. */
+/* Waits for the counter and sets its pid: after a crash its name is free until the supervisor has restarted it. */
 static bool find(rusm_pid *counter) {
     for (uint64_t waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms++) {
         if (rusm_whereis(NAME, counter)) return true;
@@ -61,7 +61,7 @@ static bool find(rusm_pid *counter) {
     return false;
 }
 
-/* Asks, and says what came of it. */
+/* Sends a request and logs the reply or the error. */
 static bool ask(rusm_pid counter, rusm_bytes request) {
     rusm_bytes reply;
     const rusm_error *error = rusm_call(counter, 0, request, PATIENCE_MS, &reply);
@@ -76,7 +76,7 @@ static bool ask(rusm_pid counter, rusm_bytes request) {
     return error == NULL;
 }
 
-/* A client of the server. */
+/* Runs a client of the server. */
 static rusm_bytes show(void) {
     const rusm_bytes role[] = {RUSM("serve")};
     const rusm_child_spec child = {

@@ -1,18 +1,18 @@
-/* Carries messages from one topic of the node to another. A message is off the first one only once it is in the second, so
- * one that a courier had when it ended is carried by the next.
+/* Forwards messages from one topic of the node to another. A message is acknowledged in the first topic only after it
+ * was published to the second, so another courier forwards what a courier had leased when it ended.
  *
- *   FROM --next--> courier --publish--> TO, with key and attributes, and `carried`: how many it was; then ack
- *     ^               +-- `again` in front, at its first attempt --> nack
+ *   FROM --next--> courier --publish--> TO, with key and attributes, and its number as `carried`; then ack
+ *     ^               +-- begins with `again`, first attempt --> nack
  *     +---------------+
- *                     +-- `bundle` --> all that wait are carried at once
- *                     +-- `hear` --> says `listening`, and then the next message of FROM as it is published: `heard ...`
- *                     +-- `stop` --> ack, give up the share, and `N carried` as the last message
+ *                     +-- `bundle` --> forwards all waiting messages as one batch
+ *                     +-- `hear` --> publishes `listening`, then the next message published to FROM, as `heard ...`
+ *                     +-- `stop` --> ack, unsubscribe, and publish `N carried` as the last message
  *
- * Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
+ * Arguments: FROM and TO, by default `letters` and `delivered`. The profile must grant both topics.
  */
 #include "rusm_topics.h"
 
-/* Attributes that a letter may bring along; others stay behind. */
+/* Maximum number of attributes that are forwarded with a message; further ones are dropped. */
 #define ATTRIBUTES_MAX 16
 
 static rusm_bytes failure(const rusm_error *error) {
@@ -21,7 +21,7 @@ static rusm_bytes failure(const rusm_error *error) {
     return rusm_text(&line);
 }
 
-/* A letter that was taken away meanwhile is carried by somebody else too. */
+/* Logs a message that this courier no longer had leased: another courier forwards it again. */
 static void said(rusm_settled how) {
     if (how != RUSM_SETTLED_DONE) rusm_warn(RUSM("a letter was not settled"));
 }
@@ -39,7 +39,7 @@ static const rusm_error *carry(rusm_bytes to, const rusm_topic_message *letter, 
     return rusm_topic_publish(to, &message);
 }
 
-/* Letters that are carried at once. */
+/* Maximum number of messages forwarded as one batch. */
 #define BUNDLE_MAX 100
 
 static const rusm_error *bundle(rusm_share letters, rusm_bytes to, uint64_t letter, uint64_t *carried) {
@@ -91,7 +91,7 @@ rusm_bytes run(rusm_args args) {
     rusm_settled how;
     uint64_t carried = 0;
     rusm_label(RUSM("courier"));
-    /* What was posted before the first courier came is carried, too, and all of a key in its order. */
+    /* Also forward messages published before the first courier started, and keep the order within a key. */
     rusm_subscription_options options = {.ordered = true, .oldest = true, .ack_deadline_ms = {true, 600000}};
     const rusm_error *error = rusm_topic_subscribe_with(from, RUSM("courier"), &options, &letters);
     while (!error) {

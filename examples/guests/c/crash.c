@@ -1,9 +1,9 @@
-/* A process that ends in the way that it is asked to: by its first argument at once, or by a message. */
+/* A process that ends in a requested way, given as its first argument or else in a message. */
 #include "rusm.h"
 
 static rusm_line failure;
 
-/* Whatever the compiler would know beforehand, it would leave out. */
+/* Volatile, so that the compiler cannot evaluate the faulty operations in advance and remove them. */
 static volatile uint32_t one = 1, zero = 0;
 
 static uint32_t recurse(uint32_t depth) {
@@ -14,7 +14,7 @@ static uint32_t recurse(uint32_t depth) {
 
 static rusm_bytes end(rusm_bytes way) {
     if (rusm_equal(way, RUSM("return"))) return RUSM_NORMAL;
-    /* A mistake that the process has noticed itself: the words are its exit reason. */
+    /* An error that the process detected itself: the text is its exit reason. */
     if (rusm_equal(way, RUSM("error"))) return RUSM("no more coins");
     if (rusm_equal(way, RUSM("exit"))) {
         rusm_exit_reason reason = {.kind = RUSM_EXIT_SHUTDOWN_WITH, .text = RUSM("closing time")};
@@ -23,7 +23,7 @@ static rusm_bytes end(rusm_bytes way) {
         rusm_put_error(&failure, error);
         return rusm_text(&failure);
     }
-    /* Mistakes that the machine notices: traps. */
+    /* Errors that WebAssembly detects: traps. */
     if (rusm_equal(way, RUSM("trap"))) __builtin_trap();
     if (rusm_equal(way, RUSM("divide"))) one /= zero;
     if (rusm_equal(way, RUSM("bounds"))) one = *(volatile char *)(UINTPTR_MAX - 15 * one);

@@ -2,13 +2,13 @@
  *
  *   call, tag 0 or 256    bytes --> their SHA-256
  *   call, tag 384, 512    bytes --> their SHA-384, SHA-512
- *   call, tag 1           n, four bytes, little-endian --> SHA-256 of SHA-256 ... of 32 zeros, n times
+ *   call, tag 1           n (four bytes, little-endian) --> SHA-256 applied n times to 32 zero bytes
  */
 #include "rusm.h"
 
 static rusm_line failure;
 
-/* Many digests for one message, each of the one before. */
+/* Computes a chain of digests, each of the previous one: much work for one message. */
 static const rusm_error *chain(rusm_bytes length, rusm_bytes *reply) {
     static char link[32];
     rusm_mark mark = rusm_remember();

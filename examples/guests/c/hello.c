@@ -1,4 +1,4 @@
-/* A process that says hello and ends: the smallest guest. Its first argument is whom to greet. */
+/* The smallest guest: a process that logs a greeting of the name in its first argument and exits. */
 #include "rusm.h"
 
 rusm_bytes run(rusm_args args) {

@@ -1,20 +1,20 @@
-/* A service that keeps values in the node's store; large ones come and go through streams.
+/* A service that keeps values in the node's store; large values are sent and received through streams.
  *
  *   call, tag 1    key, 0, value    -->  `kept`
  *   call, tag 2    key              -->  the value
- *   call, tag 3    pid, key         -->  how many bytes; a stream to that process brings the value
- *   call, tag 4    key, 0, new key  -->  `moved`, unless the key has gone or the new one is there
+ *   call, tag 3    pid, key         -->  the number of bytes; a stream to that process carries the value
+ *   call, tag 4    key, 0, new key  -->  `moved`, unless the key does not exist or the new one does
  *   the end of a stream             its bytes become the value of the key `stream`
  *
- * The values lie in the bucket `keeper`, which its profile must grant.
+ * The values are in the bucket `keeper`, which the profile must grant.
  */
 #include "rusm_kv.h"
 #include "rusm_streams.h"
 
 #define BUCKET RUSM("keeper")
-/* Bytes that a stream holds. */
+/* Capacity of a stream in bytes. */
 #define CAPACITY 4096
-/* Bytes of a value that came through a stream; of a longer one the beginning is kept. */
+/* Maximum number of bytes of a value received through a stream; a longer value is cut off. */
 #define VALUE_MAX 16384
 
 static char streamed[VALUE_MAX];
@@ -29,7 +29,7 @@ static void refuse(const rusm_message *request, const char *why, uint32_t len) {
 }
 #define REFUSE(request, why) refuse(request, why, sizeof(why) - 1)
 
-/* Tells who asked about an error of the store; whether there was one. */
+/* Reports an error of the store to the caller; returns true if there was one. */
 static bool failed(const rusm_message *request, const rusm_kv_error *error) {
     if (!error) return false;
     rusm_line line = {0};
@@ -66,7 +66,7 @@ static bool value_of(const rusm_message *request, rusm_bytes key, rusm_bytes *va
     return maybe.some;
 }
 
-/* Nobody ever sees the value under both keys, or under none. */
+/* Moves a value atomically: no reader sees it under both keys, or under neither. */
 static void move(const rusm_message *request) {
     rusm_bytes from, to, value;
     bool was_done;
@@ -78,7 +78,7 @@ static void move(const rusm_message *request) {
     else REFUSE(request, "something has changed");
 }
 
-/* Answers before it writes: who asked may read only then. */
+/* Replies before it writes: the caller may start to read only after the reply. */
 static const rusm_error *give(const rusm_message *request) {
     rusm_pid to;
     rusm_bytes value, body = request->body;
@@ -126,7 +126,7 @@ static void answer(const rusm_message *request) {
     case 2:
         if (value_of(request, request->body, &value)) rusm_reply(request, value);
         return;
-    case 3: give(request); return; /* who does not read to the end needs no more */
+    case 3: give(request); return; /* ignore the error: the reader may stop before the end */
     case 4: move(request); return;
     default: REFUSE(request, "the tag is none of 1 to 4");
     }

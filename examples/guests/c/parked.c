@@ -1,5 +1,5 @@
-/* A process that waits, in one page of memory: a hundred thousand of them show what waiting costs. It answers each call
- * with `pong`. */
+/* A process that waits, in one page of memory, used in large numbers to measure the cost of waiting. It answers each
+ * call with `pong`. */
 #include "rusm.h"
 
 rusm_bytes run(rusm_args args) {

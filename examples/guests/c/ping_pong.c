@@ -3,14 +3,14 @@
  *   pinger -- pid of the pinger, number --> ponger
  *          <------------ number -----------
  *
- * Started without arguments it starts its own ponger and plays; `pong` makes it the ponger alone.
+ * Without arguments it starts its own ponger and runs the pinger; with the argument `pong` it runs only the ponger.
  */
 #include "rusm.h"
 
-/* Round trips unless the first argument says otherwise. */
+/* Default number of round trips; the first argument overrides it. */
 static const int64_t ROUND_TRIPS = 10000;
 
-/* What a function failed with, kept for `run` to return. */
+/* Text of an error, in static memory so that `run` can return it. */
 static rusm_line failure;
 
 static rusm_bytes failed(const rusm_error *error) {
@@ -25,7 +25,7 @@ static rusm_message next_message(void) {
     return next.message;
 }
 
-/* Sends back what comes after the pid, to that pid. */
+/* Sends the bytes after the pid back to that pid. */
 static rusm_bytes pong(void) {
     rusm_label(RUSM("ponger"));
     for (;;) {
@@ -39,7 +39,7 @@ static rusm_bytes pong(void) {
     }
 }
 
-/* A message has no sender: whoever wants an answer says where to. */
+/* A message does not carry its sender: include the pid for the reply. */
 struct __attribute__((packed)) ping {
     rusm_pid from;
     int64_t number;

@@ -1,21 +1,21 @@
-/* From the functions of rusm.h to the imports of the world `rusm:runtime/actor`, and from its export to `run`. */
+/* Implements rusm.h on the imports of the world `rusm:runtime/actor`, and the world's export `run`. */
 #include "rusm.h"
 
-/* ---- Memory: an arena that grows upwards from the end of the program's own data ---- */
+/* ---- Memory: an arena that grows upwards from the end of the program's static data ---- */
 
 #define PAGE 65536u
 
 extern char __heap_base;
 static uintptr_t arena_start, arena_end;
 
-/* The node calls this for each list and text that it hands over. */
+/* Allocates memory; the node calls this for each list and text that it passes. */
 __attribute__((export_name("cabi_realloc")))
 void *cabi_realloc(void *old, size_t old_len, size_t align, size_t len) {
     if (arena_end == 0) arena_end = (uintptr_t)&__heap_base;
     arena_end = (arena_end + align - 1) & ~(align - 1);
     char *block = (char *)arena_end;
     uintptr_t end = arena_end + len, has = (uintptr_t)__builtin_wasm_memory_size(0) * PAGE;
-    /* Past the limit of the process there is nothing left to do but to end. */
+    /* An allocation beyond the memory limit cannot be reported to the node, so end the process. */
     if (end < arena_end) __builtin_trap();
     if (end > has && __builtin_wasm_memory_grow(0, (end - has + PAGE - 1) / PAGE) == (size_t)-1) __builtin_trap();
     arena_end = end;
@@ -35,13 +35,13 @@ static struct {
 
 __attribute__((export_name("run")))
 void *rusm_run(const rusm_bytes *args, uint32_t count) {
-    arena_start = arena_end; /* the arguments stay */
+    arena_start = arena_end; /* the arguments stay valid */
     ending.words = run((rusm_args){args, count});
     ending.failed = ending.words.at != NULL;
     return &ending;
 }
 
-/* ---- What the node writes where a result is larger than one number ---- */
+/* ---- Results that the node writes to memory, because they are larger than one number ---- */
 
 typedef struct {
     bool failed;
@@ -84,7 +84,7 @@ _Static_assert(sizeof(large_result) == 40 && offsetof(large_result, number) == 8
 _Static_assert(sizeof(maybe_message) == 40, "the layout of the canonical ABI");
 _Static_assert(sizeof(rusm_child_spec) == 96 && offsetof(rusm_child_spec, restart) == 72, "the layout of the canonical ABI");
 
-/* The last result of a call that can fail: the error that a function returns lies in here. */
+/* Results of the last calls that can fail; the returned errors point into them. */
 static small_result small;
 static large_result large;
 
@@ -101,7 +101,7 @@ static const rusm_error *large_number(uint64_t *number) {
     return large_error();
 }
 
-/* ---- The imports, in the order of rusm.wit: records and texts come apart into numbers ---- */
+/* ---- The imports, in the order of rusm.wit: records and texts are passed as separate numbers ---- */
 
 #define FROM(interface, name) __attribute__((import_module("rusm:runtime/" interface "@0.1.0"), import_name(name))) extern
 #define PID uint32_t node, uint32_t slot, uint32_t generation
@@ -292,7 +292,7 @@ const rusm_error *rusm_supervise(rusm_strategy strategy, uint32_t intensity, uin
     return small_error();
 }
 
-/* ---- Time, log, chance, digests ---- */
+/* ---- Time, log, random bytes, digests ---- */
 
 uint64_t rusm_now_ns(void) { return clock_now_ns(); }
 uint64_t rusm_unix_ms(void) { return clock_unix_ms(); }
@@ -377,7 +377,7 @@ bool rusm_equal(rusm_bytes a, rusm_bytes b) { return a.len == b.len && rusm_star
 
 bool rusm_number(rusm_bytes text, int64_t *number) {
     uint32_t at = text.len > 0 && text.at[0] == '-';
-    /* Eighteen digits always fit. */
+    /* Eighteen digits always fit into an int64_t. */
     if (at == text.len || text.len - at > 18) return false;
     int64_t value = 0;
     for (uint32_t i = at; i < text.len; i++) {

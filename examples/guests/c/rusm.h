@@ -1,4 +1,4 @@
-/* What a guest in C needs to be a process of a rusm node.
+/* SDK for guests in C: processes of a rusm node.
  *
  *   #include "rusm.h"
  *
@@ -7,15 +7,15 @@
  *       return RUSM_NORMAL;
  *   }
  *
- * Compile it together with rusm.c; there is no libc below. Everything that waits suspends this process and nothing else.
+ * Compile it together with rusm.c; there is no libc. A call that waits suspends this process only.
  *
- * Memory: what the node gives (bodies, texts, lists) lies in an arena that `rusm_receive` empties, so it holds until the
- * next `rusm_receive`, or the `rusm_forget` of a mark made before. Copy what has to last. The arguments do.
+ * Memory: data from the node (bodies, texts, lists) is in an arena that `rusm_receive` empties. It is valid until the
+ * next `rusm_receive`, or until `rusm_forget` with an older mark. Copy what must last longer. The arguments stay valid.
  *
- * Errors: a function that can fail returns NULL, or why it did not do it. That holds until the next call that can fail.
+ * Errors: a function that can fail returns NULL, or the error. The error is valid until the next call that can fail.
  *
- * The structs have the very layout in which the node reads and writes them (the canonical ABI of WebAssembly
- * components); rusm.c checks their sizes. The words are those of crates/runtime/wit/rusm.wit.
+ * The structs have the layout in which the node reads and writes them (the canonical ABI of WebAssembly components);
+ * rusm.c checks their sizes. The functions are those of crates/runtime/wit/rusm.wit.
  */
 #ifndef RUSM_H
 #define RUSM_H
@@ -24,16 +24,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Text or bytes: where they begin and how many they are. No zero at the end. */
+/* Text or bytes: their address and their number. Not terminated by a zero. */
 typedef struct {
     const char *at;
     uint32_t len;
 } rusm_bytes;
 
-/* A literal as bytes. */
+/* Converts a string literal to bytes. */
 #define RUSM(literal) ((rusm_bytes){(literal), sizeof(literal) - 1})
 
-/* What `run` returns for a normal end; anything else becomes the exit reason. */
+/* Return value of `run` for a normal end; any other value becomes the exit reason. */
 #define RUSM_NORMAL ((rusm_bytes){NULL, 0})
 
 /* The arguments of a process. */
@@ -42,12 +42,12 @@ typedef struct {
     uint32_t len;
 } rusm_args;
 
-/* Yours: the process, from its first instruction to its last. */
+/* Runs the process from its first instruction to its last. The guest defines this function. */
 rusm_bytes run(rusm_args args);
 
-/* ---- Words ---- */
+/* ---- Types ---- */
 
-/* The address of a process. Twelve bytes in a message: the same in all SDKs. */
+/* Address of a process. All SDKs encode it in a message as these twelve bytes. */
 typedef struct {
     uint32_t node, slot, generation;
 } rusm_pid;
@@ -57,7 +57,7 @@ typedef struct {
     uint32_t len;
 } rusm_pids;
 
-/* Why a process ended. The text belongs to SHUTDOWN_WITH, PANIC and OTHER. */
+/* Reason why a process ended. The text is set for SHUTDOWN_WITH, PANIC and OTHER. */
 typedef struct {
     enum : uint8_t {
         RUSM_EXIT_NORMAL,
@@ -72,7 +72,7 @@ typedef struct {
     rusm_bytes text;
 } rusm_exit_reason;
 
-/* Why something was not done. `exit` belongs to CALLEE_EXITED, the text to DENIED and all from NO_SUCH on. */
+/* Error of a call. `exit` is set for CALLEE_EXITED; the text is set for DENIED and for all kinds from NO_SUCH on. */
 typedef struct {
     enum : uint8_t {
         RUSM_DENIED,
@@ -91,7 +91,7 @@ typedef struct {
     };
 } rusm_error;
 
-/* Something that may be absent. */
+/* Optional values. */
 typedef struct {
     bool some;
     uint64_t value;
@@ -102,22 +102,22 @@ typedef struct {
     rusm_bytes value;
 } rusm_maybe_bytes;
 
-/* What one process sent to another; `reply_to` is set where the sender waits in `rusm_call`. */
+/* A message from another process; `reply_to` is set if the sender waits in `rusm_call`. */
 typedef struct {
     uint64_t tag;
     rusm_bytes body;
     rusm_maybe_u64 reply_to;
 } rusm_message;
 
-/* The next thing in a mailbox. */
+/* The next item in the mailbox. */
 typedef struct {
     bool some;
     _Alignas(8) enum : uint8_t {
         RUSM_MESSAGE,
-        RUSM_EXIT,   /* an exit signal, while exits are trapped */
-        RUSM_DOWN,   /* a monitor has fired */
-        RUSM_GROUP,  /* a group has changed */
-        RUSM_OPAQUE, /* a native process sent a value that is not bytes */
+        RUSM_EXIT,   /* an exit signal; delivered only while exits are trapped */
+        RUSM_DOWN,   /* a monitored process ended */
+        RUSM_GROUP,  /* a monitored group changed */
+        RUSM_OPAQUE, /* a value that is not bytes, sent by a native process */
     } kind;
     union {
         rusm_message message;
@@ -145,15 +145,15 @@ typedef struct {
 #define RUSM_FOREVER UINT64_MAX
 
 rusm_pid rusm_self(void);
-/* False where no process started this one. */
+/* Sets `parent`; returns false if no process started this one. */
 bool rusm_parent(rusm_pid *parent);
-/* What the observer shows beside the pid. */
+/* Sets the label that the observer shows beside the pid. */
 void rusm_label(rusm_bytes text);
 
-/* How a new process is to run; {0} leaves everything as in this one. */
+/* Options of a new process; {0} leaves all values as in this process. */
 typedef struct {
     rusm_args args;
-    enum : uint8_t { RUSM_LINK = 1, RUSM_MONITOR = 2 } ties; /* either, or both added */
+    enum : uint8_t { RUSM_LINK = 1, RUSM_MONITOR = 2 } ties; /* RUSM_LINK, RUSM_MONITOR, or their sum */
     rusm_maybe_bytes name;
     rusm_maybe_bytes profile;
     rusm_maybe_u64 memory_max_bytes;
@@ -164,29 +164,29 @@ typedef struct {
     rusm_maybe_u64 monitor;
 } rusm_spawned;
 
-/* From a module that the node knows by this name; RUSM("") is the module of this process. */
+/* Starts a process of the module with this name; RUSM("") stands for the module of this process. */
 const rusm_error *rusm_spawn(rusm_bytes module, const rusm_spawn_options *options, rusm_spawned *spawned);
 
-/* Waits while the receiver's mailbox is full; to a process that is gone it does nothing. */
+/* Sends bytes, and waits while the receiver's mailbox is full. Does nothing if the process has ended. */
 const rusm_error *rusm_send(rusm_pid to, uint64_t tag, rusm_bytes body);
-/* Sends, or says at once why not. */
+/* Sends bytes, or returns an error immediately if that is not possible. */
 const rusm_error *rusm_try_send(rusm_pid to, uint64_t tag, rusm_bytes body);
 
-/* The next thing, oldest first; false after so many milliseconds, 0 only looks. Empties the arena. */
+/* Gets the oldest item in the mailbox; returns false after the timeout. 0 does not wait. Empties the arena. */
 bool rusm_receive(rusm_received *next, uint64_t timeout_ms);
-/* The oldest message with this tag; all else stays. Does not empty the arena. */
+/* Gets the oldest message with this tag; all other items stay in the mailbox. Does not empty the arena. */
 bool rusm_receive_tagged(rusm_message *message, uint64_t tag, uint64_t timeout_ms);
 
 /* Sends a request and waits for its reply. */
 const rusm_error *rusm_call(rusm_pid to, uint64_t tag, rusm_bytes body, uint64_t timeout_ms, rusm_bytes *reply);
-/* Answers a caller; false where nobody waits, or no longer. */
+/* Answers a caller; returns false if no caller waits, or no longer waits. */
 bool rusm_reply(const rusm_message *request, rusm_bytes body);
 
 void rusm_link(rusm_pid other);
 void rusm_unlink(rusm_pid other);
 uint64_t rusm_monitor(rusm_pid target);
 bool rusm_demonitor(uint64_t monitor);
-/* Returns what held before. */
+/* If true, exit signals arrive as RUSM_EXIT instead of ending this process. Returns the previous setting. */
 bool rusm_trap_exits(bool trap);
 const rusm_error *rusm_exit(rusm_pid target, rusm_exit_reason reason);
 void rusm_sleep(uint64_t ms);
@@ -206,7 +206,7 @@ bool rusm_demonitor_group(uint64_t monitor);
 
 const rusm_error *rusm_send_after(rusm_pid to, uint64_t delay_ms, uint64_t tag, rusm_bytes body, uint64_t *timer);
 const rusm_error *rusm_send_every(rusm_pid to, uint64_t period_ms, uint64_t tag, rusm_bytes body, uint64_t *timer);
-/* False where it had fired; else the milliseconds that were left. */
+/* Cancels a timer; returns false if it had fired, otherwise sets the milliseconds that were left. */
 bool rusm_cancel(uint64_t timer, uint64_t *left_ms);
 
 /* ---- Supervisors ---- */
@@ -216,16 +216,16 @@ typedef enum { RUSM_ONE_FOR_ONE, RUSM_ONE_FOR_ALL, RUSM_REST_FOR_ONE } rusm_stra
 typedef struct {
     rusm_bytes id;
     rusm_bytes module;
-    rusm_spawn_options options; /* without ties */
+    rusm_spawn_options options; /* `ties` must be empty */
     enum : uint8_t { RUSM_PERMANENT, RUSM_TRANSIENT, RUSM_TEMPORARY } restart;
-    rusm_maybe_u64 shutdown_ms; /* absent waits for ever, 0 kills at once */
+    rusm_maybe_u64 shutdown_ms; /* absent: waits without a limit; 0: kills immediately */
 } rusm_child_spec;
 
-/* Linked to this process. More than `intensity` restarts within `period_ms` end it. */
+/* Starts a supervisor linked to this process. More than `intensity` restarts within `period_ms` end the supervisor. */
 const rusm_error *rusm_supervise(rusm_strategy strategy, uint32_t intensity, uint64_t period_ms,
                                  const rusm_child_spec *children, uint32_t count, rusm_pid *supervisor);
 
-/* ---- Time, log, chance, digests ---- */
+/* ---- Time, log, random bytes, digests ---- */
 
 uint64_t rusm_now_ns(void);
 uint64_t rusm_unix_ms(void);
@@ -241,15 +241,15 @@ typedef enum { RUSM_SHA256, RUSM_SHA384, RUSM_SHA512 } rusm_hash;
 const rusm_error *rusm_digest(rusm_hash hash, rusm_bytes data, rusm_bytes *digest);
 const rusm_error *rusm_hmac(rusm_hash hash, rusm_bytes key, rusm_bytes data, rusm_bytes *mac);
 
-/* ---- Memory: for a loop that asks the node for much before it receives again ---- */
+/* ---- Memory: for loops that get much data from the node without calling rusm_receive ---- */
 
 typedef uintptr_t rusm_mark;
 
 rusm_mark rusm_remember(void);
-/* What the node gave since then holds no longer. */
+/* Frees the data that the node has returned since `mark`. */
 void rusm_forget(rusm_mark mark);
 
-/* ---- Text: a line that is written piece by piece; what does not fit is cut off ---- */
+/* ---- Text: a line that is appended to piece by piece; text that does not fit is cut off ---- */
 
 typedef struct {
     char at[240];
@@ -265,7 +265,7 @@ rusm_bytes rusm_text(const rusm_line *line);
 
 bool rusm_equal(rusm_bytes a, rusm_bytes b);
 bool rusm_starts_with(rusm_bytes text, rusm_bytes start);
-/* A whole decimal number, with or without a minus; false for anything else. */
+/* Parses a decimal integer of at most 18 digits, with an optional minus; returns false for any other text. */
 bool rusm_number(rusm_bytes text, int64_t *number);
 
 #endif

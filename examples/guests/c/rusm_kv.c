@@ -1,7 +1,7 @@
-/* From the functions of rusm_kv.h to the imports of the world `rusm:store/storage`. */
+/* Implements rusm_kv.h on the imports of the world `rusm:store/storage`. */
 #include "rusm_kv.h"
 
-/* What the node writes where a call ends. */
+/* Result that the node writes at the end of a call. */
 static struct {
     bool failed;
     union {

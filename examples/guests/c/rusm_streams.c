@@ -1,7 +1,7 @@
-/* From the functions of rusm_streams.h to the imports of the world `rusm:runtime/streaming`. */
+/* Implements rusm_streams.h on the imports of the world `rusm:runtime/streaming`. */
 #include "rusm_streams.h"
 
-/* What the node writes where a call ends. */
+/* Result that the node writes at the end of a call. */
 static struct {
     bool failed;
     union {

@@ -1,7 +1,7 @@
-/* From the functions of rusm_topics.h to the imports of the world `rusm:runtime/publishing`. */
+/* Implements rusm_topics.h on the imports of the world `rusm:runtime/publishing`. */
 #include "rusm_topics.h"
 
-/* What the node writes where a call ends. */
+/* Result that the node writes at the end of a call. */
 static struct {
     bool failed;
     union {

@@ -1,10 +1,11 @@
-/* Topics of the node: what one publishes, many receive, each message until it is acknowledged. Needs the capability `topics`
- * and a grant of the topic, on a node that gives its topics to guests: another one does not load a guest that asks for them.
- * Guests make no topics; the node does. Compile rusm_topics.c as well, and encode with its world:
+/* Topics of the node: each message is delivered to every subscription of its topic, until it is acknowledged there.
+ * Needs the capability `topics` and a grant of the topic, on a node that gives guests access to its topics: other nodes
+ * do not load a guest that imports them. Guests cannot create topics. Compile rusm_topics.c as well, and encode with
+ * its world:
  *
  *   encode component mine.core.wasm mine.wasm ../../../crates/runtime/wit actor ../../../crates/runtime/wit publishing
  *
- * What the node gives lies in the arena, as rusm.h says. The words are those of crates/runtime/wit/topics.wit.
+ * Data from the node is in the arena, as described in rusm.h. The functions are those of crates/runtime/wit/topics.wit.
  */
 #ifndef RUSM_TOPICS_H
 #define RUSM_TOPICS_H
@@ -15,8 +16,8 @@ typedef struct {
     rusm_bytes name, value;
 } rusm_attribute;
 
-/* What is published; {.payload = …} has neither key nor attributes. Messages of the same key go out one after the other where
- * the subscription keeps order. */
+/* A message of a topic; {.payload = …} has neither key nor attributes. An ordered subscription delivers the messages of
+ * a key one batch after the other. */
 typedef struct {
     rusm_bytes payload;
     rusm_maybe_bytes key;
@@ -26,40 +27,41 @@ typedef struct {
     } attributes;
 } rusm_topic_message;
 
-/* A message in the hands of this process, until it acknowledges it, gives it back, ends, or takes too long. */
+/* A message leased to this process, until it is acknowledged or returned, the process ends, or the deadline passes. */
 typedef struct {
-    uint64_t id;       /* what to acknowledge */
-    uint32_t attempt;  /* how many times it was handed out, this one included */
-    uint64_t position; /* its number in the topic */
+    uint64_t id;       /* id to pass to ack, nack or extend */
+    uint32_t attempt;  /* number of deliveries, including this one */
+    uint64_t position; /* position in the topic */
     rusm_topic_message message;
 } rusm_lease;
 
-/* What came of an acknowledgement or its like; all but DONE have changed nothing. */
+/* Result of ack, nack or extend. Every value but DONE has changed nothing. */
 typedef enum : uint8_t {
     RUSM_SETTLED_DONE,
     RUSM_SETTLED_ALREADY_ACKED,
     RUSM_SETTLED_ALREADY_NACKED,
     RUSM_SETTLED_EXPIRED,
     RUSM_SETTLED_REVOKED,
-    RUSM_SETTLED_UNKNOWN, /* no such lease, or one of another process */
+    RUSM_SETTLED_UNKNOWN, /* the lease does not exist, or belongs to another process */
 } rusm_settled;
 
-/* A share in a subscription, of this process only. */
+/* Id of a consumer or listener, valid in this process only. */
 typedef uint64_t rusm_share;
 
-/* How a subscription is made; all zero as rusm_topic_subscribe does it. */
+/* Options of a new subscription; {0} stands for the defaults of rusm_topic_subscribe. */
 typedef struct {
-    bool ordered;                   /* messages of the same key go out one batch after the other */
-    bool oldest;                    /* it begins with the oldest message that the topic still has */
-    rusm_maybe_u64 ack_deadline_ms; /* 10 s without */
+    bool ordered;                   /* deliver the messages of a key one batch after the other */
+    bool oldest;                    /* begin with the oldest message that the topic still has */
+    rusm_maybe_u64 ack_deadline_ms; /* default 10 s */
     struct {
         bool some;
-        rusm_bytes topic; /* for what was tried so many times */
+        rusm_bytes topic; /* destination of messages without attempts left */
         uint32_t attempts_max;
     } dead_letter;
 } rusm_subscription_options;
 
-/* What becomes of messages that a listener is too slow for: publishers wait, or beyond so many something is lost. */
+/* Policy for messages that arrive faster than a listener reads them: publishers wait, or beyond `most` messages the
+ * oldest or newest are dropped, or the listener is disconnected. */
 typedef enum : uint32_t {
     RUSM_OVERFLOW_BLOCK,
     RUSM_OVERFLOW_DROP_OLDEST,
@@ -72,36 +74,40 @@ typedef struct {
     uint32_t len;
 } rusm_leases;
 
-/* Publishes, and waits for room; on a topic that is kept on disk, until the message is there. */
+/* Publishes a message, and waits for room. On a durable topic, waits until the message is stored. */
 const rusm_error *rusm_topic_publish(rusm_bytes topic, const rusm_topic_message *message);
-/* Publishes now, or is RUSM_LIMIT with the numbers: the topic is full. */
+/* Publishes a message without waiting; RUSM_LIMIT, with the numbers, if the topic is full. */
 const rusm_error *rusm_topic_try_publish(rusm_bytes topic, const rusm_topic_message *message);
-/* Publishes messages in order, and waits for room as often as it must. If one is refused, those before it are published. */
+/* Publishes messages in order, and waits for room as often as necessary. If a message is refused, only those before it
+ * are published. */
 const rusm_error *rusm_topic_publish_all(rusm_bytes topic, const rusm_topic_message *messages, uint32_t len);
-/* Takes a share in a subscription, which is made as the options say unless it is there. */
+/* Like rusm_topic_subscribe, with options for a new subscription. */
 const rusm_error *rusm_topic_subscribe_with(rusm_bytes topic, rusm_bytes subscription, const rusm_subscription_options *options,
                                             rusm_share *share);
-/* Listens to what is published from now on: each message once at most, without leases. Ends with rusm_topic_unsubscribe. */
+/* Adds a listener, which receives each message published from now on at most once, without leases. Remove it with
+ * rusm_topic_unsubscribe. */
 const rusm_error *rusm_topic_listen(rusm_bytes topic, rusm_overflow overflow, uint32_t most, rusm_share *listener);
-/* The next message of a listener, as rusm_topic_next. */
+/* Gets the next message of a listener; waits as rusm_topic_next does. */
 const rusm_error *rusm_topic_hear(rusm_share listener, uint64_t timeout_ms, rusm_topic_message *message, bool *came);
-/* As rusm_topic_next, and what more is there already, at most so many, 1 to 1,000; none if none came in time. */
+/* Like rusm_topic_next, but also gets further available messages, up to `most` in total, 1 to 1,000; no messages after
+ * a timeout. */
 const rusm_error *rusm_topic_next_batch(rusm_share share, uint32_t most, uint64_t timeout_ms, rusm_leases *leases);
-/* Says of several messages that they were dealt with; how many of them were leased. */
+/* Acknowledges several messages; `acked` is the number of them that were leased. */
 const rusm_error *rusm_topic_ack_all(rusm_share share, const uint64_t *leases, uint32_t len, uint32_t *acked);
-/* Takes so many milliseconds more for a message, at most an hour from now. */
+/* Extends a lease by `by_ms` milliseconds, to at most an hour from now. */
 const rusm_error *rusm_topic_extend(rusm_share share, uint64_t lease, uint64_t by_ms, rusm_settled *how);
-/* Takes a share in a subscription, which is made unless it is there, with what is published from now on. At most 64 at once. */
+/* Adds a consumer to a subscription. Creates the subscription if it does not exist; it then begins with the next
+ * message. A process may have at most 64 consumers and listeners. */
 const rusm_error *rusm_topic_subscribe(rusm_bytes topic, rusm_bytes subscription, rusm_share *share);
-/* The next message within so many milliseconds, 0 only looks; `came` says whether there was one. RUSM_NO_SUCH when nothing
- * will ever come again. */
+/* Gets the next message; `came` is false after the timeout. 0 does not wait. RUSM_NO_SUCH if there will be no more
+ * messages. */
 const rusm_error *rusm_topic_next(rusm_share share, uint64_t timeout_ms, rusm_lease *lease, bool *came);
-/* Says that a message was dealt with. */
+/* Acknowledges a message. */
 const rusm_error *rusm_topic_ack(rusm_share share, uint64_t lease, rusm_settled *how);
-/* Gives a message back, to be tried again. */
+/* Returns a message, which will be delivered again. */
 const rusm_error *rusm_topic_nack(rusm_share share, uint64_t lease, rusm_settled *how);
-/* Gives up the share, and what this process still has of it, to the others; false where there was none. The subscription
- * stays. */
+/* Removes a consumer or listener; other consumers get its leased messages. Returns false if it does not exist. The
+ * subscription remains. */
 bool rusm_topic_unsubscribe(rusm_share share);
 
 #endif

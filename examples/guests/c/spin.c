@@ -1,4 +1,4 @@
-/* A process that never gives way, and cannot keep others from running: the node interrupts it. */
+/* A process that never yields. The node interrupts it, so that other processes can run. */
 #include "rusm.h"
 
 rusm_bytes run(rusm_args args) {

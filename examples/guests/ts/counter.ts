@@ -1,9 +1,9 @@
-// A server with state, called by its name, under a supervisor.
+// A supervised server with state, called by its registered name.
 //
 //   run ──▶ supervisor ──▶ counter      "add 2" ──▶ "2", "add 3" ──▶ "5", "get" ──▶ "5"
-//                             ╳         "crash": it ends, is started again, and counts from 0
+//                             ╳         "crash": it exits, is restarted, and counts from 0
 //
-// Started without arguments it shows all of that; `serve` makes it the counter alone.
+// Without arguments it demonstrates all of this; with the argument `serve` it runs only the counter.
 
 import { actor, ask, exit, label, messages, type Pid, sleep, supervise, unlink, whereis } from "./rusm";
 
@@ -16,7 +16,7 @@ export const run = actor(([role]) => {
   else throw `${JSON.stringify(role)} is neither "serve" nor nothing`;
 });
 
-/** The server: its state is a variable of its loop. */
+/** Runs the server. Its state is a local variable of its loop. */
 function serve(): void {
   let count = 0;
   for (const request of messages()) {
@@ -25,7 +25,7 @@ function serve(): void {
     if (word === "add" && /^-?\d+$/.test(amount)) {
       count += Number(amount);
     } else if (word !== "get") {
-      // Nobody but the caller should suffer from what it got wrong.
+      // Reply with an error instead of exiting: an invalid request must not affect other callers.
       request.reply("error: it is none of add NUMBER, get, crash");
       continue;
     }
@@ -34,7 +34,7 @@ function serve(): void {
   }
 }
 
-/** A client of the server. */
+/** Runs a client of the server. */
 function show(): void {
   const supervisor = supervise([{ id: "counter", args: ["serve"], name: NAME }], { intensity: 3 });
 
@@ -52,7 +52,7 @@ function show(): void {
   exit(supervisor);
 }
 
-/** The counter, as soon as there is one: after a crash its name is free until the supervisor has started the next. */
+/** Waits for the counter and returns its pid: after a crash its name is free until the supervisor has restarted it. */
 function find(): Pid {
   for (let waitedMs = 0; waitedMs < PATIENCE_MS; waitedMs++) {
     const pid = whereis(NAME);

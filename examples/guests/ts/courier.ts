@@ -1,14 +1,14 @@
-// Carries messages from one topic of the node to another. A message is off the first one only once it is in the second, so
-// one that a courier had when it ended is carried by the next.
+// Forwards messages from one topic of the node to another. A message is acknowledged in the first topic only after it
+// was published to the second, so another courier forwards what a courier had leased when it ended.
 //
-//   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and `carried`: how many it was; then ack
-//     ▲               ├── `again` in front, at its first attempt ──▶ nack
+//   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and its number as `carried`; then ack
+//     ▲               ├── begins with `again`, first attempt ──▶ nack
 //     └───────────────┘
-//                     ├── `bundle` ──▶ all that wait are carried at once
-//                     ├── `hear` ──▶ says `listening`, and then the next message of FROM as it is published: `heard …`
-//                     └── `stop` ──▶ ack, give up the share, and `N carried` as the last message
+//                     ├── `bundle` ──▶ forwards all waiting messages as one batch
+//                     ├── `hear` ──▶ publishes `listening`, then the next message published to FROM, as `heard …`
+//                     └── `stop` ──▶ ack, unsubscribe, and publish `N carried` as the last message
 //
-// Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
+// Arguments: FROM and TO, by default `letters` and `delivered`. The profile must grant both topics.
 
 import { actor, label } from "./rusm";
 import { type Settled, Topic } from "./topics";
@@ -16,7 +16,7 @@ import { utf8 } from "./web";
 
 export const run = actor(([from = "letters", to = "delivered"]) => {
   label("courier");
-  // What was posted before the first courier came is carried, too, and all of a key in its order.
+  // Also forward messages published before the first courier started, and keep the order within a key.
   const options = { ordered: true, oldest: true, ackDeadlineMs: 600_000 };
   const [source, delivered] = [new Topic(from), new Topic(to)];
   const letters = source.subscribeWith("courier", options);
@@ -58,7 +58,7 @@ export const run = actor(([from = "letters", to = "delivered"]) => {
   }
 });
 
-/** A letter that was taken away meanwhile is carried by somebody else too. */
+/** Logs a message that this courier no longer had leased: another courier forwards it again. */
 function said(settled: Settled): void {
   if (settled !== "done") console.warn(`a letter was not settled: ${settled}`);
 }

@@ -1,15 +1,15 @@
-// A process that ends in the way that it is asked to: by its first argument at once, or by a message.
+// A process that ends in a requested way, given as its first argument or else in a message.
 
 import { actor, exit, messages, self } from "./rusm";
 
 const ways: Record<string, () => unknown> = {
   return: () => undefined,
-  // A mistake that the process has noticed itself: the words are its exit reason.
+  // An error that the process detected itself: the text is its exit reason.
   error: () => {
     throw "no more coins";
   },
   exit: () => exit(self(), { tag: "shutdown-with", val: "closing time" }),
-  // Mistakes that the language notices: the words are the exit reason, where they were made is in the log.
+  // Errors that JavaScript detects: the message is the exit reason, and the stack trace is in the log.
   panic: () => {
     throw new Error("asked to panic");
   },

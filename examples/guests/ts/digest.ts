@@ -2,7 +2,7 @@
 //
 //   call, tag 0 or 256    bytes ──▶ their SHA-256
 //   call, tag 384, 512    bytes ──▶ their SHA-384, SHA-512
-//   call, tag 1           n, four bytes, little-endian ──▶ SHA-256 of SHA-256 … of 32 zeros, n times
+//   call, tag 1           n (four bytes, little-endian) ──▶ SHA-256 applied n times to 32 zero bytes
 
 import { actor, digest, label, type Message, messages } from "./rusm";
 
@@ -27,7 +27,7 @@ function answer(request: Message): string | Uint8Array {
   }
 }
 
-/** Many digests for one message, each of the one before. */
+/** Computes a chain of digests, each of the previous one: much work for one message. */
 function chain(length: Uint8Array): string | Uint8Array {
   if (length.length !== 4) return "error: the length of a chain has four bytes";
   const count = new DataView(length.buffer, length.byteOffset).getUint32(0, true);

@@ -1,12 +1,12 @@
-// What is thrown where something was not done.
+// Errors of calls into the node.
 
 import type { WorldError } from "rusm:runtime/types@0.1.0";
 import { describe, type ExitReason } from "./words";
 
-/** Why something was not done: `kind` is for programs, `message` for people. */
+/** Error of a call into the node: `kind` is for programs, `message` for people. */
 export class RusmError extends Error {
   readonly kind: WorldError["tag"];
-  /** Why the callee ended, with `callee-exited`. */
+  /** Reason why the callee ended, set for `callee-exited`. */
   readonly reason: ExitReason | undefined;
 
   constructor(error: WorldError) {
@@ -40,7 +40,7 @@ function words(error: WorldError): string {
   }
 }
 
-/** Calls the node; what it answers as an error becomes a `RusmError`. */
+/** Calls the node and converts an error into a `RusmError`. */
 export function trying<T>(call: () => T): T {
   try {
     return call();
@@ -49,9 +49,9 @@ export function trying<T>(call: () => T): T {
   }
 }
 
-/** What is to be thrown on for what a call into the node threw. */
+/** Converts a value thrown by a call into the node into the value to throw. */
 export function failure(thrown: unknown): unknown {
-  // componentize-qjs wraps the error of a `result` in an Error of its own.
+  // componentize-qjs wraps the error of a `result` in its own Error.
   const error = (thrown as { payload?: WorldError } | null)?.payload;
   return error === undefined ? thrown : new RusmError(error);
 }

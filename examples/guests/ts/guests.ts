@@ -1,4 +1,4 @@
-// All guests in one module, so that QuickJS is in the repository once: `rusm run guests.wasm counter`.
+// All guests in one module, so that the repository has only one copy of QuickJS: `rusm run guests.wasm counter`.
 
 import { run as counter } from "./counter";
 import { run as crash } from "./crash";

@@ -1,8 +1,8 @@
-// A process that takes memory until it may not: its end is the limit's, and nobody else's.
+// A process that allocates memory until it reaches its limit. The limit ends this process and no other.
 
 import { actor, label } from "./rusm";
 
-/** How many KiB it takes at a time, unless the first argument says otherwise. */
+/** Default size of an allocation in KiB; the first argument overrides it. */
 const STEP_KIB = "1024";
 
 export const run = actor(([argument = STEP_KIB]) => {
@@ -10,7 +10,7 @@ export const run = actor(([argument = STEP_KIB]) => {
   const stepKib = Number(argument);
   const kept: Uint8Array[] = [];
   for (;;) {
-    // Written, and not only asked for: memory that nobody touches costs nothing.
+    // Write to the memory: untouched pages are never allocated.
     kept.push(new Uint8Array(stepKib * 1024).fill(0xa5));
     label(`${kept.length * stepKib} KiB taken`);
   }

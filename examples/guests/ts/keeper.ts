@@ -1,19 +1,19 @@
-// A service that keeps values in the node's store; large ones come and go through streams.
+// A service that keeps values in the node's store; large values are sent and received through streams.
 //
 //   call, tag 1    key, 0, value    ──▶ `kept`
 //   call, tag 2    key              ──▶ the value
-//   call, tag 3    pid, key         ──▶ how many bytes; a stream to that process brings the value
-//   call, tag 4    key, 0, new key  ──▶ `moved`, unless the key has gone or the new one is there
+//   call, tag 3    pid, key         ──▶ the number of bytes; a stream to that process carries the value
+//   call, tag 4    key, 0, new key  ──▶ `moved`, unless the key does not exist or the new one does
 //   the end of a stream             its bytes become the value of the key `stream`
 //
-// The values lie in the bucket `keeper`, which its profile must grant.
+// The values are in the bucket `keeper`, which the profile must grant.
 
 import { Bucket, Commit } from "./kv";
 import { actor, label, type Message, Pid, receive } from "./rusm";
 import { Reader, Writer } from "./streams";
 
 const VALUES = new Bucket("keeper");
-/** Bytes that a stream holds. */
+/** Capacity of a stream in bytes. */
 const CAPACITY = 4096;
 
 export const run = actor(() => {
@@ -61,7 +61,7 @@ function keep(row: Uint8Array): void {
   VALUES.put(key, value);
 }
 
-/** Nobody ever sees the value under both keys, or under none. */
+/** Moves a value atomically: no reader sees it under both keys, or under neither. */
 function rename(keys: Uint8Array): void {
   const [from, to] = halves(keys);
   const value = valueOf(from);
@@ -81,7 +81,7 @@ function valueOf(key: Uint8Array): Uint8Array {
   return value;
 }
 
-/** Answers before it writes: who asked may read only then. */
+/** Replies before it writes: the caller may start to read only after the reply. */
 function give(request: Message): void {
   const to = Pid.fromBytes(request.body);
   if (to === undefined) throw new Error("a request begins with the twelve bytes of a pid");

@@ -1,7 +1,7 @@
 // The durable store of the node. Needs the capability `kv` and a grant of the bucket, on a node that has a store.
 //
-// A guest that imports this targets the world `rusm:store/storage` beside `actor` (keeper.wit does): a node without a store
-// does not load it.
+// A guest that imports this module must target the world `rusm:store/storage` besides `actor`, as keeper.wit does. A
+// node without a store does not load it.
 
 import world, { type KvChange, type KvError as Thrown, type KvExpected } from "rusm:store/kv@0.1.0";
 import type { Data } from "./rusm";
@@ -10,7 +10,7 @@ import { bytes } from "./web";
 /** A key and its value. */
 export type Row = { key: Uint8Array; value: Uint8Array };
 
-/** Why the store did nothing: `kind` is for programs, `message` for people. */
+/** Error of a call into the store: `kind` is for programs, `message` for people. */
 export class KvError extends Error {
   readonly kind: Thrown["tag"];
 
@@ -32,31 +32,33 @@ function trying<T>(call: () => T): T {
 
 const maybe = (data: Data | undefined): Uint8Array | null => (data === undefined ? null : bytes(data));
 
-/** A bucket of the store; the node decides which of them this process may use. */
+/** A bucket of the store. The node decides which buckets this process may use. */
 export class Bucket {
   constructor(readonly name: string) {}
 
-  /** The value of a key. */
+  /** Returns the value of a key, or undefined if the key does not exist. */
   get(key: Data): Uint8Array | undefined {
     return trying(() => world.get(this.name, bytes(key))) ?? undefined;
   }
 
-  /** Gives a key a value, for so many milliseconds or for good. Returns when it is as durable as the node promises. */
+  /** Sets the value of a key, optionally with an expiry in milliseconds. Returns once it is as durable as the node is
+   * configured to guarantee. */
   put(key: Data, value: Data, lifetimeMs?: number): void {
     trying(() => world.put(this.name, bytes(key), bytes(value), lifetimeMs ?? null));
   }
 
-  /** Takes a key away; whether it was there. */
+  /** Deletes a key; returns true if it existed. */
   delete(key: Data): boolean {
     return trying(() => world.delete(this.name, bytes(key)));
   }
 
-  /** Gives a key a value, or takes it away for undefined, if it has the expected one, or none; whether it had. */
+  /** Sets a key, or deletes it if `value` is undefined, provided that it has the expected value, or does not exist if
+   * `expected` is undefined. Returns true if it did so. */
   compareAndSet(key: Data, expected: Data | undefined, value: Data | undefined): boolean {
     return trying(() => world.compareAndSet(this.name, bytes(key), maybe(expected), maybe(value)));
   }
 
-  /** All rows whose keys begin with `prefix`, in their order, asked for as they are used. */
+  /** Yields all rows whose keys begin with `prefix`, in the order of the keys. Reads them page by page. */
   *scan(prefix: Data = ""): Generator<Row> {
     const beginning = bytes(prefix);
     for (let after: Uint8Array | null = new Uint8Array(0); after !== null; ) {
@@ -68,30 +70,30 @@ export class Bucket {
   }
 }
 
-/** What a key must have, and what changes, of several keys and buckets: all of it at one instant, or none. */
+/** Expectations and changes of several keys and buckets, applied atomically or not at all. */
 export class Commit {
   private readonly expects: KvExpected[] = [];
   private readonly changes: KvChange[] = [];
 
-  /** Goes through only if the key has this value, or none for undefined. */
+  /** Requires that the key has this value, or does not exist if `value` is undefined. */
   expect(bucket: Bucket, key: Data, value: Data | undefined): this {
     this.expects.push({ bucket: bucket.name, key: bytes(key), value: maybe(value) });
     return this;
   }
 
-  /** Gives a key a value, for so many milliseconds or for good. */
+  /** Sets the value of a key, optionally with an expiry in milliseconds. */
   put(bucket: Bucket, key: Data, value: Data, lifetimeMs?: number): this {
     this.changes.push({ bucket: bucket.name, key: bytes(key), value: bytes(value), expiresInMs: lifetimeMs ?? null });
     return this;
   }
 
-  /** Takes a key away. */
+  /** Deletes a key. */
   delete(bucket: Bucket, key: Data): this {
     this.changes.push({ bucket: bucket.name, key: bytes(key), value: null, expiresInMs: null });
     return this;
   }
 
-  /** Does all of it, or nothing where something was not as expected; whether it did. */
+  /** Makes all changes if all expectations hold, otherwise none; returns true if it made them. */
   run(): boolean {
     return trying(() => world.commit(this.expects, this.changes));
   }

@@ -3,11 +3,11 @@
 //   pinger ── pid of the pinger, number ──▶ ponger
 //          ◀────── number ─────────────────
 //
-// Started without arguments it starts its own ponger and plays; `pong` makes it the ponger alone.
+// Without arguments it starts its own ponger and runs the pinger; with the argument `pong` it runs only the ponger.
 
 import { actor, exit, label, messages, nowNs, Pid, receive, self, send, spawnLink, unlink } from "./rusm";
 
-/** Round trips unless the first argument says otherwise. */
+/** Default number of round trips; the first argument overrides it. */
 const ROUND_TRIPS = "10000";
 
 export const run = actor(([argument = ROUND_TRIPS]) => {
@@ -20,7 +20,7 @@ function ping(roundTrips: number): void {
   const ponger = spawnLink({ args: ["pong"] });
   const started = nowNs();
 
-  // A message has no sender: whoever wants an answer says where to.
+  // A message does not carry its sender: include the pid for the reply.
   const from = self().toBytes();
   for (let number = 0; number < roundTrips; number++) {
     const bytes = new Uint8Array(16);
@@ -37,7 +37,7 @@ function ping(roundTrips: number): void {
   exit(ponger);
 }
 
-/** Sends back what comes after the pid, to that pid. */
+/** Sends the bytes after the pid back to that pid. */
 function pong(): void {
   label("ponger");
   for (const ping of messages()) {

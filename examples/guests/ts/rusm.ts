@@ -1,4 +1,4 @@
-// What a guest in TypeScript needs to be a process of a rusm node.
+// SDK for guests in TypeScript: processes of a rusm node.
 //
 //   import { actor, self } from "./rusm";
 //
@@ -6,8 +6,8 @@
 //     console.log(`hello from ${self()} with ${args}`);
 //   });
 //
-// Everything that waits suspends this process and nothing else, so there is no `await`: `receive` returns what it has
-// received. What is refused or fails is thrown as a `RusmError`. The words are those of crates/runtime/wit/rusm.wit.
+// A call that waits suspends this process only, so there is no `await`: `receive` returns the received item. A call
+// that fails throws a `RusmError`. The functions are those of crates/runtime/wit/rusm.wit.
 
 import clock from "rusm:runtime/clock@0.1.0";
 import groups from "rusm:runtime/groups@0.1.0";
@@ -25,27 +25,27 @@ export { describe, Pid, RusmError, type ExitReason };
 
 // ---- From a function to a process ----
 
-/** What a process does, from its first instruction to its last. What it throws becomes its exit reason. */
+/** The function of a process, from its first instruction to its last. A thrown value becomes its exit reason. */
 export type Body = (args: string[]) => void;
 
-/** The arguments that lead a new process of this module to the body that runs now. */
+/** Arguments that select the current role in a new process of this module. */
 let way: string[] = [];
 
-/** Makes a function the process that this module is: `export const run = actor(…)`. */
+/** Makes a function the body of this module's process: `export const run = actor(…)`. */
 export function actor(body: Body): Body {
   return (args) => {
     try {
       const result: unknown = body(args);
       if (result instanceof Promise) throw "a process has no await: its function must not be async";
     } catch (thrown) {
-      // The stack tells where; only words fit into an exit reason.
+      // An exit reason holds only text, so the stack trace goes to the log.
       if (thrown instanceof Error && !(thrown instanceof RusmError)) console.error(`${thrown}\n${thrown.stack}`);
       throw String(thrown);
     }
   };
 }
 
-/** Several processes in one module: the first argument says which, as in `rusm run guests.wasm counter`. */
+/** Combines several processes in one module: the first argument selects one, as in `rusm run guests.wasm counter`. */
 export function roles(bodies: Record<string, Body>): Body {
   return ([role = "", ...args]) => {
     const known = Object.keys(bodies);
@@ -57,10 +57,10 @@ export function roles(bodies: Record<string, Body>): Body {
 
 // ---- Messages ----
 
-/** What a message may be made of; text travels as UTF-8. */
+/** Payload of a message; text is encoded as UTF-8. */
 export type Data = string | Uint8Array;
 
-/** What one process sent to another. */
+/** A message from another process. */
 export class Message {
   readonly kind = "message";
   readonly tag: number;
@@ -73,29 +73,29 @@ export class Message {
     this.replyTo = message.replyTo;
   }
 
-  /** The body as text; what is no UTF-8 shows as `�`. */
+  /** Returns the body as text; bytes that are not valid UTF-8 become `�`. */
   text(): string {
     return utf8(this.body);
   }
 
-  /** Whether the sender waits in `call`. */
+  /** True if the sender waits in `call`. */
   get isCall(): boolean {
     return this.replyTo !== null;
   }
 
-  /** Answers the caller; false where nobody waits, or no longer. The first reply counts. */
+  /** Answers the caller; returns false if no caller waits, or no longer waits. Only the first reply counts. */
   reply(body: Data): boolean {
     return this.replyTo !== null && process.reply(this.replyTo, bytes(body));
   }
 }
 
-/** The next thing in a mailbox. */
+/** The next item in the mailbox. */
 export type Received =
   | Message
   | { kind: "exit"; from: Pid; reason: ExitReason }
   | { kind: "down"; monitor: number; pid: Pid; reason: ExitReason }
   | { kind: "group"; monitor: number; group: string; pid: Pid; joined: boolean }
-  /** A native process sent a value that is not bytes; the name of its type. */
+  /** A value that is not bytes, sent by a native process; the name of its type. */
   | { kind: "opaque"; type: string };
 
 function received(next: world.Received): Received {
@@ -113,7 +113,7 @@ function received(next: world.Received): Received {
   }
 }
 
-/** The next thing in the mailbox, oldest first; with a timeout, undefined after so many milliseconds, 0 only looks. */
+/** Returns the oldest item in the mailbox, or undefined after the timeout, if given; a timeout of 0 does not wait. */
 export function receive(): Received;
 export function receive(timeoutMs: number): Received | undefined;
 export function receive(timeoutMs?: number): Received | undefined {
@@ -121,7 +121,7 @@ export function receive(timeoutMs?: number): Received | undefined {
   return next === null ? undefined : received(next);
 }
 
-/** The oldest message with this tag; all else stays where it is, in its order. */
+/** Returns the oldest message with this tag. All other items stay in the mailbox, in their order. */
 export function receiveTagged(tag: number): Message;
 export function receiveTagged(tag: number, timeoutMs: number): Message | undefined;
 export function receiveTagged(tag: number, timeoutMs?: number): Message | undefined {
@@ -129,7 +129,7 @@ export function receiveTagged(tag: number, timeoutMs?: number): Message | undefi
   return message === null ? undefined : new Message(message);
 }
 
-/** The messages of a server, for ever: everything else in the mailbox is left out. */
+/** Yields the messages of a server without end, and discards all other items in the mailbox. */
 export function* messages(): Generator<Message, never> {
   for (;;) {
     const next = receive();
@@ -137,12 +137,12 @@ export function* messages(): Generator<Message, never> {
   }
 }
 
-/** Sends, and waits while the receiver's mailbox is full. To a process that is gone it does nothing. */
+/** Sends a message, and waits while the receiver's mailbox is full. Does nothing if the process has ended. */
 export function send(to: Pid, body: Data, tag = 0): void {
   trying(() => process.send(to, tag, bytes(body)));
 }
 
-/** Sends, or throws at once why not: `mailbox-full`, `no-process`. */
+/** Sends a message without waiting; throws `mailbox-full` or `no-process` if that is not possible. */
 export function trySend(to: Pid, body: Data, tag = 0): void {
   trying(() => process.trySend(to, tag, bytes(body)));
 }
@@ -152,34 +152,34 @@ export function call(to: Pid, body: Data, options: { tag?: number; timeoutMs?: n
   return trying(() => process.call(to, options.tag ?? 0, bytes(body), options.timeoutMs ?? 5000));
 }
 
-/** The same, with the reply as text. */
+/** Like `call`, but returns the reply as text. */
 export function ask(to: Pid, body: Data, options: { tag?: number; timeoutMs?: number } = {}): string {
   return utf8(call(to, body, options));
 }
 
 // ---- Processes ----
 
-/** This process. */
+/** Returns the pid of this process. */
 export const self = (): Pid => Pid.of(process.self());
 
-/** The process that started this one, where a process did. */
+/** Returns the process that started this one, if a process did. */
 export function parent(): Pid | undefined {
   const pid = process.parent();
   return pid === null ? undefined : Pid.of(pid);
 }
 
-/** What the observer shows beside the pid. */
+/** Sets the label that the observer shows beside the pid. */
 export const label = (text: string): void => process.label(text);
 
-/** How a new process is to run. Everything left out is as in this one; nothing can be wider. */
+/** Options of a new process. A value left out is that of this process, and no value can exceed it. */
 export interface Spawn {
-  /** A module that the node knows by this name or path; left out, the module of this process. */
+  /** Name or path of the module; by default the module of this process. */
   module?: string;
-  /** What its `run` gets. */
+  /** Arguments of its `run`. */
   args?: string[];
-  /** A name to register for it before its first instruction. */
+  /** Name to register for it before its first instruction. */
   name?: string;
-  /** A capability profile of the node, narrowed by ours. */
+  /** Capability profile of the node, narrowed to the capabilities of this process. */
   profile?: string;
   memoryMaxBytes?: number;
 }
@@ -200,30 +200,30 @@ export function spawn(what: Spawn): Pid {
   return Pid.of(trying(() => process.spawn(what.module ?? "", options(what))).pid);
 }
 
-/** The same, linked to this process before its first instruction. */
+/** Starts a process, linked to this process before its first instruction. */
 export function spawnLink(what: Spawn): Pid {
   return Pid.of(trying(() => process.spawn(what.module ?? "", options(what, { link: true }))).pid);
 }
 
-/** The same, monitored by this process before its first instruction. */
+/** Starts a process, monitored by this process before its first instruction. */
 export function spawnMonitor(what: Spawn): { pid: Pid; monitor: number } {
   const spawned = trying(() => process.spawn(what.module ?? "", options(what, { monitor: true })));
   return { pid: Pid.of(spawned.pid), monitor: spawned.monitor as number };
 }
 
-/** Ties both fates: the abnormal end of one ends the other, or tells it while it traps exits. */
+/** Links two processes: the abnormal end of one ends the other, or sends it an exit signal if it traps exits. */
 export const link = (other: Pid): void => process.link(other);
 
-/** Unties them. */
+/** Removes the link. No exit signal of the other process arrives afterwards. */
 export const unlink = (other: Pid): void => process.unlink(other);
 
-/** Asks for one `down` when the process ends. */
+/** Requests one `down` for when the process ends. */
 export const monitor = (target: Pid): number => process.monitor(target);
 
-/** Takes a monitor back, with its `down` if that has arrived already. */
+/** Removes a monitor, and its `down` if that has already arrived; returns false if the monitor does not exist. */
 export const demonitor = (monitor: number): boolean => process.demonitor(monitor);
 
-/** Whether exit signals arrive as `exit` instead of ending this process; returns what held before. */
+/** If true, exit signals arrive as `exit` instead of ending this process. Returns the previous setting. */
 export const trapExits = (trap: boolean): boolean => process.trapExits(trap);
 
 /** Sends an exit signal; `{ tag: "killed" }` cannot be trapped. */
@@ -231,21 +231,21 @@ export function exit(target: Pid, reason: ExitReason = { tag: "shutdown" }): voi
   trying(() => process.exit(target, reason));
 }
 
-/** Waits; messages queue up meanwhile. */
+/** Waits for `ms` milliseconds; messages queue up meanwhile. */
 export const sleep = (ms: number): void => process.sleep(ms);
 
-/** Lets others run. */
+/** Lets other processes run. */
 export const yieldNow = (): void => process.yield();
 
 // ---- Names, groups, timers, time ----
 
-/** Registers this process. */
+/** Registers a name for this process. */
 export const register = (name: string): void => trying(() => names.register(name));
 
-/** Gives up a name of this process. */
+/** Unregisters a name of this process. */
 export const unregister = (name: string): void => trying(() => names.unregister(name));
 
-/** Who has the name. */
+/** Returns the process with this name. */
 export function whereis(name: string): Pid | undefined {
   const pid = names.whereis(name);
   return pid === null ? undefined : Pid.of(pid);
@@ -255,7 +255,7 @@ export const join = (group: string): void => trying(() => groups.join(group));
 export const leave = (group: string): void => trying(() => groups.leave(group));
 export const members = (group: string): Pid[] => groups.members(group).map(Pid.of);
 
-/** Asks for a `group` at each change, and tells who is in it now. */
+/** Requests a `group` for each change of a group, and returns its current members. */
 export function monitorGroup(group: string): { monitor: number; members: Pid[] } {
   const [monitor, members] = trying(() => groups.monitor(group));
   return { monitor, members: members.map(Pid.of) };
@@ -263,37 +263,37 @@ export function monitorGroup(group: string): { monitor: number; members: Pid[] }
 
 export const demonitorGroup = (monitor: number): boolean => groups.demonitor(monitor);
 
-/** Sends a message later; the reference is for `cancel`. */
+/** Sends a message after `delayMs` milliseconds; returns a reference for `cancel`. */
 export function sendAfter(to: Pid, delayMs: number, body: Data, tag = 0): number {
   return trying(() => timers.sendAfter(to, delayMs, tag, bytes(body)));
 }
 
-/** Sends a message again and again. */
+/** Sends a message every `periodMs` milliseconds; returns a reference for `cancel`. */
 export function sendEvery(to: Pid, periodMs: number, body: Data, tag = 0): number {
   return trying(() => timers.sendEvery(to, periodMs, tag, bytes(body)));
 }
 
-/** The milliseconds that were left, or undefined where it had fired. */
+/** Cancels a timer; returns the milliseconds that were left, or undefined if it had fired. */
 export const cancel = (timer: number): number | undefined => timers.cancel(timer) ?? undefined;
 
-/** Nanoseconds since the node started. */
+/** Returns the nanoseconds since the node started. */
 export const nowNs = (): number => clock.nowNs();
 
-/** Milliseconds since 1970-01-01T00:00:00Z. */
+/** Returns the milliseconds since 1970-01-01T00:00:00Z. */
 export const unixMs = (): number => clock.unixMs();
 
 // ---- Supervisors ----
 
-/** A child of a supervisor: permanent, with 5 seconds to stop, unless said otherwise. */
+/** A child of a supervisor. By default it is permanent and has 5 seconds to stop. */
 export interface Child extends Spawn {
-  /** Unique among its siblings. */
+  /** Id, unique among the children of the supervisor. */
   id: string;
   restart?: "permanent" | "transient" | "temporary";
-  /** Zero kills at once; null waits for ever. */
+  /** Milliseconds that the child has to stop before it is killed: 0 kills immediately, null waits without a limit. */
   shutdownMs?: number | null;
 }
 
-/** Starts a supervisor that is linked to this process. More than `intensity` restarts within `periodMs` end it. */
+/** Starts a supervisor linked to this process. More than `intensity` restarts within `periodMs` end the supervisor. */
 export function supervise(
   children: Child[],
   how: { strategy?: "one-for-one" | "one-for-all" | "rest-for-one"; intensity?: number; periodMs?: number } = {},

@@ -1,56 +1,56 @@
-// Bytes from one process to another, and two ends that notice each other's death. To open one needs the capability
-// `streams`; an end that was given to this process is its own to use.
+// Byte streams between processes. Each end notices when the other's process ends. Opening a stream needs the capability
+// `streams`; using an end that was sent to this process does not.
 //
-// An end comes as `{ kind: "opaque", type: "stream-reader" }` or `"stream-writer"`, and is accepted then. A guest that imports
-// this targets the world `rusm:runtime/streaming` beside `actor` (keeper.wit does).
+// An end is received as `{ kind: "opaque", type: "stream-reader" }` or `"stream-writer"`, and must then be accepted.
+// A guest that imports this module must target the world `rusm:runtime/streaming` besides `actor`, as keeper.wit does.
 
 import world from "rusm:runtime/streams@0.1.0";
 import { trying } from "./error";
 import type { Data, Pid } from "./rusm";
 import { bytes } from "./web";
 
-/** The end of a stream that writes. */
+/** Writing end of a stream. */
 export class Writer {
   constructor(private readonly stream: number) {}
 
-  /** Opens a stream that holds at most `capacity` bytes, a power of two up to 1,048,576; the end that reads goes to a process. */
+  /** Opens a stream of at most `capacity` bytes, a power of two up to 1,048,576. Sends the reading end to `to`. */
   static open(to: Pid, capacity: number): Writer {
     return new Writer(trying(() => world.open(to, capacity)));
   }
 
-  /** The oldest end that came and was not accepted yet: one that writes, as its type said. */
+  /** Accepts the oldest end that was received and not yet accepted. Call it for the type `stream-writer`. */
   static accept(): Writer | undefined {
     const stream = world.accept();
     return stream === null ? undefined : new Writer(stream);
   }
 
-  /** Writes all of the bytes, and waits while there is no room for them. */
+  /** Writes all bytes, and waits while the stream is full. */
   write(data: Data): void {
     trying(() => world.write(this.stream, bytes(data)));
   }
 
-  /** Ends the stream; the reader still gets what is there. */
+  /** Ends the stream; the reader still gets the bytes in it. Returns false if the end does not exist. */
   close(): boolean {
     return world.close(this.stream);
   }
 }
 
-/** The end of a stream that reads. */
+/** Reading end of a stream. */
 export class Reader {
   constructor(private readonly stream: number) {}
 
-  /** The oldest end that came and was not accepted yet: one that reads, as its type said. */
+  /** Accepts the oldest end that was received and not yet accepted. Call it for the type `stream-reader`. */
   static accept(): Reader | undefined {
     const stream = world.accept();
     return stream === null ? undefined : new Reader(stream);
   }
 
-  /** At most so many bytes, at least one, as soon as there are any; none at the end of the stream. */
+  /** Returns at most `most` bytes, and waits until there is at least one; returns no bytes at the end of the stream. */
   read(most: number): Uint8Array {
     return trying(() => world.read(this.stream, most));
   }
 
-  /** All bytes up to the end of the stream. */
+  /** Returns all bytes up to the end of the stream. */
   readToEnd(): Uint8Array {
     const parts: Uint8Array[] = [];
     let length = 0;
@@ -67,7 +67,7 @@ export class Reader {
     return all;
   }
 
-  /** Reads no more; the writer is told. */
+  /** Closes the reading end; further writes fail. Returns false if the end does not exist. */
   close(): boolean {
     return world.close(this.stream);
   }

@@ -1,8 +1,9 @@
-// Topics of the node: what one publishes, many receive, each message until it is acknowledged. Needs the capability `topics`
-// and a grant of the topic, on a node that gives its topics to guests. Guests make no topics; the node does.
+// Topics of the node: each message is delivered to every subscription of its topic, until it is acknowledged there.
+// Needs the capability `topics` and a grant of the topic, on a node that gives guests access to its topics. Guests
+// cannot create topics.
 //
-// A guest that imports this targets the world `rusm:runtime/publishing` beside `actor` (courier.wit does): a node that gives no
-// topics does not load it.
+// A guest that imports this module must target the world `rusm:runtime/publishing` besides `actor`, as courier.wit
+// does. A node that gives guests no access to topics does not load it.
 
 import world, { type TopicMessage, type WorldLease, type WorldOverflow, type Settled } from "rusm:runtime/topics@0.1.0";
 import { trying } from "./error";
@@ -11,21 +12,21 @@ import { bytes, utf8 } from "./web";
 
 export type { Settled };
 
-/** What may go along with a payload. */
+/** Optional parts of a message besides its payload. */
 export interface Envelope {
-  /** Messages of the same key go out one after the other where the subscription keeps order. */
+  /** Ordering key: an ordered subscription delivers the messages of a key one batch after the other. */
   key?: string | undefined;
-  /** Names and values; a name may come more than once. */
+  /** Names and values; a name may occur more than once. */
   attributes?: [string, string][];
 }
 
-/** A message in the hands of this process, until it acknowledges it, gives it back, ends, or takes too long. */
+/** A message leased to this process, until it is acknowledged or returned, the process ends, or the deadline passes. */
 export class Lease {
-  /** What to acknowledge. */
+  /** Id of the lease. */
   readonly id: number;
-  /** How many times it was handed out, this one included. */
+  /** Number of deliveries, including this one. */
   readonly attempt: number;
-  /** Its number in the topic. */
+  /** Position in the topic. */
   readonly position: number;
   readonly payload: Uint8Array;
   readonly key: string | undefined;
@@ -40,73 +41,76 @@ export class Lease {
     this.attributes = lease.message.attributes;
   }
 
-  /** The payload as text; what is no UTF-8 shows as `�`. */
+  /** Returns the payload as text; bytes that are not valid UTF-8 become `�`. */
   text(): string {
     return utf8(this.payload);
   }
 }
 
-/** How a subscription is made. */
+/** Options of a new subscription. They do not change a subscription that exists already. */
 export interface SubscriptionOptions {
-  /** Messages of the same key go out one batch after the other. */
+  /** Deliver the messages of a key one batch after the other. */
   ordered?: boolean;
-  /** It begins with the oldest message that the topic still has, and not with the next. */
+  /** Begin with the oldest message that the topic still has, instead of the next one. */
   oldest?: boolean;
-  /** Milliseconds to acknowledge; 10 s without. */
+  /** Time for a consumer to acknowledge, in milliseconds; default 10 s. */
   ackDeadlineMs?: number;
-  /** The topic for what was tried so many times. */
+  /** Destination of messages without attempts left; without it they are retried forever. */
   deadLetter?: { topic: string; attemptsMax: number };
 }
 
-/** What becomes of messages that a listener is too slow for: publishers wait, or beyond so many something is lost. */
+/** Policy for messages that arrive faster than a listener reads them: publishers wait, or beyond a number of messages
+ * the oldest or newest are dropped, or the listener is disconnected. */
 export type Overflow = WorldOverflow;
 
-/** A topic of the node, which decides who may use it. */
+/** A topic of the node, by its name. The node decides which topics this process may use. */
 export class Topic {
   constructor(readonly name: string) {}
 
-  /** Publishes, and waits for room; on a topic that is kept on disk, until the message is there. */
+  /** Publishes a message, and waits for room. On a durable topic, waits until the message is stored. */
   publish(payload: Data, envelope: Envelope = {}): void {
     trying(() => world.publish(this.name, message(payload, envelope)));
   }
 
-  /** Publishes now, or throws `limit` with the numbers: the topic is full. */
+  /** Publishes a message without waiting; throws `limit`, with the numbers, if the topic is full. */
   tryPublish(payload: Data, envelope: Envelope = {}): void {
     trying(() => world.tryPublish(this.name, message(payload, envelope)));
   }
 
-  /** Publishes messages in order, and waits for room as often as it must. If one is refused, those before it are published. */
+  /** Publishes messages in order, and waits for room as often as necessary. If a message is refused, only those before
+   * it are published. */
   publishAll(messages: (Envelope & { payload: Data })[]): void {
     trying(() => world.publishAll(this.name, messages.map((one) => message(one.payload, one))));
   }
 
-  /** Takes a share in a subscription, which is made as the options say unless it is there. */
+  /** Like `subscribe`, with options for a new subscription. */
   subscribeWith(subscription: string, options: SubscriptionOptions): Share {
     const { ordered = false, oldest = false, ackDeadlineMs = null, deadLetter = null } = options;
     const all = { ordered, oldest, ackDeadlineMs, deadLetter };
     return new Share(trying(() => world.subscribeWith(this.name, subscription, all)));
   }
 
-  /** Listens to what is published from now on: each message once at most, without leases. */
+  /** Adds a listener, which receives each message published from now on at most once, without leases. */
   listen(overflow: Overflow = { tag: "block" }): Listener {
     return new Listener(trying(() => world.listen(this.name, overflow)));
   }
 
-  /** Takes a share in a subscription, which is made unless it is there, with what is published from now on. At most 64 at once. */
+  /** Adds a consumer to a subscription. Creates the subscription if it does not exist; it then begins with the next
+   * message. A process may have at most 64 consumers and listeners. */
   subscribe(subscription: string): Share {
     return new Share(trying(() => world.subscribe(this.name, subscription)));
   }
 }
 
-/** What a listener hears. */
+/** A message received by a listener. */
 export type Heard = { payload: Uint8Array; key: string | undefined; attributes: [string, string][] };
 
-/** This process as a listener of a topic. */
+/** Listener of a topic. */
 export class Listener {
   constructor(private readonly listener: number) {}
 
-  /** The next message; with a timeout, undefined after so many milliseconds, 0 only looks. Throws `no-such` when nothing will
-   * ever come again. */
+  /** Returns the next message, or undefined after the timeout in milliseconds, if given; 0 does not wait. Throws
+   * `no-such` if there will be no more messages. */
   hear(): Heard;
   hear(timeoutMs: number): Heard | undefined;
   hear(timeoutMs?: number): Heard | undefined {
@@ -114,18 +118,18 @@ export class Listener {
     return heard === null ? undefined : { ...heard, key: heard.key ?? undefined };
   }
 
-  /** Listens no more; false where it did not. */
+  /** Removes the listener; returns false if it does not exist. */
   stop(): boolean {
     return world.unsubscribe(this.listener);
   }
 }
 
-/** This process's share in a subscription. */
+/** Consumer of a subscription. */
 export class Share {
   constructor(private readonly share: number) {}
 
-  /** The next message; with a timeout, undefined after so many milliseconds, 0 only looks. Throws `no-such` when nothing will
-   * ever come again. */
+  /** Returns the next message, or undefined after the timeout in milliseconds, if given; 0 does not wait. Throws
+   * `no-such` if there will be no more messages. */
   next(): Lease;
   next(timeoutMs: number): Lease | undefined;
   next(timeoutMs?: number): Lease | undefined {
@@ -133,33 +137,33 @@ export class Share {
     return lease === null ? undefined : new Lease(lease);
   }
 
-  /** As next, and what more is there already, at most so many, 1 to 1,000. */
+  /** Like `next`, but also returns further available messages, up to `most` in total, 1 to 1,000. */
   nextBatch(most: number): Lease[] {
     return trying(() => world.nextBatch(this.share, most, null)).map((lease) => new Lease(lease));
   }
 
-  /** Says of several messages that they were dealt with; how many of them were leased. */
+  /** Acknowledges several messages; returns the number of them that were leased. */
   ackAll(leases: Lease[]): number {
     return trying(() => world.ackAll(this.share, leases.map((lease) => lease.id)));
   }
 
-  /** Takes so many milliseconds more for a message, at most an hour from now. */
+  /** Extends a lease by `byMs` milliseconds, to at most an hour from now. */
   extend(lease: Lease, byMs: number): Settled {
     return trying(() => world.extend(this.share, lease.id, byMs));
   }
 
-  /** Says that a message was dealt with; whatever is not `done` has changed nothing. */
+  /** Acknowledges a message. Every result but `done` has changed nothing. */
   ack(lease: Lease): Settled {
     return trying(() => world.ack(this.share, lease.id));
   }
 
-  /** Gives a message back, to be tried again. */
+  /** Returns a message, which will be delivered again. */
   nack(lease: Lease): Settled {
     return trying(() => world.nack(this.share, lease.id));
   }
 
-  /** Gives up the share, and what this process still has of it, to the others; false where there was none. The subscription
-   * stays. */
+  /** Removes the consumer; other consumers get its leased messages. Returns false if it does not exist. The
+   * subscription remains. */
   unsubscribe(): boolean {
     return world.unsubscribe(this.share);
   }

@@ -1,4 +1,4 @@
-// What QuickJS lacks of the Web and a process can have: console, TextEncoder, TextDecoder, crypto.
+// Web APIs that QuickJS lacks and the node can provide: console, TextEncoder, TextDecoder, crypto.
 
 import world, { type Hash } from "rusm:runtime/crypto@0.1.0";
 import log from "rusm:runtime/log@0.1.0";
@@ -7,13 +7,13 @@ import { failure, trying } from "./error";
 
 type Level = "error" | "warn" | "info" | "debug";
 
-/** Text as UTF-8; bytes as they are. */
+/** Encodes text as UTF-8; returns bytes unchanged. */
 export function bytes(body: string | Uint8Array): Uint8Array {
   if (typeof body !== "string") return body;
   const encoded = new Uint8Array(body.length * 3);
   let at = 0;
   for (let i = 0; i < body.length; i++) {
-    // Half of a pair of surrogates has no place in UTF-8.
+    // UTF-8 cannot encode an unpaired surrogate.
     let code = body.codePointAt(i)!;
     if (code >= 0xd800 && code <= 0xdfff) code = 0xfffd;
     if (code < 0x80) {
@@ -36,7 +36,7 @@ export function bytes(body: string | Uint8Array): Uint8Array {
   return encoded.slice(0, at);
 }
 
-/** UTF-8 as text; what is none shows as `�`. */
+/** Decodes UTF-8; bytes that are not valid become `�`. */
 export function utf8(encoded: Uint8Array): string {
   let text = "";
   for (let i = 0; i < encoded.length; ) {
@@ -65,11 +65,11 @@ function hashOf(algorithm: string | { name: string }): Hash {
   return hash;
 }
 
-/** The digest of these bytes, computed by the node: `digest("SHA-256", "text")`. */
+/** Returns the digest of `data`, computed by the node: `digest("SHA-256", "text")`. */
 export function digest(algorithm: string, data: string | Uint8Array): Uint8Array {
   const hash = hashOf(algorithm);
   const body = typeof data === "string" ? bytes(data) : data;
-  // Not by `trying`: a function made for each digest would cost a tenth of it.
+  // Do not use `trying`: creating a closure costs a tenth of a digest.
   try {
     return world.digest(hash, body);
   } catch (thrown) {
@@ -77,13 +77,13 @@ export function digest(algorithm: string, data: string | Uint8Array): Uint8Array
   }
 }
 
-/** Their keyed digest (RFC 2104). */
+/** Returns the keyed digest (HMAC, RFC 2104) of `data`. */
 export function hmac(algorithm: string, key: string | Uint8Array, data: string | Uint8Array): Uint8Array {
   const hash = hashOf(algorithm);
   return trying(() => world.hmac(hash, bytes(key), bytes(data)));
 }
 
-/** Random bytes from the system, at most 65,536. */
+/** Returns random bytes from the operating system, at most 65,536. */
 export function randomBytes(count: number): Uint8Array {
   return trying(() => random.bytes(count));
 }
@@ -95,7 +95,7 @@ function view(data: ArrayBuffer | ArrayBufferView): Uint8Array {
 function show(value: unknown): string {
   if (typeof value === "string") return value;
   if (value instanceof Error || typeof value !== "object" || value === null) return String(value);
-  // Whoever has words of its own is shown by them.
+  // Prefer a `toString` that the object defines itself.
   return value.toString === Object.prototype.toString ? (JSON.stringify(value) ?? String(value)) : String(value);
 }
 
@@ -122,7 +122,7 @@ class WebTextDecoder {
 
 const webCrypto = {
   subtle: {
-    /** As on the Web, but the digest itself instead of a promise of it: a process has no `await`. */
+    /** As on the Web, but returns the digest instead of a promise, because a process has no `await`. */
     digest(algorithm: string | { name: string }, data: ArrayBuffer | ArrayBufferView): ArrayBuffer {
       const hash = hashOf(algorithm);
       return trying(() => world.digest(hash, view(data))).slice().buffer as ArrayBuffer;

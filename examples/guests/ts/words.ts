@@ -1,11 +1,11 @@
-// The words that all parts share: pids and exit reasons.
+// Types that all modules of the SDK share: pids and exit reasons.
 
 import type * as world from "rusm:runtime/types@0.1.0";
 
-/** Why a process ended; `tag` says it, `val` has the words where there are any. */
+/** Reason why a process ended: `tag` is its kind, `val` its text if it has one. */
 export type ExitReason = world.ExitReason;
 
-/** An exit reason as text, such as `killed` or `panic: …`. */
+/** Returns an exit reason as text, for example `killed` or `panic: …`. */
 export function describe(reason: ExitReason): string {
   switch (reason.tag) {
     case "shutdown-with":
@@ -19,7 +19,7 @@ export function describe(reason: ExitReason): string {
   }
 }
 
-/** The address of a process; prints as `<node.slot.generation>`. */
+/** Address of a process, printed as `<node.slot.generation>`. */
 export class Pid {
   constructor(
     readonly node: number,
@@ -31,14 +31,14 @@ export class Pid {
     return new Pid(pid.node, pid.slot, pid.generation);
   }
 
-  /** Reads what `toString` writes; undefined for anything else. */
+  /** Parses the format of `toString`; returns undefined for any other text. */
   static parse(text: string): Pid | undefined {
     const parts = /^<?(\d{1,10})\.(\d{1,10})\.(\d{1,10})>?$/.exec(text)?.slice(1).map(Number);
     if (parts === undefined || parts.some((part) => part > 0xffff_ffff)) return undefined;
     return new Pid(parts[0]!, parts[1]!, parts[2]!);
   }
 
-  /** The pid that a message begins with: twelve bytes, the same in all SDKs; undefined where it is too short. */
+  /** Decodes the pid in the first twelve bytes, in the format of all SDKs; returns undefined if there are fewer. */
   static fromBytes(bytes: Uint8Array): Pid | undefined {
     if (bytes.length < 12) return undefined;
     const view = new DataView(bytes.buffer, bytes.byteOffset, 12);

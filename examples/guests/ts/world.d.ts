@@ -1,5 +1,6 @@
-// The imports of the world `rusm:runtime/actor`, as componentize-qjs hands them to JavaScript. A guest uses `rusm.ts`,
-// which stands on them. A `result` is its value, or is thrown; `option` is null where absent; u64 is a number below 2^53.
+// The imports of the world `rusm:runtime/actor` and of the additional worlds, as componentize-qjs passes them to
+// JavaScript. Guests use the wrappers in `rusm.ts`. A `result` returns its value or throws; an absent `option` is
+// null; a u64 is a number below 2^53.
 
 declare module "rusm:runtime/types@0.1.0" {
   export interface Pid {

@@ -1,9 +1,9 @@
-;; A server with state, called by its name, under a supervisor.
+;; A supervised server with state, called by its registered name.
 ;;
-;;   run ──▶ supervisor ──▶ counter      tag 1 ──▶ counts one and replies the number; tag 2 ──▶ it traps
-;;                             ✗         and is started again, and counts from 0
+;;   run ──▶ supervisor ──▶ counter      tag 1 ──▶ increments the count and replies it; tag 2 ──▶ traps,
+;;                             ✗         is restarted, and counts from 0
 ;;
-;; Started without arguments it shows all of that; with any argument it is the counter.
+;; Without arguments it demonstrates all of this; with any argument it runs only the counter.
 (module
   (import "rusm" "arg_count" (func $arg_count (result i32)))
   (import "rusm" "supervisor_child"
@@ -42,7 +42,7 @@
       (drop (call $reply (call $item_reply) (i32.const 0) (i32.const 8)))
       (br $next)))
 
-  ;; The counter, as soon as there is one: after a crash its name is free until the supervisor has started the next.
+  ;; Waits for the counter and returns its pid: after a crash its name is free until the supervisor has restarted it.
   (func $find (result i64)
     (local $pid i64)
     (loop $again
@@ -50,7 +50,7 @@
       (if (i64.eqz (local.get $pid)) (then (call $sleep (i64.const 1)) (br $again))))
     (local.get $pid))
 
-  ;; What the counter counts next; 0 where it gave no answer.
+  ;; Increments the counter and returns the count, or 0 if the call failed.
   (func $count (result i64)
     (if (call $call (call $find) (i64.const 1) (i32.const 0) (i32.const 0) (i64.const 5000)) (then (return (i64.const 0))))
     (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
@@ -58,7 +58,7 @@
 
   (func $show
     (local $supervisor i64)
-    ;; From this module, called `counter`, always restarted, with five seconds to stop.
+    ;; A child of this module, registered as `counter`, permanent, with five seconds to stop.
     (if (call $supervisor_child
           (i32.const 64) (i32.const 7) (i32.const 0) (i32.const 0) (i32.const 80) (i32.const 5) (i32.const 0) (i32.const 0)
           (i32.const 64) (i32.const 7) (i64.const 0) (i32.const 0) (i64.const 5000))
@@ -67,7 +67,7 @@
     (if (i64.le_s (local.get $supervisor) (i64.const 0)) (then unreachable))
     (if (i64.ne (call $count) (i64.const 1)) (then unreachable))
     (if (i64.ne (call $count) (i64.const 2)) (then unreachable))
-    ;; Its caller hears that it has ended.
+    ;; The call returns the error that the callee has ended.
     (if (i32.ne (call $call (call $find) (i64.const 2) (i32.const 0) (i32.const 0) (i64.const 5000)) (i32.const -5))
       (then unreachable))
     (if (i64.ne (call $count) (i64.const 1)) (then unreachable))

@@ -1,5 +1,5 @@
-;; A process that ends in the way that the first letter of its first argument says, or of a message if it has none:
-;; return, error, close (shut down with words), divide, bounds, infinite recursion; by everything else it traps.
+;; A process that ends in the way given by the first letter of its first argument, or of a message without arguments:
+;; return, error, close (shutdown with a text), divide, bounds, infinite recursion; any other letter is a trap.
 (module
   (import "rusm" "arg_read" (func $arg_read (param $at i32) (param $place i32) (param $bytes i32) (result i32)))
   (import "rusm" "arg_count" (func $arg_count (result i32)))
@@ -15,7 +15,7 @@
   (func $recurse (param $depth i32) (result i32)
     (i32.add (call $recurse (i32.add (local.get $depth) (i32.const 1))) (local.get $depth)))
 
-  ;; Whether the way begins with this letter.
+  ;; Returns 1 if the requested way begins with this letter.
   (func $is (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (i32.const 0)) (local.get $letter)))
 

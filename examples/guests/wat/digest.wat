@@ -1,4 +1,4 @@
-;; A service that computes SHA-2 digests of what it is asked with; the tag says which: 384, 512, else SHA-256.
+;; A service that computes SHA-2 digests of the bodies of calls. The tag selects: 384, 512, otherwise SHA-256.
 (module
   (import "rusm" "receive" (func $receive (param $timeout_ms i64) (result i32)))
   (import "rusm" "item_len" (func $item_len (result i32)))
@@ -11,7 +11,7 @@
   (memory (export "memory") 2)
   (data (i32.const 64) "error: more than 65536 bytes")
 
-  ;; The number of the hash for a tag.
+  ;; Returns the number of the hash function for a tag.
   (func $hash (param $tag i64) (result i32)
     (if (i64.eq (local.get $tag) (i64.const 384)) (then (return (i32.const 1))))
     (if (i64.eq (local.get $tag) (i64.const 512)) (then (return (i32.const 2))))
@@ -20,7 +20,7 @@
   (func (export "run")
     (local $bytes i32)
     (loop $next
-      ;; Whatever is no message is left alone.
+      ;; Ignore items that are not messages.
       (br_if $next (i32.ne (call $receive (i64.const -1)) (i32.const 1)))
       (if (i32.gt_u (call $item_len) (i32.const 65536)) (then
         (drop (call $reply (call $item_reply) (i32.const 64) (i32.const 28)))
@@ -28,7 +28,7 @@
       (local.set $bytes (call $item_read (i32.const 65536) (call $item_len) (i32.const 0)))
       (local.set $bytes
         (call $digest (call $hash (call $item_tag)) (i32.const 65536) (local.get $bytes) (i32.const 0)))
-      ;; Without the capability there is no digest: the reply is empty.
+      ;; Without the capability the digest fails: reply with no bytes.
       (if (i32.lt_s (local.get $bytes) (i32.const 0)) (then (local.set $bytes (i32.const 0))))
       (drop (call $reply (call $item_reply) (i32.const 0) (local.get $bytes)))
       (br $next))))

@@ -1,5 +1,5 @@
-;; A process that says hello and ends, without a compiler between it and the node: the functions of the module `rusm`
-;; are listed at the head of crates/runtime/src/wasm/raw.rs.
+;; A process that logs a greeting and exits, written in WebAssembly text. The functions of the module `rusm` are listed
+;; at the head of crates/runtime/src/wasm/raw.rs.
 (module
   (import "rusm" "log" (func $log (param $level i32) (param $place i32) (param $bytes i32)))
   (memory (export "memory") 1)

@@ -1,4 +1,4 @@
-;; A process with a page of memory and a word of work in it: what the memory of a spawn costs.
+;; A process that writes one word to its one page of memory, to measure the cost of memory in a spawn.
 (module
   (memory (export "memory") 1)
   (func (export "run") (result i32)

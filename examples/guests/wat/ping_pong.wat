@@ -3,7 +3,7 @@
 ;;   pinger ── pid of the pinger, number ──▶ ponger
 ;;          ◀────── number ─────────────────
 ;;
-;; Started without arguments it starts its own ponger and plays 10,000 rounds; with any argument it is the ponger.
+;; Without arguments it starts its own ponger and makes 10,000 round trips; with any argument it runs only the ponger.
 (module
   (import "rusm" "arg_count" (func $arg_count (result i32)))
   (import "rusm" "self" (func $self (result i64)))
@@ -33,7 +33,7 @@
     (local.set $ponger
       (call $spawn
         (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 1)))
-    ;; Without the capability, or beyond a limit, it is a status below 0.
+    ;; The result is a status below 0 without the capability or beyond a limit.
     (if (i64.le_s (local.get $ponger) (i64.const 0)) (then unreachable))
     (loop $round
       (i64.store (i32.const 0) (call $self))

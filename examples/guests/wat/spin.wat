@@ -1,2 +1,2 @@
-;; A process that never gives way: the node has to interrupt it.
+;; A process that never yields: the node must interrupt it.
 (module (func (export "run") (loop $again (br $again))))

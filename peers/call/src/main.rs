@@ -1,11 +1,13 @@
-//! A request and its reply between two actors, one in flight: calls a second and CPU time of each, of other runtimes.
+//! Measures a request and its reply between two actors of other runtimes, with one call in flight: calls per second and
+//! CPU time per call.
 //!
 //! ```text
 //!   peers-call actix|kameo|ractor|tokio [SECONDS]
 //! ```
 //!
-//! One second of warm-up, then the window. The caller is an actor or a task of the same runtime, with the default number of
-//! worker threads; `tokio` is a task with an mpsc channel and a oneshot for each reply, the floor the others stand on.
+//! The warm-up takes one second, then the window begins. The caller is an actor or a task of the same runtime, with the
+//! default number of worker threads. `tokio` is a task with an mpsc channel and a oneshot for each reply, the lower
+//! bound for the others, which are built on tokio.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 const BATCH: u64 = 256;
 
-/// Calls until the window is over and prints what was measured.
+/// Makes calls until the window is over, and prints the results.
 async fn measure<F: Future<Output = u64>>(peer: &str, window: Duration, mut call: impl FnMut(u64) -> F) {
     let mut number = 0;
     let mut run = async |time: Duration| {
@@ -32,9 +34,9 @@ async fn measure<F: Future<Output = u64>>(peer: &str, window: Duration, mut call
     println!("{peer}\tcall\tops_per_s={rate:.0}\tcpu_ns_per_op={cpu:.0}");
 }
 
-/// CPU time of this process, from the system's account of its threads.
+/// Returns the CPU time of this process, from the scheduler statistics of its threads.
 fn cpu_ns() -> u64 {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc is there");
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc is mounted");
     let of = |task: std::io::Result<std::fs::DirEntry>| {
         let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse::<u64>().ok()
@@ -113,7 +115,7 @@ fn main() {
             let server = by_actix::Server.start();
             measure(peer, window, |number| {
                 let answer = server.send(by_actix::Next(number));
-                async { answer.await.expect("the server lives") }
+                async { answer.await.expect("the server is alive") }
             })
             .await;
         });
@@ -129,7 +131,7 @@ fn main() {
                         let server = server.clone();
                         async move {
                             let answer = server.call(|reply| by_ractor::Message::Next(number, reply), None).await;
-                            answer.expect("the server lives").expect("it answers")
+                            answer.expect("the server is alive").expect("it answers")
                         }
                     })
                     .await;
@@ -139,7 +141,7 @@ fn main() {
                     let server = by_kameo::Server::spawn(by_kameo::Server);
                     measure(&peer, window, |number| {
                         let server = server.clone();
-                        async move { server.ask(by_kameo::Next(number)).await.expect("the server lives") }
+                        async move { server.ask(by_kameo::Next(number)).await.expect("the server is alive") }
                     })
                     .await;
                 }
@@ -154,7 +156,7 @@ fn main() {
                         let send = send.clone();
                         async move {
                             let (reply, answer) = oneshot::channel();
-                            send.send((number, reply)).await.expect("the server lives");
+                            send.send((number, reply)).await.expect("the server is alive");
                             answer.await.expect("the server answers")
                         }
                     })

@@ -1,10 +1,10 @@
-//! One limiter asked by several threads, which always admits or nearly always denies: CPU time of a question.
+//! Measures the CPU time of checks of one limiter by several threads. It always admits, or nearly always denies.
 //!
 //! ```text
 //!   peers-governor [THREADS] [SECONDS]
 //! ```
 //!
-//! `rusm bench run counter-micro` has the same rows for `counter::Limiter`.
+//! `rusm bench run counter-micro` reports the same rows for `counter::Limiter`.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ fn measure(what: &str, threads: usize, window: Duration, ask: impl Fn(u64) -> bo
     println!("governor\t{what}\tthreads={threads}\tadmitted={share:.3}\tcpu_ns_per_op={each_ns:.1}");
 }
 
-/// CPU time of this thread, from the system's account.
+/// Returns the CPU time of this thread, from its scheduler statistics.
 fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is there");
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is mounted");
     text.split(' ').next().and_then(|first| first.parse().ok()).expect("a number of nanoseconds")
 }

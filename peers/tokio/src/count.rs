@@ -1,4 +1,4 @@
-//! A counter that costs its threads no shared cache line, and the CPU time of this process.
+//! A counter whose threads share no cache line, and the CPU time of this process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ const CELLS: usize = 16;
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// A sum with a cache line for each thread.
+/// A counter with one cache line per thread.
 #[derive(Default)]
 pub struct Count([Line; CELLS]);
 
@@ -26,7 +26,7 @@ impl Count {
     }
 }
 
-/// User and system time of this process, from `/proc`, in steps of the kernel's clock tick of 10 ms.
+/// Returns the user and system time of this process, from `/proc`, in steps of the kernel's clock tick of 10 ms.
 pub fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What tokio's tasks and channels do under the rules of rusm's scenarios; one line of figures for each run:
+//! Runs rusm's scenarios on tokio's tasks and channels, under the same rules; prints one line of figures per run:
 //!
 //! ```text
 //! peers-tokio spawn-storm|ping-pong|ping-pong-64|fan-in|respawn|down [SECONDS] [WORKERS]
 //! peers-tokio broadcast|async-broadcast|async-broadcast-50|mpsc|herd [SECONDS] [WORKERS]
 //! ```
 //!
-//! Without workers it has two; with 0 it is tokio's runtime on the calling thread.
+//! WORKERS defaults to 2; 0 selects tokio's single-threaded runtime.
 
 mod count;
 
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{JoinHandle, consume_budget, yield_now};
 
-/// Before this is over nothing is counted.
+/// Time before the measured window.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Spawners wait while more tasks than this are alive.
 const ALIVE_MAX: u64 = 2_000;
@@ -27,7 +27,7 @@ const PRODUCERS: usize = 64;
 const SUBSCRIBERS: usize = 1_000;
 const PAYLOAD_BYTES: usize = 1_024;
 
-/// What all tasks of a run share.
+/// State shared by all tasks of a run.
 #[derive(Default)]
 struct Run {
     started: Count,
@@ -40,7 +40,7 @@ impl Run {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Operations a second, once the warm-up is over.
+    /// Measures operations and CPU time in the window after the warm-up.
     async fn measure(&self, window: Duration, tasks: Vec<JoinHandle<()>>) -> Figures {
         tokio::time::sleep(WARM_UP).await;
         let (before, cpu, start) = (self.done.sum(), count::cpu_ns(), Instant::now());
@@ -101,7 +101,7 @@ fn runtime(workers: usize) -> Runtime {
     if workers > 0 {
         builder.worker_threads(workers);
     }
-    builder.enable_all().build().expect("a runtime of tokio starts")
+    builder.enable_all().build().expect("tokio's runtime starts")
 }
 
 async fn spawn_storm(window: Duration) -> Figures {
@@ -123,7 +123,7 @@ async fn spawn_storm(window: Duration) -> Figures {
     run.measure(window, spawners).await
 }
 
-/// Round trips.
+/// Counts round trips.
 async fn ping_pong(window: Duration, pairs: usize) -> Figures {
     let run = Arc::new(Run::default());
     let mut pingers = Vec::with_capacity(pairs);
@@ -151,8 +151,8 @@ async fn ping_pong(window: Duration, pairs: usize) -> Figures {
     run.measure(window, pingers).await
 }
 
-/// Messages received from 64 producers of 30,000 each, in rounds. The channel is unbounded, which is the faster one here, so
-/// its memory is bounded by the round alone.
+/// Counts messages received from 64 producers that send 30,000 each, in rounds. The channel is unbounded, because that
+/// is faster here; only the size of a round bounds its memory.
 async fn fan_in(window: Duration) -> Figures {
     const EACH: u64 = 30_000;
     let (cpu, start) = (count::cpu_ns(), Instant::now());
@@ -183,7 +183,7 @@ async fn fan_in(window: Duration) -> Figures {
     Figures { operations, time: start.elapsed(), cpu_ns: count::cpu_ns() - cpu }
 }
 
-/// A task that panics, noticed by its handle and spawned again: what a supervisor would do first of all.
+/// Spawns a task that panics, detects the panic by its handle, and spawns it again: the minimum work of a supervisor.
 async fn respawn(window: Duration) -> Figures {
     std::panic::set_hook(Box::new(|_| {}));
     let run = Arc::new(Run::default());
@@ -201,7 +201,7 @@ async fn respawn(window: Duration) -> Figures {
     run.measure(window, vec![task]).await
 }
 
-/// A task spawned, ended and joined.
+/// Spawns a task and joins it.
 async fn down(window: Duration) -> Figures {
     let run = Arc::new(Run::default());
     let watching = Arc::clone(&run);
@@ -214,7 +214,7 @@ async fn down(window: Duration) -> Figures {
     run.measure(window, vec![task]).await
 }
 
-/// Deliveries to 1,000 subscribers of a broadcast channel, at most 16 outstanding for each.
+/// Counts deliveries to 1,000 subscribers of a broadcast channel, with at most 16 in flight for each.
 async fn fan_out(window: Duration) -> Figures {
     let run = Arc::new(Run::default());
     let (sender, _) = broadcast::channel::<Arc<[u8]>>(1_024);
@@ -247,7 +247,7 @@ async fn fan_out(window: Duration) -> Figures {
     run.measure(window, vec![publisher]).await
 }
 
-/// Deliveries of 1 KB to subscribers of a channel that waits for the slowest.
+/// Counts deliveries of 1 KB to subscribers of a channel that waits for the slowest subscriber.
 async fn fan_out_lossless(window: Duration, subscribers: usize) -> Figures {
     let run = Arc::new(Run::default());
     let (sender, receiver) = async_broadcast::broadcast::<Arc<[u8]>>(1_024);
@@ -272,7 +272,7 @@ async fn fan_out_lossless(window: Duration, subscribers: usize) -> Figures {
     run.measure(window, vec![publisher]).await
 }
 
-/// Messages of 1 KB that nobody copies, through a bounded channel to one receiver.
+/// Counts messages of 1 KB, sent without copying through a bounded channel to one receiver.
 async fn one_to_one(window: Duration) -> Figures {
     let run = Arc::new(Run::default());
     let (sender, mut receiver) = mpsc::channel::<Arc<[u8]>>(1_024);
@@ -293,7 +293,7 @@ async fn one_to_one(window: Duration) -> Figures {
     run.measure(window, vec![publisher]).await
 }
 
-/// A thousand tasks that send one message each to one receiver and end, again and again.
+/// Repeatedly spawns a thousand tasks that each send one message to one receiver and end.
 async fn herd(window: Duration) -> Figures {
     let run = Arc::new(Run::default());
     let herding = Arc::clone(&run);

@@ -1,10 +1,10 @@
-//! Makes components of the core modules that compilers write, and writes down what each was made of.
+//! Converts core modules into components, and records the inputs of each artefact in a manifest.
 //!
 //! ```text
-//!   encode component IN.wasm OUT.wasm               a module that has its world embedded already (Rust)
-//!   encode component IN.wasm OUT.wasm WIT WORLD...  one that has not (C): folders or files, each with a world in it
+//!   encode component IN.wasm OUT.wasm               for a module in which its world is embedded (Rust)
+//!   encode component IN.wasm OUT.wasm WIT WORLD...  for other modules (C): pairs of a WIT folder or file and a world
 //!   encode text IN.wat OUT.wasm
-//!   encode record MANIFEST ARTEFACT COMMAND TOOLS INPUT...   folders stand for the files in them
+//!   encode record MANIFEST ARTEFACT COMMAND TOOLS INPUT...   a folder stands for all files in it
 //! ```
 
 mod manifest;
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
         ["record", manifest, artefact, command, tools, ref inputs @ ..] => {
             manifest::record(Path::new(manifest), artefact, command, tools, inputs)
         }
-        _ => bail!("the arguments are those at the head of encode/src/main.rs"),
+        _ => bail!("the arguments are not valid: see the head of encode/src/main.rs"),
     }
 }
 

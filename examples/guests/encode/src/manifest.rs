@@ -1,6 +1,6 @@
-//! What each artefact was made of: `prebuilt/MANIFEST.toml`.
+//! Manifest of the artefacts and their inputs: `prebuilt/MANIFEST.toml`.
 //!
-//! All paths are seen from the folder of the manifest's folder, so from `examples/guests`.
+//! All paths are relative to the parent of the manifest's folder, `examples/guests`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 const HEAD: &str = "\
-# What the prebuilt guests were made of. Written by examples/guests/build.sh; examples/tests/guests.rs fails when a file
-# here has changed and its artefact was not built again.
+# Inputs of the prebuilt guests. Written by examples/guests/build.sh; examples/tests/guests.rs fails if a file listed
+# here has changed and its artefact was not rebuilt.
 
 ";
 
-/// Folders that hold what tools leave behind.
+/// Folders with the output of build tools, which are not inputs.
 const LEFT_BEHIND: [&str; 2] = ["target", "node_modules"];
 
 #[derive(Default, Deserialize, Serialize)]
@@ -31,14 +31,14 @@ struct Artefact {
     sha256: String,
     command: String,
     tools: String,
-    /// The sha256 of each file that it was made of.
+    /// SHA-256 of each input file, by its path.
     inputs: BTreeMap<String, String>,
 }
 
-/// Writes down one artefact.
+/// Adds or replaces the entry of one artefact.
 pub fn record(manifest: &Path, artefact: &str, command: &str, tools: &str, inputs: &[&str]) -> Result<()> {
     let root =
-        manifest.parent().and_then(Path::parent).context("the manifest lies in a folder of the guests' folder")?;
+        manifest.parent().and_then(Path::parent).context("the manifest is not in a folder below the guests' folder")?;
     let text = fs::read_to_string(manifest).unwrap_or_default();
     let mut all: Manifest = toml::from_str(&text).unwrap_or_default();
 
@@ -47,7 +47,7 @@ pub fn record(manifest: &Path, artefact: &str, command: &str, tools: &str, input
         collect(root, Path::new(input), &mut files)?;
     }
     let inputs = files.iter().map(|file| Ok((file.to_string_lossy().into_owned(), sha256(&root.join(file))?)));
-    let bytes = fs::metadata(root.join(artefact)).with_context(|| format!("there is no {artefact}"))?.len();
+    let bytes = fs::metadata(root.join(artefact)).with_context(|| format!("cannot read {artefact}"))?.len();
     let entry = Artefact {
         bytes,
         sha256: sha256(&root.join(artefact))?,
@@ -57,7 +57,7 @@ pub fn record(manifest: &Path, artefact: &str, command: &str, tools: &str, input
     };
     all.artefact.insert(artefact.to_owned(), entry);
 
-    // An artefact that is gone has no place in the list.
+    // Drop the entries of artefacts that no longer exist.
     all.artefact.retain(|path, _| root.join(path).exists());
     fs::write(manifest, format!("{HEAD}{}", toml::to_string(&all)?))?;
     println!("{artefact}: {bytes} bytes");

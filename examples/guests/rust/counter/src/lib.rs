@@ -1,11 +1,11 @@
-//! A server with state, called by its name, under a supervisor.
+//! A supervised server with state, called by its registered name.
 //!
 //! ```text
 //!   run ──▶ supervisor ──▶ counter      "add 2" ──▶ "2", "add 3" ──▶ "5", "get" ──▶ "5"
-//!                             ╳         "crash": it ends, is started again, and counts from 0
+//!                             ╳         "crash": it exits, is restarted, and counts from 0
 //! ```
 //!
-//! Started without arguments it shows all of that; `serve` makes it the counter alone.
+//! Without arguments it demonstrates all of this; with the argument `serve` it runs only the counter.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// The server: its state is a variable of its loop.
+/// Runs the server. Its state is a local variable of its loop.
 fn serve() -> Result<(), String> {
     let mut count = 0_i64;
     loop {
@@ -30,7 +30,7 @@ fn serve() -> Result<(), String> {
         match request.text().split_once(' ').unwrap_or((&*request.text(), "")) {
             ("add", amount) => match amount.parse::<i64>() {
                 Ok(amount) => count = count.wrapping_add(amount),
-                // Nobody but the caller should suffer from what it got wrong.
+                // Reply with an error instead of exiting: an invalid request must not affect other callers.
                 Err(error) => {
                     request.reply(format!("error: {amount:?}: {error}"));
                     continue;
@@ -48,7 +48,7 @@ fn serve() -> Result<(), String> {
     }
 }
 
-/// A client of the server.
+/// Runs a client of the server.
 fn show() -> Result<(), Error> {
     let child = Child::new("counter", Spawn::myself().arg("serve").named(NAME));
     let supervisor = Supervisor::one_for_one().intensity(3, Duration::from_secs(5)).child(child).start()?;
@@ -71,7 +71,7 @@ fn ask(counter: Pid, request: &str) -> Result<String, Error> {
     rusm::call(counter, Tag::NONE, request, PATIENCE).map(|reply| String::from_utf8_lossy(&reply).into_owned())
 }
 
-/// The counter, as soon as there is one: after a crash its name is free until the supervisor has started the next.
+/// Waits for the counter and returns its pid: after a crash its name is free until the supervisor has restarted it.
 fn find() -> Result<Pid, Error> {
     for _ in 0..PATIENCE.as_millis() {
         if let Some(pid) = names::whereis(NAME) {

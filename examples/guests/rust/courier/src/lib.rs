@@ -1,30 +1,30 @@
-//! Carries messages from one topic of the node to another. A message is off the first one only once it is in the second, so
-//! one that a courier had when it ended is carried by the next.
+//! Forwards messages from one topic of the node to another. A message is acknowledged in the first topic only after it
+//! was published to the second, so another courier forwards what a courier had leased when it ended.
 //!
 //! ```text
-//!   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and `carried`: how many it was; then ack
-//!     ▲               ├── `again` in front, at its first attempt ──▶ nack
+//!   FROM ──next──▶ courier ──publish──▶ TO, with key and attributes, and its number as `carried`; then ack
+//!     ▲               ├── begins with `again`, first attempt ──▶ nack
 //!     └───────────────┘
-//!                     ├── `bundle` ──▶ all that wait are carried at once
-//!                     ├── `hear` ──▶ says `listening`, and then the next message of FROM as it is published: `heard …`
-//!                     └── `stop` ──▶ ack, give up the share, and `N carried` as the last message
+//!                     ├── `bundle` ──▶ forwards all waiting messages as one batch
+//!                     ├── `hear` ──▶ publishes `listening`, then the next message published to FROM, as `heard …`
+//!                     └── `stop` ──▶ ack, unsubscribe, and publish `N carried` as the last message
 //! ```
 //!
-//! Arguments: FROM and TO, `letters` and `delivered` without them; its profile must grant both.
+//! Arguments: FROM and TO, by default `letters` and `delivered`. The profile must grant both topics.
 
 use rusm::Error;
 use std::time::Duration;
 
 use rusm::topics::{Message, Options, Overflow, Settled, Topic};
 
-/// Nobody is slower than that with a letter.
+/// Acknowledgement deadline, long enough that a slow courier keeps its lease.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn run(args: &[String]) -> Result<(), Error> {
     let argument = |place: usize, default| args.get(place).map_or(default, String::as_str);
     let (from, to) = (Topic(argument(0, "letters")), Topic(argument(1, "delivered")));
     rusm::label("courier");
-    // What was posted before the first courier came is carried, too, and all of a key in its order.
+    // Also forward messages published before the first courier started, and keep the order within a key.
     let options = Options { ordered: true, oldest: true, ack_deadline: Some(PATIENCE), dead_letter: None };
     let mut letters = from.subscribe_with("courier", options)?;
     let mut carried = 0_u64;
@@ -63,7 +63,7 @@ fn run(args: &[String]) -> Result<(), Error> {
     }
 }
 
-/// A letter that was taken away meanwhile is carried by somebody else too.
+/// Logs a message that this courier no longer had leased: another courier forwards it again.
 fn said(settled: Settled) {
     if settled != Settled::Done {
         rusm::warn!("a letter was not settled: {settled:?}");

@@ -1,4 +1,4 @@
-//! A process that ends in the way that it is asked to: by its first argument at once, or by a message.
+//! A process that ends in a requested way, given as its first argument or else in a message.
 
 use std::hint::black_box;
 
@@ -20,12 +20,12 @@ fn run(args: &[String]) -> Result<(), String> {
 fn end(way: &str) -> Result<(), String> {
     match way {
         "return" => Ok(()),
-        // A mistake that the process has noticed itself: the words are its exit reason.
+        // An error that the process detected itself: the text is its exit reason.
         "error" => Err("no more coins".into()),
         "exit" => rusm::exit(rusm::pid(), ExitReason::ShutdownWith("closing time".into())).map_err(|e| e.to_string()),
-        // A mistake that Rust notices: a trap, the words are in the log.
+        // An error that Rust detects: a trap; the message is in the log.
         "panic" => panic!("asked to panic"),
-        // Mistakes that the machine notices: traps.
+        // Errors that WebAssembly detects: traps.
         "divide" => Err(format!("{} came of a division by zero", divide(black_box(1), black_box(0)))),
         "bounds" => Err(format!("{} lay outside of the memory", outside())),
         "recurse" => Err(format!("an endless recursion ended at {}", recurse(black_box(1)))),
@@ -33,10 +33,10 @@ fn end(way: &str) -> Result<(), String> {
     }
 }
 
-/// The same sum without the check that Rust puts before a division.
+/// Divides without the check that Rust inserts before a division.
 #[inline(never)]
 fn divide(dividend: u32, divisor: u32) -> u32 {
-    // SAFETY: wrong on purpose, as is the argument; whatever the compiler makes of it stays in this instance.
+    // SAFETY: violated on purpose, to provoke a trap; undefined behaviour stays inside this instance.
     let divisor = unsafe { std::num::NonZeroU32::new_unchecked(divisor) };
     dividend / divisor
 }
@@ -44,12 +44,12 @@ fn divide(dividend: u32, divisor: u32) -> u32 {
 #[inline(never)]
 fn outside() -> u8 {
     let place: *const u8 = black_box(usize::MAX - 15) as *const u8;
-    // SAFETY: no memory is that large on purpose; WebAssembly defines what happens, a trap.
+    // SAFETY: out of bounds on purpose; WebAssembly defines such an access as a trap.
     unsafe { place.read_volatile() }
 }
 
 #[inline(never)]
-#[expect(unconditional_recursion, reason = "this is how a stack overflows")]
+#[expect(unconditional_recursion, reason = "overflows the stack on purpose")]
 fn recurse(depth: u64) -> u64 {
     let kept = black_box([depth; 16]);
     recurse(black_box(depth + 1)) + kept[0]

@@ -3,7 +3,7 @@
 //! ```text
 //!   call, tag 0 or 256    bytes ──▶ their SHA-256
 //!   call, tag 384, 512    bytes ──▶ their SHA-384, SHA-512
-//!   call, tag 1           n, four bytes, little-endian ──▶ SHA-256 of SHA-256 … of 32 zeros, n times
+//!   call, tag 1           n (four bytes, little-endian) ──▶ SHA-256 applied n times to 32 zero bytes
 //! ```
 
 use rusm::crypto::{Hash, digest};
@@ -28,7 +28,7 @@ fn answer(request: &Message) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Many digests for one message, each of the one before.
+/// Computes a chain of digests, each of the previous one: much work for one message.
 fn chain(length: &[u8]) -> Result<Vec<u8>, Error> {
     let Ok(length) = length.try_into().map(u32::from_le_bytes) else {
         return Ok(b"error: the length of a chain has four bytes".to_vec());

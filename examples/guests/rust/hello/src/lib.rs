@@ -1,6 +1,6 @@
-//! A process that says hello and ends: the smallest guest.
+//! The smallest guest: a process that logs a greeting and exits.
 
-/// Its first argument is whom to greet.
+/// Greets the name in the first argument.
 fn run(args: &[String]) {
     let whom = args.first().map_or("world", String::as_str);
     rusm::info!("hello, {whom}: I am process {}", rusm::pid());

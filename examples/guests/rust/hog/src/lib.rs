@@ -1,6 +1,6 @@
-//! A process that takes memory until it may not: its end is the limit's, and nobody else's.
+//! A process that allocates memory until it reaches its limit. The limit ends this process and no other.
 
-/// How much it takes at a time, unless the first argument says otherwise.
+/// Default size of an allocation in KiB; the first argument overrides it.
 const STEP_KIB: usize = 1024;
 
 fn run(args: &[String]) -> Result<(), String> {
@@ -10,7 +10,7 @@ fn run(args: &[String]) -> Result<(), String> {
     };
     let mut kept = Vec::new();
     loop {
-        // Written, and not only asked for: memory that nobody touches costs nothing.
+        // Write to the memory: untouched pages are never allocated.
         kept.push(vec![0xA5_u8; step_kib * 1024]);
         rusm::label(format!("{} KiB taken", kept.len() * step_kib));
     }

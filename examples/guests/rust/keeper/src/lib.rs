@@ -1,22 +1,22 @@
-//! A service that keeps values in the node's store; large ones come and go through streams.
+//! A service that keeps values in the node's store; large values are sent and received through streams.
 //!
 //! ```text
 //!   call, tag 1    key, 0, value      ──▶ `kept`
 //!   call, tag 2    key                ──▶ the value
-//!   call, tag 3    pid, key           ──▶ how many bytes; a stream to that process brings the value
-//!   call, tag 4    key, 0, new key    ──▶ `moved`, unless the key has gone or the new one is there
+//!   call, tag 3    pid, key           ──▶ the number of bytes; a stream to that process carries the value
+//!   call, tag 4    key, 0, new key    ──▶ `moved`, unless the key does not exist or the new one does
 //!   the end of a stream               its bytes become the value of the key `stream`
 //! ```
 //!
-//! The values lie in the bucket `keeper`, which its profile must grant.
+//! The values are in the bucket `keeper`, which the profile must grant.
 
 use rusm::kv::{Bucket, Commit};
 use rusm::streams::{self, READER};
 use rusm::{Message, Pid, Received, Tag};
 
-/// Where the values lie.
+/// Bucket of the values.
 const VALUES: Bucket<'_> = Bucket("keeper");
-/// Bytes that a stream holds.
+/// Capacity of a stream in bytes.
 const CAPACITY: u32 = 4096;
 
 type Failure = Box<dyn std::error::Error>;
@@ -63,7 +63,7 @@ fn keep(row: &[u8]) -> Result<(), Failure> {
     Ok(VALUES.put(key, value)?)
 }
 
-/// Nobody ever sees the value under both keys, or under none.
+/// Moves a value atomically: no reader sees it under both keys, or under neither.
 fn rename(keys: &[u8]) -> Result<(), Failure> {
     let (from, to) = halves(keys)?;
     let value = value_of(from)?;
@@ -84,7 +84,7 @@ fn value_of(key: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(VALUES.get(key)?.ok_or("no such key")?)
 }
 
-/// Answers before it writes: who asked may read only then.
+/// Replies before it writes: the caller may start to read only after the reply.
 fn give(request: &Message) -> Result<(), Failure> {
     let to = Pid::from_bytes(&request.body).ok_or("a request begins with the twelve bytes of a pid")?;
     let value = value_of(&request.body[12..])?;

@@ -1,4 +1,4 @@
-//! A process that waits: a hundred thousand of them show what waiting costs. It answers each call with `pong`.
+//! A process that waits, used in large numbers to measure the cost of waiting. It answers each call with `pong`.
 
 use rusm::Received;
 

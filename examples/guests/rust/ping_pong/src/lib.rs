@@ -5,11 +5,11 @@
 //!          ◀────── number ─────────────────
 //! ```
 //!
-//! Started without arguments it starts its own ponger and plays; `pong` makes it the ponger alone.
+//! Without arguments it starts its own ponger and runs the pinger; with the argument `pong` it runs only the ponger.
 
 use rusm::{Message, Pid, Received, Spawn, clock};
 
-/// Round trips unless the first argument says otherwise.
+/// Default number of round trips; the first argument overrides it.
 const ROUND_TRIPS: u64 = 10_000;
 
 fn run(args: &[String]) -> Result<(), String> {
@@ -25,7 +25,7 @@ fn ping(round_trips: u64) -> Result<(), String> {
     let started = clock::now();
 
     for number in 0..round_trips {
-        // A message has no sender: whoever wants an answer says where to.
+        // A message does not carry its sender: include the pid for the reply.
         let message = [&rusm::pid().to_bytes()[..], &number.to_le_bytes()].concat();
         rusm::send(ponger, message).map_err(|error| error.to_string())?;
         let answer = next_message().body;
@@ -39,7 +39,7 @@ fn ping(round_trips: u64) -> Result<(), String> {
     rusm::exit(ponger, rusm::ExitReason::Shutdown).map_err(|error| error.to_string())
 }
 
-/// Sends back what comes after the pid, to that pid.
+/// Sends the bytes after the pid back to that pid.
 fn pong() -> Result<(), String> {
     rusm::label("ponger");
     loop {

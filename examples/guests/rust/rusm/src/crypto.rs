@@ -3,29 +3,29 @@
 use crate::Error;
 use crate::bindings::rusm::runtime::crypto;
 
-/// One of the SHA-2 family.
+/// Hash function of the SHA-2 family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// 32 bytes.
+    /// SHA-256, with a digest of 32 bytes.
     Sha256,
-    /// 48 bytes.
+    /// SHA-384, with a digest of 48 bytes.
     Sha384,
-    /// 64 bytes.
+    /// SHA-512, with a digest of 64 bytes.
     Sha512,
 }
 
-/// The digest of these bytes.
+/// Returns the digest of `data`.
 ///
 /// # Errors
-/// [`Error::Denied`].
+/// [`Error::Denied`] without the capability.
 pub fn digest(hash: Hash, data: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
     Ok(crypto::digest(hash.into(), data.as_ref())?)
 }
 
-/// Their keyed digest (RFC 2104).
+/// Returns the keyed digest (HMAC, RFC 2104) of `data`.
 ///
 /// # Errors
-/// [`Error::Denied`].
+/// [`Error::Denied`] without the capability.
 pub fn hmac(hash: Hash, key: impl AsRef<[u8]>, data: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
     Ok(crypto::hmac(hash.into(), key.as_ref(), data.as_ref())?)
 }

@@ -1,30 +1,30 @@
-//! Why something was not done.
+//! Errors of calls into the node.
 
 use std::fmt;
 
 use crate::ExitReason;
 use crate::bindings::rusm::runtime::types;
 
-/// Why something was not done.
+/// Error returned by a call into the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// This process lacks the capability of this name; whoever starts it can grant it.
+    /// This process lacks the capability with this name; the profile with which it is started can grant it.
     Denied(String),
-    /// There is no such process (any more).
+    /// The process does not exist, or no longer does.
     NoProcess,
-    /// The receiver's mailbox has no room: try again later, or `send`, which waits.
+    /// The receiver's mailbox is full: try again later, or call `send`, which waits.
     MailboxFull,
-    /// No answer within the time given.
+    /// No reply arrived within the timeout.
     TimedOut,
-    /// The callee ended before it answered.
+    /// The callee ended before it replied.
     CalleeExited(ExitReason),
-    /// A name, group, module or timer that is not there; which.
+    /// A name, group, module, timer, topic or stream does not exist or has ended; the text says which.
     NoSuch(String),
-    /// Already there; which.
+    /// The name is taken; the text says by which process.
     Taken(String),
-    /// A limit of the node or of this process, with its number and the setting that moves it.
+    /// A limit of the node or of this process is reached; the text gives its value and the setting that changes it.
     Limit(String),
-    /// An argument that makes no sense, and why.
+    /// An argument is not valid; the text gives the reason.
     Invalid(String),
 }
 

@@ -1,33 +1,33 @@
-//! Why a process ended.
+//! Exit reasons and exit signals.
 
 use std::fmt;
 
 use crate::Pid;
 use crate::bindings::rusm::runtime::types;
 
-/// Why a process ended.
+/// Reason why a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ExitReason {
-    /// It returned.
+    /// The process returned.
     Normal,
-    /// It was asked to stop, and did.
+    /// The process stopped on request.
     Shutdown,
-    /// The same, with a word about why.
+    /// The process stopped on request, with a text about the cause.
     ShutdownWith(String),
-    /// It was killed.
+    /// The process was killed.
     Killed,
-    /// There is no such process (any more).
+    /// The process does not exist, or no longer does.
     NoProcess,
-    /// The node it lives on cannot be reached.
+    /// The node of the process cannot be reached.
     NoConnection,
-    /// A native process panicked; the message and the place.
+    /// A native process panicked; the text holds the message and the source location.
     Panic(String),
-    /// A reason of its own, an error that it returned, a trap or a limit.
+    /// Another reason: an error that the process returned, a trap, or a limit.
     Other(String),
 }
 
 impl ExitReason {
-    /// Whether it is an end as planned, after which a transient child stays down.
+    /// Returns true if the end was planned: a supervisor does not restart a transient child after it.
     pub fn is_normal(&self) -> bool {
         matches!(self, Self::Normal | Self::Shutdown | Self::ShutdownWith(_))
     }
@@ -48,12 +48,12 @@ impl fmt::Display for ExitReason {
     }
 }
 
-/// A linked process ended, or another sent an exit signal, while exits are trapped.
+/// Exit signal: a linked process ended, or a process asked this one to exit. Delivered while exits are trapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The process that the signal comes from.
+    /// Process that sent the signal.
     pub from: Pid,
-    /// Why.
+    /// Reason of the signal.
     pub reason: ExitReason,
 }
 

@@ -1,4 +1,4 @@
-//! Groups of processes, found together under one name. Needs the capability `groups`.
+//! Groups of processes, each with a name. Needs the capability `groups`.
 
 use crate::bindings::rusm::runtime::{groups, types};
 use crate::{Error, MonitorRef, Pid};
@@ -6,47 +6,47 @@ use crate::{Error, MonitorRef, Pid};
 /// A process joined or left a monitored group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupChange {
-    /// What `monitor` gave.
+    /// Reference that `monitor` returned.
     pub monitor: MonitorRef,
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// The process.
+    /// The process that joined or left.
     pub pid: Pid,
-    /// Whether it joined; else it left.
+    /// True if it joined, false if it left.
     pub joined: bool,
 }
 
-/// Joins; a process may join once.
+/// Adds this process to a group. A process can be in a group only once.
 ///
 /// # Errors
-/// [`Error::Taken`] where it is in the group already.
+/// [`Error::Taken`] if it is already in the group.
 pub fn join(group: impl AsRef<str>) -> Result<(), Error> {
     Ok(groups::join(group.as_ref())?)
 }
 
-/// Leaves.
+/// Removes this process from a group.
 ///
 /// # Errors
-/// [`Error::NoSuch`] where it is not in the group.
+/// [`Error::NoSuch`] if it is not in the group.
 pub fn leave(group: impl AsRef<str>) -> Result<(), Error> {
     Ok(groups::leave(group.as_ref())?)
 }
 
-/// Its members, in the order in which they joined.
+/// Returns the members of a group, in the order in which they joined.
 pub fn members(group: impl AsRef<str>) -> Vec<Pid> {
     groups::members(group.as_ref()).into_iter().map(Into::into).collect()
 }
 
-/// Asks for a [`GroupChange`] at each change, and tells who is in it now.
+/// Requests a [`GroupChange`] for each change of a group, and returns its current members.
 ///
 /// # Errors
-/// [`Error::Denied`].
+/// [`Error::Denied`] without the capability.
 pub fn monitor(group: impl AsRef<str>) -> Result<(MonitorRef, Vec<Pid>), Error> {
     let (monitor, members) = groups::monitor(group.as_ref())?;
     Ok((MonitorRef(monitor), members.into_iter().map(Into::into).collect()))
 }
 
-/// Takes that back; false where there was none.
+/// Removes a monitor of a group; returns false if it does not exist.
 pub fn demonitor(monitor: MonitorRef) -> bool {
     groups::demonitor(monitor.0)
 }

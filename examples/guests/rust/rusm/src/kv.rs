@@ -1,6 +1,6 @@
 //! The durable store of the node. Needs the capability `kv` and a grant of the bucket, on a node that has a store.
 //!
-//! A guest that uses this module asks for the store by doing so: a node without one does not load it.
+//! A guest that uses this module imports the store: a node without a store does not load it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,47 +11,48 @@ use crate::storage::rusm::store::kv;
 /// A key and its value.
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// A bucket of the store; the node decides which of them this process may use.
+/// A bucket of the store. The node decides which buckets this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket<'a>(pub &'a str);
 
 impl Bucket<'_> {
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn get(self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         Ok(kv::get(self.0, key.as_ref())?)
     }
 
-    /// Gives a key a value for good. Returns when it is as durable as the node promises.
+    /// Sets the value of a key, without an expiry. Returns once it is as durable as the node guarantees.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn put(self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         Ok(kv::put(self.0, key.as_ref(), value.as_ref(), None)?)
     }
 
-    /// The same for so long.
+    /// Like [`put`](Self::put), but the key expires after `lifetime`.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn put_for(self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, lifetime: Duration) -> Result<(), Error> {
         Ok(kv::put(self.0, key.as_ref(), value.as_ref(), Some(millis(lifetime)))?)
     }
 
-    /// Takes a key away; whether it was there.
+    /// Deletes a key; returns true if it existed.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn delete(self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         Ok(kv::delete(self.0, key.as_ref())?)
     }
 
-    /// Gives a key a value, or takes it away for `None`, if it has the expected one, or none; whether it had.
+    /// Sets a key, or deletes it if `value` is `None`, provided that it has the expected value, or does not exist if
+    /// `expected` is `None`. Returns true if it did so.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn compare_and_set(
         self,
         key: impl AsRef<[u8]>,
@@ -61,11 +62,11 @@ impl Bucket<'_> {
         Ok(kv::compare_and_set(self.0, key.as_ref(), expected, value)?)
     }
 
-    /// The rows whose keys begin with `prefix`, after the key `after` (empty for all), at most `limit` of them, 1 to 1,000;
-    /// and the key to go on after, unless that was all.
+    /// Returns at most `limit` rows, 1 to 1,000, with keys that begin with `prefix` and follow `after` (empty for the
+    /// first page), and the key after which to continue, or `None` at the end.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn scan(
         self,
         prefix: impl AsRef<[u8]>,
@@ -77,7 +78,7 @@ impl Bucket<'_> {
     }
 }
 
-/// What a key must have, and what changes, of several keys and buckets: all of it at one instant, or none.
+/// Expectations and changes of several keys and buckets, applied atomically or not at all.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing happens before it is committed"]
 pub struct Commit {
@@ -86,24 +87,24 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Nothing expected, and nothing changed.
+    /// Creates a commit without expectations and changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Goes through only if the key has this value, or none.
+    /// Requires that the key has this value, or does not exist if `value` is `None`.
     pub fn expect(mut self, bucket: Bucket<'_>, key: impl AsRef<[u8]>, value: Option<&[u8]>) -> Self {
         let (bucket, key) = (bucket.0.to_owned(), key.as_ref().to_vec());
         self.expects.push(kv::Expected { bucket, key, value: value.map(<[u8]>::to_vec) });
         self
     }
 
-    /// Gives a key a value for good.
+    /// Sets the value of a key, without an expiry.
     pub fn put(self, bucket: Bucket<'_>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         self.change(bucket, key.as_ref(), Some(value.as_ref()), None)
     }
 
-    /// The same for so long.
+    /// Like [`put`](Self::put), but the key expires after `lifetime`.
     pub fn put_for(
         self,
         bucket: Bucket<'_>,
@@ -114,15 +115,15 @@ impl Commit {
         self.change(bucket, key.as_ref(), Some(value.as_ref()), Some(millis(lifetime)))
     }
 
-    /// Takes a key away.
+    /// Deletes a key.
     pub fn delete(self, bucket: Bucket<'_>, key: impl AsRef<[u8]>) -> Self {
         self.change(bucket, key.as_ref(), None, None)
     }
 
-    /// Does all of it, or nothing where something was not as expected; whether it did.
+    /// Makes all changes if all expectations hold, otherwise none; returns true if it made them.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] from the store.
     pub fn run(self) -> Result<bool, Error> {
         Ok(kv::commit(&self.expects, &self.changes)?)
     }
@@ -134,16 +135,16 @@ impl Commit {
     }
 }
 
-/// Why the store did nothing.
+/// Error returned by the store. Nothing has changed, except possibly after [`Failed`](Self::Failed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The capability is missing, or this bucket is not among those that were granted.
+    /// The capability is missing, or this bucket is not granted.
     Denied(String),
-    /// A name, a key or a number that makes no sense.
+    /// A name, a key or a number is not valid.
     Invalid(String),
-    /// A size or a count over its limit, which the line names.
+    /// A size or a number exceeds its limit, which the text gives.
     Limit(String),
-    /// The disk is full, damaged or gone; the line says which.
+    /// The disk is full, damaged or gone; the text says which.
     Failed(String),
 }
 

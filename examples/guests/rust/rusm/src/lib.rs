@@ -1,4 +1,4 @@
-//! What a guest in Rust needs to be a process of a rusm node.
+//! SDK for guests in Rust: processes of a rusm node.
 //!
 //! A guest is a function, and [`actor!`] makes it a process:
 //!
@@ -10,13 +10,13 @@
 //! rusm::actor!(run);
 //! ```
 //!
-//! Everything that waits suspends this process and nothing else. What a guest may do depends on its capabilities: an
-//! operation that it lacks one for says [`Error::Denied`] with the name. The words are those of
-//! `crates/runtime/wit/rusm.wit`; the guarantees those of `docs/semantics.md`.
+//! A call that waits suspends this process only. What a guest may do depends on its capabilities: an operation without
+//! its capability returns [`Error::Denied`] with the name of the capability. The functions are those of
+//! `crates/runtime/wit/rusm.wit`; the guarantees are those of `docs/semantics.md`.
 
-/// What `wit-bindgen` makes of the world; an implementation detail of [`actor!`].
+/// Bindings that `wit-bindgen` generates from the world; an implementation detail of [`actor!`].
 #[doc(hidden)]
-#[allow(clippy::same_length_and_capacity, reason = "the macro's")]
+#[allow(clippy::same_length_and_capacity, reason = "in code that the macro generates")]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../../../crates/runtime/wit",
@@ -27,7 +27,7 @@ pub mod bindings {
     });
 }
 
-/// The world of streams, of which a guest imports what it uses.
+/// Bindings of the world `streaming`; a guest imports only the functions that it calls.
 mod streaming {
     wit_bindgen::generate!({
         path: "../../../../crates/runtime/wit",
@@ -36,7 +36,7 @@ mod streaming {
     });
 }
 
-/// The world of topics, likewise.
+/// Bindings of the world `publishing`; a guest imports only the functions that it calls.
 mod publishing {
     wit_bindgen::generate!({
         path: "../../../../crates/runtime/wit",
@@ -45,7 +45,7 @@ mod publishing {
     });
 }
 
-/// The world of the store, likewise.
+/// Bindings of the world `storage`; a guest imports only the functions that it calls.
 mod storage {
     wit_bindgen::generate!({ path: "../../../../crates/runtime/wit-kv", world: "storage" });
 }
@@ -88,7 +88,7 @@ pub use supervisor::{Child, Supervisor};
 
 use std::time::Duration;
 
-/// Whole milliseconds, rounded up: never earlier than asked for.
+/// Converts to whole milliseconds, rounded up so that no wait ends early.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,11 @@
-//! Lines for the node's log: `rusm::info!("{n} guests")`. Always there; a storm is counted and cut.
+//! Lines for the node's log: `rusm::info!("{n} guests")`. Needs no capability. Lines beyond
+//! a budget are counted and cut.
 
 use std::fmt;
 
 use crate::bindings::rusm::runtime::log;
 
-/// How much a line matters.
+/// Severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Something failed.
@@ -13,11 +14,11 @@ pub enum Level {
     Warn,
     /// Something happened.
     Info,
-    /// For whoever looks for a mistake.
+    /// Detail for debugging.
     Debug,
 }
 
-/// One line.
+/// Writes one line.
 pub fn line(level: Level, text: impl AsRef<str>) {
     let level = match level {
         Level::Error => log::Level::Error,
@@ -28,7 +29,7 @@ pub fn line(level: Level, text: impl AsRef<str>) {
     log::line(level, text.as_ref());
 }
 
-/// One line, as the macros write it.
+/// Writes one line; called by the macros.
 #[doc(hidden)]
 pub fn formatted(level: Level, text: fmt::Arguments<'_>) {
     match text.as_str() {
@@ -55,7 +56,7 @@ macro_rules! info {
     ($($text:tt)+) => { $crate::log::formatted($crate::log::Level::Info, ::std::format_args!($($text)+)) };
 }
 
-/// Logs for whoever looks for a mistake.
+/// Logs detail for debugging.
 #[macro_export]
 macro_rules! debug {
     ($($text:tt)+) => { $crate::log::formatted($crate::log::Level::Debug, ::std::format_args!($($text)+)) };

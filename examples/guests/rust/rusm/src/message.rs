@@ -1,6 +1,6 @@
-//! Sending, receiving, calling.
+//! Sending and receiving messages, and calls.
 //!
-//! Bytes travel whole and in order. Receiving takes what it asks for and leaves the rest where it is.
+//! Messages arrive whole and in order. A selective receive takes the matching item and leaves the others in place.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,97 +8,97 @@ use std::time::Duration;
 use crate::bindings::rusm::runtime::{process, types};
 use crate::{Down, Error, Exit, GroupChange, Pid, millis};
 
-/// What a sender marks a message with, for `receive_tagged` to select by.
+/// Tag that a sender sets on a message; `receive_tagged` selects by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u64);
 
 impl Tag {
-    /// The tag of a message that was not marked.
+    /// Tag of a message without a tag.
     pub const NONE: Self = Self(0);
 }
 
-/// What one process sent to another.
+/// A message from another process.
 #[derive(Debug)]
 pub struct Message {
-    /// What the sender marked it with.
+    /// Tag set by the sender.
     pub tag: Tag,
-    /// The bytes, whole.
+    /// Payload.
     pub body: Vec<u8>,
     reply_to: Option<types::ReplyRef>,
 }
 
 impl Message {
-    /// The body as text; what is no UTF-8 shows as `�`.
+    /// Returns the body as text; bytes that are not valid UTF-8 become `�`.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// Whether the sender waits in `call`.
+    /// Returns true if the sender waits in `call`.
     pub fn is_call(&self) -> bool {
         self.reply_to.is_some()
     }
 
-    /// Answers the caller; false where nobody waits, or no longer. The first reply counts.
+    /// Answers the caller; returns false if no caller waits, or no longer waits. Only the first reply counts.
     pub fn reply(&self, body: impl AsRef<[u8]>) -> bool {
         self.reply_to.is_some_and(|caller| process::reply(caller, body.as_ref()))
     }
 }
 
-/// The next thing in a mailbox.
+/// The next item in the mailbox.
 #[derive(Debug)]
 pub enum Received {
     /// A message.
     Message(Message),
-    /// An exit signal, while exits are trapped.
+    /// An exit signal; delivered only while exits are trapped.
     Exit(Exit),
-    /// A monitor has fired.
+    /// A monitored process ended.
     Down(Down),
-    /// A group has changed.
+    /// A monitored group changed.
     Group(GroupChange),
-    /// A native process sent a value that is not bytes; the name of its type.
+    /// A value that is not bytes, sent by a native process; the name of its type.
     Opaque(String),
 }
 
-/// Sends bytes, and waits while the receiver's mailbox is full. To a process that is gone it does nothing.
+/// Sends bytes, and waits while the receiver's mailbox is full. Does nothing if the process has ended.
 ///
 /// # Errors
-/// [`Error::Limit`] for a body larger than a message may be.
+/// [`Error::Limit`] if the body exceeds the maximum size of a message.
 pub fn send(to: Pid, body: impl AsRef<[u8]>) -> Result<(), Error> {
     send_tagged(to, Tag::NONE, body)
 }
 
-/// The same, marked with a tag.
+/// Like [`send`], with a tag.
 ///
 /// # Errors
-/// [`Error::Limit`] for a body larger than a message may be.
+/// [`Error::Limit`] if the body exceeds the maximum size of a message.
 pub fn send_tagged(to: Pid, tag: Tag, body: impl AsRef<[u8]>) -> Result<(), Error> {
     Ok(process::send(to.into(), tag.0, body.as_ref())?)
 }
 
-/// Sends bytes, or says at once why not.
+/// Sends bytes, or returns an error immediately if that is not possible.
 ///
 /// # Errors
-/// [`Error::MailboxFull`] or [`Error::NoProcess`]; [`Error::Limit`] for a body larger than a message may be.
+/// [`Error::MailboxFull`] or [`Error::NoProcess`]; [`Error::Limit`] if the body exceeds the maximum size of a message.
 pub fn try_send(to: Pid, tag: Tag, body: impl AsRef<[u8]>) -> Result<(), Error> {
     Ok(process::try_send(to.into(), tag.0, body.as_ref())?)
 }
 
-/// The next thing in the mailbox, oldest first. Waits for ever.
+/// Returns the oldest item in the mailbox. Waits without a limit.
 pub fn receive() -> Received {
     loop {
-        // Without a timeout the host answers with something; it cannot say so in its type.
+        // Without a timeout the host always returns an item, which its return type cannot express.
         if let Some(received) = process::receive(None) {
             return received.into();
         }
     }
 }
 
-/// The next thing in the mailbox, or nothing after this time; zero only looks.
+/// Returns the oldest item in the mailbox, or `None` after the timeout; zero does not wait.
 pub fn receive_timeout(timeout: Duration) -> Option<Received> {
     process::receive(Some(millis(timeout))).map(Into::into)
 }
 
-/// The oldest message with this tag. All else stays where it is, in its order.
+/// Returns the oldest message with this tag. All other items stay in the mailbox, in their order.
 pub fn receive_tagged(tag: Tag) -> Message {
     loop {
         if let Some(message) = process::receive_tagged(tag.0, None) {
@@ -107,12 +107,12 @@ pub fn receive_tagged(tag: Tag) -> Message {
     }
 }
 
-/// The same, or nothing after this time; zero only looks.
+/// Like [`receive_tagged`], but returns `None` after the timeout; zero does not wait.
 pub fn receive_tagged_timeout(tag: Tag, timeout: Duration) -> Option<Message> {
     process::receive_tagged(tag.0, Some(millis(timeout))).map(Into::into)
 }
 
-/// Sends a request and waits for its reply. A late reply is discarded and never taken for another one.
+/// Sends a request and waits for its reply. A late reply is discarded, never taken for the reply to another request.
 ///
 /// # Errors
 /// [`Error::TimedOut`], [`Error::NoProcess`], or [`Error::CalleeExited`] with the reason.

@@ -1,23 +1,23 @@
-//! The address of a process, as text, as bytes, and as the host has it.
+//! Address of a process, and its conversions to text, bytes and the host's type.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::bindings::rusm::runtime::types;
 
-/// The address of a process; prints as `<node.slot.generation>`. Never reused for another process.
+/// Address of a process, printed as `<node.slot.generation>`. It is never reused for another process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid {
-    /// The node that the process lives on; 0 is this one.
+    /// Node on which the process lives; 0 is this node.
     pub node: u32,
-    /// The place in that node's process table.
+    /// Slot in that node's process table.
     pub slot: u32,
-    /// Which tenant of that place, counted from 1.
+    /// Number of the process among those that have used the slot, counted from 1.
     pub generation: u32,
 }
 
 impl Pid {
-    /// Twelve bytes for a message: node, slot, generation, each little-endian. The SDKs of all languages agree on it.
+    /// Encodes the pid in twelve bytes: node, slot, generation, each little-endian. All SDKs use this format.
     pub fn to_bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&self.node.to_le_bytes());
@@ -26,7 +26,7 @@ impl Pid {
         bytes
     }
 
-    /// The pid that a message begins with, unless it is too short.
+    /// Decodes the pid in the first twelve bytes; returns `None` if there are fewer.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         Some(Self { node: word(0)?, slot: word(4)?, generation: word(8)? })
@@ -45,7 +45,7 @@ impl fmt::Debug for Pid {
     }
 }
 
-/// The text is no pid.
+/// Error returned if a text is not a valid pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsePidError;
 

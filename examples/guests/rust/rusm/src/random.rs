@@ -1,20 +1,20 @@
-//! Random bytes from the system. Needs the capability `random`.
+//! Random bytes from the operating system. Needs the capability `random`.
 
 use crate::Error;
 use crate::bindings::rusm::runtime::random;
 
-/// At most 65,536 of them at once.
+/// Returns `count` random bytes, at most 65,536.
 ///
 /// # Errors
-/// [`Error::Denied`]; [`Error::Limit`] for more than that.
+/// [`Error::Denied`] without the capability; [`Error::Limit`] for a larger `count`.
 pub fn bytes(count: u32) -> Result<Vec<u8>, Error> {
     Ok(random::bytes(count)?)
 }
 
-/// One number.
+/// Returns a random number.
 ///
 /// # Errors
-/// [`Error::Denied`].
+/// [`Error::Denied`] without the capability.
 pub fn number() -> Result<u64, Error> {
     Ok(random::next()?)
 }

@@ -1,13 +1,13 @@
-//! From a function to a process.
+//! Conversion of a guest's function into a process.
 
 use std::fmt::Display;
 
-/// What the function of a guest may return.
+/// Return type of the function of a guest.
 pub trait Outcome {
-    /// Nothing for a normal end, or the words of the exit reason.
+    /// Converts the value: `Ok` stands for a normal end.
     ///
     /// # Errors
-    /// What the process failed with.
+    /// Text of the exit reason.
     fn into_result(self) -> Result<(), String>;
 }
 
@@ -23,12 +23,12 @@ impl<E: Display> Outcome for Result<(), E> {
     }
 }
 
-/// The function of a guest: with the arguments, or without.
+/// The function of a guest, with the arguments or without.
 pub trait Body<Arguments> {
-    /// Runs it from its first instruction to its last.
+    /// Runs the process from its first instruction to its last.
     ///
     /// # Errors
-    /// What the process failed with.
+    /// Text of the exit reason.
     fn run(self, args: &[String]) -> Result<(), String>;
 }
 
@@ -44,20 +44,20 @@ impl<F: FnOnce() -> O, O: Outcome> Body<()> for F {
     }
 }
 
-/// Runs the body of a guest; called by what [`actor!`](crate::actor) writes.
+/// Runs the body of a guest; called by the code that [`actor!`](crate::actor) generates.
 ///
 /// # Errors
-/// What the process failed with.
+/// Text of the exit reason.
 pub fn start<Arguments>(body: impl Body<Arguments>, args: &[String]) -> Result<(), String> {
-    // A panic ends the process by a trap, which has no words of its own: they go to the log.
+    // A panic ends the process by a trap, which carries no message: log the message here.
     std::panic::set_hook(Box::new(|info| crate::error!("{info}")));
     body.run(args)
 }
 
-/// Makes a function the body of the process that this module is.
+/// Makes a function the body of this module's process.
 ///
-/// It takes a `&[String]`, the arguments, or nothing. It returns nothing, or a `Result<(), E>` whose error becomes the
-/// exit reason.
+/// The function takes the arguments as a `&[String]`, or nothing. It returns nothing, or a `Result<(), E>` whose error
+/// becomes the exit reason.
 #[macro_export]
 macro_rules! actor {
     ($body:path) => {

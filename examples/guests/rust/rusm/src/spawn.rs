@@ -3,7 +3,7 @@
 use crate::bindings::rusm::runtime::process::{self, SpawnOptions, Ties};
 use crate::{Error, MonitorRef, Pid};
 
-/// A process to be started: which module, with what. Everything left out is as in this process; nothing can be wider.
+/// Options of a new process. A value left out is that of this process, and no value can exceed it.
 ///
 /// ```ignore
 /// let worker = Spawn::myself().arg("worker").named("worker-1").spawn_link()?;
@@ -15,51 +15,51 @@ pub struct Spawn {
 }
 
 impl Spawn {
-    /// From a module that the node knows by this name or path.
+    /// Creates options for a process of the module with this name or path.
     pub fn module(module: impl Into<String>) -> Self {
         let options =
             SpawnOptions { args: Vec::new(), ties: Ties::empty(), name: None, profile: None, memory_max_bytes: None };
         Self { module: module.into(), options }
     }
 
-    /// From the module of this process.
+    /// Creates options for a process of this process's module.
     pub fn myself() -> Self {
         Self::module("")
     }
 
-    /// One more argument for its `run`.
+    /// Adds an argument of its `run`.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.options.args.push(arg.into());
         self
     }
 
-    /// A name to register for it before its first instruction.
+    /// Sets a name to register for it before its first instruction.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// A capability profile of the node, narrowed by ours.
+    /// Sets a capability profile of the node, narrowed to the capabilities of this process.
     pub fn profile(mut self, profile: impl Into<String>) -> Self {
         self.options.profile = Some(profile.into());
         self
     }
 
-    /// The most linear memory that it may have.
+    /// Sets the maximum linear memory in bytes.
     pub fn memory_max_bytes(mut self, bytes: u64) -> Self {
         self.options.memory_max_bytes = Some(bytes);
         self
     }
 
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] module or profile, [`Error::Taken`] name, a [`Error::Limit`] of the node.
+    /// [`Error::NoSuch`] for the module or profile, [`Error::Taken`] for the name, or [`Error::Limit`].
     pub fn spawn(self) -> Result<Pid, Error> {
         self.start(Ties::empty()).map(|(pid, _)| pid)
     }
 
-    /// Starts it, linked to this process before its first instruction.
+    /// Starts the process, linked to this process before its first instruction.
     ///
     /// # Errors
     /// As for [`spawn`](Self::spawn).
@@ -67,7 +67,7 @@ impl Spawn {
         self.start(Ties::LINK).map(|(pid, _)| pid)
     }
 
-    /// Starts it, monitored by this process before its first instruction.
+    /// Starts the process, monitored by this process before its first instruction.
     ///
     /// # Errors
     /// As for [`spawn`](Self::spawn).

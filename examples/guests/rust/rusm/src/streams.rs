@@ -1,26 +1,26 @@
-//! Bytes from one process to another, and two ends that notice each other's death. To open one needs the capability
-//! `streams`; an end that was given to this process is its own to use.
+//! Byte streams between processes. Each end notices when the other's process ends. Opening a stream needs the
+//! capability `streams`; using an end that was sent to this process does not.
 //!
-//! An end comes as [`Received::Opaque`](crate::Received::Opaque) with the name [`READER`] or [`WRITER`], and is accepted then.
-//! An end that is dropped is closed.
+//! An end is received as [`Received::Opaque`](crate::Received::Opaque) with the name [`READER`] or [`WRITER`], and must
+//! then be accepted. Dropping an end closes it.
 
 use crate::streaming::rusm::runtime::streams;
 use crate::{Error, Pid};
 
-/// What an end that reads is called when it comes.
+/// Type name with which a reading end is received.
 pub const READER: &str = "stream-reader";
-/// What an end that writes is called when it comes.
+/// Type name with which a writing end is received.
 pub const WRITER: &str = "stream-writer";
 
-/// The end of a stream that writes.
+/// Writing end of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Writer(u64);
 
-/// The end of a stream that reads.
+/// Reading end of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reader(u64);
 
-/// Opens a stream that holds at most `capacity` bytes, a power of two up to 1,048,576; the end that reads goes to a process.
+/// Opens a stream that holds at most `capacity` bytes, a power of two up to 1,048,576. Sends the reading end to `to`.
 ///
 /// # Errors
 /// [`Error::Denied`], [`Error::NoProcess`], [`Error::Limit`] for too many ends, [`Error::Invalid`] for the capacity.
@@ -28,36 +28,36 @@ pub fn open(to: Pid, capacity: u32) -> Result<Writer, Error> {
     Ok(Writer(streams::open(to.into(), capacity)?))
 }
 
-/// The oldest end that came and was not accepted yet: one that reads, as its name said.
+/// Accepts the oldest end that was received and not yet accepted. Call it for an end received as [`READER`].
 pub fn accept_reader() -> Option<Reader> {
     streams::accept().map(Reader)
 }
 
-/// The same where its name said that it writes.
+/// Accepts the oldest end that was received and not yet accepted. Call it for an end received as [`WRITER`].
 pub fn accept_writer() -> Option<Writer> {
     streams::accept().map(Writer)
 }
 
 impl Writer {
-    /// Writes all of the bytes, and waits while there is no room for them.
+    /// Writes all bytes, and waits while the stream is full.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when nobody reads any more.
+    /// [`Error::NoSuch`] if the reading end is gone.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         Ok(streams::write(self.0, bytes.as_ref())?)
     }
 }
 
 impl Reader {
-    /// At most so many bytes, at least one, as soon as there are any; none at the end of the stream.
+    /// Returns at most `most` bytes, and waits until there is at least one; returns no bytes at the end of the stream.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when the writer ended without closing it, [`Error::Limit`] when bytes of a lossy ring were missed.
+    /// [`Error::NoSuch`] if the writer ended without closing it, [`Error::Limit`] if bytes of a lossy ring were missed.
     pub fn read(&mut self, most: u32) -> Result<Vec<u8>, Error> {
         Ok(streams::read(self.0, most)?)
     }
 
-    /// All bytes up to the end of the stream.
+    /// Returns all bytes up to the end of the stream.
     ///
     /// # Errors
     /// As for [`read`](Self::read).

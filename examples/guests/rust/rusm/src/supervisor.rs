@@ -1,11 +1,11 @@
-//! Supervisors: processes that start others and start them again.
+//! Supervisors: processes that start child processes and restart them.
 
 use std::time::Duration;
 
 use crate::bindings::rusm::runtime::supervisor::{self, ChildSpec, Restart, Strategy};
 use crate::{Error, Pid, Spawn, millis};
 
-/// A supervisor to be started.
+/// Options of a new supervisor.
 ///
 /// ```ignore
 /// let supervisor = Supervisor::one_for_one()
@@ -21,17 +21,17 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A child that ends is restarted by itself.
+    /// Creates a supervisor that restarts only the child that ended.
     pub fn one_for_one() -> Self {
         Self::new(Strategy::OneForOne)
     }
 
-    /// When a child ends, all are stopped and started again.
+    /// Creates a supervisor that restarts all children when one ends.
     pub fn one_for_all() -> Self {
         Self::new(Strategy::OneForAll)
     }
 
-    /// When a child ends, it and those started after it are stopped and started again.
+    /// Creates a supervisor that restarts the child that ended and those started after it.
     pub fn rest_for_one() -> Self {
         Self::new(Strategy::RestForOne)
     }
@@ -40,33 +40,33 @@ impl Supervisor {
         Self { strategy, intensity: 1, period: Duration::from_secs(5), children: Vec::new() }
     }
 
-    /// More than `restarts` within `period` end the supervisor; by default more than 1 within 5 seconds, as in Erlang.
+    /// Ends the supervisor after more than `restarts` within `period`. The default is 1 in 5 seconds, as in Erlang.
     pub fn intensity(mut self, restarts: u32, period: Duration) -> Self {
         (self.intensity, self.period) = (restarts, period);
         self
     }
 
-    /// One more child; children start in their order and stop in the reverse.
+    /// Adds a child. Children start in this order and stop in the reverse order.
     pub fn child(mut self, child: Child) -> Self {
         self.children.push(child.0);
         self
     }
 
-    /// Starts it, linked to this process, with its children.
+    /// Starts the supervisor, linked to this process, and its children in order.
     ///
     /// # Errors
-    /// Whatever kept a child from starting; those before it have been stopped.
+    /// The error that prevented a child from starting; the children before it have been stopped.
     pub fn start(self) -> Result<Pid, Error> {
         Ok(supervisor::start(self.strategy, self.intensity, millis(self.period), &self.children)?.into())
     }
 }
 
-/// A child of a supervisor: permanent, with 5 seconds to stop, unless said otherwise.
+/// A child of a supervisor. By default it is permanent and has 5 seconds to stop.
 #[derive(Debug)]
 pub struct Child(ChildSpec);
 
 impl Child {
-    /// A child with a name unique among its siblings.
+    /// Creates a child with an id unique among the children of the supervisor.
     pub fn new(id: impl Into<String>, process: Spawn) -> Self {
         Self(ChildSpec {
             id: id.into(),
@@ -77,19 +77,19 @@ impl Child {
         })
     }
 
-    /// Restarted after an abnormal end alone.
+    /// Restarts the child only after an abnormal exit.
     pub fn transient(mut self) -> Self {
         self.0.restart = Restart::Transient;
         self
     }
 
-    /// Never restarted.
+    /// Never restarts the child.
     pub fn temporary(mut self) -> Self {
         self.0.restart = Restart::Temporary;
         self
     }
 
-    /// How long it may take to stop before it is killed; zero kills at once.
+    /// Sets the time that the child has to stop before it is killed; zero kills immediately.
     pub fn shutdown(mut self, deadline: Duration) -> Self {
         self.0.shutdown_ms = Some(millis(deadline));
         self

@@ -1,23 +1,23 @@
-//! Messages that come later. Needs the capability `timers`.
+//! Timers: messages that are sent later. Needs the capability `timers`.
 
 use std::time::Duration;
 
 use crate::bindings::rusm::runtime::{timers, types};
 use crate::{Error, Pid, Tag, millis};
 
-/// Names one timer until it has fired or was cancelled.
+/// Id of a timer, valid until it has fired or was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerRef(types::TimerRef);
 
-/// Sends a message after this time.
+/// Sends a message after `delay`.
 ///
 /// # Errors
-/// [`Error::Limit`] for a body larger than a message may be, or too many timers.
+/// [`Error::Limit`] if the body exceeds the maximum size of a message, or for too many timers.
 pub fn send_after(to: Pid, delay: Duration, tag: Tag, body: impl AsRef<[u8]>) -> Result<TimerRef, Error> {
     Ok(TimerRef(timers::send_after(to.into(), millis(delay), tag.0, body.as_ref())?))
 }
 
-/// Sends a message each time that so much has passed, at least a millisecond.
+/// Sends a message every `period`, at least a millisecond.
 ///
 /// # Errors
 /// As for [`send_after`], and [`Error::Invalid`] for a period of zero.
@@ -25,7 +25,7 @@ pub fn send_every(to: Pid, period: Duration, tag: Tag, body: impl AsRef<[u8]>) -
     Ok(TimerRef(timers::send_every(to.into(), millis(period), tag.0, body.as_ref())?))
 }
 
-/// Cancels; the time that was left, or nothing where it had fired.
+/// Cancels a timer; returns the time that was left, or `None` if it had fired.
 pub fn cancel(timer: TimerRef) -> Option<Duration> {
     timers::cancel(timer.0).map(Duration::from_millis)
 }

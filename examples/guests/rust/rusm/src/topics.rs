@@ -1,80 +1,80 @@
-//! Topics of the node: what one publishes, many receive, each message until it is acknowledged. Needs the capability `topics`
-//! and a grant of the topic, on a node that gives its topics to guests.
+//! Topics of the node: each message is delivered to every subscription of its topic, until it is acknowledged there.
+//! Needs the capability `topics` and a grant of the topic, on a node that gives guests access to its topics.
 //!
-//! A guest that uses this module asks for topics by doing so: a node that gives none does not load it. Guests make no topics;
-//! the node does.
+//! A guest that uses this module imports the topics: a node that gives guests no access does not load it. Guests cannot
+//! create topics.
 
 use std::time::Duration;
 
 use crate::publishing::rusm::runtime::topics as wire;
 use crate::{Error, millis};
 
-/// What is published.
+/// A message of a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The bytes; what they mean is between publisher and subscribers.
+    /// Payload; the node does not interpret it.
     pub payload: Vec<u8>,
-    /// Messages of the same key go out one after the other where the subscription keeps order.
+    /// Ordering key: an ordered subscription delivers the messages of a key one batch after the other.
     pub key: Option<String>,
-    /// Names and values beside the payload.
+    /// Attributes: names and values.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Message {
-    /// A message of these bytes, without key and attributes.
+    /// Creates a message with this payload, without key and attributes.
     pub fn new(payload: impl AsRef<[u8]>) -> Self {
         Self { payload: payload.as_ref().to_vec(), ..Self::default() }
     }
 
-    /// The same with an ordering key.
+    /// Sets the ordering key.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The same with one attribute more.
+    /// Adds an attribute.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.push((name.into(), value.into()));
         self
     }
 }
 
-/// A topic of the node, which decides who may use it.
+/// A topic of the node, by its name. The node decides which topics this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic<'a>(pub &'a str);
 
 impl Topic<'_> {
-    /// Publishes, and waits for room; on a topic that is kept on disk, until the message is there.
+    /// Publishes a message, and waits for room. On a durable topic, waits until the message is stored.
     ///
     /// # Errors
-    /// [`Error::Denied`] without a grant, [`Error::NoSuch`] where there is no such topic or it is closed, [`Error::Limit`] and
-    /// [`Error::Invalid`] for a message that no topic takes, or for a disk that does not.
+    /// [`Error::Denied`] without a grant, [`Error::NoSuch`] if the topic does not exist or is closed, and
+    /// [`Error::Limit`] or [`Error::Invalid`] if the message exceeds a limit or cannot be stored.
     pub fn publish(self, message: Message) -> Result<(), Error> {
         Ok(wire::publish(self.0, &message.into())?)
     }
 
-    /// Publishes now.
+    /// Publishes a message without waiting.
     ///
     /// # Errors
-    /// As for [`publish`](Self::publish); [`Error::Limit`] with the numbers when the topic is full, [`Error::Invalid`] for one
-    /// that is kept on disk, because that takes a wait.
+    /// As for [`publish`](Self::publish); [`Error::Limit`], with the numbers, if the topic is full; [`Error::Invalid`]
+    /// for a durable topic, because storing a message requires a wait.
     pub fn try_publish(self, message: Message) -> Result<(), Error> {
         Ok(wire::try_publish(self.0, &message.into())?)
     }
 
-    /// Publishes messages in order, and waits for room as often as it must.
+    /// Publishes messages in order, and waits for room as often as necessary.
     ///
     /// # Errors
-    /// As for [`publish`](Self::publish), of the first message that is refused; those before it are published.
+    /// As for [`publish`](Self::publish), for the first message that is refused: only those before it are published.
     pub fn publish_all(self, messages: impl IntoIterator<Item = Message>) -> Result<(), Error> {
         let messages: Vec<_> = messages.into_iter().map(wire::Message::from).collect();
         Ok(wire::publish_all(self.0, &messages)?)
     }
 
-    /// Takes a share in a subscription, which is made as these options say unless it is there.
+    /// Like [`subscribe`](Self::subscribe), with options for a new subscription.
     ///
     /// # Errors
-    /// As for [`subscribe`](Self::subscribe); [`Error::Denied`] for a topic of dead letters without a grant.
+    /// As for [`subscribe`](Self::subscribe); [`Error::Denied`] without a grant of the dead-letter topic.
     pub fn subscribe_with(self, subscription: &str, options: Options) -> Result<Share, Error> {
         let Options { ordered, oldest, ack_deadline, dead_letter } = options;
         let ack_deadline_ms = ack_deadline.map(millis);
@@ -83,7 +83,7 @@ impl Topic<'_> {
         Ok(Share(wire::subscribe_with(self.0, subscription, &options)?))
     }
 
-    /// Listens to what is published from now on: each message once at most, without leases.
+    /// Adds a listener, which receives each message published from now on at most once, without leases.
     ///
     /// # Errors
     /// As for [`subscribe`](Self::subscribe).
@@ -91,51 +91,51 @@ impl Topic<'_> {
         Ok(Listener(wire::listen(self.0, overflow.into())?))
     }
 
-    /// Takes a share in a subscription, which is made unless it is there, with what is published from now on.
+    /// Adds a consumer to a subscription. Creates it if it does not exist; it then begins with the next message.
     ///
     /// # Errors
-    /// [`Error::Denied`] without a grant, [`Error::NoSuch`] where there is no such topic, [`Error::Invalid`] for the name,
-    /// [`Error::Limit`] beyond 64 shares.
+    /// [`Error::Denied`] without a grant, [`Error::NoSuch`] if the topic does not exist, [`Error::Invalid`] if the name
+    /// is not valid, [`Error::Limit`] beyond 64 consumers and listeners.
     pub fn subscribe(self, subscription: &str) -> Result<Share, Error> {
         Ok(Share(wire::subscribe(self.0, subscription)?))
     }
 }
 
-/// How a subscription is made.
+/// Options of a new subscription. They do not change a subscription that exists already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Messages of the same key go out one batch after the other.
+    /// Deliver the messages of a key one batch after the other.
     pub ordered: bool,
-    /// It begins with the oldest message that the topic still has, and not with the next.
+    /// Begin with the oldest message that the topic still has, instead of the next one.
     pub oldest: bool,
-    /// Time to acknowledge; 10 s for `None`.
+    /// Time for a consumer to acknowledge; `None` stands for 10 s.
     pub ack_deadline: Option<Duration>,
-    /// The topic for what was tried so many times.
+    /// Destination of messages without attempts left: a topic, and the maximum number of attempts per message.
     pub dead_letter: Option<(String, u32)>,
 }
 
-/// What becomes of messages that a listener is too slow for.
+/// Policy for messages that arrive faster than a listener reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Nothing is lost: publishers wait.
+    /// Lose nothing: publishers wait.
     Block,
-    /// The oldest are dropped beyond so many.
+    /// Drop the oldest messages beyond this number.
     DropOldest(u32),
-    /// The newest are dropped beyond so many.
+    /// Drop the newest messages beyond this number.
     DropNewest(u32),
-    /// Beyond so many nothing will ever come again.
+    /// Disconnect the listener beyond this number: it receives no more messages.
     Disconnect(u32),
 }
 
-/// This process as a listener of a topic; dropped, it is none any more.
+/// Listener of a topic. Dropping it removes the listener.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Listener(u64);
 
 impl Listener {
-    /// The next message, as soon as there is one.
+    /// Returns the next message. Waits without a limit.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when nothing will ever come again.
+    /// [`Error::NoSuch`] if there will be no more messages.
     pub fn hear(&mut self) -> Result<Message, Error> {
         loop {
             if let Some(message) = wire::hear(self.0, None)? {
@@ -144,7 +144,7 @@ impl Listener {
         }
     }
 
-    /// The next message, or none after so long; with no time at all it only looks.
+    /// Returns the next message, or `None` after the timeout; zero does not wait.
     ///
     /// # Errors
     /// As for [`hear`](Self::hear).
@@ -159,52 +159,52 @@ impl Drop for Listener {
     }
 }
 
-/// This process's share in a subscription. Dropped, it gives what this process still has of it to the others; the subscription
-/// stays.
+/// Consumer of a subscription. Dropping it removes the consumer: other consumers get its leased messages, and the
+/// subscription remains.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Share(u64);
 
-/// A message in the hands of this process, until it acknowledges it, gives it back, ends, or takes too long.
+/// A message leased to this process, until it is acknowledged or returned, the process ends, or the deadline passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// What to acknowledge.
+    /// Id to pass to `ack`, `nack` or `extend`.
     pub id: LeaseId,
-    /// How many times the message was handed out, this one included.
+    /// Number of deliveries, including this one.
     pub attempt: u32,
-    /// Its number in the topic.
+    /// Position in the topic.
     pub position: u64,
-    /// What was published.
+    /// The message.
     pub message: Message,
 }
 
-/// The name of a lease, which no other one ever has.
+/// Id of a lease. It is never reused for another lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(u64);
 
-/// What came of an acknowledgement or its like; all but `Done` have changed nothing.
+/// Result of `ack`, `nack` or `extend`. Every value but `Done` has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a lease that had ended before may be with somebody else"]
+#[must_use = "any status other than `Done` means that nothing was changed"]
 pub enum Settled {
-    /// It was done.
+    /// The call succeeded.
     Done,
-    /// The message was acknowledged before.
+    /// The message was already acknowledged.
     AlreadyAcked,
-    /// The lease was given back before.
+    /// The message was already returned.
     AlreadyNacked,
-    /// The deadline had passed, and the message is or was given again.
+    /// The deadline has passed, and the message is or was delivered again.
     Expired,
-    /// The lease was taken away: a message before it in its key goes first again.
+    /// The lease was revoked: an earlier message of its key must be delivered again first.
     Revoked,
-    /// No such lease, or one of another process.
+    /// The lease does not exist, or belongs to another process.
     Unknown,
 }
 
 impl Share {
-    /// The next message, as soon as there is one.
+    /// Returns the next message. Waits without a limit.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when nothing will ever come again.
-    #[allow(clippy::should_implement_trait, reason = "the word of the WIT; it can fail, and never says that this was all")]
+    /// [`Error::NoSuch`] if there will be no more messages.
+    #[allow(clippy::should_implement_trait, reason = "named as in the WIT; the end of the topic is an error")]
     pub fn next(&mut self) -> Result<Lease, Error> {
         loop {
             if let Some(lease) = wire::next(self.0, None)? {
@@ -213,7 +213,7 @@ impl Share {
         }
     }
 
-    /// The next message, or none after so long; with no time at all it only looks.
+    /// Returns the next message, or `None` after the timeout; zero does not wait.
     ///
     /// # Errors
     /// As for [`next`](Self::next).
@@ -221,43 +221,43 @@ impl Share {
         Ok(wire::next(self.0, Some(millis(timeout)))?.map(Lease::from))
     }
 
-    /// As [`next`](Self::next), and what more is there already, at most so many, 1 to 1,000.
+    /// Like [`next`](Self::next), but also returns further available messages, up to `most` in total, 1 to 1,000.
     ///
     /// # Errors
-    /// As for [`next`](Self::next).
+    /// As for [`next`](Self::next); [`Error::Limit`] if `most` is out of range.
     pub fn next_batch(&mut self, most: u32) -> Result<Vec<Lease>, Error> {
         Ok(wire::next_batch(self.0, most, None)?.into_iter().map(Lease::from).collect())
     }
 
-    /// Says of several messages that they were dealt with; how many of them were leased.
+    /// Acknowledges several messages; returns the number of them that were leased.
     ///
     /// # Errors
-    /// None while the share is there.
+    /// None while the consumer exists.
     pub fn ack_all(&mut self, leases: impl IntoIterator<Item = LeaseId>) -> Result<u32, Error> {
         let ids: Vec<u64> = leases.into_iter().map(|lease| lease.0).collect();
         Ok(wire::ack_all(self.0, &ids)?)
     }
 
-    /// Takes so much more time for a message, at most an hour from now.
+    /// Extends a lease by this time, to at most an hour from now.
     ///
     /// # Errors
-    /// None while the share is there.
+    /// None while the consumer exists.
     pub fn extend(&mut self, lease: LeaseId, by: Duration) -> Result<Settled, Error> {
         Ok(wire::extend(self.0, lease.0, millis(by))?.into())
     }
 
-    /// Says that a message was dealt with.
+    /// Acknowledges a message.
     ///
     /// # Errors
-    /// None while the share is there.
+    /// None while the consumer exists.
     pub fn ack(&mut self, lease: LeaseId) -> Result<Settled, Error> {
         Ok(wire::ack(self.0, lease.0)?.into())
     }
 
-    /// Gives a message back, to be tried again.
+    /// Returns a message, which will be delivered again.
     ///
     /// # Errors
-    /// None while the share is there.
+    /// None while the consumer exists.
     pub fn nack(&mut self, lease: LeaseId) -> Result<Settled, Error> {
         Ok(wire::nack(self.0, lease.0)?.into())
     }

@@ -1,4 +1,4 @@
-//! A process that never gives way, and cannot keep others from running: the node interrupts it.
+//! A process that never yields. The node interrupts it, so that other processes can run.
 
 use std::hint::black_box;
 
