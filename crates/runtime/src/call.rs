@@ -237,7 +237,7 @@ impl Context {
 }
 
 /// Future of an answer, or of the end of the monitored process. Dropping it ends the monitor and removes its messages.
-#[must_use = "an answer comes by awaiting this"]
+#[must_use = "futures do nothing unless awaited"]
 pub(crate) struct Answer<'a, R: 'static> {
     context: &'a Context,
     target: Pid,

@@ -334,7 +334,7 @@ impl Context {
 }
 
 /// Future returned by [`Context::send`].
-#[must_use = "a message is sent by awaiting this"]
+#[must_use = "futures do nothing unless awaited: the message is not sent"]
 pub struct Sending<'a, T> {
     context: &'a Context,
     to: Pid,
@@ -374,7 +374,7 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
 }
 
 /// Future returned by [`Context::receive`].
-#[must_use = "a message is received by awaiting this"]
+#[must_use = "futures do nothing unless awaited: no message is received"]
 #[derive(Debug)]
 pub struct Receive<'a> {
     context: &'a Context,
@@ -398,7 +398,7 @@ impl Future for Receive<'_> {
 }
 
 /// Future returned by [`Context::receive_match`].
-#[must_use = "a message is received by awaiting this"]
+#[must_use = "futures do nothing unless awaited: no message is received"]
 pub struct ReceiveMatch<'a> {
     context: &'a Context,
     wanted: Box<dyn FnMut(&Message) -> bool + Send + 'a>,
@@ -429,7 +429,7 @@ impl Future for ReceiveMatch<'_> {
 }
 
 /// Future returned by [`Context::receive_of`].
-#[must_use = "a message is received by awaiting this"]
+#[must_use = "futures do nothing unless awaited: no message is received"]
 pub struct ReceiveOf<'a, T> {
     context: &'a Context,
     search: Search,

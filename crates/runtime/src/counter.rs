@@ -152,6 +152,6 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut cx) {
         std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("memory answers at once"),
+        std::task::Poll::Pending => panic!("the in-memory store is always ready"),
     }
 }

@@ -20,7 +20,7 @@ pub enum SpawnError {
         limit: usize,
     },
     /// The scheduler does not exist. Count from 0, or start the runtime with more schedulers.
-    #[error("no scheduler {scheduler}: there are {schedulers}, counted from 0")]
+    #[error("scheduler {scheduler} does not exist: there are {schedulers}, counted from 0")]
     NoScheduler {
         /// Requested number.
         scheduler: usize,
@@ -48,7 +48,7 @@ impl fmt::Display for MailboxBound {
         match self {
             Self::Messages(messages) => write!(f, "{messages} messages"),
             Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
-            Self::Total(bytes) => write!(f, "all mailboxes hold {bytes} bytes, the most for this runtime"),
+            Self::Total(bytes) => write!(f, "all mailboxes together hold {bytes} bytes, the limit of this runtime"),
         }
     }
 }

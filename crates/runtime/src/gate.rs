@@ -212,7 +212,7 @@ impl Gate {
             return Taken(0);
         }
         let old = self.0.swap(RUNNING, Ordering::AcqRel);
-        debug_assert!(old & (RUNNING | CLOSED) == RUNNING, "nobody else runs a process that was handed over");
+        debug_assert!(old & (RUNNING | CLOSED) == RUNNING, "no other scheduler runs a process that was handed over");
         Taken(old & !SCHEDULED)
     }
 

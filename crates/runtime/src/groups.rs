@@ -51,7 +51,7 @@ pub struct Left {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// The process is not a member: it has left as often as it has joined.
-    #[error("{pid} is no member of group {group:?}")]
+    #[error("{pid} is not a member of group {group:?}")]
     NotMember {
         /// Name of the group.
         group: String,

@@ -165,7 +165,7 @@ impl Handle {
 /// Future returned by [`Handle::watch`]: completes with the exit reason when the process ends, or at once with
 /// [`ExitReason::NoProcess`] if the process had ended before the call.
 #[derive(Debug)]
-#[must_use = "the reason comes by awaiting this, or by `wait`"]
+#[must_use = "await this, or call `wait`, to get the exit reason"]
 pub struct Watch(Option<oneshot::Receiver<ExitReason>>);
 
 impl Watch {

@@ -64,7 +64,7 @@ pub(crate) fn install() {
             } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
                 // The program aborts, so no exit reason will report the location: print it now.
                 let place = PLACE.take().unwrap_or_default();
-                drop(writeln!(std::io::stderr(), "a process panicked last at {place}"));
+                drop(writeln!(std::io::stderr(), "last panic of a process: {place}"));
                 before(info);
             } else {
                 PLACE.set(info.location().map(ToString::to_string));
@@ -83,7 +83,7 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
                 (*text).to_owned()
             } else {
                 discard(payload);
-                "a value that is no text".to_owned()
+                "a value that is not text".to_owned()
             }
         }
     };

@@ -90,7 +90,7 @@ impl Stand {
             let step = if self == Self::Ahead { 1 } else { -1 };
             let priority = (now.sched_priority + step).clamp(1, PRIORITY_MAX.into());
             if let Err(error) = set(Policy { policy, priority }) {
-                tracing::debug!(%error, "a thread stays at real-time priority {}", now.sched_priority);
+                tracing::debug!(%error, "the real-time priority of a thread stays at {}", now.sched_priority);
             }
         }
     }

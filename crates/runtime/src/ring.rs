@@ -138,19 +138,19 @@ pub enum RingError {
         capacity: usize,
     },
     /// The number of readers is out of range.
-    #[error("{readers_max} readers are not from 1 to {READERS_MAX}")]
+    #[error("{readers_max} readers are not between 1 and {READERS_MAX}")]
     Readers {
         /// The number asked for.
         readers_max: usize,
     },
     /// The eviction time is too short: give readers more time, or choose [`Policy::Lossy`].
-    #[error("eviction after {after:?} leaves a reader no time: at least 1 ms")]
+    #[error("eviction after {after:?} leaves a reader too little time: use at least 1 ms")]
     Eviction {
         /// The time asked for.
         after: Duration,
     },
     /// Not enough memory: choose a smaller capacity.
-    #[error("no memory for a ring of {capacity} items of {item_bytes} bytes")]
+    #[error("not enough memory for a ring of {capacity} items of {item_bytes} bytes")]
     Memory {
         /// The capacity asked for.
         capacity: usize,

@@ -132,7 +132,7 @@ impl Shared {
     pub(crate) fn has_work(&self) -> bool {
         self.is_stopped()
             || !self.injector.is_empty()
-            || self.schedulers.iter().any(|scheduler| !scheduler.stealer.is_empty() && !scheduler.is_guarded())
+            || self.schedulers.iter().any(|scheduler| scheduler.has_work_for_others())
     }
 
     /// Queues a process from a thread that is not a scheduler of this runtime.

@@ -5,6 +5,7 @@
 //!              spawn, requeue ──▶ queue ──▶ run        (other schedulers steal from the far end)
 //!   message wakes a receiver ──▶ next ───▶ run next    (at most HOT_STREAK in a row)
 //!      other threads ──▶ injector ──┘
+//!    guest at its slice's end ──▶ preempted ──▶ run when nothing is ready, and after 1 ms at the latest
 //!      no work? steal from lasting queues ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or a wake-up
 //! ```
 //!
@@ -82,7 +83,7 @@ pub(crate) struct Local {
     slots: Stock<Slot>,
     pub(crate) nodes: NodePool,
     /// Empty side tables for processes that need one from their start.
-    #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
+    #[expect(clippy::vec_box, reason = "the boxes themselves are kept for reuse")]
     held: Plain<Vec<Box<Held>>>,
     stopwatch: Stopwatch,
     current: Plain<Option<Slot>>,
@@ -119,6 +120,19 @@ pub(crate) struct Local {
     looks: Plain<u32>,
     /// Number of slices that ended after a few long polls.
     long_slices: Plain<u32>,
+    /// Guests that the running guest has spawned in this poll.
+    #[cfg(feature = "wasm")]
+    children: Plain<Vec<Slot>>,
+    /// The process whose poll was ended because its time slice was used up.
+    preempted: Plain<Option<Slot>>,
+    /// The last process taken from the preempted ones.
+    resumed: Plain<Option<Slot>>,
+    /// It used up its time slice again.
+    resumed_long: Plain<bool>,
+    /// Time of the slice after that.
+    resumed_ns: Plain<u64>,
+    /// Preempted processes run next, although others are ready, until one has used up its time slice.
+    preempted_due: Plain<bool>,
     spins: Plain<u32>,
     /// Other schedulers recently sent work soon after this one had run out of it.
     fed: Plain<bool>,
@@ -187,6 +201,7 @@ impl Local {
         }
         self.now_ms.set((now_ns / 1_000_000) as u32);
         self.stopwatch.resume(now_ns);
+        self.let_preempted_run(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.chance.is_some();
@@ -348,7 +363,11 @@ impl Local {
         let wait = self.waits(cell);
         if cell.gate.end_run(wait & WAIT_RECEIVE == 0, self.woken.get()) {
             self.brief.set(true);
-            self.enqueue(slot, false);
+            if self.preempted.get() == Some(slot) {
+                self.enqueue_preempted(slot);
+            } else {
+                self.enqueue(slot, false);
+            }
         }
     }
 

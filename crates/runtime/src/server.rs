@@ -107,7 +107,7 @@ pub trait Server: Sized + Send + 'static {
     /// Handles any other message, for example a [`Down`](crate::Down). The default implementation drops it.
     fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Flow> + Send {
         async move {
-            tracing::debug!(server = %ctx.pid(), ?message, "not for this server");
+            tracing::debug!(server = %ctx.pid(), ?message, "unexpected message");
             Flow::Continue
         }
     }

@@ -459,6 +459,6 @@ unsafe fn give_back(base: *mut Cell) {
     // SAFETY: inside of the chunk, as above.
     let given = unsafe { madvise(base.byte_add(from).cast(), CHUNK_BYTES - from, Advice::LinuxDontNeed) };
     if let Err(error) = given {
-        tracing::debug!(%error, "cannot give the memory of a chunk back");
+        tracing::debug!(%error, "cannot return the memory of a chunk to the system");
     }
 }

@@ -113,10 +113,12 @@ impl Running<'_> {
         Ok(pid)
     }
 
-    /// Starts a process with a side table. `begin` is called with it before its first poll.
+    /// Starts a process with a side table. `begin` is called with it before its first poll, which comes after the poll
+    /// of this process if this is a guest.
     #[cfg(feature = "wasm")]
     pub(crate) fn spawn_begun<B, F>(
         &self,
+        by_guest: bool,
         flags: u16,
         held: Box<Held>,
         begin: impl FnOnce(Slot, Pid),
@@ -129,6 +131,10 @@ impl Running<'_> {
         let brief = self.local.brief.replace(false);
         let (slot, pid) = self.unborn(flags, Some(held), body)?;
         begin(slot, pid);
+        if by_guest {
+            self.local.hold_child(slot);
+            return Ok(pid);
+        }
         self.local.brief.set(brief);
         self.local.enqueue(slot, false);
         self.local.brief.set(false);

@@ -115,7 +115,7 @@ pub enum InitError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The process ended before it had started.
-    #[error("ended while it started: {0}")]
+    #[error("ended during its start: {0}")]
     Ended(ExitReason),
 }
 
@@ -129,7 +129,7 @@ impl InitError {
 /// Token with which a process acknowledges its start to the process that waits for it.
 ///
 /// A process that drops it without acknowledging is killed, so that its parent never waits forever.
-#[must_use = "whoever started this process waits for its acknowledgement"]
+#[must_use = "the process that started this one waits for the acknowledgement"]
 pub struct Starting(Option<Token>);
 
 struct Token {

@@ -336,7 +336,7 @@ impl Storage for Owner {
     }
 
     fn keys(&self, bucket: &str, wish: &KeysWish) -> Result<KeysPage, String> {
-        let state = self.core.buckets.known(bucket).ok_or_else(|| format!("there is no bucket `{bucket}`"))?;
+        let state = self.core.buckets.known(bucket).ok_or_else(|| format!("bucket `{bucket}` does not exist"))?;
         let scan = read::Wish {
             prefix: wish.prefix.as_slice().into(),
             after: wish.after.as_slice().into(),

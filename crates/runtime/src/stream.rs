@@ -14,8 +14,8 @@
 //! let (mut writer, mut reader) = stream::pipe(4096)?;
 //! let (tell, told) = std::sync::mpsc::channel();
 //! runtime.spawn(move |_| async move {
-//!     writer.write_all(b"hello, ").await.expect("somebody reads");
-//!     writer.write_all(b"world").await.expect("somebody reads");
+//!     writer.write_all(b"hello, ").await.expect("the reader is alive");
+//!     writer.write_all(b"world").await.expect("the reader is alive");
 //!     writer.close();
 //! })?;
 //! runtime.spawn(move |_| async move {
@@ -88,7 +88,7 @@ pub fn pipe(capacity: usize) -> Result<(StreamWriter, StreamReader), RingError> 
 /// Never: a new ring has a free slot for its first reader.
 pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, StreamReader), RingError> {
     let (writer, subscriber) = Builder::new(capacity).readers_max(1).label(label).build()?;
-    let reader = subscriber.join().expect("the ring has a seat for one, and nobody else has seen it");
+    let reader = subscriber.join().expect("a new ring has a free slot for its first reader");
     Ok((StreamWriter { ring: writer, closed: false }, StreamReader { ring: reader }))
 }
 
@@ -217,7 +217,7 @@ impl StreamReader {
     /// If `count` is larger than the number of available bytes.
     pub fn consume(&mut self, count: usize) {
         let there = self.ring.available();
-        assert!(count <= there, "{count} bytes to consume of {there}");
+        assert!(count <= there, "cannot consume {count} bytes: {there} are available");
         self.ring.release(count);
     }
 

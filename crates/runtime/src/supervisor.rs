@@ -96,7 +96,7 @@ pub struct Supervisor {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
     /// Two children have the same id.
-    #[error("two children are called {id:?}")]
+    #[error("two children have the id {id:?}")]
     Duplicate {
         /// The id.
         id: Arc<str>,

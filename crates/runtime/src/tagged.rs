@@ -40,7 +40,7 @@ pub(crate) struct ChargedBytes {
 }
 
 #[cfg(feature = "wasm")]
-const _: () = assert!(size_of::<ChargedBytes>() <= crate::message::INLINE_MESSAGE_BYTES, "it travels without a box");
+const _: () = assert!(size_of::<ChargedBytes>() <= crate::message::INLINE_MESSAGE_BYTES, "must fit without a box");
 
 #[cfg(feature = "wasm")]
 impl ChargedBytes {

@@ -104,12 +104,12 @@ where
 
 fn seed_asked_for() -> Option<u64> {
     let text = std::env::var(SEED_VARIABLE).ok()?;
-    Some(text.trim().parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} of {text:?} is no whole number")))
+    Some(text.trim().parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} of {text:?} is not a whole number")))
 }
 
 /// Error returned by a run that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("seed {seed}: {cause}; {SEED_VARIABLE}={seed} explores it again")]
+#[error("seed {seed}: {cause}; set {SEED_VARIABLE}={seed} to reproduce it")]
 pub struct Failure {
     /// Seed that reproduces the failure.
     pub seed: u64,
@@ -132,7 +132,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(reason) => write!(f, "the first process ended: {reason}"),
-            Self::OutOfTime(time) => write!(f, "the first process still waits after {time:?} of virtual time"),
+            Self::OutOfTime(time) => write!(f, "the first process is still waiting after {time:?} of virtual time"),
             Self::OutOfPolls(polls) => write!(f, "the first process has not ended after {polls} polls"),
         }
     }
@@ -204,7 +204,7 @@ impl World {
             .event_interval(1)
             .start_paused(true)
             .build()
-            .unwrap_or_else(|error| panic!("no reactor: {error}"));
+            .unwrap_or_else(|error| panic!("cannot create the reactor: {error}"));
         let queue = queues.pop().expect("there is one scheduler");
         let slot = shared.take_slot().unwrap_or_else(|error| panic!("{error}"));
         let first = spawn::from_outside(slot, 0, |_| {}, body);

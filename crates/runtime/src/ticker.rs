@@ -179,7 +179,7 @@ impl Epoch {
 #[derive(Debug, Error)]
 pub enum TickerError {
     /// One tick would contain more than a billion firings.
-    #[error("{frequency} at a tick rate of {tick_rate} is a batch of {batch} firings, over {BATCH_MAX}")]
+    #[error("{frequency} at a tick rate of {tick_rate} is a batch of {batch} firings, over the limit of {BATCH_MAX}")]
     Batch {
         /// The frequency.
         frequency: Frequency,
@@ -207,22 +207,22 @@ pub enum TickerError {
         period: Duration,
     },
     /// A burst must contain at least one tick.
-    #[error("a burst of 0 ticks never fires: drop them, or make up for at least 1")]
+    #[error("a burst of 0 ticks never fires: use at least 1, or the overrun policy Drop")]
     Burst,
     /// The timer slack is too large.
-    #[error("a timer slack of {slack:?} is over {SLACK_MAX:?}")]
+    #[error("a timer slack of {slack:?} is over the limit of {SLACK_MAX:?}")]
     Slack {
         /// The requested slack.
         slack: Duration,
     },
     /// The priority is above 99, the highest of `SCHED_FIFO`.
-    #[error("realtime priority {priority} is not in 1–{PRIORITY_MAX}")]
+    #[error("realtime priority {priority} is not between 1 and {PRIORITY_MAX}")]
     Priority {
         /// The requested priority.
         priority: u8,
     },
     /// The system cannot create the thread of the driver.
-    #[error("no thread for tickers: {0}")]
+    #[error("cannot start the thread for tickers: {0}")]
     Thread(#[from] std::io::Error),
     /// The runtime has ended.
     #[error("the runtime is shutting down")]
@@ -328,19 +328,19 @@ mod tests {
         );
         assert_eq!(
             refused(1_000_000, TickerOptions { tick_rate, ..default }),
-            "1 MHz at a tick rate of 1/86400 Hz is a batch of 86400000000 firings, over 1000000000"
+            "1 MHz at a tick rate of 1/86400 Hz is a batch of 86400000000 firings, over the limit of 1000000000"
         );
         assert_eq!(
             refused(1, TickerOptions { overrun: Overrun::Burst { max: 0 }, ..default }),
-            "a burst of 0 ticks never fires: drop them, or make up for at least 1"
+            "a burst of 0 ticks never fires: use at least 1, or the overrun policy Drop"
         );
         assert_eq!(
             refused(1, TickerOptions { realtime: NonZeroU8::new(100), ..default }),
-            "realtime priority 100 is not in 1–99"
+            "realtime priority 100 is not between 1 and 99"
         );
         assert_eq!(
             refused(1, TickerOptions { slack: Duration::from_millis(1_001), ..default }),
-            "a timer slack of 1.001s is over 1s"
+            "a timer slack of 1.001s is over the limit of 1s"
         );
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn lent(slot: Slot) -> ManuallyDrop<Waker> {
 
 unsafe fn slot(data: *const ()) -> Slot {
     // SAFETY: the data of the vtable is the address of a cell in a chunk that is alive.
-    unsafe { Slot::from_ptr(data as *mut Cell) }.expect("wakers are made from slots")
+    unsafe { Slot::from_ptr(data as *mut Cell) }.expect("a waker points to a slot")
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {

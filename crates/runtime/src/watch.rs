@@ -117,7 +117,10 @@ fn hand_over(shared: &Shared, stuck: &SchedulerShared) {
     if shared.schedulers.len() == 1 {
         return;
     }
-    let stolen = || stuck.steal_next().or_else(|| insist(|| stuck.stealer.steal()));
+    let stolen = || {
+        let queued = stuck.steal_next().or_else(|| insist(|| stuck.stealer.steal()));
+        queued.or_else(|| insist(|| stuck.preempted.steal()))
+    };
     let mut any = false;
     while let Some(slot) = stolen() {
         shared.injector.push(slot);

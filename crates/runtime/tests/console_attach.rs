@@ -118,7 +118,7 @@ async fn whoever_may_not_attach_is_told_in_one_line() {
     let host = format!("Host: 127.0.0.1:{port}\r\n");
     let ours = format!("{host}Sec-WebSocket-Protocol: rusm.v1\r\nAuthorization: Bearer {token}\r\n");
     let hosts = format!("Host must be 127.0.0.1:{port}, [::1]:{port} or localhost:{port}");
-    let no_origin = "requests with an Origin are refused: browsers may not attach";
+    let no_origin = "requests with an Origin header are refused: browsers may not attach";
     let wants_token = "send the token of this node's token file as \"Authorization: Bearer TOKEN\"";
     let refusals = [
         (format!("{ours}Origin: http://127.0.0.1:{port}\r\n"), "403 Forbidden", no_origin),
@@ -128,7 +128,7 @@ async fn whoever_may_not_attach_is_told_in_one_line() {
         (ours.replace(&format!(":{port}"), ":1"), "403 Forbidden", &hosts),
         (ours.replace(&host, ""), "403 Forbidden", &hosts),
         (format!("{ours}{host}"), "403 Forbidden", &hosts),
-        (host.clone(), "400 Bad Request", "ask for the subprotocol rusm.v1"),
+        (host.clone(), "400 Bad Request", "request the subprotocol rusm.v1"),
         (format!("{host}Sec-WebSocket-Protocol: rusm.v1\r\n"), "401 Unauthorized", wants_token),
         (ours.replace(&token, &"0".repeat(64)), "401 Unauthorized", wants_token),
         (ours.replace(&token, &token[..63]), "401 Unauthorized", wants_token),
@@ -226,13 +226,13 @@ async fn a_console_that_cannot_open_says_what_to_do() {
         (port_in_use, format!("address {taken} is in use: choose another port with --listen")),
         (
             exposed,
-            "address 0.0.0.0:0 is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it, by the same port"
+            "address 0.0.0.0:0 is neither 127.0.0.1 nor [::1]: listen on one of them and forward the same port with ssh -L"
                 .to_owned(),
         ),
         (
             unsafe_dir,
             format!(
-                "directory {} may be entered by others (mode 0755): change it with chmod 700 or set RUSM_SOCKET_DIR to \
+                "directory {} can be entered by other users (mode 0755): change it with chmod 700 or set RUSM_SOCKET_DIR to \
                  another directory",
                 open.display()
             ),
@@ -299,7 +299,7 @@ async fn a_node_that_stops_says_so() {
 
     let stopped = tokio::task::spawn_blocking(move || drop(node.console));
 
-    let away = || Closed(Some((1001, "the node stops".to_owned())));
+    let away = || Closed(Some((1001, "the node is stopping".to_owned())));
     assert_eq!((unix.end().await, tcp.end().await), (away(), away()));
     stopped.await.unwrap();
 }

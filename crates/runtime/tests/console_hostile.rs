@@ -59,7 +59,7 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
     let pid = node.parked();
     let mut client = node.attach().await;
     let columns = vec!["pid"; Column::ALL.len() + 1];
-    let too_many_columns = format!("{} columns asked for, there are {}", columns.len(), Column::ALL.len());
+    let too_many_columns = format!("{} columns requested, but only {} exist", columns.len(), Column::ALL.len());
     let wrongs = [
         (json!({"type": "watch", "frame_hz": 0}), "out_of_range", "frame_hz of 0 is not between 0.1 and 60"),
         (json!({"type": "watch", "frame_hz": -1}), "out_of_range", "frame_hz of -1 is not between 0.1 and 60"),
@@ -120,7 +120,7 @@ async fn values_out_of_their_range_are_refused_with_the_range() {
         (
             json!({"type": "tree", "view": {"id": 1, "open": ["<0.1.1>/-1"]}}),
             "malformed",
-            "\"<0.1.1>/-1\": a path in the tree reads",
+            "\"<0.1.1>/-1\" is not a tree path",
         ),
         (json!({"type": "engines", "view": {"id": 1, "hz": 0}}), "out_of_range", "hz of 0 is not between 1 and 10"),
         (
@@ -168,7 +168,7 @@ async fn looks_into_stores_out_of_their_range_are_refused_with_the_range() {
         (
             json!({"type": "stores", "view": {"id": 1, "keys": {"bucket": "a", "len": 1, "after": "0g"}}}),
             "malformed",
-            "after of \"0g\" is no key in hexadecimal",
+            "after of \"0g\" is not a key in hexadecimal",
         ),
         (
             json!({"type": "stores", "view": {"id": 1, "keys": {"bucket": 7}}}),
@@ -219,15 +219,15 @@ async fn frames_that_no_client_may_send_end_the_connection_with_their_code() {
     fragments.extend(frame(0x80, b"xx"));
     let unmasked = [TEXT, 2, b'{', b'}'];
     let hostile: [(&str, Vec<u8>, Closed); 9] = [
-        ("a byte too long", frame(TEXT, &too_long), closed(1009, "a message may have 64 KiB")),
-        ("too long in fragments", fragments, closed(1009, "a message may have 64 KiB")),
+        ("a byte too long", frame(TEXT, &too_long), closed(1009, "a message may have at most 64 KiB")),
+        ("too long in fragments", fragments, closed(1009, "a message may have at most 64 KiB")),
         (
             "a header that claims 2^62 bytes",
             vec![TEXT, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            closed(1009, "a message may have 64 KiB"),
+            closed(1009, "a message may have at most 64 KiB"),
         ),
-        ("binary", frame(BINARY, b"{}"), closed(1003, "send text frames")),
-        ("bad UTF-8", frame(TEXT, b"\"\xff\xfe\""), closed(1007, "text frames are UTF-8")),
+        ("binary", frame(BINARY, b"{}"), closed(1003, "only text frames are accepted")),
+        ("bad UTF-8", frame(TEXT, b"\"\xff\xfe\""), closed(1007, "text frames must be UTF-8")),
         ("a reserved opcode", frame(0x83, b""), closed(1002, "not a WebSocket frame")),
         ("a reserved bit", frame(0xc1, b"{}"), closed(1002, "not a WebSocket frame")),
         ("no mask", unmasked.to_vec(), closed(1002, "not a WebSocket frame")),
@@ -281,7 +281,7 @@ async fn commands_over_the_limit_are_refused_until_there_is_room_again() {
             carried_out += 1;
         } else {
             assert_eq!(answer["code"], "rate_limited");
-            assert_eq!(answer["message"], "more than 1 commands a second: this one was not carried out");
+            assert_eq!(answer["message"], "more than 1 commands a second: this command was not executed");
             assert!(answer["id"].is_u64());
         }
     }
@@ -305,7 +305,7 @@ async fn a_client_that_floods_is_sent_away() {
     for flood in floods {
         let mut client = Client::raw(&node).await;
         client.send_bytes(&flood.repeat(1000)).await;
-        assert_eq!(client.end().await, closed(1008, "sent far too many messages"));
+        assert_eq!(client.end().await, closed(1008, "sent too many messages"));
     }
 }
 

@@ -136,7 +136,7 @@ async fn the_thirty_third_observer_is_told_that_there_is_no_room() {
     let mut late = node.attach_tcp(&node.control_token()).await;
 
     assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{refused}");
-    assert!(refused.ends_with("\r\n\r\n32 observers are attached already\n"), "{refused}");
+    assert!(refused.ends_with("\r\n\r\nthe limit of 32 attached observers is reached\n"), "{refused}");
     assert!(probe.starts_with("HTTP/1.1 200 OK"), "probes need no client slot: {probe}");
     assert_eq!(late.next().await.unwrap()["type"], "hello");
 }

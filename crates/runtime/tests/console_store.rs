@@ -53,7 +53,7 @@ async fn figures_are_for_everybody_and_what_is_stored_for_those_who_may_control(
 
     let one = json!({"bucket": "sessions", "len": 1});
     let refused = stores(&mut observer, Some(one.clone())).await;
-    assert_eq!(refused["keys"]["refusal"], "keys and values need the control role");
+    assert_eq!(refused["keys"]["refusal"], "keys and values require the control role");
     assert_eq!(refused["keys"]["keys"], json!([]));
 
     let first = stores(&mut control, Some(one)).await["keys"].clone();
@@ -71,5 +71,5 @@ async fn figures_are_for_everybody_and_what_is_stored_for_those_who_may_control(
     while nowhere["bucket"] != "none" {
         nowhere = control.next_of("stores").await["keys"].clone();
     }
-    assert_eq!(nowhere["refusal"], "there is no bucket `none`");
+    assert_eq!(nowhere["refusal"], "bucket `none` does not exist");
 }

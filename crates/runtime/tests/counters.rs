@@ -222,7 +222,7 @@ fn a_key_has_one_set_of_counters_at_a_time() {
 
     // Two sets of counters would each sell all ten.
     let refused = other.counter("stock", 10).expect_err("the first has it");
-    assert_eq!(refused.to_string(), "another set of counters has the key \"stock\"");
+    assert_eq!(refused.to_string(), "the key \"stock\" is in use by another set of counters");
     assert!(stock.try_consume(7));
 
     // A dropped set stores its updates. Its keys are free once all handles to their counters are dropped.
@@ -317,7 +317,7 @@ fn who_acquires_waits_for_its_turn_and_no_shorter() {
     // Two at once, then one every 2 ms.
     assert!(start.elapsed() >= Duration::from_millis(40), "{:?}", start.elapsed());
     let error = limiter.try_acquire(3).expect_err("3 are more than 2");
-    assert_eq!(error.to_string(), "3 at once are more than the burst of 2");
+    assert_eq!(error.to_string(), "3 units at once are more than the burst of 2");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn reopened(path: &Path, durability: CommitDurability) -> RedbStore {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
         match RedbStore::open(path, durability) {
-            Err(StoreError::Storage(why)) if why.contains("is open already") && Instant::now() < until => {
+            Err(StoreError::Storage(why)) if why.contains("is already open") && Instant::now() < until => {
                 thread::yield_now();
             }
             opened => return opened.expect("the file opens"),

@@ -37,7 +37,7 @@ fn a_panic_while_another_unwinds_is_told_before_the_program_ends() {
     let output = output.expect("the program runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it is aborted: {:?}", output.status);
-    assert!(told.contains("a process panicked last at") && told.contains("double_panic.rs:14:"), "{told}");
+    assert!(told.contains("last panic of a process:") && told.contains("double_panic.rs:14:"), "{told}");
     assert!(told.contains("panic in a destructor during cleanup"), "{told}");
     assert!(!told.contains("the first of two panics"), "a single panic is only an exit reason: {told}");
 }

@@ -133,7 +133,7 @@ fn a_process_is_as_many_members_as_it_has_joined_and_leaves_as_often() {
         assert_eq!((ctx.leave("g"), ctx.members("g")), (Ok(()), vec![me, other]));
         assert_eq!((ctx.leave("g"), ctx.members("g")), (Ok(()), vec![other]));
         let not_member = GroupError::NotMember { group: "g".to_owned(), pid: me };
-        assert_eq!(not_member.to_string(), format!("{me} is no member of group \"g\""));
+        assert_eq!(not_member.to_string(), format!("{me} is not a member of group \"g\""));
         assert_eq!(ctx.leave("g"), Err(not_member));
         assert_eq!(
             handle.leave(other, "no such group").map_err(|error| error.to_string().contains("no such")),

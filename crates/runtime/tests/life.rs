@@ -378,7 +378,7 @@ fn a_pinned_process_waits_behind_a_stuck_one_and_is_refused_where_there_is_no_sc
     eventually("the pinned one follows", || runtime.process_count() == 0);
 
     let refused = runtime.spawn_pinned(2, |_| async {}).unwrap_err();
-    assert_eq!(refused.to_string(), "no scheduler 2: there are 2, counted from 0");
+    assert_eq!(refused.to_string(), "scheduler 2 does not exist: there are 2, counted from 0");
 }
 
 #[test]

@@ -63,6 +63,6 @@ fn keys_fall_into_parts_of_which_each_may_be_full() {
     assert_eq!((admitted, limiter.keys()), (64, 64));
     assert_eq!(
         limiter.try_acquire(&5000, 1).expect_err("all parts are full").to_string(),
-        "no room for another key: this limiter keeps 64 in 32 parts, and the part of this key has only keys in use"
+        "no room for another key: all keys in its shard are in use (64 keys in 32 shards)"
     );
 }

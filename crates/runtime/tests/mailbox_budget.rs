@@ -59,7 +59,7 @@ fn all_mailboxes_together_hold_so_many_bytes_and_an_empty_one_takes_one_message(
     let said = runtime.try_send(fresh, 1_u8).unwrap_err().to_string();
     assert_eq!(
         said,
-        format!("mailbox of {fresh} is full (all mailboxes hold {TOTAL} bytes, the most for this runtime)")
+        format!("mailbox of {fresh} is full (all mailboxes together hold {TOTAL} bytes, the limit of this runtime)")
     );
 }
 

@@ -392,10 +392,13 @@ fn bad_numbers_are_named() {
 
     assert_eq!(error(Builder::new(0)), "ring capacity of 0 items is not a power of two from 1 to 2^40");
     assert_eq!(error(Builder::new(1000)), "ring capacity of 1000 items is not a power of two from 1 to 2^40");
-    assert_eq!(error(Builder::new(8).readers_max(0)), "0 readers are not from 1 to 65536");
-    assert_eq!(error(Builder::new(8).readers_max(70_000)), "70000 readers are not from 1 to 65536");
+    assert_eq!(error(Builder::new(8).readers_max(0)), "0 readers are not between 1 and 65536");
+    assert_eq!(error(Builder::new(8).readers_max(70_000)), "70000 readers are not between 1 and 65536");
     let policy = Policy::EvictAfter(Duration::ZERO);
-    assert_eq!(error(Builder::new(8).policy(policy)), "eviction after 0ns leaves a reader no time: at least 1 ms");
+    assert_eq!(
+        error(Builder::new(8).policy(policy)),
+        "eviction after 0ns leaves a reader too little time: use at least 1 ms"
+    );
     let huge = Builder::new(1 << 40).build::<[u64; 1 << 24]>().map(drop);
     assert_eq!(huge, Err(RingError::Memory { capacity: 1 << 40, item_bytes: 1 << 27 }));
     let (mut writer, subscriber) = Builder::new(8).padding(Padding::Line).build::<u8>().expect("the options are valid");

@@ -365,7 +365,7 @@ fn what_is_out_of_its_limits_is_refused_with_the_number() {
     assert_eq!(said(many.wait()), "a transaction of 10001 operations is over the limit of 10000");
     assert_eq!(
         store.bucket("a b").unwrap_err().to_string(),
-        "`a b` is no name for a bucket: 1 to 128 letters, digits and . _ - / :"
+        "`a b` is not a valid bucket name: use 1 to 128 letters, digits and . _ - / :"
     );
     let held: Vec<_> = (1..1024).map(|number| store.bucket(&format!("b{number}")).unwrap()).collect();
     assert_eq!(store.bucket("one-more").unwrap_err().to_string(), "a store has at most 1024 buckets");

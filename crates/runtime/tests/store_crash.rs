@@ -29,7 +29,7 @@ const KILLS: &str = "RUSM_STORE_KILLS";
 /// Number of power cuts; 60 by default.
 const CUTS: &str = "RUSM_STORE_CUTS";
 
-/// Number of seeds with failing writes and syncs; 2,000 by default.
+/// Number of seeds with failing writes and syncs; 1,000 by default.
 const FAULTS: &str = "RUSM_STORE_FAULTS";
 
 /// Every tenth write of the eventual writer is durable immediately.
@@ -270,7 +270,7 @@ fn of_those_who_make_a_file_at_once_one_has_it() {
     });
 
     assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{opened:?}");
-    assert!(opened.iter().filter_map(|opened| opened.as_ref().err()).all(|error| error.contains("is open already")));
+    assert!(opened.iter().filter_map(|opened| opened.as_ref().err()).all(|error| error.contains("is already open")));
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["new.redb"]);
 }
@@ -325,7 +325,7 @@ fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_writes_and_syncs_fail() {
-    let (seeds, threads) = (times(FAULTS, 2000), 4);
+    let (seeds, threads) = (times(FAULTS, 1000), 4);
     std::thread::scope(|scope| {
         for first in 0..threads {
             scope.spawn(move || (first..seeds).step_by(threads as usize).for_each(fail_writes_and_syncs));

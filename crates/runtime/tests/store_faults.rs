@@ -127,7 +127,7 @@ fn a_store_is_open_once() {
     let path = directory.path().join("a.redb");
     let store = Store::open(&path, StoreConfig::default()).unwrap();
 
-    assert_eq!(refusal(&path), "FILE is open already, in this process or in another one");
+    assert_eq!(refusal(&path), "FILE is already open, in this process or in another one");
 
     store.close();
     drop(Store::open(&path, StoreConfig::default()).unwrap());
@@ -171,7 +171,7 @@ fn a_file_that_is_damaged_is_said_and_left_alone() {
     assert!(!store.damage().unwrap().is_empty());
     let said = store.bucket("a").unwrap().put("key", "value").wait().unwrap_err().to_string();
     let command = format!("run `rusm store repair {}`", cut_off.display());
-    assert_eq!(said, format!("the store is damaged, so it takes no writes: {command}"));
+    assert_eq!(said, format!("the store is damaged, so it accepts no writes: {command}"));
     drop(store);
 
     for len in [1, 100, 4095] {
@@ -181,7 +181,7 @@ fn a_file_that_is_damaged_is_said_and_left_alone() {
     fs::OpenOptions::new().write(true).open(&cut_off).unwrap().set_len(0).unwrap();
     assert_eq!(
         refusal(&cut_off),
-        "FILE is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store"
+        "FILE is empty (0 bytes), so it is not a store: restore it from a copy, or remove it to create a new store"
     );
     assert_eq!(fs::metadata(&cut_off).unwrap().len(), 0, "it is left as it is");
 }
@@ -287,7 +287,7 @@ fn files_of_newer_versions_and_of_others_are_told_from_damage() {
     };
 
     let newer = write("newer.redb", &|txn| drop(txn.open_table(FORMATS).unwrap().insert((), 7).unwrap()));
-    assert_eq!(refusal(&newer), "FILE is of format 7, this version knows formats up to 1");
+    assert_eq!(refusal(&newer), "FILE has format 7, but this version supports only formats up to 1");
     let others = write("others.redb", &|txn| drop(txn.open_table(OTHERS).unwrap().insert("a", 1).unwrap()));
     assert_eq!(refusal(&others), "FILE belongs to another application: it has the table `invoices`");
 
@@ -298,7 +298,7 @@ fn files_of_newer_versions_and_of_others_are_told_from_damage() {
     assert_eq!((bytes[64], bytes[192]), (3, 3));
     (bytes[64], bytes[192]) = (9, 9);
     fs::write(&of_newer_redb, bytes).unwrap();
-    assert_eq!(refusal(&of_newer_redb), "FILE is of format 9, this version knows formats up to 3");
+    assert_eq!(refusal(&of_newer_redb), "FILE has format 9, but this version supports only formats up to 3");
 }
 
 #[test]

@@ -30,6 +30,9 @@ fn on(disk: &Disk, journal: &Disk) -> Store {
     Store::open_on_with_journal("a disk in memory", disk, journal, StoreConfig::default()).unwrap()
 }
 
+/// First bytes of a record.
+const MAGIC: &[u8] = b"rusmjrn2";
+
 fn put(store: &Store, key: u64, bytes: usize) -> Result<(), StoreError> {
     store.bucket("a").unwrap().put(key.to_be_bytes(), vec![key as u8; bytes]).wait()
 }
@@ -107,7 +110,7 @@ fn sides_are_written_over_time_and_again_and_any_of_them_may_be_the_last() {
             holds(&on(&left, &journal), keys, 20_000);
         }
     }
-    assert!(journal.len_now() > SIDE, "both sides are used");
+    assert_eq!(journal.bytes(SIDE, MAGIC.len()), MAGIC, "both sides are used");
     assert!(journal.len_now() <= 2 * SIDE);
 }
 
@@ -213,7 +216,7 @@ fn a_file_of_another_program_is_left_alone() {
 
     fs::remove_file(&path).unwrap();
     let said = refusal(&path);
-    assert!(said.ends_with("beside it lies a file of another program that is named as its journal would be"), "{said}");
+    assert!(said.ends_with("a file of another program has the name of its journal"), "{said}");
     assert!(fs::read(&journal).unwrap().starts_with(b"\xd9\xd5"));
 }
 
@@ -251,10 +254,10 @@ fn a_journal_of_another_file_or_of_another_state_is_refused_and_nothing_is_chang
         let was = fs::read(file).ok();
 
         let said = if was.is_none() {
-            "there is a journal but no file: put the file back, or move the journal away"
+            "the journal exists but the file does not: restore the file, or move the journal away"
         } else {
-            "the journal beside it is that of another file, or of another state of this one: put back what belongs \
-             together, or move the journal away"
+            "the journal next to it belongs to another file, or to another state of this one: restore the matching \
+             journal, or move the journal away"
         };
         assert_eq!(refusal(file), format!("FILE is not a store or is damaged: {said}"));
         assert_eq!((fs::read(file).ok(), fs::read(&beside).unwrap()), (was, fs::read(&journal).unwrap()));
@@ -269,8 +272,8 @@ fn a_journal_of_another_file_or_of_another_state_is_refused_and_nothing_is_chang
     fs::copy(&foreign, &journal).unwrap();
     assert_eq!(
         refusal(&copy),
-        "FILE is not a store or is damaged: its journal was exchanged for that of another file: put its own back, or run \
-         `rusm store repair` on the file, which leaves out what only its journal had"
+        "FILE is not a store or is damaged: its journal was replaced by that of another file: restore its own, or run \
+         `rusm store repair` on the file, which loses what only its journal had"
     );
 }
 
@@ -284,8 +287,7 @@ fn a_damaged_journal_is_refused_and_one_whose_last_record_is_torn_is_not() {
     }
     let (copy, journal) = stopped(&path, "copy.redb");
     let (bytes, file) = (fs::read(&journal).unwrap(), fs::read(&copy).unwrap());
-    let magic = b"rusmjrn2";
-    let heads: Vec<usize> = (0..bytes.len()).step_by(4096).filter(|at| bytes[*at..].starts_with(magic)).collect();
+    let heads: Vec<usize> = (0..bytes.len()).step_by(4096).filter(|at| bytes[*at..].starts_with(MAGIC)).collect();
     assert!(heads.len() > 2);
 
     let mut cuts: Vec<Vec<u8>> = heads.iter().map(|head| bytes[..*head].to_vec()).collect();
@@ -297,7 +299,7 @@ fn a_damaged_journal_is_refused_and_one_whose_last_record_is_torn_is_not() {
     for damaged in cuts {
         fs::write(&journal, damaged).unwrap();
         let said =
-            "FILE is not a store or is damaged: its journal is damaged or cut off, so what was written last is missing";
+            "FILE is not a store or is damaged: its journal is damaged or truncated, so the latest writes are missing";
         assert!(refusal(&copy).starts_with(said), "{}", refusal(&copy));
         assert_eq!(fs::read(&copy).unwrap(), file);
     }
@@ -308,6 +310,35 @@ fn a_damaged_journal_is_refused_and_one_whose_last_record_is_torn_is_not() {
     torn[last + 512..last + 1024].fill(0);
     fs::write(&journal, torn).unwrap();
     holds(&open(&copy), 19, 100);
+}
+
+#[test]
+fn a_journal_that_is_cut_anywhere_is_refused_when_both_sides_of_it_are_used_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.redb");
+    let store = open(&path);
+    // Until the second side of the journal has just begun, and the records of the first one do not tell of it.
+    let has_begun = || {
+        let journal = fs::read(directory.path().join("a.redb-journal")).unwrap_or_default();
+        journal.get(SIDE..).is_some_and(|side| side.starts_with(MAGIC))
+    };
+    let mut keys = 0;
+    while !has_begun() {
+        (keys..keys + 5).for_each(|key| put(&store, key, 50_000).unwrap());
+        keys += 5;
+        assert!(keys < 250);
+    }
+    let (copy, journal) = stopped(&path, "copy.redb");
+    let (bytes, file) = (fs::read(&journal).unwrap(), fs::read(&copy).unwrap());
+
+    for len in (0..bytes.len()).step_by(512 << 10).chain([bytes.len() - 1]) {
+        fs::write(&journal, &bytes[..len]).unwrap();
+        let said = refusal(&copy);
+        assert!(said.contains("its journal is damaged or truncated"), "{len}: {said}");
+        assert!(fs::read(&copy).unwrap() == file, "{len}");
+    }
+    fs::write(&journal, &bytes).unwrap();
+    holds(&open(&copy), keys, 50_000);
 }
 
 #[test]

@@ -87,10 +87,7 @@ fn a_full_topic_hands_the_message_back_with_its_bounds() {
             topic.try_publish(numbered(number)).expect("room");
         }
         let full = topic.try_publish(numbered(4)).expect_err("full");
-        assert_eq!(
-            full.to_string(),
-            r#"topic "bounded" is full with 4 messages of 32 bytes in all, its bounds are 4 and 4096"#
-        );
+        assert_eq!(full.to_string(), r#"topic "bounded" is full: it has 4 of 4 messages and 32 of 4096 bytes"#);
         let PublishError::Full { message, .. } = full else { panic!("{full}") };
         assert_eq!(number(&message), 4);
 
@@ -132,7 +129,7 @@ fn what_is_too_large_is_refused_and_pauses_its_key() {
         let paused = topic.try_publish(Message::new("next").with_key("k")).expect_err("paused");
         assert_eq!(
             paused.to_string(),
-            r#"ordering key "k" of topic "large" is paused, because a message of it was refused"#
+            r#"ordering key "k" of topic "large" is paused, because one of its messages was refused"#
         );
         topic.try_publish(Message::new("other").with_key("l")).expect("another key");
         assert!(topic.resume("k"));
@@ -245,7 +242,7 @@ fn what_nobody_is_to_have_is_forgotten_or_kept_as_the_topic_says() {
 fn unknown_names_and_wrong_values_are_said() {
     test::run(1, |ctx| async move {
         let topics = ctx.topics();
-        assert_eq!(topics.find("nowhere").expect_err("unknown").to_string(), r#"there is no topic "nowhere""#);
+        assert_eq!(topics.find("nowhere").expect_err("unknown").to_string(), r#"topic "nowhere" does not exist"#);
         assert_eq!(topics.create("").expect_err("empty").to_string(), "topic name of 0 bytes is not between 1 and 255");
         let topic = topic(&ctx, "t");
         assert_eq!(topics.create("t").expect_err("taken"), CreateError::Taken { name: "t".into() });
@@ -260,7 +257,7 @@ fn unknown_names_and_wrong_values_are_said() {
             dead_letter: Some(DeadLetter { topic: name.into(), attempts_max: 5 }),
             ..SubscriptionConfig::default()
         };
-        assert_eq!(create(dead("nowhere")).expect_err("unknown").to_string(), r#"there is no topic "nowhere""#);
+        assert_eq!(create(dead("nowhere")).expect_err("unknown").to_string(), r#"topic "nowhere" does not exist"#);
         assert_eq!(create(dead("t")), Err(SubscribeError::OwnDeadLetters { topic: "t".into() }));
         let config = SubscriptionConfig { ack_deadline: 2 * 3600 * SECOND, ..SubscriptionConfig::default() };
         assert_eq!(
@@ -270,7 +267,7 @@ fn unknown_names_and_wrong_values_are_said() {
         create(SubscriptionConfig::default()).expect("a new name");
         assert_eq!(
             create(SubscriptionConfig::default()).expect_err("taken").to_string(),
-            r#"topic "t" has a subscription "s" already"#
+            r#"topic "t" already has a subscription "s""#
         );
         topic.close();
         assert_eq!(topic.try_publish(Message::new("")).expect_err("closed").to_string(), r#"topic "t" is closed"#);

@@ -209,13 +209,10 @@ fn what_is_not_kept_comes_back_with_the_reason_and_the_topic_goes_on() {
     workers_.blocking_saved().unwrap();
 
     let error = topic.try_publish(numbered(0)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "topic \"orders\" keeps its messages on disk, and takes them only from those who wait"
-    );
+    assert_eq!(error.to_string(), "topic \"orders\" is durable and accepts messages only from calls that wait");
     node.disk.set_room(Some(node.disk.len_now()));
     let error = topic.blocking_publish(Message::new(vec![0; 5_000_000])).unwrap_err();
-    assert_eq!(error.to_string(), "topic \"orders\" could not keep the message: the disk of the store is full");
+    assert_eq!(error.to_string(), "topic \"orders\" could not store the message: the disk of the store is full");
     assert!(matches!(error, PublishError::NotKept { message, .. } if message.payload().len() == 5_000_000));
     node.disk.set_room(None);
     eventually("there is room again", || topic.blocking_publish(numbered(7)).is_ok());
@@ -398,16 +395,16 @@ fn what_cannot_be_opened_is_said_in_one_line() {
 
     assert_eq!(
         refusal("orders", newest),
-        "topic \"orders\" cannot keep the newest messages on disk: choose to forget what nobody is to have, or to keep it all"
+        "topic \"orders\" is durable and cannot use the policy KeepNewest: use Forget or KeepAll"
     );
     assert_eq!(
         refusal("new orders", TopicConfig::default()),
-        "`topic/new orders` is no name for a bucket: 1 to 128 letters, digits and . _ - / :"
+        "`topic/new orders` is not a valid bucket name: use 1 to 128 letters, digits and . _ - / :"
     );
     let topic = node.topic(TopicConfig::default());
     let other = Runtime::start(Config::default()).unwrap();
     let error = other.topics().open_durable(&node.store, "orders", TopicConfig::default()).unwrap_err();
-    assert_eq!(error.to_string(), "topic \"orders\" of this store is open already");
+    assert_eq!(error.to_string(), "topic \"orders\" of this store is already open");
     topic.close();
     drop(topic);
     let again = || node.runtime.topics().open_durable(&node.store, "orders", TopicConfig::default());
@@ -415,11 +412,14 @@ fn what_cannot_be_opened_is_said_in_one_line() {
 
     let bucket = node.store.bucket("topic/damaged").unwrap();
     bucket.put("h", vec![9, 9]).wait().unwrap();
-    assert_eq!(refusal("damaged", TopicConfig::default()), "topic \"damaged\" is damaged on disk: its head is none");
+    assert_eq!(
+        refusal("damaged", TopicConfig::default()),
+        "topic \"damaged\" is damaged on disk: its head is not valid"
+    );
     let (topics, store) = (node.runtime.topics(), node.store.clone());
     let pid = node.runtime.spawn(move |_| async move {
         let error = topics.open_durable(&store, "inside", TopicConfig::default()).unwrap_err().to_string();
-        assert_eq!(error, "a process must not wait for the store with a blocking call");
+        assert_eq!(error, "a process must not block on the store: use `.await` instead of `wait`");
     });
     node.runtime.wait(pid.unwrap());
 }

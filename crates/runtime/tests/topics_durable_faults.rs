@@ -66,7 +66,7 @@ fn a_topic_whose_last_commits_were_undone_says_so_and_opens_again_without_them()
         error => matches!(error, PublishError::Closed { .. }),
     });
     let undone =
-        "the store has undone what it had not synced, so the topic is closed and has lost its end: open it again";
+        "the store lost unsynced commits, so the topic is closed and its last messages are lost: open it again";
     assert_eq!(said.last().map(|error| &**error), Some(undone));
     topic.close();
     drop((topic, subscription));
@@ -238,7 +238,7 @@ fn killed_in_the_middle(publish: impl FnOnce(&Topic) -> Result<(), PublishError>
 
 #[test]
 fn whoever_publishes_hears_that_the_keeper_was_killed_in_the_middle_of_the_commit() {
-    let ended = "the process that keeps the topic has ended before it was told what came of the commit";
+    let ended = "the writer process of the topic ended before the outcome of the commit was known";
 
     let direct = killed_in_the_middle(|topic| topic.blocking_publish(Message::new("direct")));
     let gathered = killed_in_the_middle(|topic| {

@@ -41,7 +41,7 @@ pub(super) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError
     };
     if fitted.clients < limits.clients {
         tracing::warn!(
-            "{} of {} observers can attach: the limit is {max} open files: raise it to {enough} with ulimit -n",
+            "{} of {} observers can attach, because the limit is {max} open files: raise it to {enough} with ulimit -n",
             fitted.clients,
             limits.clients
         );

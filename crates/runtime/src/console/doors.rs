@@ -143,18 +143,18 @@ impl Crowd {
         tokio::task::spawn_local(async move {
             let admitted = tokio::select! {
                 admitted = timeout(node.limits.handshake, admit(&node, stream, &door, who)) => admitted,
-                _ = leave => return tracing::debug!("hung up: others wait at the handshake"),
+                _ = leave => return tracing::debug!("disconnected: too many handshakes are pending"),
             };
             drop(place);
             match admitted {
                 Ok(Some((session, seated))) => {
                     let end = session.run().await;
-                    tracing::debug!(why = end.why(), "an observer is gone");
+                    tracing::debug!(why = end.why(), "an observer disconnected");
                     drop(seated);
                     node.tidy_up().await;
                 }
                 Ok(None) => {}
-                Err(_) => tracing::debug!("hung up: a handshake took too long"),
+                Err(_) => tracing::debug!("disconnected: the handshake took too long"),
             }
         });
     }
@@ -171,7 +171,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
         Ok(read) => read,
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             let status = "431 Request Header Fields Too Large";
-            answer(stream, status, "text/plain", "the request head may have 8 KiB\n").await;
+            answer(stream, status, "text/plain", "the request head may have at most 8 KiB\n").await;
             return None;
         }
         Err(_) => return None,
@@ -179,7 +179,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
     match handshake::judge(&head, door) {
         Verdict::Upgrade { role, response } => {
             let Some(seat) = node.admit() else {
-                let why = format!("{} observers are attached already\n", node.limits.clients);
+                let why = format!("the limit of {} attached observers is reached\n", node.limits.clients);
                 answer(stream, "503 Service Unavailable", "text/plain", &why).await;
                 return None;
             };

@@ -67,7 +67,7 @@ pub enum ConsoleError {
         variable: &'static str,
     },
     /// The path exists and is not a socket; it is left untouched.
-    #[error("{} exists and is no socket: move it away or choose another path", escaped(path.display()))]
+    #[error("{} exists and is not a socket: move it away or choose another path", escaped(path.display()))]
     NotASocket {
         /// The path.
         path: PathBuf,
@@ -86,7 +86,7 @@ pub enum ConsoleError {
     },
     /// The address is not loopback, so that anyone on the network could try tokens and read the traffic.
     #[error(
-        "address {address} is neither 127.0.0.1 nor [::1]: listen on one of them and let ssh -L reach it, by the same port"
+        "address {address} is neither 127.0.0.1 nor [::1]: listen on one of them and forward the same port with ssh -L"
     )]
     NotLoopback {
         /// The address.
@@ -94,7 +94,7 @@ pub enum ConsoleError {
     },
     /// The limit on open files leaves no descriptor for an observer: raise it.
     #[error(
-        "the limit of {max} open files leaves no room for an observer: raise it with ulimit -n to {least} for one, or to \
+        "the limit of {max} open files leaves no descriptor for an observer: raise it with ulimit -n to {least} for one, or to \
          {enough} for {clients}"
     )]
     NoDescriptors {

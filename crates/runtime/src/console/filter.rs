@@ -109,7 +109,7 @@ fn condition(text: &str) -> Result<Condition, FilterError> {
     let equality = || match comparison {
         Comparison::Equal => Ok(true),
         Comparison::NotEqual => Ok(false),
-        _ => Err(FilterError(format!("filter field {:?} takes = or !=", name.trim()))),
+        _ => Err(FilterError(format!("filter field {:?} supports only = and !=", name.trim()))),
     };
     let number = |field| parse_number(field, value).map(|number| Condition::Number(field, comparison, number));
     match name.trim() {
@@ -120,12 +120,12 @@ fn condition(text: &str) -> Result<Condition, FilterError> {
         "state" => Err(FilterError(format!("unknown state {value:?}: {}", suggestion(value, &STATES)))),
         "pid" => {
             let (slot, generation) = parse_pid(value)
-                .ok_or_else(|| FilterError(format!("filter value {value:?} is no pid such as <0.17.1>")))?;
+                .ok_or_else(|| FilterError(format!("filter value {value:?} is not a pid such as <0.17.1>")))?;
             Ok(Condition::Pid(equality()?, generation, slot))
         }
         "parent" => match parse_pid(value) {
             Some((slot, _)) => Ok(Condition::Number(Field::Parent, comparison, u64::from(slot))),
-            None => Err(FilterError(format!("filter value {value:?} is no pid such as <0.17.1>"))),
+            None => Err(FilterError(format!("filter value {value:?} is not a pid such as <0.17.1>"))),
         },
         "mailq" | "mailbox_len" => number(Field::Mailbox),
         "mem" | "memory_bytes" => number(Field::Memory),
@@ -155,7 +155,7 @@ fn parse_number(field: Field, value: &str) -> Result<u64, FilterError> {
         return Ok(number as u64);
     }
     let example = if is_time { "250ms, 10s or 5m" } else { "12, 12k or 1.5M" };
-    Err(FilterError(format!("filter value {value:?} is no number such as {example}")))
+    Err(FilterError(format!("filter value {value:?} is not a number such as {example}")))
 }
 
 /// Parses a pid; returns the slot and, if given, the generation.
@@ -323,8 +323,8 @@ mod tests {
         assert!(error("colour=red").starts_with("unknown filter field \"colour\": expected one of name, module"));
         assert_eq!(error("mailqq>1"), "unknown filter field \"mailqq\": did you mean \"mailq\"?");
         assert_eq!(error("state=waitng"), "unknown state \"waitng\": did you mean \"waiting\"?");
-        assert!(error("mailq>many").contains("\"many\" is no number such as 12"));
-        assert!(error("state>run").contains("takes = or !="));
+        assert!(error("mailq>many").contains("\"many\" is not a number such as 12"));
+        assert!(error("state>run").contains("supports only = and !="));
         assert!(error(&"x".repeat(2000)).contains("over the limit of 1024"));
     }
 

@@ -75,7 +75,7 @@ pub(super) async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Resul
         }
         searched = head.len();
         if head.len() >= HEAD_MAX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "request head over 8 KiB"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "request head is larger than 8 KiB"));
         }
         let room = HEAD_MAX_BYTES - head.len();
         if (&mut *stream).take(room as u64).read_buf(&mut head).await? == 0 {
@@ -91,7 +91,7 @@ pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
     match request.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => {
-            let why = format!("the request head may have {FIELDS_MAX} fields");
+            let why = format!("the request head may have at most {FIELDS_MAX} fields");
             return refuse("431 Request Header Fields Too Large", why);
         }
         _ => return refuse("400 Bad Request", "not an HTTP/1.1 request"),
@@ -101,7 +101,7 @@ pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
     }
     let head = Head(request.headers);
     if head.has("origin") {
-        return refuse("403 Forbidden", "requests with an Origin are refused: browsers may not attach");
+        return refuse("403 Forbidden", "requests with an Origin header are refused: browsers may not attach");
     }
     if let Door::Tcp { port, .. } = door
         && !head.only("host").is_some_and(|host| is_our_host(host, *port))
@@ -123,10 +123,10 @@ fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
     }
     // RFC 6455, section 4.2.1: HTTP/1.1 or higher, because HTTP/1.0 does not define Upgrade.
     if version != Some(1) {
-        return refuse("400 Bad Request", "a WebSocket needs HTTP/1.1, not HTTP/1.0");
+        return refuse("400 Bad Request", "a WebSocket requires HTTP/1.1, not HTTP/1.0");
     }
     if head.only("sec-websocket-version") != Some("13") {
-        return refuse("426 Upgrade Required", "WebSocket version 13 is needed");
+        return refuse("426 Upgrade Required", "WebSocket version 13 is required");
     }
     let Some(key) = head.only("sec-websocket-key") else {
         return refuse("400 Bad Request", "Sec-WebSocket-Key is missing or sent twice");
@@ -139,7 +139,7 @@ fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
         Door::Unix => Role::Control,
         Door::Tcp { tokens, .. } => {
             if !named {
-                return refuse("400 Bad Request", format!("ask for the subprotocol {SUBPROTOCOL}"));
+                return refuse("400 Bad Request", format!("request the subprotocol {SUBPROTOCOL}"));
             }
             let Some(role) = tokens.role_of(head.only("authorization")) else {
                 let why = "send the token of this node's token file as \"Authorization: Bearer TOKEN\"";

@@ -100,14 +100,14 @@ impl Host for NoScenarios {
     }
 
     fn run(&self, scenario: &str, _: &BTreeMap<String, String>) -> Result<(), HostError> {
-        let message = format!("unknown scenario {scenario:?}: this node has none");
+        let message = format!("unknown scenario {scenario:?}: this node has no scenarios");
         Err(HostError { code: ErrorCode::Unknown, message })
     }
 
     fn stop(&self) {}
 
     fn set_profile(&self, profile: &str) -> Result<(), HostError> {
-        let message = format!("unknown profile {profile:?}: this node has none");
+        let message = format!("unknown profile {profile:?}: this node has no profiles");
         Err(HostError { code: ErrorCode::Unknown, message })
     }
 

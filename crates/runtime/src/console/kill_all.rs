@@ -48,7 +48,7 @@ pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReas
         }
         tokio::time::sleep(BETWEEN).await;
     }
-    unreachable!("the rounds end with the time")
+    unreachable!("the loop returns at the deadline")
 }
 
 struct Search<'a> {

@@ -49,16 +49,16 @@ impl Collector for Node {
         counter("processes_exited", "Processes ever ended", None, totals.exited)?;
         counter("processes_crashed", "Processes ever ended abnormally", None, totals.crashed)?;
         let supervision = observe::supervision(&self.runtime);
-        counter("restarts", "Children that supervisors started again", None, supervision.restarts)?;
-        counter("restarts_failed", "Children that did not start again", None, supervision.restarts_failed)?;
-        counter("children_lost", "Children whose supervisor gave up", None, supervision.children_lost)?;
+        counter("restarts", "Restarts of children by supervisors", None, supervision.restarts)?;
+        counter("restarts_failed", "Failed restarts of children", None, supervision.restarts_failed)?;
+        counter("children_lost", "Children lost after too many restarts", None, supervision.children_lost)?;
         counter("messages_received", "Messages ever received", None, totals.messages)?;
         let mailboxes = observe::mailbox_bytes(&self.runtime);
         counter("mailboxes_filled", "Times that the limit of all mailboxes was reached", None, mailboxes.filled_total)?;
         if let Some(log) = &self.sample.log {
-            counter("log_lines", "Lines of the log that were written", None, log.lines_total)?;
-            counter("log_lines_dropped", "Lines of the log that were dropped", None, log.dropped_total)?;
-            counter("log_errors", "Writes to the log that failed", None, log.errors_total)?;
+            counter("log_lines", "Log lines written", None, log.lines_total)?;
+            counter("log_lines_dropped", "Log lines dropped", None, log.dropped_total)?;
+            counter("log_errors", "Failed writes to the log", None, log.errors_total)?;
         }
         counter("scenario_operations", "Operations of the running scenario", None, self.sample.run.ops)?;
         counter("scenario_errors", "Failed operations of the running scenario", None, self.sample.run.errors)?;
@@ -68,17 +68,17 @@ impl Collector for Node {
             metric.encode(encoder)
         };
         gauge("processes", "Processes alive", None, totals.live as f64)?;
-        gauge("process_limit", "Processes that may live at once", None, observe::process_limit(&self.runtime) as f64)?;
+        gauge("process_limit", "Maximum number of live processes", None, observe::process_limit(&self.runtime) as f64)?;
         gauge("processes_stuck", "Processes inside a poll that does not return", None, self.sample.stuck.len() as f64)?;
         gauge("uptime", "Time since the node started", Some(&Unit::Seconds), self.sample.uptime.as_secs_f64())?;
         gauge("resident_memory", "Resident set of the node", Some(&Unit::Bytes), self.sample.rss_bytes as f64)?;
         let of_bytes = Some(&Unit::Bytes);
-        gauge("mailboxes", "Messages that wait in mailboxes", of_bytes, mailboxes.bytes as f64)?;
-        gauge("mailboxes_limit", "Limit of the bytes in all mailboxes", of_bytes, mailboxes.max_bytes as f64)?;
+        gauge("mailboxes", "Bytes of the messages in all mailboxes", of_bytes, mailboxes.bytes as f64)?;
+        gauge("mailboxes_limit", "Maximum number of bytes in all mailboxes", of_bytes, mailboxes.max_bytes as f64)?;
         gauge("observers", "Observers attached", None, f64::from(self.clients))?;
         gauge(
             "console_duty",
-            "Share of one core that observing takes",
+            "Share of one core used for observation",
             Some(&Unit::Other("ratio".to_owned())),
             self.sample.duty_pct / 100.0,
         )?;

@@ -52,7 +52,7 @@ impl OwnedFile {
 impl Drop for OwnedFile {
     fn drop(&mut self) {
         if !self.is_in_place() {
-            return tracing::debug!(path = %self.path.display(), "not removed: the file is another node's");
+            return tracing::debug!(path = %self.path.display(), "not removed: the file belongs to another node");
         }
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(path = %self.path.display(), %error, "cannot remove file");

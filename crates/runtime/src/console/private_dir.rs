@@ -62,7 +62,7 @@ fn fault_of(meta: &Metadata, path: &Path, user: u32) -> Option<String> {
     let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
     if meta.is_symlink() {
         let to = fs::canonicalize(path).map_or_else(|_| "nowhere".to_owned(), |to| to.display().to_string());
-        return Some(format!("is a symbolic link to {to}, which others could turn: remove it or {elsewhere}"));
+        return Some(format!("is a symbolic link to {to}, which other users could redirect: remove it or {elsewhere}"));
     }
     if !meta.is_dir() {
         return Some(format!("is a file: move it away or {elsewhere}"));
@@ -71,7 +71,7 @@ fn fault_of(meta: &Metadata, path: &Path, user: u32) -> Option<String> {
         return Some(format!("belongs to user {owner} and not to you, user {user}: {elsewhere}"));
     }
     (mode.trailing_zeros() < 6)
-        .then(|| format!("may be entered by others (mode {mode:04o}): change it with chmod 700 or {elsewhere}"))
+        .then(|| format!("can be entered by other users (mode {mode:04o}): change it with chmod 700 or {elsewhere}"))
 }
 
 /// Checks each directory above `path`, and those above the targets of symbolic links in it.
@@ -124,7 +124,7 @@ fn check_one(path: &Path, user: u32, variable: &str) -> Result<Option<Metadata>,
     match fault_above(&meta, user) {
         None => Ok(Some(meta)),
         Some(fault) => {
-            let fault = format!("{fault}: set {variable} to another directory");
+            let fault = format!("{fault} set {variable} to another directory");
             Err(ConsoleError::UnsafeDirectory { path: path.to_owned(), fault })
         }
     }
@@ -135,13 +135,15 @@ fn fault_above(meta: &Metadata, user: u32) -> Option<String> {
     let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
     if owner != user && owner != 0 {
         return Some(format!(
-            "is on the way to the sockets and belongs to user {owner}, neither to root nor to you, user {user}"
+            "is on the path to the sockets and belongs to user {owner}, neither to root nor to you, user {user}:"
         ));
     }
     // The mode of a symbolic link is meaningless; only its owner and the owner of its directory can change it.
     let is_open = mode & 0o022 != 0 && mode & 0o1000 == 0;
     (!meta.is_symlink() && is_open).then(|| {
-        format!("is on the way to the sockets and others may write to it (mode {mode:04o}): run chmod go-w on it, or")
+        format!(
+            "is on the path to the sockets and is writable by other users (mode {mode:04o}): run chmod go-w on it or"
+        )
     })
 }
 
@@ -185,10 +187,10 @@ mod tests {
         let real_path = fs::canonicalize(&real).unwrap().display().to_string();
 
         for (path, fault) in [
-            (&link, format!("is a symbolic link to {real_path}, which others could turn: remove it or {set}")),
-            (&dangling, format!("is a symbolic link to nowhere, which others could turn: remove it or {set}")),
+            (&link, format!("is a symbolic link to {real_path}, which other users could redirect: remove it or {set}")),
+            (&dangling, format!("is a symbolic link to nowhere, which other users could redirect: remove it or {set}")),
             (&file, format!("is a file: move it away or {set}")),
-            (&open, format!("may be entered by others (mode 0750): change it with chmod 700 or {set}")),
+            (&open, format!("can be entered by other users (mode 0750): change it with chmod 700 or {set}")),
         ] {
             assert_eq!(refusal(path), format!("directory {} {fault}", path.display()));
         }
@@ -229,7 +231,7 @@ mod tests {
                 if let Err(error) = found {
                     let line = error.to_string();
                     let start =
-                        format!("directory {} is on the way to the sockets and others may write", above.display());
+                        format!("directory {} is on the path to the sockets and is writable by", above.display());
                     assert!(line.starts_with(&start) && line.contains(&format!("(mode {mode:04o})")), "{line}");
                 }
             }
@@ -249,7 +251,7 @@ mod tests {
         symlink(&again, &again).unwrap();
 
         assert!(private_dir(&to_closed.join("rusm")).is_ok());
-        assert!(refusal(&to_open.join("rusm")).contains("others may write to it (mode 0777)"));
+        assert!(refusal(&to_open.join("rusm")).contains("is writable by other users (mode 0777)"));
         assert!(refusal(&again.join("rusm")).contains("more than 40 symbolic links"));
     }
 

@@ -106,7 +106,7 @@ fn node_info(runtime: &Handle, config: &ConsoleConfig) -> NodeInfo {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "distinguishes nodes that have one process id, and measures nothing")]
+#[expect(clippy::disallowed_methods, reason = "distinguishes nodes that share a process id, and measures nothing")]
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
@@ -132,7 +132,7 @@ async fn sample(
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.
-            tracing::warn!(%error, "the console's clock fails");
+            tracing::warn!(%error, "the console's ticker failed");
             tokio::time::sleep(pause).await;
         }
     }

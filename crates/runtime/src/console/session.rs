@@ -71,7 +71,7 @@ impl End {
         match self {
             Self::Left => "left",
             Self::Expelled(_, why) | Self::Lost(why) => why,
-            Self::Stopping => "the node stops",
+            Self::Stopping => "the node is stopping",
         }
     }
 }
@@ -170,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let close = match end {
             End::Left | End::Lost(_) => None,
             End::Expelled(code, why) => Some((code, why)),
-            End::Stopping => Some((CloseCode::Away, "the node stops")),
+            End::Stopping => Some((CloseCode::Away, "the node is stopping")),
         };
         if !matches!(end, End::Lost(_)) {
             // The client may be gone already, and then there is nothing to report.
@@ -228,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.heard += (now - self.checked).saturating_sub(2 * pause.max(self.pause));
         (self.checked, self.pause) = (now, pause);
         if now.saturating_duration_since(self.heard) >= self.node.limits.dead_after {
-            return Err(End::Lost("gave no sign of life for too long"));
+            return Err(End::Lost("sent nothing for too long"));
         }
         if now.saturating_duration_since(self.pinged) >= self.node.limits.ping_every {
             self.pinged = now;
@@ -323,17 +323,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     async fn heard(&mut self, message: Option<Result<Message, WsError>>) -> Result<(), End> {
         self.heard = Instant::now();
         if !self.messages.take(self.heard) {
-            return Err(End::Expelled(CloseCode::Policy, "sent far too many messages"));
+            return Err(End::Expelled(CloseCode::Policy, "sent too many messages"));
         }
         match message {
             Some(Ok(Message::Text(text))) => self.command(&text).await,
-            Some(Ok(Message::Binary(_))) => Err(End::Expelled(CloseCode::Unsupported, "send text frames")),
+            Some(Ok(Message::Binary(_))) => Err(End::Expelled(CloseCode::Unsupported, "only text frames are accepted")),
             Some(Ok(Message::Close(_))) | None => Err(End::Left),
             Some(Ok(_)) => Ok(()),
             Some(Err(WsError::Capacity(CapacityError::MessageTooLong { .. }))) => {
-                Err(End::Expelled(CloseCode::Size, "a message may have 64 KiB"))
+                Err(End::Expelled(CloseCode::Size, "a message may have at most 64 KiB"))
             }
-            Some(Err(WsError::Utf8(_))) => Err(End::Expelled(CloseCode::Invalid, "text frames are UTF-8")),
+            Some(Err(WsError::Utf8(_))) => Err(End::Expelled(CloseCode::Invalid, "text frames must be UTF-8")),
             Some(Err(WsError::Protocol(_))) => Err(End::Expelled(CloseCode::Protocol, "not a WebSocket frame")),
             Some(Err(_)) => Err(End::Left),
         }
@@ -346,7 +346,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     async fn write(&mut self, message: Message) -> Result<(), End> {
         match timeout(self.node.limits.write, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(WsError::WriteBufferFull(_))) => Err(End::Lost("would be sent more than a message may have")),
+            Ok(Err(WsError::WriteBufferFull(_))) => Err(End::Lost("would receive a message that is too large")),
             Ok(Err(_)) => Err(End::Left),
             Err(_) => Err(End::Lost("did not read for too long")),
         }

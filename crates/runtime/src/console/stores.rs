@@ -1,6 +1,6 @@
 //! One client's view of the stores, of their buckets, and of the keys of one bucket.
 //!
-//! Every client that may attach can see figures. Stored data is protected: keys and values need the control role, and
+//! Every client that may attach can see figures. Stored data is protected: keys and values require the control role, and
 //! viewing a bucket is recorded in the audit log like a command.
 
 use rusm_protocol::{ErrorCode, KeysInfo, KeysView, Role, ServerMessage, Stores, StoresView};
@@ -42,9 +42,9 @@ impl StoresScene {
 
     fn keys(&self, node: &Node, view: &KeysView, wish: &KeysWish) -> KeysInfo {
         let page = match observe::storage(&node.runtime, view.store as usize) {
-            _ if self.role != Role::Control => Err("keys and values need the control role".to_owned()),
+            _ if self.role != Role::Control => Err("keys and values require the control role".to_owned()),
             Some(storage) => storage.keys(&view.bucket, wish),
-            None => Err(format!("there is no store {}", view.store)),
+            None => Err(format!("store {} does not exist", view.store)),
         };
         encode::keys(view, page)
     }
@@ -75,7 +75,7 @@ fn wish(view: &KeysView) -> Result<KeysWish, HostError> {
         return Err(HostError { code: ErrorCode::OutOfRange, message });
     }
     let Some(after) = encode::from_hex(&view.after) else {
-        let message = format!("after of {:?} is no key in hexadecimal", super::encode::cut(&view.after, 64));
+        let message = format!("after of {:?} is not a key in hexadecimal", super::encode::cut(&view.after, 64));
         return Err(HostError { code: ErrorCode::Malformed, message });
     };
     Ok(KeysWish {

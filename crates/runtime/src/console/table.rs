@@ -159,7 +159,7 @@ fn check(view: &View) -> Result<Filter, HostError> {
     check_hz(view.hz)?;
     if view.columns.len() > Column::ALL.len() {
         let (asked, all) = (view.columns.len(), Column::ALL.len());
-        return Err(HostError::out_of_range(format!("{asked} columns asked for, there are {all}")));
+        return Err(HostError::out_of_range(format!("{asked} columns requested, but only {all} exist")));
     }
     Filter::parse(&view.filter).map_err(|error| HostError::out_of_range(error.to_string()))
 }

@@ -103,8 +103,9 @@ fn parse(path: &str) -> Result<(Pid, Vec<ChildKey>), HostError> {
         (Some(pid), Some(keys)) if keys.len() <= DEPTH_MAX => Ok((pid, keys)),
         _ => {
             let shown: String = path.chars().take(64).collect();
-            let message =
-                format!("{shown:?}: a path in the tree reads <node.slot.generation>/key/key, at most {DEPTH_MAX} keys");
+            let message = format!(
+                "{shown:?} is not a tree path: expected <node.slot.generation>/key/key, at most {DEPTH_MAX} keys"
+            );
             Err(HostError { code: ErrorCode::Malformed, message })
         }
     }

@@ -44,7 +44,7 @@ pub struct CommitOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CommitOptionsError {
     /// Use a threshold of 1 or more.
-    #[error("threshold of 0 would store nothing that has not changed: use 1 or more")]
+    #[error("threshold of 0 is too low: use 1 or more")]
     NoThreshold,
     /// Use a lower low threshold.
     #[error("low threshold of {low_threshold} is not below the threshold of {threshold}")]

@@ -44,7 +44,7 @@ pub enum QuotaError {
         rate_per_sec: f64,
     },
     /// Use a burst that refills within 52 days.
-    #[error("burst of {burst} is not between 1 and {most}, which takes 52 days at {rate_per_sec} a second")]
+    #[error("burst of {burst} is not between 1 and {most}, which refills in 52 days at {rate_per_sec} a second")]
     Burst {
         /// Burst given.
         burst: u64,

@@ -64,7 +64,7 @@ pub enum CountersError {
     #[error("{0}")]
     Options(Box<dyn std::error::Error + Send + Sync>),
     /// The process that stores the counters could not be spawned.
-    #[error("cannot start the keeper of counters: {0}")]
+    #[error("cannot start the process that stores the counters: {0}")]
     Spawn(#[from] SpawnError),
 }
 

@@ -33,13 +33,13 @@ const PRECISE_WAIT: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AcquireError {
     /// Retry after this time: the units will then be available unless another caller takes them.
-    #[error("the rate is used up for {after:?}")]
+    #[error("rate limit reached: retry after {after:?}")]
     Later {
         /// Time to wait.
         after: Duration,
     },
     /// Request fewer units: more than the burst is never available at once.
-    #[error("{units} at once are more than the burst of {burst}")]
+    #[error("{units} units at once are more than the burst of {burst}")]
     MoreThanBurst {
         /// Number of units requested.
         units: u64,
@@ -47,9 +47,7 @@ pub enum AcquireError {
         burst: u64,
     },
     /// Wait until keys are idle, or allow more keys.
-    #[error(
-        "no room for another key: this limiter keeps {keys} in {SHARDS} parts, and the part of this key has only keys in use"
-    )]
+    #[error("no room for another key: all keys in its shard are in use ({keys} keys in {SHARDS} shards)")]
     Keys {
         /// Largest number of keys in all shards.
         keys: usize,

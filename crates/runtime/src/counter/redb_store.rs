@@ -130,7 +130,7 @@ impl RedbStore {
             rest: None,
         };
         let thread = Builder::new().name("rusm-counters".to_owned()).spawn(move || writer.write());
-        let refused = |error: io::Error| StoreError::Storage(format!("cannot start the thread that writes: {error}"));
+        let refused = |error: io::Error| StoreError::Storage(format!("cannot start the writer thread: {error}"));
         Ok(Self { line, thread: Some(thread.map_err(refused)?) })
     }
 

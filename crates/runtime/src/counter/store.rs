@@ -64,7 +64,7 @@ pub enum StoreError {
         bytes: usize,
     },
     /// Two sets of counters would each grant the same units: use the counter of the other set, or stop that set.
-    #[error("another set of counters has the key {key:?}")]
+    #[error("the key {key:?} is in use by another set of counters")]
     InUse {
         /// Key of the counter.
         key: String,

@@ -180,7 +180,7 @@ impl Stripes {
             // Concurrent refunds may have added credit, which leaves less room; a shared stripe may have spent again.
             Some(Purse { credit: purse.credit + more, spent: purse.spent + units })
         });
-        debug_assert!(put, "a purse always takes what fits into half of it");
+        debug_assert!(put, "a purse always has room for half of its maximum");
         true
     }
 

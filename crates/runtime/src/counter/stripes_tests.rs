@@ -43,7 +43,7 @@ proptest! {
                     if stripes.spend(lane(number), units) {
                         granted += units.cast_signed();
                     } else {
-                        prop_assert!(granted + units.cast_signed() > budget - updates, "refused what was there");
+                        prop_assert!(granted + units.cast_signed() > budget - updates, "refused available units");
                     }
                 }
                 Step::Refund(units) => {

@@ -27,7 +27,7 @@ pub(crate) fn block_until<R>(
     deadline: Option<Instant>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
 ) -> Option<R> {
-    assert!(scheduler::local().is_none(), "a process awaits a ring, it does not block on one");
+    assert!(scheduler::local().is_none(), "a process must await a ring instead of blocking on it");
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut cx = Context::from_waker(&waker);
     loop {

@@ -18,7 +18,7 @@ use super::writer::Flush;
 
 /// Error returned when a ring has no free reader slot: drop a reader, or build the ring with more slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("all {readers_max} readers of the ring are taken")]
+#[error("all {readers_max} reader slots of the ring are in use")]
 pub struct JoinError {
     /// Number of reader slots of the ring.
     pub readers_max: usize,

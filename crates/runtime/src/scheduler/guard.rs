@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn what_waits_behind_long_polls_is_taken() {
         assert_eq!(verdict(at(LOOK_NS, 0, 0, 1)), Some(Verdict::Lasting));
-        assert_eq!(verdict(at(LOOK_NS, 0, 1, 1)), Some(Verdict::Lasting), "also where it was empty meanwhile");
-        assert_eq!(verdict(at(LOOK_NS, 4, 0, 4)), Some(Verdict::Lasting), "or behind many that are less long");
+        assert_eq!(verdict(at(LOOK_NS, 0, 1, 1)), Some(Verdict::Lasting), "also if the queue was empty in between");
+        assert_eq!(verdict(at(LOOK_NS, 4, 0, 4)), Some(Verdict::Lasting), "also behind several shorter polls");
         assert_eq!(verdict(at(LOOK_NS, 0, 1, 0)), None, "it may come back");
     }
 

@@ -6,6 +6,7 @@ use std::task::Context as TaskContext;
 use crossbeam_deque::Steal;
 
 use super::guard::Verdict;
+use super::queue::insist;
 use super::{Local, SchedulerShared};
 use crate::cell::bump;
 use crate::parking::Sleep;
@@ -18,21 +19,39 @@ const FED_SPIN_ROUNDS: u32 = 2_000;
 const PROMISE_NS: u64 = 100_000;
 
 impl Local {
-    /// Steals a process: from the LIFO slot of a stuck scheduler, or from the longest queue if that outlasts the steal.
+    /// Steals a process: one that is ready, or else one that was preempted.
     #[cold]
     pub(super) fn stolen(&self) -> Option<Slot> {
         if !self.searching.replace(true) {
             self.shared.parking.search();
         }
-        let others = || self.shared.schedulers.iter().enumerate().filter(|(id, _)| *id != self.id);
-        for (_, other) in others() {
+        self.stolen_ready().or_else(|| self.stolen_preempted())
+    }
+
+    fn others(&self) -> impl Iterator<Item = (usize, &SchedulerShared)> {
+        let all = self.shared.schedulers.iter().enumerate();
+        all.filter(|(id, _)| *id != self.id).map(|(id, other)| (id, &**other))
+    }
+
+    /// Steals from the scheduler with the most preempted processes. Their polls are long, so a steal always pays.
+    fn stolen_preempted(&self) -> Option<Slot> {
+        let (_, other) = self.others().max_by_key(|(_, other)| other.preempted.len())?;
+        let slot = insist(|| other.preempted.steal())?;
+        bump(&self.me.counters.steals, 1);
+        Some(slot)
+    }
+
+    /// Steals from the LIFO slot of a stuck scheduler, or from the longest queue if that outlasts the steal.
+    fn stolen_ready(&self) -> Option<Slot> {
+        for (_, other) in self.others() {
             if let Some(slot) = other.steal_next() {
                 bump(&self.me.counters.steals, 1);
                 return Some(slot);
             }
         }
         let queued = |other: &SchedulerShared| if other.is_guarded() { 0 } else { other.stealer.len() };
-        let (id, other) = others().max_by_key(|(_, other)| queued(other)).filter(|(_, other)| queued(other) > 0)?;
+        let (id, other) =
+            self.others().max_by_key(|(_, other)| queued(other)).filter(|(_, other)| queued(other) > 0)?;
         match self.observe(id) {
             Verdict::Lasting => self.steal_from(other),
             Verdict::Brisk => {

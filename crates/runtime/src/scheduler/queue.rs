@@ -24,6 +24,8 @@ const HOT_STREAK: u32 = 16;
 const LOOK_POLLS: u32 = 8;
 /// One check in this number tries the injector first; the others only check the processes pinned here.
 const INJECTOR_LOOKS: u32 = 8;
+/// Longest time for which preempted processes wait while others are always ready: as long as one of their polls.
+const PREEMPTED_WAIT_NS: u64 = 1_000_000;
 /// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
 
@@ -51,6 +53,7 @@ impl Local {
             .or_else(|| self.take_next())
             .or_else(|| self.pinned())
             .or_else(|| self.injected())
+            .or_else(|| self.take_preempted())
             .or_else(|| if self.fed.get() { None } else { self.stolen() })
     }
 
@@ -58,6 +61,13 @@ impl Local {
     #[inline(never)]
     fn look_elsewhere(&self) -> Option<Slot> {
         self.until_look.set(LOOK_POLLS);
+        if self.preempted_due.get() {
+            if let Some(slot) = self.take_preempted() {
+                self.until_look.set(0);
+                return Some(slot);
+            }
+            self.preempted_due.set(false);
+        }
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
         let injected = if looks.is_multiple_of(INJECTOR_LOOKS) { self.injected() } else { None };
@@ -144,7 +154,70 @@ impl Local {
     pub(crate) fn poll_is_long(&self) {
         if let Some(slot) = self.current.get() {
             self.stopwatch.is_long(slot);
+            self.preempted.set(Some(slot));
         }
+    }
+
+    /// Queues a process that used up its time slice behind all others: a process that was woken waits for one such
+    /// slice, and not for those of all processes that compute without end.
+    #[cold]
+    pub(super) fn enqueue_preempted(&self, slot: Slot) {
+        self.preempted.set(None);
+        if self.resumed.get() == Some(slot) {
+            self.preempted_due.set(false);
+            self.resumed_long.set(true);
+        }
+        self.queue_behind(slot);
+    }
+
+    fn queue_behind(&self, slot: Slot) {
+        if self.chance.is_some() || slot.cell().home().is_some() {
+            return self.enqueue(slot, false);
+        }
+        self.me.preempted.push(slot);
+        if self.may_wake() {
+            self.shared.wake_one();
+        }
+    }
+
+    /// Holds back a guest that the running guest has spawned, until [`start_children`](Self::start_children).
+    #[cfg(feature = "wasm")]
+    pub(crate) fn hold_child(&self, slot: Slot) {
+        let mut children = self.children.take();
+        children.push(slot);
+        self.children.set(children);
+    }
+
+    /// Queues the guests that the running guest has spawned, at the end of its poll. Where that used up its time slice
+    /// they queue behind all others, as it does itself: hundreds of them may each compute without end.
+    #[cfg(feature = "wasm")]
+    #[inline]
+    pub(crate) fn start_children(&self) {
+        let mut children = self.children.take();
+        if !children.is_empty() {
+            let is_long = self.preempted.get().is_some() && self.preempted.get() == self.current.get();
+            for slot in children.drain(..) {
+                if is_long { self.queue_behind(slot) } else { self.enqueue(slot, false) }
+            }
+        }
+        self.children.set(children);
+    }
+
+    /// Gives preempted processes their share while others are always ready. Called at the start of a slice.
+    #[inline]
+    pub(super) fn let_preempted_run(&self, now_ns: u64) {
+        if self.resumed_long.replace(false) {
+            self.resumed_ns.set(now_ns);
+        } else if now_ns - self.resumed_ns.get() >= PREEMPTED_WAIT_NS && !self.me.preempted.is_empty() {
+            self.preempted_due.set(true);
+            self.until_look.set(0);
+        }
+    }
+
+    fn take_preempted(&self) -> Option<Slot> {
+        let slot = insist(|| self.me.preempted.steal())?;
+        self.resumed.set(Some(slot));
+        Some(slot)
     }
 
     /// Lets every other slice after long polls begin with work from other threads instead of the queue. The checks are

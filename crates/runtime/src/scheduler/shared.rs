@@ -21,6 +21,8 @@ pub(crate) struct SchedulerShared {
     pub(crate) next: CachePadded<NextPlace<Cell>>,
     /// Processes that may run only on this scheduler.
     pub(crate) pinned: Injector<Slot>,
+    /// Processes that used up their time slice. They run after those in the other queues.
+    pub(crate) preempted: Injector<Slot>,
     pub(super) unpark: OnceLock<Waker>,
     /// Its last wake-up or work came from a thread that is not a scheduler.
     outside: AtomicBool,
@@ -69,6 +71,7 @@ impl SchedulerShared {
             stealer,
             next: CachePadded::new(NextPlace::new(barrier)),
             pinned: Injector::new(),
+            preempted: Injector::new(),
             unpark: OnceLock::new(),
             outside: AtomicBool::new(false),
             #[cfg(feature = "store")]
@@ -80,7 +83,12 @@ impl SchedulerShared {
 
     /// Returns the number of runnable processes in the queues of this scheduler.
     pub(crate) fn run_queue(&self) -> usize {
-        self.stealer.len() + usize::from(!self.next.is_empty()) + self.pinned.len()
+        self.stealer.len() + usize::from(!self.next.is_empty()) + self.pinned.len() + self.preempted.len()
+    }
+
+    /// Returns true if an idle scheduler may take work from this one.
+    pub(crate) fn has_work_for_others(&self) -> bool {
+        (!self.stealer.is_empty() && !self.is_guarded()) || !self.preempted.is_empty()
     }
 
     /// Returns the process that is being polled.

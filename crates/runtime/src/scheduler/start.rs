@@ -71,6 +71,13 @@ impl Local {
             introduced: Introductions::new(),
             looks: Plain::new(0),
             long_slices: Plain::new(0),
+            #[cfg(feature = "wasm")]
+            children: Plain::default(),
+            preempted: Plain::new(None),
+            resumed: Plain::new(None),
+            resumed_long: Plain::new(false),
+            resumed_ns: Plain::new(0),
+            preempted_due: Plain::new(false),
             spins: Plain::new(0),
             fed: Plain::new(false),
             slept_at_ns: Plain::new(0),
@@ -120,8 +127,8 @@ impl Local {
 fn hear(id: usize, ended: Result<(), JoinError>) {
     let Err(error) = ended else { return };
     match error.try_into_panic() {
-        Ok(payload) => panic!("scheduler {id} ended by a fault of the runtime: {}", panics::reason(payload)),
-        Err(error) => panic!("scheduler {id} ended by a fault of the runtime: {error}"),
+        Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panics::reason(payload)),
+        Err(error) => panic!("scheduler {id} ended because of a bug in the runtime: {error}"),
     }
 }
 
@@ -139,7 +146,7 @@ mod tests {
         let heard = catch_unwind(AssertUnwindSafe(|| hear(3, ended))).unwrap_err();
 
         let heard = *heard.downcast::<String>().unwrap();
-        assert!(heard.starts_with("scheduler 3 ended by a fault of the runtime: panic"), "{heard}");
+        assert!(heard.starts_with("scheduler 3 ended because of a bug in the runtime: panic"), "{heard}");
         assert!(heard.ends_with(": of its own"), "{heard}");
         hear(3, Ok(()));
     }

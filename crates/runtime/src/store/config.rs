@@ -79,7 +79,7 @@ impl FromStr for Durability {
         [Self::None, Self::Eventual, Self::Immediate]
             .into_iter()
             .find(|durability| durability.word() == word)
-            .ok_or_else(|| format!("`{word}` is no durability; expected none, eventual or immediate"))
+            .ok_or_else(|| format!("`{word}` is not a durability; expected none, eventual or immediate"))
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!("eventual".parse(), Ok(Durability::Eventual));
         assert_eq!(
             "fsync".parse::<Durability>().unwrap_err(),
-            "`fsync` is no durability; expected none, eventual or immediate"
+            "`fsync` is not a durability; expected none, eventual or immediate"
         );
     }
 

@@ -72,7 +72,7 @@ impl Core {
         let parts = damage.len();
         let first = damage.into_iter().next();
         let error = first.map_or_else(|| self.read_only(), |first| StoreError::Damaged(Box::new(first)));
-        tracing::error!(store = %self.disk.path().display(), %error, parts, "the store is open for reading only");
+        tracing::error!(store = %self.disk.path().display(), %error, parts, "the store is open read-only");
         self.note_error(&error);
     }
 

@@ -130,7 +130,7 @@ impl SafeDatabase {
         outcome.map_err(|payload| {
             self.has_panicked.store(true, Relaxed);
             let reason = panics::reason(payload);
-            tracing::error!(%reason, "redb panicked, so its database is given up");
+            tracing::error!(%reason, "redb panicked, so its database is no longer used");
             Panicked
         })
     }
@@ -193,7 +193,7 @@ impl Guarded {
     fn with<T>(&self, code: impl FnOnce(&dyn StorageBackend) -> io::Result<T>) -> io::Result<T> {
         match &*self.0.storage.read() {
             Some(storage) => code(&**storage),
-            None => Err(io::Error::other("the storage was given up")),
+            None => Err(io::Error::other("the storage is no longer in use")),
         }
     }
 
@@ -225,7 +225,7 @@ fn verify(storage: &dyn StorageBackend, sums: &BlockSums) -> io::Result<Verdict>
         return Ok(Verdict::Sound);
     }
     if len < PAGE {
-        return Ok(Verdict::Damaged(Err(format!("it is cut off: {len} bytes are left of at least {PAGE}"))));
+        return Ok(Verdict::Damaged(Err(format!("it is truncated: {len} bytes are left of at least {PAGE}"))));
     }
     let bytes: [u8; HEADER] = label::header(storage)?;
     let header = match Header::read(&bytes) {
@@ -234,7 +234,7 @@ fn verify(storage: &dyn StorageBackend, sums: &BlockSums) -> io::Result<Verdict>
     };
     let candidates = header.candidates();
     let Some(first) = candidates.first().copied() else {
-        return Ok(Verdict::Damaged(Err("its header is damaged, and there is no copy of it".to_owned())));
+        return Ok(Verdict::Damaged(Err("its header is damaged, and no copy of it exists".to_owned())));
     };
     let pages = Pages::new(storage, &header)?;
     // After a crash, the newest commit may be an unacknowledged one; with a label it is not.
@@ -259,7 +259,7 @@ impl StorageBackend for Guarded {
         if self.0.sums.as_ref().is_none_or(|sums| sums.are_as_noted(offset, out)) {
             return Ok(());
         }
-        let what = format!("the page at {offset} is other than it was written");
+        let what = format!("the page at {offset} differs from what was written");
         Err(io::Error::new(ErrorKind::InvalidData, what))
     }
 

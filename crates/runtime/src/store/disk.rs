@@ -233,7 +233,7 @@ pub(super) fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<Fil
 impl Disk {
     /// Returns the error of readers and writers while the database is closed.
     pub(super) fn unavailable(why: Option<Arc<str>>) -> StoreError {
-        StoreError::Unavailable(why.unwrap_or_else(|| "it is being opened again".into()))
+        StoreError::Unavailable(why.unwrap_or_else(|| "it is being reopened".into()))
     }
 }
 

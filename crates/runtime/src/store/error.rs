@@ -16,7 +16,7 @@ use super::pages::KeyRange;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The store is already open, in this process or another one. Close it there, or open it once and share the handle.
-    #[error("{} is open already, in this process or in another one", escaped(path.display()))]
+    #[error("{} is already open, in this process or in another one", escaped(path.display()))]
     InUse {
         /// The file.
         path: PathBuf,
@@ -54,13 +54,13 @@ pub enum OpenError {
         kind: &'static str,
     },
     /// The file is empty. Restore it from a copy, or remove it to begin a new store.
-    #[error("{} is empty (0 bytes), and no store is: restore it from a copy, or remove it to begin a new store", escaped(path.display()))]
+    #[error("{} is empty (0 bytes), so it is not a store: restore it from a copy, or remove it to create a new store", escaped(path.display()))]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// A newer version wrote the file. Open it with that version.
-    #[error("{} is of format {found}, this version knows formats up to {known}", escaped(path.display()))]
+    #[error("{} has format {found}, but this version supports only formats up to {known}", escaped(path.display()))]
     Newer {
         /// The file.
         path: PathBuf,
@@ -157,7 +157,7 @@ fn newer_format(what: &str) -> Option<(u64, u64)> {
 #[non_exhaustive]
 pub enum StoreError {
     /// The name of the bucket is not valid. Choose another one.
-    #[error("`{}` is no name for a bucket: 1 to {max} letters, digits and . _ - / :", escaped(name))]
+    #[error("`{}` is not a valid bucket name: use 1 to {max} letters, digits and . _ - / :", escaped(name))]
     BucketName {
         /// The name, cut off at the maximum length.
         name: String,
@@ -215,7 +215,7 @@ pub enum StoreError {
     #[error("the store is damaged: {0}: run `rusm store repair` on its file")]
     Damaged(Box<Damage>),
     /// A damaged store accepts no writes. Stop its users, and run `rusm store repair` on its file.
-    #[error("the store is damaged, so it takes no writes: run `rusm store repair {0}`")]
+    #[error("the store is damaged, so it accepts no writes: run `rusm store repair {0}`")]
     ReadOnly(Arc<str>),
     /// A write or a sync failed. Read the data again to find out whether the operation was kept.
     #[error("the disk of the store failed: {}", escaped(.0))]
@@ -230,7 +230,7 @@ pub enum StoreError {
     #[error("the store is closed")]
     Closed,
     /// A process called `wait()`, which would block its scheduler. Use `.await` in a process.
-    #[error("a process must not wait for the store with a blocking call")]
+    #[error("a process must not block on the store: use `.await` instead of `wait`")]
     OnScheduler,
 }
 

@@ -47,7 +47,7 @@ fn read(database: &Database) -> Result<Format, StoreError> {
     }
     Ok(match tables.into_iter().next() {
         Some(table) => Format::Foreign(table),
-        None if multimaps > 0 => Format::Foreign("of several values".to_owned()),
+        None if multimaps > 0 => Format::Foreign("a multimap".to_owned()),
         None => Format::New,
     })
 }

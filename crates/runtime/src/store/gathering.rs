@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(seen.iter().filter(|waits| **waits).count(), 4, "{seen:?}");
 
         assert!((0..64).any(|_| waits(40)));
-        assert!(waits(40) && waits(39), "they came, so they are waited for again");
+        assert!(waits(40) && waits(39), "they arrived, so they are waited for again");
     }
 
     #[test]

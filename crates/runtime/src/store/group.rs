@@ -186,7 +186,7 @@ impl<'t> Group<'t> {
         let mut count = 0;
         for place in &over {
             let Some((_, bucket, key)) = tables::read_expiry_key(place) else {
-                return Err(StoreError::Corrupt("a key that expires has no name".into()));
+                return Err(StoreError::Corrupt("an entry of the expiry table has no valid key".into()));
             };
             let bucket = buckets.named(bucket)?;
             self.try_delete(&bucket, key)?;

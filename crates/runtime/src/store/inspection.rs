@@ -129,7 +129,7 @@ impl Inspection {
         match recovered {
             Ok(Recovered::Undamaged) => {}
             Ok(Recovered::HeaderRestored) => is_header_restored = true,
-            Err(error) => notes.push(format!("without its journal: {error}")),
+            Err(error) => notes.push(format!("its journal was not used: {error}")),
         }
         Self::read(path, storage, notes).map(|inspection| Self { is_header_restored, ..inspection })
     }
@@ -139,14 +139,14 @@ impl Inspection {
         let corrupt = |what: String| OpenError::Corrupt { path: path.to_owned(), what };
         let len = storage.len().map_err(failed)?;
         if len < PAGE {
-            return Err(corrupt(format!("it is cut off: {len} bytes are left of at least {PAGE}")));
+            return Err(corrupt(format!("it is truncated: {len} bytes are left of at least {PAGE}")));
         }
         let bytes = label::header(&storage).map_err(failed)?;
         let header = Header::read(&bytes).map_err(corrupt)?;
         let mut candidates = header.candidates();
         if candidates.is_empty() {
             candidates = header.any_order();
-            notes.push("the header of the last commit is damaged: this is the one before it".to_owned());
+            notes.push("the header of the last commit is damaged: the commit before it was read".to_owned());
         }
         let first = *candidates.first().ok_or_else(|| corrupt("its header is damaged".to_owned()))?;
         let pages = Pages::new(&storage, &header).map_err(failed)?;
@@ -240,7 +240,7 @@ impl Inspection {
             tables::bucket_of(name).is_none() && !is_own(name) && ![COUNTERS.name(), HISTORY.name()].contains(name)
         });
         if let Some(foreign) = foreign {
-            let what = format!("the table `{}` is of another application", rusm_text::escape(foreign));
+            let what = format!("the table `{}` belongs to another application", rusm_text::escape(foreign));
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         let written = self.write(output);

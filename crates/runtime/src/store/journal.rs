@@ -151,6 +151,11 @@ impl Log {
         }
     }
 
+    /// Returns the length of the journal's file.
+    const fn journal_len(&self) -> u64 {
+        if self.sides[1].len > 0 { SIDE + self.sides[1].len } else { self.sides[0].len }
+    }
+
     /// Appends a record after the last one, and syncs it.
     fn write(&mut self, record: &mut Record, label: &Label, safe: u64, storage_len: u64) -> io::Result<()> {
         let (from, side) = (self.side as u64 * SIDE, &mut self.sides[self.side]);
@@ -162,8 +167,7 @@ impl Log {
             side.len = reach;
         }
         let number = self.number + 1;
-        let journal_len = if self.sides[1].len > 0 { SIDE + self.sides[1].len } else { self.sides[0].len };
-        let sealed = record.seal(label.session, number, safe, [storage_len, journal_len]);
+        let sealed = record.seal(label.session, number, safe, [storage_len, self.journal_len()]);
         self.journal.write(from + self.at, sealed)?;
         self.journal.sync_data()?;
         self.sides[self.side].last = number;
@@ -197,8 +201,14 @@ impl Journaled {
         if log.is_none() && replay::is_ours(&*self.storage)? {
             let journal = self.shelf.open()?;
             if self.storage.len()? > 0 {
-                if replay::recover(&*self.storage, &*journal)? == Recovered::HeaderRestored {
-                    tracing::warn!("the header or the length of a store was damaged, and was put back from its copy");
+                let recovered = replay::recover(&*self.storage, &*journal).inspect_err(|_| {
+                    // An empty file holds nothing needed, and may have been created just now.
+                    if journal.len().is_ok_and(|len| len == 0) {
+                        drop(self.shelf.retire());
+                    }
+                })?;
+                if recovered == Recovered::HeaderRestored {
+                    tracing::warn!("the header or the length of a store was damaged and was restored from its copy");
                 }
             } else if journal.len()? > 0 {
                 return Err(replay::without_a_file(&*journal)?);
@@ -254,12 +264,17 @@ impl Journaled {
         if log.at > 0 && log.at + log.record.len() + BLOCK > most {
             self.turn_over(log, &label, storage_len)?;
         }
+        if !label.has_records {
+            // All that it may ever need, as a hole: a cut of the file is noticed wherever it is. Where the system refuses
+            // that, for example by a limit on the size of files, the heads of the records still tell of most cuts.
+            label.journal_len = if log.journal.set_len(2 * SIDE).is_ok() { 2 * SIDE } else { 0 };
+        }
         let mut record = std::mem::take(&mut log.record);
         let written = log.write(&mut record, &label, self.safe.number(), storage_len);
         log.record = record;
         written?;
         if !label.has_records {
-            // From now on, a journal without a record has been truncated.
+            // From now on, a journal without a record has been truncated, and so has a shorter one.
             label.has_records = true;
             self.relabel(log, label)?;
         }
@@ -311,6 +326,7 @@ impl Journaled {
             label.storage_len = log.acked.storage_len;
             label.safe = log.number;
             label.has_records = false;
+            label.journal_len = 0;
             self.relabel(log, label)?;
         }
         self.empty(log)
@@ -357,7 +373,7 @@ fn is_closed(header: &[u8; HEADER]) -> bool {
 }
 
 fn not_open() -> io::Error {
-    io::Error::other("the storage must be opened again")
+    io::Error::other("the storage must be reopened")
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -35,7 +35,7 @@ const OVER_ROWS_MAX: usize = 10_000;
 type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 
 /// A read that starts only when it is awaited or [waited](Self::wait) for.
-#[must_use = "a read does not happen before it is awaited or waited for"]
+#[must_use = "a read starts only when it is awaited or `wait` is called"]
 pub struct Read<T> {
     core: Arc<Core>,
     state: State<T>,
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Future for Read<T> {
                 }
             }
             State::Away(away) => away,
-            State::Over => unreachable!("a read is not polled after its end"),
+            State::Over => unreachable!("a read is not polled after completion"),
         };
         let polled = Pin::new(&mut away).poll(cx);
         if polled.is_pending() {

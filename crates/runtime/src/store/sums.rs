@@ -92,7 +92,7 @@ mod tests {
         sums.note(2 * PAGE, &[3; BLOCK]);
         assert!(sums.are_as_noted(2 * PAGE, &[3; BLOCK]));
         sums.note(2 * PAGE, &[4; 100]);
-        assert!(sums.are_as_noted(2 * PAGE, &[5; BLOCK]), "of a part nothing is known");
+        assert!(sums.are_as_noted(2 * PAGE, &[5; BLOCK]), "the sum of a part of a block is unknown");
         sums.cut(PAGE);
         assert!(sums.are_as_noted(PAGE, &[6; BLOCK]));
     }

@@ -92,7 +92,7 @@ where
             (Some(outcome), Ok(())) => outcome,
             (Some(Err(own)), Err(_)) => Err(own),
             (_, Err(error)) => Err(error.clone().into()),
-            (None, Ok(())) => Err(StoreError::Failed(Arc::from("it was never begun")).into()),
+            (None, Ok(())) => Err(StoreError::Failed(Arc::from("the operation was never started")).into()),
         };
         // The caller may have stopped waiting.
         drop(self.reply.send(outcome));

@@ -17,7 +17,7 @@ use crate::scheduler;
 /// A write that is sent to the store only when it is awaited or [waited](Self::wait) for.
 ///
 /// Once sent it is carried out, even if the caller stops waiting for it.
-#[must_use = "a write is not sent before it is awaited or waited for"]
+#[must_use = "a write is sent only when it is awaited or `wait` is called"]
 pub struct Write<T, E = StoreError> {
     core: Arc<Core>,
     state: State<T, E>,
@@ -102,7 +102,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
                     // The reply is missing only if the writer has ended.
                     return Poll::Ready(outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())));
                 }
-                State::Over => unreachable!("a write is not polled after its end"),
+                State::Over => unreachable!("a write is not polled after completion"),
             }
         }
     }

@@ -182,7 +182,7 @@ impl Writer {
         self.core.note_error(error);
         tracing::warn!(store = %self.core.disk.path().display(), %error, "a commit failed");
         if let Err(error) = self.reopen() {
-            tracing::error!(%error, "the store could not be opened again");
+            tracing::error!(%error, "cannot reopen the store");
         }
         // The undone operations may include a sweep.
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);

@@ -347,7 +347,7 @@ impl Keeper {
                 // The caller may have ended meanwhile.
                 drop(reply.send(&self.ctx, told));
             }
-            Err(message) => tracing::debug!(supervisor = %self.ctx.pid(), ?message, "not for a supervisor"),
+            Err(message) => tracing::debug!(supervisor = %self.ctx.pid(), ?message, "unexpected message"),
         }
     }
 
@@ -417,7 +417,7 @@ impl Keeper {
 /// Longer than any restart delay in practice; an instant this far in the future is still valid.
 const FAR: Duration = Duration::from_hours(30 * 365 * 24);
 
-const WRONG_ARGUMENTS: &str = "arguments of another type than the template's";
+const WRONG_ARGUMENTS: &str = "the arguments have a different type than the template's";
 
 /// Returns the time of the clock that sleeps use, which may be virtual in a test.
 fn now() -> Instant {

@@ -24,7 +24,7 @@ impl Nested {
 
     /// Returns a copy of the supervisor; the children of both share their nested supervisors.
     pub(super) fn supervisor(&self) -> Supervisor {
-        self.0.as_deref().cloned().expect("taken only by the drop")
+        self.0.as_deref().cloned().expect("taken only on drop")
     }
 
     /// Takes the supervisor out if this is its last owner.

@@ -85,13 +85,13 @@ pub enum OrderError {
     #[error("no such child")]
     NotFound,
     /// The child runs: terminate it first.
-    #[error("the child runs")]
+    #[error("the child is running")]
     Running,
     /// The child waits for its restart: wait until it runs, or terminate it.
-    #[error("the child waits for its restart")]
+    #[error("the child is waiting for its restart")]
     Restarting,
     /// The children of a dynamic supervisor can only be terminated.
-    #[error("not done by a supervisor that is simple_one_for_one")]
+    #[error("not supported by a simple_one_for_one supervisor")]
     Dynamic,
     /// The child failed to start, and has ended.
     #[error(transparent)]
@@ -168,7 +168,7 @@ impl SupervisorRef {
     pub async fn start_child(self, by: &impl Caller, spec: ChildSpec) -> Result<Pid, StartChildError> {
         match by.request(self.0, Order::Start(Box::new(spec))).await? {
             Told::Started(started) => started,
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 
@@ -183,7 +183,7 @@ impl SupervisorRef {
     ) -> Result<Pid, StartChildError> {
         match by.request(self.0, Order::StartOne(Arc::new(arguments))).await? {
             Told::Started(started) => started,
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 
@@ -203,7 +203,7 @@ impl SupervisorRef {
     pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, OrderError> {
         match by.request(self.0, Order::Restart(child.into())).await? {
             Told::Restarted(restarted) => restarted,
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 
@@ -218,7 +218,7 @@ impl SupervisorRef {
     async fn done(self, by: &impl Caller, order: Order) -> Result<(), OrderError> {
         match by.request(self.0, order).await? {
             Told::Done(done) => done,
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 
@@ -229,7 +229,7 @@ impl SupervisorRef {
     pub async fn which_children(self, by: &impl Caller) -> Result<Vec<ChildInfo>, CallError> {
         match by.request(self.0, Order::Which).await? {
             Told::Children(children) => Ok(children),
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 
@@ -240,7 +240,7 @@ impl SupervisorRef {
     pub async fn count_children(self, by: &impl Caller) -> Result<Counts, CallError> {
         match by.request(self.0, Order::Count).await? {
             Told::Counts(counts) => Ok(counts),
-            _ => unreachable!("a supervisor answers what it is asked"),
+            _ => unreachable!("the reply of a supervisor matches the request"),
         }
     }
 }

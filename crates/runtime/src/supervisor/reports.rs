@@ -34,7 +34,7 @@ pub(super) fn restarted(ctx: &Context, family: &Family, key: Key, new: Pid) {
 pub(super) fn restart_failed(ctx: &Context, child: Arc<str>, error: InitError) {
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.restarts_failed, 1);
-    tracing::debug!(%supervisor, %child, %error, "a child did not start again");
+    tracing::debug!(%supervisor, %child, %error, "a child failed to restart");
     local.note(|| EventKind::RestartFailed { supervisor, child, error });
 }
 

@@ -304,7 +304,7 @@ impl Tickers {
         match &entered {
             Ok(()) => *has = wanted,
             Err(error) => {
-                tracing::warn!(%error, "tickers stay without SCHED_FIFO at priority {priority}");
+                tracing::warn!(%error, "cannot set SCHED_FIFO at priority {priority} for tickers");
                 // A later request for a lower priority may succeed.
                 self.wanted_priority.compare_exchange(wanted, *has, Ordering::Relaxed, Ordering::Relaxed).ok();
             }

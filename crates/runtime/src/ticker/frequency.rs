@@ -60,7 +60,7 @@ pub enum FrequencyError {
         den: u64,
     },
     /// Numbers too large to compute with.
-    #[error("frequency of {num}/{den} Hz has a part over 2^60")]
+    #[error("frequency of {num}/{den} Hz has a numerator or denominator over 2^60")]
     TooFine {
         /// The numerator.
         num: u64,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(refused(1, 40_000_000), "frequency of 1/40000000 Hz is less than once in 365 days");
         assert_eq!(
             refused((1 << 61) + 1, 1 << 61),
-            format!("frequency of {}/{} Hz has a part over 2^60", (1_u64 << 61) + 1, 1_u64 << 61)
+            format!("frequency of {}/{} Hz has a numerator or denominator over 2^60", (1_u64 << 61) + 1, 1_u64 << 61)
         );
         assert!(Frequency::of_period(Duration::ZERO).is_err());
         assert!(Frequency::of_period(Duration::MAX).is_err());

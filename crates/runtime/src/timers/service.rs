@@ -177,6 +177,6 @@ fn start(shared: &Arc<Shared>, state: &mut State) {
     };
     match Builder::new().name("rusm-timers".to_owned()).spawn(body) {
         Ok(thread) => state.attendant = Some(Attendant::Thread(thread)),
-        Err(error) => tracing::warn!(%error, "no thread for timers: the watch fires them, some 50 ms late"),
+        Err(error) => tracing::warn!(%error, "no thread for timers: the watchdog fires them, about 50 ms late"),
     }
 }

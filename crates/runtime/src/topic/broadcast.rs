@@ -65,7 +65,7 @@ pub enum Ended {
     #[error("the topic is closed")]
     Closed,
     /// The subscriber was too slow for [`Overflow::Disconnect`].
-    #[error("the subscriber was too slow and is disconnected")]
+    #[error("the subscriber was too slow and was disconnected")]
     Disconnected,
     /// The subscription was deleted.
     #[error("the subscription was deleted")]
@@ -410,7 +410,9 @@ impl Subscriber {
                 self.seat.position.store(cursor.position() + 1, Ordering::Relaxed);
                 cursor.next()
             }
-            None => take_pushed(&self.seat, &mut self.taken, 1).first().and_then(OnceLock::get).expect("one was there"),
+            None => {
+                take_pushed(&self.seat, &mut self.taken, 1).first().and_then(OnceLock::get).expect("one is available")
+            }
         }
     }
 

@@ -53,15 +53,13 @@ pub enum DurableError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The topic is open elsewhere, or was just closed and is still writing.
-    #[error("topic {name:?} of this store is open already")]
+    #[error("topic {name:?} of this store is already open")]
     InUse {
         /// Name of the topic.
         name: String,
     },
     /// The policy [`Unread::KeepNewest`] does not work on disk. Use [`Unread::Forget`] or [`Unread::KeepAll`].
-    #[error(
-        "topic {name:?} cannot keep the newest messages on disk: choose to forget what nobody is to have, or to keep it all"
-    )]
+    #[error("topic {name:?} is durable and cannot use the policy KeepNewest: use Forget or KeepAll")]
     KeepNewest {
         /// Name of the topic.
         name: String,
@@ -87,7 +85,7 @@ pub enum DurableError {
         what: String,
     },
     /// The writer process could not be spawned.
-    #[error("the keeper of a topic did not start: {0}")]
+    #[error("cannot start the writer process of a topic: {0}")]
     Spawn(#[from] SpawnError),
 }
 
@@ -174,7 +172,7 @@ fn fill(topic: &Arc<Shared>, book: &Book, post: &Post, mut messages: VecDeque<Me
     }
     log.lock().known |= book.head.known;
     let (appended, _) = log.append_kept(&mut messages, || topic.now_ns());
-    debug_assert_eq!(appended, Ok(()), "what is on disk is within the bounds");
+    debug_assert_eq!(appended, Ok(()), "the messages on disk are within the bounds");
     drop(log.take_woken());
     post.inbox.lock().found = found;
 }
@@ -208,7 +206,8 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn read(&self, config: &TopicConfig) -> Result<(Option<Head>, Book, VecDeque<Message>), DurableError> {
-        let decode = |value: Bytes| Head::decode(&value).ok_or_else(|| self.damaged("its head is none".to_owned()));
+        let decode =
+            |value: Bytes| Head::decode(&value).ok_or_else(|| self.damaged("its head is not valid".to_owned()));
         let found = self.bucket.get(record::HEAD).wait()?.map(decode).transpose()?;
         let head = found.unwrap_or_default();
         let mut progress = BTreeMap::new();
@@ -220,7 +219,7 @@ impl Found<'_> {
                     progress.insert(Arc::from(name), found);
                     Ok(())
                 }
-                _ => Err(self.damaged(format!("what lies under {} is no subscription", key.escape_ascii()))),
+                _ => Err(self.damaged(format!("the row {} is not a subscription", key.escape_ascii()))),
             }
         })?;
         self.check(head, &progress)?;
@@ -237,7 +236,7 @@ impl Found<'_> {
                     messages.push_back(message);
                     Ok(())
                 }
-                _ => Err(self.damaged(format!("what lies under {} is not message {expected}", key.escape_ascii()))),
+                _ => Err(self.damaged(format!("the row {} is not message {expected}", key.escape_ascii()))),
             }
         })?;
         let missing = book.floor + messages.len() as u64;
@@ -261,7 +260,7 @@ impl Found<'_> {
         };
         match progress.iter().find(|(_, one)| !is_sane(one)) {
             Some((name, one)) => {
-                Err(self.damaged(format!("subscription {name:?} is at {} of {}", one.floor, head.next)))
+                Err(self.damaged(format!("subscription {name:?} is at position {} of {}", one.floor, head.next)))
             }
             None => Ok(()),
         }

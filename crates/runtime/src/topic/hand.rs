@@ -46,7 +46,7 @@ impl fmt::Debug for AckId {
 
 /// Result of an acknowledgement, a return or a change of the deadline. Every status but `Done` has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a lease that had ended before may be with somebody else"]
+#[must_use = "any status other than `Done` means that nothing was changed"]
 pub enum AckStatus {
     /// The operation succeeded.
     Done,

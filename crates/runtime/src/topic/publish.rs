@@ -20,9 +20,7 @@ use crate::ring::turn;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
     /// The topic is full. Returned only by calls that do not wait.
-    #[error(
-        "topic {topic:?} is full with {messages} messages of {bytes} bytes in all, its bounds are {messages_max} and {bytes_max}"
-    )]
+    #[error("topic {topic:?} is full: it has {messages} of {messages_max} messages and {bytes} of {bytes_max} bytes")]
     Full {
         /// Name of the topic.
         topic: String,
@@ -43,7 +41,7 @@ pub enum PublishError {
     Message(#[from] MessageError),
     /// A message of the key was refused, and later ones must not overtake it. Publish the refused message in another
     /// way, then [resume](Topic::resume) the key.
-    #[error("ordering key {key:?} of topic {topic:?} is paused, because a message of it was refused")]
+    #[error("ordering key {key:?} of topic {topic:?} is paused, because one of its messages was refused")]
     Paused {
         /// Name of the topic.
         topic: String,
@@ -54,7 +52,7 @@ pub enum PublishError {
     },
     /// The publisher has reached its limit of outstanding messages. Returned only by calls that do not wait.
     #[error(
-        "a publisher to topic {topic:?} has {messages} messages of {bytes} bytes on their way, its limits are {messages_max} and {bytes_max}"
+        "a publisher to topic {topic:?} has {messages} of {messages_max} messages and {bytes} of {bytes_max} bytes outstanding"
     )]
     Limit {
         /// Name of the topic.
@@ -72,7 +70,7 @@ pub enum PublishError {
     },
     /// The topic refused earlier messages of this publisher. Call [`take_refused`](super::Publisher::take_refused)
     /// first.
-    #[error("topic {topic:?} refused {refused} messages of this publisher that were not taken back yet")]
+    #[error("topic {topic:?} refused {refused} messages of this publisher: take them back first")]
     Unpublished {
         /// Name of the topic.
         topic: String,
@@ -83,7 +81,7 @@ pub enum PublishError {
     },
     /// The topic is durable and accepts a message only once it is stored, which needs a wait. Use
     /// [`publish`](Topic::publish).
-    #[error("topic {topic:?} keeps its messages on disk, and takes them only from those who wait")]
+    #[error("topic {topic:?} is durable and accepts messages only from calls that wait")]
     Waits {
         /// Name of the topic.
         topic: String,
@@ -92,7 +90,7 @@ pub enum PublishError {
     },
     /// The store failed, or the writer process of the topic ended during the commit. If the disk was full, the message
     /// is not stored; otherwise that is known only when the topic is opened again.
-    #[error("topic {topic:?} could not keep the message: {error}")]
+    #[error("topic {topic:?} could not store the message: {error}")]
     NotKept {
         /// Name of the topic.
         topic: String,

@@ -48,7 +48,7 @@ impl From<&TopicConfig> for Rules {
 
 /// Error returned if no topic has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no topic {name:?}")]
+#[error("topic {name:?} does not exist")]
 pub struct UnknownTopic {
     /// The requested name.
     pub name: String,
@@ -58,7 +58,7 @@ pub struct UnknownTopic {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// The name is taken. Use [`TopicsHandle::find`] to get the topic.
-    #[error("there is a topic {name:?} already")]
+    #[error("topic {name:?} already exists")]
     Taken {
         /// The name.
         name: String,

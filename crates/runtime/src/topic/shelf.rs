@@ -265,7 +265,7 @@ impl Shelf {
         let at = self.segments.binary_search_by_key(&segment.base, |held| held.segment.base).unwrap_or(0);
         let held = &mut self.segments[at];
         let pins = if strong { &mut held.strong } else { &mut held.weak };
-        debug_assert!(*pins > 0, "a pin is taken back once");
+        debug_assert!(*pins > 0, "a pin is removed once");
         *pins -= 1;
     }
 

@@ -80,7 +80,7 @@ pub struct DeadLetter {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SubscribeError {
     /// The name is taken.
-    #[error("topic {topic:?} has a subscription {name:?} already")]
+    #[error("topic {topic:?} already has a subscription {name:?}")]
     Taken {
         /// Name of the topic.
         topic: String,
@@ -97,13 +97,13 @@ pub enum SubscribeError {
     #[error(transparent)]
     DeadLetters(#[from] UnknownTopic),
     /// A topic cannot be its own dead-letter topic: its dead letters would be delivered again.
-    #[error("topic {topic:?} cannot take its own dead letters")]
+    #[error("topic {topic:?} cannot be its own dead-letter topic")]
     OwnDeadLetters {
         /// Name of the topic.
         topic: String,
     },
     /// The dead-letter topic accepts shorter payloads than this topic.
-    #[error("topic {topic:?} takes payloads of {max} bytes, its dead letters may have {needed}")]
+    #[error("topic {topic:?} accepts payloads of at most {max} bytes, but its dead letters may have {needed}")]
     SmallDeadLetters {
         /// Name of the dead-letter topic.
         topic: String,
@@ -128,7 +128,7 @@ pub enum SubscribeError {
 
 /// Error returned if acknowledgements are not on disk yet; they may be lost if the node ends.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("acknowledgements of topic {topic:?} are not kept yet: {why}")]
+#[error("acknowledgements of topic {topic:?} are not stored yet: {why}")]
 pub struct NotSaved {
     /// Name of the topic.
     pub topic: String,

@@ -161,6 +161,18 @@ fn scheduler_number() -> usize {
     scheduler::local().map_or(0, scheduler::Local::number)
 }
 
+/// Starts the guests that the running guest has spawned, when dropped at the end of its poll.
+struct StartsChildren;
+
+impl Drop for StartsChildren {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(local) = scheduler::local() {
+            local.start_children();
+        }
+    }
+}
+
 /// Tells the ticker when the guest runs, and limits it to its share of CPU time.
 struct Sliced<F> {
     guest: F,
@@ -190,6 +202,7 @@ impl<F: Future> Future for Sliced<F> {
         if share.as_mut().is_some_and(|share| !share.may_run(cx, vitals)) {
             return Poll::Pending;
         }
+        let _children = StartsChildren;
         // The only call of `poll`, so that the compiler inlines it.
         let polled = guest.poll(cx);
         if let Some(share) = share {

@@ -141,7 +141,7 @@ impl Compiled {
             let kept = serialize(&compiled).map_err(io::Error::other).and_then(|code| self.keep(&entry, &code));
             if let Err(error) = kept {
                 self.unkept.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(entry = %entry.display(), %error, "compiled code was not kept");
+                tracing::debug!(entry = %entry.display(), %error, "cannot store compiled code");
             }
         }
         Ok(compiled)
@@ -155,7 +155,7 @@ impl Compiled {
         };
         if !code.split_at_checked(HEAD_BYTES).is_some_and(is_whole) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(entry = %entry.display(), "a damaged entry of compiled code is made anew");
+            tracing::warn!(entry = %entry.display(), "a damaged cache entry of compiled code is compiled again");
             return None;
         }
         // The time of last use, for eviction. In a read-only directory the time of writing counts.

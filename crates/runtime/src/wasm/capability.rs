@@ -86,7 +86,7 @@ impl Capability {
 
 /// Error returned if no capability or profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no {kind} is called {word:?}; there are {known}")]
+#[error("unknown {kind} {word:?}; expected one of {known}")]
 pub struct UnknownWord {
     kind: &'static str,
     word: String,
@@ -234,7 +234,7 @@ impl Grant {
 /// profiles.set("clockwork", [Capability::Timers].into_iter().collect());
 /// assert!(!profiles.find("sandboxed").expect("always there").has(Capability::Spawn));
 /// assert_eq!(profiles.find("clockwrk").unwrap_err().to_string(),
-///     "no profile is called \"clockwrk\"; there are clockwork, network, sandboxed, trusted");
+///     "unknown profile \"clockwrk\"; expected one of clockwork, network, sandboxed, trusted");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<Arc<str>, Grant>);

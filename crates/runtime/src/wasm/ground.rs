@@ -131,7 +131,7 @@ impl Context {
         if self.has_room_at(self.pid(), true) {
             shared.exit(Some(other), self.pid(), ExitReason::other(words));
         } else {
-            tracing::warn!(pid = %self.pid(), "a guest whose mailbox is full of refusals asks for more: it is killed");
+            tracing::warn!(pid = %self.pid(), "the mailbox of a guest is full of refusals: the guest is killed");
             shared.exit(None, self.pid(), ExitReason::Killed);
         }
     }
@@ -149,9 +149,10 @@ impl Context {
         held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Starts a process with its ties and name set before its first instruction.
+    /// Starts a process with its ties and name set before its first instruction; `by_guest` if this process is a guest.
     pub(crate) fn spawn_begun<B, F>(
         &self,
+        by_guest: bool,
         beginning: &Beginning,
         post: Post,
         extra: Arc<dyn Extra>,
@@ -189,7 +190,7 @@ impl Context {
                 monitor = beginning.monitor.then(|| shared.monitor(running.slot, self.pid(), pid));
             }
         };
-        let pid = running.spawn_begun(flags, held, begin, body).map_err(NotBegun::Spawn)?;
+        let pid = running.spawn_begun(by_guest, flags, held, begin, body).map_err(NotBegun::Spawn)?;
         refused.map_or(Ok((pid, monitor)), |refused| Err(NotBegun::Name(refused)))
     }
 }

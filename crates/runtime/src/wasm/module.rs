@@ -30,7 +30,7 @@ pub enum ModuleError {
         error: std::io::Error,
     },
     /// The bytes are not a module or component that this node supports: truncated, malformed, or too new.
-    #[error("{} is no valid WebAssembly: {}", escaped(name), escaped(why))]
+    #[error("{} is not valid WebAssembly: {}", escaped(name), escaped(why))]
     Invalid {
         /// Name of the module.
         name: String,
@@ -38,7 +38,7 @@ pub enum ModuleError {
         why: String,
     },
     /// It imports something that the node does not provide, or provides with another type.
-    #[error("{} asks for what this node does not have: {}", escaped(name), escaped(why))]
+    #[error("{} imports what this node does not have: {}", escaped(name), escaped(why))]
     Imports {
         /// Name of the module.
         name: String,
@@ -130,7 +130,7 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
             let layer = if *c == 1 { "component" } else { "module" };
             let version = u16::from_le_bytes([*a, *b]);
             Err(invalid(format!(
-                "{layer} version {version} (layer {}) is not one this node knows",
+                "{layer} version {version} (layer {}) is not supported by this node",
                 u16::from_le_bytes([*c, *d])
             )))
         }
@@ -172,10 +172,10 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let about = std::fs::metadata(path)?;
     let unfit = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     if !about.is_file() {
-        return Err(unfit("it is no regular file".to_owned()));
+        return Err(unfit("it is not a regular file".to_owned()));
     }
     if about.len() > FILE_MAX_BYTES {
-        return Err(unfit(format!("it has {} bytes, and {FILE_MAX_BYTES} are the most", about.len())));
+        return Err(unfit(format!("it has {} bytes, which is over the limit of {FILE_MAX_BYTES}", about.len())));
     }
     std::fs::read(path)
 }
@@ -190,19 +190,19 @@ fn link_component(node: &Inner, name: &str, component: &Component) -> Result<(Co
         Some(Entry::Actor) => {
             let actor = ActorPre::new(pre).map_err(|error| {
                 no_entry(format!(
-                    "exports `run` with another type than that of rusm:runtime/actor: {}",
+                    "exports `run` with a type other than that of rusm:runtime/actor: {}",
                     one_line(error)
                 ))
             })?;
             Ok((Code::Actor(actor), needs_wasi))
         }
         Some(Entry::Command) => {
-            let command =
-                CommandPre::new(pre).map_err(|error| no_entry(format!("is no WASI command: {}", one_line(error))))?;
+            let command = CommandPre::new(pre)
+                .map_err(|error| no_entry(format!("is not a WASI command: {}", one_line(error))))?;
             Ok((Code::Command(command), needs_wasi))
         }
         None => Err(no_entry(
-            "exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was made for another world".to_owned(),
+            "exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was built for another world".to_owned(),
         )),
     }
 }
@@ -246,7 +246,7 @@ fn link_module(node: &Inner, name: &str, module: &wasmtime::Module) -> Result<(C
         },
         (_, Some((0, 0))) => Ok((Code::Wasip1(pre), needs_wasi)),
         (Some(_), _) => {
-            Err(no_entry("exports `run` with parameters: a core module reads its arguments by `arg_read`".to_owned()))
+            Err(no_entry("exports `run` with parameters: a core module reads its arguments with `arg_read`".to_owned()))
         }
         _ => Err(no_entry("exports neither a function `run` nor the `_start` of a WASI command".to_owned())),
     }

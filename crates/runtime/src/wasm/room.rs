@@ -56,7 +56,9 @@ pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static st
         match pool_of(config, WIDE_BYTES, WIDE_GUARD_BYTES) {
             Ok(engine) => return Ok((engine, "pool")),
             Err(error) => {
-                tracing::info!("guests' accesses to memory are checked, for want of address space: {error:#}");
+                tracing::info!(
+                    "memory accesses of guests are checked, because there is too little address space: {error:#}"
+                );
             }
         }
     }

@@ -124,7 +124,7 @@ pub enum GuestError {
     #[error(transparent)]
     Name(#[from] RegisterError),
     /// No module has this name, and the node does not allow it as a path.
-    #[error("no module is called {name:?}")]
+    #[error("module {name:?} does not exist")]
     NoModule {
         /// The requested name.
         name: String,
@@ -180,7 +180,7 @@ impl Wasm {
         guest: &Guest,
     ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
         let grant = self.0.config.profiles.grant(&guest.profile)?;
-        self.0.spawn_by(ctx, module, guest, grant)
+        self.0.spawn_by(ctx, false, module, guest, grant)
     }
 
     /// Returns the child spec of a guest: permanent, with five seconds to stop, unless changed.
@@ -204,15 +204,16 @@ pub(super) fn child(
     guest.beginning.label.get_or_insert_with(|| Arc::clone(&id));
     ChildSpec::started_by(id, move |ctx| {
         let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
-        node.spawn_by(ctx, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
+        node.spawn_by(ctx, false, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
     })
 }
 
 impl Inner {
-    /// Starts a guest as a child of the running process.
+    /// Starts a guest as a child of the running process; `by_guest` if that is a guest.
     fn spawn_by(
         self: &Arc<Self>,
         ctx: &Context,
+        by_guest: bool,
         module: &Module,
         guest: &Guest,
         grant: Grant,
@@ -220,7 +221,7 @@ impl Inner {
         self.is_used_in(&ctx.running().local.shared);
         let start = self.start(module, guest, grant)?;
         let vitals = start.permit.vitals();
-        Ok(ctx.spawn_begun(&guest.beginning, vitals.post(), vitals, |ctx| run(ctx, start))?)
+        Ok(ctx.spawn_begun(by_guest, &guest.beginning, vitals.post(), vitals, |ctx| run(ctx, start))?)
     }
 
     fn start(self: &Arc<Self>, module: &Module, guest: &Guest, grant: Grant) -> Result<Start, GuestError> {
@@ -248,7 +249,7 @@ impl State {
         if monitors && !self.has_room_for_monitor() {
             return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
         }
-        let spawned = self.vitals.node.spawn_by(&self.ctx, &module, &guest, grant);
+        let spawned = self.vitals.node.spawn_by(&self.ctx, true, &module, &guest, grant);
         if monitors && spawned.is_err() {
             self.monitor_is_over();
         }

@@ -166,7 +166,7 @@ impl State {
     pub(crate) fn keep(&mut self, reply: ReplyTo<Bytes>) -> u64 {
         let (number, forgotten) = self.requests.keep(reply);
         if forgotten {
-            tracing::warn!(pid = %self.ctx.pid(), kept = REQUESTS_KEPT, "a guest answers too few requests: the oldest is forgotten");
+            tracing::warn!(pid = %self.ctx.pid(), kept = REQUESTS_KEPT, "a guest answers too few requests: the oldest is dropped");
         }
         number
     }
@@ -187,7 +187,7 @@ impl State {
             return Ok(());
         }
         Err(Error::Limit(format!(
-            "a process may have {TIMERS_MAX} timers with messages of {bytes_max} bytes together: cancel some"
+            "a process may have at most {TIMERS_MAX} timers with messages of {bytes_max} bytes in all: cancel some"
         )))
     }
 
@@ -224,7 +224,7 @@ impl State {
         if self.ctx.holdings_count() < HOLDINGS_MAX {
             return Ok(());
         }
-        Err(Error::Limit(format!("a process may have {HOLDINGS_MAX} names and groups together: give some up")))
+        Err(Error::Limit(format!("a process may have at most {HOLDINGS_MAX} names and groups in all: give some up")))
     }
 
     /// Counts a new monitor; false if the guest has too many.

@@ -205,7 +205,9 @@ impl State {
     fn check_shares(&self) -> Result<(), Error> {
         let has = self.shares.as_ref().map_or(0, |shares| shares.consumers.len() + shares.listeners.len());
         if has >= SHARES_MAX {
-            return Err(Error::Limit(format!("a process may have {SHARES_MAX} shares in subscriptions: give some up")));
+            return Err(Error::Limit(format!(
+                "a process may have at most {SHARES_MAX} shares in subscriptions: give some up"
+            )));
         }
         Ok(())
     }
@@ -224,7 +226,7 @@ impl State {
         let listeners = self.shares.as_mut().map(|shares| &mut shares.listeners);
         let subscriber = listeners
             .and_then(|listeners| listeners.get_mut(&listener))
-            .ok_or_else(|| Error::Invalid(format!("there is no listener {listener}")))?;
+            .ok_or_else(|| Error::Invalid(format!("listener {listener} does not exist")))?;
         let heard = match timeout_ms {
             Some(0) => subscriber.try_next(),
             _ => within(timeout_ms, subscriber.next()).await.transpose(),
@@ -238,7 +240,10 @@ impl State {
         let found = match topic.subscription(subscription) {
             Ok(found) => found,
             Err(_unknown) if topic.subscriptions_count() >= SUBSCRIPTIONS_MAX => {
-                return Err(Error::Limit(format!("topic {:?} has {SUBSCRIPTIONS_MAX} subscriptions", topic.name())));
+                return Err(Error::Limit(format!(
+                    "topic {:?} has {SUBSCRIPTIONS_MAX} subscriptions, the limit for guests",
+                    topic.name()
+                )));
             }
             Err(_unknown) => match topic.create_subscription(subscription, config) {
                 Ok(created) => created,
@@ -300,7 +305,7 @@ impl State {
         let consumers = self.shares.as_mut().map(|shares| &mut shares.consumers);
         consumers
             .and_then(|consumers| consumers.get_mut(&subscription))
-            .ok_or_else(|| Error::Invalid(format!("there is no share {subscription} in a subscription")))
+            .ok_or_else(|| Error::Invalid(format!("subscription share {subscription} does not exist")))
     }
 
     /// Returns the topic with this name, if this guest may use it.

@@ -15,9 +15,9 @@ const SECTOR: usize = 512;
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 struct State {
     /// Contents as a reader sees them.
-    current: Vec<u8>,
+    current: Image,
     /// Contents that surely survive a power cut.
-    durable: Vec<u8>,
+    durable: Image,
     /// Changes that may or may not survive.
     pending: Vec<Change>,
     syncs: u64,
@@ -75,10 +75,42 @@ impl State {
     }
 }
 
-/// Writes data into an image, which grows if necessary.
-fn write(image: &mut Vec<u8>, from: usize, data: &[u8]) {
-    image.resize(image.len().max(from + data.len()), 0);
-    image[from..from + data.len()].copy_from_slice(data);
+/// Content of a file. What was never written at its end is a hole, which takes no memory.
+#[derive(Clone, Debug, Default)]
+struct Image {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Image {
+    fn set_len(&mut self, len: usize) {
+        self.bytes.truncate(len);
+        self.len = len;
+    }
+
+    /// Returns a range to write to; the file grows if necessary.
+    fn range(&mut self, from: usize, len: usize) -> &mut [u8] {
+        let end = from + len;
+        self.len = self.len.max(end);
+        self.bytes.resize(self.bytes.len().max(end), 0);
+        &mut self.bytes[from..end]
+    }
+
+    fn write(&mut self, from: usize, data: &[u8]) {
+        self.range(from, data.len()).copy_from_slice(data);
+    }
+
+    /// Fills `out` with a range, if the file is long enough.
+    fn read(&self, from: usize, out: &mut [u8]) -> Option<()> {
+        if from + out.len() > self.len {
+            return None;
+        }
+        let written = self.bytes.get(from..).unwrap_or_default();
+        let (written, hole) = (&written[..written.len().min(out.len())], out);
+        hole[..written.len()].copy_from_slice(written);
+        hole[written.len()..].fill(0);
+        Some(())
+    }
 }
 
 /// A disk in memory; a clone is a handle to the same disk.
@@ -111,7 +143,7 @@ impl Disk {
     }
 
     pub(crate) fn len_now(&self) -> usize {
-        self.state().current.len()
+        self.state().current.len
     }
 
     pub(crate) fn fail_syncs(&self, fails: bool) {
@@ -125,17 +157,19 @@ impl Disk {
 
     /// Returns the current bytes of a range.
     pub(crate) fn bytes(&self, from: usize, len: usize) -> Vec<u8> {
-        self.state().current[from..from + len].to_vec()
+        let mut bytes = vec![0; len];
+        self.state().current.read(from, &mut bytes).unwrap();
+        bytes
     }
 
     /// Flips a bit of this byte.
     pub(crate) fn flip(&self, at: usize) {
-        self.state().current[at] ^= 1;
+        self.state().current.range(at, 1)[0] ^= 1;
     }
 
     /// Overwrites bytes without a write by the store.
     pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
-        self.state().current[at..at + bytes.len()].copy_from_slice(bytes);
+        self.state().current.write(at, bytes);
     }
 
     pub(crate) fn fail_reads(&self, fails: bool) {
@@ -198,11 +232,11 @@ impl Disk {
                 Change::Write(offset, data) => {
                     for (number, sector) in data.chunks(SECTOR).enumerate() {
                         if survives() {
-                            write(&mut image, offset + number * SECTOR, sector);
+                            image.write(offset + number * SECTOR, sector);
                         }
                     }
                 }
-                Change::Len(len) if survives() => image.resize(*len, 0),
+                Change::Len(len) if survives() => image.set_len(*len),
                 Change::Len(_) => {}
             }
         }
@@ -216,7 +250,7 @@ impl Disk {
 
 impl StorageBackend for Disk {
     fn len(&self) -> Result<u64> {
-        Ok(self.state().current.len() as u64)
+        Ok(self.state().current.len as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -228,10 +262,7 @@ impl StorageBackend for Disk {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        let from = offset as usize;
-        let bytes = state.current.get(from..from + out.len()).ok_or(ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(bytes);
-        Ok(())
+        state.current.read(offset as usize, out).ok_or_else(|| ErrorKind::UnexpectedEof.into())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
@@ -240,7 +271,7 @@ impl StorageBackend for Disk {
             return Err(Error::other("the power is off"));
         }
         // Sparse, as on a real file system: only writes take up space.
-        state.current.resize(len as usize, 0);
+        state.current.set_len(len as usize);
         state.pending.push(Change::Len(len as usize));
         Ok(())
     }
@@ -269,8 +300,8 @@ impl StorageBackend for Disk {
         let State { durable, pending, .. } = &mut *state;
         for change in pending.drain(..) {
             match change {
-                Change::Write(offset, data) => write(durable, offset, &data),
-                Change::Len(len) => durable.resize(len, 0),
+                Change::Write(offset, data) => durable.write(offset, &data),
+                Change::Len(len) => durable.set_len(len),
             }
         }
         Ok(())
@@ -288,7 +319,7 @@ impl StorageBackend for Disk {
         if state.room.is_some_and(|room| from + data.len() > room) {
             return Err(ErrorKind::StorageFull.into());
         }
-        write(&mut state.current, from, data);
+        state.current.write(from, data);
         state.pending.push(Change::Write(from, data.to_vec()));
         Ok(())
     }

@@ -92,7 +92,7 @@ fn a_child_runs_elsewhere_when_whoever_asked_for_it_keeps_the_scheduler() {
             });
             supervisor.start_child(&ctx, child).await.expect("it starts");
             // The reply may arrive before the child has run, and this process runs next on the supervisor's scheduler.
-            ran.recv_timeout(Duration::from_mins(2)).expect("the child runs meanwhile");
+            ran.recv_timeout(Duration::from_mins(2)).expect("the child is running meanwhile");
         }
         give.send(()).expect("the test waits");
     };

@@ -140,5 +140,5 @@ fn an_unknown_profile_is_an_error_that_names_the_known() {
 
     let error = node.wasm.spawn(&node.runtime, &module, &Guest::default().profile("rooot")).unwrap_err();
 
-    assert_eq!(error.to_string(), "no profile is called \"rooot\"; there are network, sandboxed, trusted");
+    assert_eq!(error.to_string(), "unknown profile \"rooot\"; expected one of network, sandboxed, trusted");
 }

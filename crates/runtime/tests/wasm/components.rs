@@ -51,7 +51,7 @@ fn a_component_with_another_run_is_told_so() {
 
     let refused = node.wasm.load("other", &other).map(|_| ()).unwrap_err().to_string();
 
-    assert!(refused.starts_with("other exports `run` with another type than that of rusm:runtime/actor"), "{refused}");
+    assert!(refused.starts_with("other exports `run` with a type other than that of rusm:runtime/actor"), "{refused}");
 }
 
 #[test]

@@ -133,9 +133,9 @@ fn a_bomb_of_supervisors_and_one_that_is_to_remember_everything_meet_bounds() {
     let end = |guest: &[u8]| node.end_of(guest, &trusted).to_string();
 
     let bomb = starts("1", "(if (i32.ne (local.get $n) (i32.const 256)) (then unreachable))");
-    assert_eq!(end(&bomb), "a process may have 256 supervisors: end some");
-    assert_eq!(end(&starts("65537", "")), "an intensity of 65537: the most is 65536");
-    assert_eq!(end(&starts("-1", "")), "an intensity of 4294967295: the most is 65536");
+    assert_eq!(end(&bomb), "a process may have at most 256 supervisors: end some");
+    assert_eq!(end(&starts("65537", "")), "intensity of 65537 is over the limit of 65536");
+    assert_eq!(end(&starts("-1", "")), "intensity of 4294967295 is over the limit of 65536");
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn what_is_asked_for_without_the_right_or_sense_is_a_status() {
     let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
 
     assert_eq!(end(&ends_with("(call $members (i32.const 0) (i32.const 1))"), "sandboxed"), "denied: groups");
-    assert_eq!(end(&spawn_with("-1"), "trusted"), "-1 bytes of memory at most");
+    assert_eq!(end(&spawn_with("-1"), "trusted"), "memory_max_bytes of -1 is negative: use 0 for the default");
 }

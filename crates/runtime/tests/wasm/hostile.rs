@@ -70,15 +70,15 @@ fn endless_recursion_is_a_trap_of_that_process_alone() {
 fn a_file_of_something_else_is_named_as_such() {
     let node = Node::small();
 
-    assert_eq!(refused(&node, b""), "bad is no valid WebAssembly: 0 bytes are too few for a header");
+    assert_eq!(refused(&node, b""), "bad is not valid WebAssembly: 0 bytes are too few for a header");
     assert_eq!(
         refused(&node, b"\x7fELF\x02\x01\x01\0\0"),
-        "bad is no valid WebAssembly: it does not begin with the bytes \\0asm"
+        "bad is not valid WebAssembly: it does not begin with the bytes \\0asm"
     );
-    assert_eq!(refused(&node, b"  (module)"), "bad is no valid WebAssembly: it is text: translate it to binary first");
+    assert_eq!(refused(&node, b"  (module)"), "bad is not valid WebAssembly: it is text: translate it to binary first");
     assert_eq!(
         refused(&node, b"\0asm\x02\0\0\0"),
-        "bad is no valid WebAssembly: module version 2 (layer 0) is not one this node knows"
+        "bad is not valid WebAssembly: module version 2 (layer 0) is not supported by this node"
     );
 }
 
@@ -112,7 +112,7 @@ fn a_file_for_another_world_is_told_what_it_lacks() {
     assert!(newer.contains("rusm:runtime/teleport"), "{newer}");
     assert_eq!(
         refused(&node, &module("(component)")),
-        "bad exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was made for another world"
+        "bad exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was built for another world"
     );
     assert_eq!(
         refused(&node, &module("(module)")),
@@ -120,7 +120,7 @@ fn a_file_for_another_world_is_told_what_it_lacks() {
     );
     assert_eq!(
         refused(&node, &module(r#"(module (func (export "run") (param i32)))"#)),
-        "bad exports `run` with parameters: a core module reads its arguments by `arg_read`"
+        "bad exports `run` with parameters: a core module reads its arguments with `arg_read`"
     );
     // A WASI command may use the name `run` for any function.
     assert_eq!(
@@ -144,8 +144,8 @@ fn a_component_for_a_module_and_a_module_for_a_component_are_refused() {
     let mut component = wat::parse_str("(component (core module) )").unwrap();
     component[4..8].copy_from_slice(&[1, 0, 0, 0]);
 
-    assert!(refused(&node, &module).starts_with("bad is no valid WebAssembly: "));
-    assert!(refused(&node, &component).starts_with("bad is no valid WebAssembly: "));
+    assert!(refused(&node, &module).starts_with("bad is not valid WebAssembly: "));
+    assert!(refused(&node, &component).starts_with("bad is not valid WebAssembly: "));
 }
 
 #[test]

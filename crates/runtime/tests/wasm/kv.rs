@@ -118,7 +118,7 @@ fn a_commit_does_all_of_its_steps_or_none() {
 
     assert_eq!(end(&all, "sandboxed"), "denied: kv");
     assert_eq!(end(&all, "bucketless"), "denied: bucket \"books\"");
-    assert_eq!(end(&commit(STEPS_BYTES - 1, 1), "keeper"), "a step within these 115 bytes is none");
+    assert_eq!(end(&commit(STEPS_BYTES - 1, 1), "keeper"), "these 115 bytes contain a step that is not valid");
     assert_eq!(end(&commit(0, 1), "keeper"), "normal", "no expectations and no changes");
     // Steps of 13 bytes that delete a key with an empty name.
     let many = "(drop (memory.grow (i32.const 4))) (memory.fill (i32.const 4096) (i32.const 0) (i32.const 200000))";

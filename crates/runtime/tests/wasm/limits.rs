@@ -3,6 +3,7 @@
 use rusm_runtime::wasm::{Guest, GuestError, MemoryLimit, Room, WasmConfig};
 use rusm_runtime::{ExitReason, observe};
 
+use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with, spin};
 
 /// Grows its memory forever.
@@ -268,4 +269,51 @@ fn what_a_guest_uses_is_in_its_row() {
     let memory = observe::glimpse(&node.runtime, pid.slot()).unwrap().memory_bytes();
     assert!(memory > 65_536, "{memory}");
     node.runtime.exit(pid, ExitReason::Killed);
+}
+
+#[test]
+fn a_process_that_is_ready_does_not_wait_for_all_guests_that_compute() {
+    let node = Node::small();
+    let spin = node.load("spin", &spin());
+    let guests: Vec<_> = (0..40).map(|_| node.spawn(&spin, &Guest::default())).collect();
+    let slices = |node: &Node| guests.iter().map(|pid| fact(&node.runtime, *pid, SLICES)).sum::<u64>();
+    node.until("all of them compute", |node| guests.iter().all(|pid| fact(&node.runtime, *pid, SLICES) > 0));
+
+    let before = slices(&node);
+    node.inside(|_, ctx| async move {
+        for _ in 0..100 {
+            ctx.yield_now().await;
+        }
+    });
+
+    // In turn with all of them, each of its 100 turns would take 20 slices on each of two schedulers.
+    let taken = slices(&node) - before;
+    assert!(taken < 1_000, "{taken}");
+}
+
+#[test]
+fn a_process_that_is_ready_does_not_wait_for_all_guests_of_a_spawn_bomb() {
+    let node = Node::start(WasmConfig { capacity: 200, ..WasmConfig::default() });
+    let bomb = raw(
+        "",
+        "(loop $again
+            (drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+            (br $again))",
+    );
+    let bomb = node.load("bomb", &bomb);
+
+    let ticks = node.inside(move |wasm, ctx| async move {
+        wasm.spawn_from(&ctx, &bomb, &Guest::default().profile("trusted")).unwrap();
+        while wasm.stats().live < 2 {
+            ctx.yield_now().await;
+        }
+        let before = wasm.stats().ticks_total;
+        for _ in 0..50 {
+            ctx.yield_now().await;
+        }
+        wasm.stats().ticks_total - before
+    });
+
+    // In turn with all of them, each of its 50 turns would take 100 ticks.
+    assert!(ticks < 1_500, "{ticks}");
 }

@@ -42,9 +42,9 @@ fn a_path_starts_a_file_where_the_node_allows_it_and_nowhere_else() {
     assert_eq!(end(&open, &good), "trap: integer division by zero");
     assert!(open.wasm.module(good.to_str().unwrap()).is_some(), "kept for the next start");
     assert_eq!(end(&open, &good), "trap: integer division by zero");
-    assert!(end(&open, &bad).contains("bad.wasm is no valid WebAssembly: 4 bytes are too few for a header"));
+    assert!(end(&open, &bad).contains("bad.wasm is not valid WebAssembly: 4 bytes are too few for a header"));
     assert!(end(&open, &absent).starts_with("cannot read "), "{}", end(&open, &absent));
-    assert_eq!(end(&closed, &good), format!("no module is called {:?}", good.display().to_string()));
+    assert_eq!(end(&closed, &good), format!("module {:?} does not exist", good.display().to_string()));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_name_starts_what_the_node_keeps_under_it() {
     let trusted = Guest::default().profile("trusted");
 
     assert_eq!(node.end_of(&starter("ends"), &trusted), ExitReason::other("trap: unreachable"));
-    assert_eq!(node.end_of(&starter("nowhere"), &trusted).to_string(), "no module is called \"nowhere\"");
+    assert_eq!(node.end_of(&starter("nowhere"), &trusted).to_string(), "module \"nowhere\" does not exist");
 }
 
 #[test]
@@ -70,5 +70,5 @@ fn a_file_is_kept_once_however_it_is_spelled_and_what_has_no_end_is_not_read() {
     assert_eq!(end(&spelled), "trap: unreachable");
     assert!(open.wasm.module(&spelled).is_none());
     assert!(open.wasm.module(file.to_str().unwrap()).is_some());
-    assert_eq!(end("/dev/zero"), "cannot read /dev/zero: it is no regular file");
+    assert_eq!(end("/dev/zero"), "cannot read /dev/zero: it is not a regular file");
 }

@@ -126,7 +126,7 @@ fn a_guest_makes_a_subscription_as_it_needs_it() {
 
     // The first message was published before the subscription; the second message of the key waits; after one attempt
     // the first is a dead letter.
-    assert_eq!(end(&node, &keeps_order("(i32.const 48) (i32.const 8)"), "clerk"), "it was given back before");
+    assert_eq!(end(&node, &keeps_order("(i32.const 48) (i32.const 8)"), "clerk"), "it was already returned");
     assert_eq!(dead.blocking_next().unwrap().payload(), "tea");
     orders.subscription("work").unwrap().delete();
     assert_eq!(
@@ -154,13 +154,13 @@ fn a_guest_listens_without_leases_and_loses_what_it_said_it_may() {
 
     let said = end(&node, &run, "clerk");
 
-    assert!(said.starts_with("there is no"), "{said}");
+    assert!(said.ends_with("does not exist"), "{said}");
     assert_eq!(
         end(&node, &format!("(drop (call $due (call $listen {ORDERS} (i32.const 4) (i32.const 2))))"), "clerk"),
-        "an overflow of 4 is none of 0 to 3"
+        "overflow 4 is not between 0 and 3"
     );
     let many = format!("(drop (call $due (call $listen {ORDERS} (i32.const 0) (i32.const 0))))").repeat(65);
-    assert_eq!(end(&node, &many, "clerk"), "a process may have 64 shares in subscriptions: give some up");
+    assert_eq!(end(&node, &many, "clerk"), "a process may have at most 64 shares in subscriptions: give some up");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_guest_cannot_settle_what_another_has() {
         id = lease.id.to_u64()
     );
 
-    assert_eq!(end(&node, &run, "clerk"), "there is no such lease");
+    assert_eq!(end(&node, &run, "clerk"), "the lease does not exist");
     assert_eq!(consumer.ack(lease.id), AckStatus::Done);
 }
 
@@ -224,7 +224,7 @@ fn a_guest_is_refused_topics_and_each_that_it_was_not_granted() {
     assert_eq!(end(&node, &orders, "sandboxed"), "denied: topics");
     assert_eq!(end(&node, &orders, "topicless"), "denied: topic \"orders\"");
     assert_eq!(end(&node, &other, "clerk"), "denied: topic \"other\"");
-    assert_eq!(end(&node, &other, "trusted"), "there is no topic \"other\"");
+    assert_eq!(end(&node, &other, "trusted"), "topic \"other\" does not exist");
     assert_eq!(end(&node, &orders, "clerk"), "normal");
 
     let is_refusal = |kind: &EventKind| matches!(kind, EventKind::Refused { capability: "topics", .. });
@@ -239,11 +239,11 @@ fn what_makes_no_sense_or_finds_no_room_is_said_in_words() {
     assert_eq!(end(&node, &publish.repeat(4), "clerk"), "normal");
     assert_eq!(
         end(&node, &publish, "clerk"),
-        "topic \"orders\" is full with 4 messages of 12 bytes in all, its bounds are 4 and 1048576"
+        "topic \"orders\" is full: it has 4 of 4 messages and 12 of 1048576 bytes"
     );
     assert_eq!(
         end(&node, "(call $expect (call $next (i64.const 7) (i64.const 0)) (i32.const 0))", "clerk"),
-        "there is no share 7 in a subscription"
+        "subscription share 7 does not exist"
     );
     let outside =
         format!("(call $expect (call $publish {ORDERS} {NO_KEY} (i32.const 0) (i32.const 70000)) (i32.const 0))");
@@ -251,7 +251,7 @@ fn what_makes_no_sense_or_finds_no_room_is_said_in_words() {
     let mut late = orders.subscribe_oldest(Overflow::Block);
     late.blocking_next().unwrap();
     orders.close();
-    assert_eq!(end(&node, &publish, "clerk"), "there is no topic \"orders\"");
+    assert_eq!(end(&node, &publish, "clerk"), "topic \"orders\" does not exist");
 }
 
 #[test]
@@ -277,15 +277,15 @@ fn what_is_settled_twice_or_too_late_changes_nothing_and_is_said_in_words() {
         let work = orders.create_subscription("work", short()).unwrap();
         let said = settled(again, late);
         work.delete();
-        if said == "its time is over" {
+        if said == "its deadline has passed" {
             break;
         }
-        assert_eq!(said, "there is no such lease", "the second lease has expired, too, and the first is forgotten");
+        assert_eq!(said, "the lease does not exist", "the second lease has expired, too, and the first is forgotten");
     }
     orders.create_subscription("work", SubscriptionConfig::default()).unwrap();
-    assert_eq!(settled(&format!("(drop {now})"), late), "it was acknowledged before");
+    assert_eq!(settled(&format!("(drop {now})"), late), "it was already acknowledged");
     let nacked = "(drop (call $nack (local.get $s) (global.get $lease_id)))";
-    assert_eq!(settled(nacked, late), "it was given back before");
+    assert_eq!(settled(nacked, late), "it was already returned");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_message_or_a_name_that_is_too_long_is_refused_with_its_number() {
         "subscription name of 256 bytes is not between 1 and 255"
     );
     let many = format!("(drop (call $due (call $subscribe {ORDERS} {WORK})))").repeat(65);
-    assert_eq!(grown(many), "a process may have 64 shares in subscriptions: give some up");
+    assert_eq!(grown(many), "a process may have at most 64 shares in subscriptions: give some up");
 }
 
 /// Publishes `tea` to `orders`, and ends with an error if that is refused.

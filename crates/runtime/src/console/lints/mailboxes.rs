@@ -136,7 +136,7 @@ impl Kept {
     fn finding(&self, slot: u32, window: Duration) -> Finding {
         let len = self.look.len;
         let text = if self.full > 0 {
-            format!("full: {len} messages wait, and {} fit", self.look.capacity)
+            format!("full: {len} messages wait, capacity {}", self.look.capacity)
         } else {
             format!("{len} messages wait, {} more than {:.1} s ago", self.grown, window.as_secs_f64())
         };

@@ -29,7 +29,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             message.map_err(|error| not_understood(&error)).and_then(|message| self.carry_out(message))
         } else {
             let limit = self.node.limits.commands_per_sec;
-            let message = format!("more than {limit} commands a second: this one was not carried out");
+            let message = format!("more than {limit} commands a second: this command was not executed");
             Err(HostError { code: ErrorCode::RateLimited, message })
         };
         if let Some((filter, reason)) = self.killing.take() {
@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 fn kill_filter(text: &str) -> Result<Filter, HostError> {
     let filter = Filter::parse(text).map_err(|error| HostError::out_of_range(error.to_string()))?;
     if filter.is_empty() {
-        let message = "an empty filter would end every process: name some, as by module=NAME".to_owned();
+        let message = "an empty filter would end every process: select some, for example with module=NAME".to_owned();
         return Err(HostError::out_of_range(message));
     }
     Ok(filter)

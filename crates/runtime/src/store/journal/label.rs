@@ -3,7 +3,7 @@
 //! redb's header is 320 bytes of the first page, and the rest of that page is free. The label is at its end, twice:
 //! ```text
 //!   0 header of redb … 3072 label · 3584 the same label
-//!   label: magic · sequence · session · flags · safe · length of the storage · header of redb · … 504 checksum
+//!   label: magic · sequence · session · flags · safe · length of the storage · header of redb · length of the journal · … 504 checksum
 //! ```
 //! No checksum of redb covers the flags and the region counts of its header, and after a crash redb silently falls back
 //! to an older commit if the newest one is damaged. With the label, a header that differs is restored, and an older
@@ -23,6 +23,8 @@ const MAGIC: [u8; 8] = *b"rusmlbl1";
 const AT: u64 = BLOCK - 2 * SECTOR as u64;
 const CHECKSUM: usize = SECTOR - 8;
 const HEADER_AT: usize = 56;
+/// Zero in labels of versions that did not write it.
+const JOURNAL_LEN_AT: usize = HEADER_AT + HEADER;
 /// Position, in the second copy's sector, of the mark that version 1 of the journal wrote while a storage was open.
 const OLDER_AT: usize = SECTOR - 32;
 const OLDER: &[u8] = b"rusmsess";
@@ -43,6 +45,8 @@ pub(in crate::store) struct Label {
     /// Records up to this one need not be replayed.
     pub(super) safe: u64,
     pub(super) storage_len: u64,
+    /// Length of the journal's file, if it has records; 0 if that is not known.
+    pub(super) journal_len: u64,
     pub(in crate::store) header: [u8; HEADER],
 }
 
@@ -94,7 +98,7 @@ impl Label {
     pub(super) fn open(storage: &dyn StorageBackend, session: Session) -> io::Result<Self> {
         let sequence = if let Found::Label(label) = read(storage)? { label.sequence } else { 0 };
         let (storage_len, header) = (storage.len()?, header(storage)?);
-        Ok(Self { sequence, session, is_open: true, has_records: false, safe: 0, storage_len, header })
+        Ok(Self { sequence, session, is_open: true, has_records: false, safe: 0, storage_len, journal_len: 0, header })
     }
 
     /// Updates the label with the storage's current header and length.
@@ -116,7 +120,13 @@ impl Label {
         let flags = u64::from(self.is_open) * IS_OPEN + u64::from(self.has_records) * HAS_RECORDS;
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[16..32].copy_from_slice(&self.session);
-        for (at, value) in [(8, self.sequence), (32, flags), (40, self.safe), (48, self.storage_len)] {
+        for (at, value) in [
+            (8, self.sequence),
+            (32, flags),
+            (40, self.safe),
+            (48, self.storage_len),
+            (JOURNAL_LEN_AT, self.journal_len),
+        ] {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
         bytes[HEADER_AT..HEADER_AT + HEADER].copy_from_slice(&self.header);
@@ -138,6 +148,7 @@ impl Label {
             has_records: flags & HAS_RECORDS != 0,
             safe: number(40)?,
             storage_len: number(48)?,
+            journal_len: number(JOURNAL_LEN_AT)?,
             header: *bytes[HEADER_AT..].first_chunk()?,
         })
     }

@@ -15,16 +15,16 @@ use crate::store::pages::{HEADER, Header, newer_version};
 /// First bytes of every redb file.
 const REDB_MAGIC: &[u8] = b"redb";
 
-const STRANGE: &str = "beside it lies a file of another program that is named as its journal would be";
-const OTHERS: &str = "the journal beside it is that of another file, or of another state of this one: put back what belongs \
-                      together, or move the journal away";
-const EXCHANGED: &str = "its journal was exchanged for that of another file: put its own back, or run `rusm store repair` on \
-                         the file, which leaves out what only its journal had";
-const NO_FILE: &str = "there is a journal but no file: put the file back, or move the journal away";
-const DAMAGED: &str = "its journal is damaged or cut off, so what was written last is missing: put both files back from a copy, \
+const STRANGE: &str = "a file of another program has the name of its journal";
+const OTHERS: &str = "the journal next to it belongs to another file, or to another state of this one: restore the matching \
+                      journal, or move the journal away";
+const EXCHANGED: &str = "its journal was replaced by that of another file: restore its own, or run `rusm store repair` on \
+                         the file, which loses what only its journal had";
+const NO_FILE: &str = "the journal exists but the file does not: restore the file, or move the journal away";
+const DAMAGED: &str = "its journal is damaged or truncated, so the latest writes are missing: restore both files from a copy, \
                        or run `rusm store repair` on the file";
-const OLDER: &str = "an older version of this program left it open: open and close it once with that version";
-const LABEL: &str = "what is known of its last session is damaged: run `rusm store repair` on the file";
+const OLDER: &str = "an older version of this program did not close it: open and close it once with that version";
+const LABEL: &str = "the record of its last session is damaged: run `rusm store repair` on the file";
 
 fn refused(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
@@ -75,6 +75,7 @@ pub(in crate::store) fn recover(storage: &dyn StorageBackend, journal: &dyn Stor
             label.update(storage)?;
             label.safe = last;
             label.has_records = false;
+            label.journal_len = 0;
             label.write(storage)?;
             storage.sync_data()?;
         }
@@ -96,7 +97,7 @@ fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
     let len = journal.len()?;
     let mut sides = [Vec::new(), Vec::new()];
     for (side, from) in sides.iter_mut().zip([0, SIDE]) {
-        side.resize(len.saturating_sub(from).min(SIDE) as usize, 0);
+        *side = vec![0; len.saturating_sub(from).min(SIDE) as usize];
         if !side.is_empty() {
             journal.read(from, side)?;
         }
@@ -168,7 +169,11 @@ fn is_damaged(
             is_current.then(|| side.get(at as usize..).unwrap_or_default())
         })
     };
-    is_cut || lacks_all || found.any(is_beyond) || ends().any(|rest| is_damaged_end(rest, end))
+    journal_len < label.journal_len
+        || is_cut
+        || lacks_all
+        || found.any(is_beyond)
+        || ends().any(|rest| is_damaged_end(rest, end))
 }
 
 /// Returns true if the data after the record `end` is not empty, not older, and not a partially written record.

@@ -98,7 +98,7 @@ impl Header {
     pub(in crate::store) fn read(bytes: &[u8; HEADER]) -> Result<Self, String> {
         let field = |at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if !bytes.starts_with(MAGIC) {
-            return Err("it does not begin as a store does".to_owned());
+            return Err("it does not begin with the signature of a store".to_owned());
         }
         if let Some(found) = newer_version(bytes) {
             return Err(format!("Expected file format version <= {VERSION}, found {found}"));
@@ -106,7 +106,7 @@ impl Header {
         let (page, region_header_pages, region_pages) = (field(12), u64::from(field(16)), u64::from(field(20)));
         let pages_max = 1 << ORDER_MAX;
         if u64::from(page) != PAGE || !(1..=pages_max).contains(&region_pages) || region_header_pages > pages_max {
-            return Err(format!("its header has pages of {page} bytes and regions of {region_pages} pages"));
+            return Err(format!("its header is not valid: pages of {page} bytes and regions of {region_pages} pages"));
         }
         let slots = SLOTS.map(|at| Slot::read(&bytes[at..at + SLOT]));
         Ok(Self { flags: bytes[FLAGS], region_header_pages, region_pages, slots })

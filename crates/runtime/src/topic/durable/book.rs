@@ -277,7 +277,7 @@ mod tests {
         assert_eq!((book.head.next, book.is_dirty()), (HELD as u64, false));
 
         book.take_in(change(0..1600, acked(0)), 3200);
-        assert!(!shelf.publish(&mut book), "subscriptions that are not written would exceed the bound");
+        assert!(!shelf.publish(&mut book), "unwritten subscriptions would exceed the bound");
         assert_eq!(book.head.oldest, 0);
         // Ended subscriptions are written in addition to the others.
         book.take_in(change(0..1100, ended), 4300);

@@ -35,10 +35,10 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Error reported when earlier, successful commits were lost.
 const UNDONE: &str =
-    "the store has undone what it had not synced, so the topic is closed and has lost its end: open it again";
+    "the store lost unsynced commits, so the topic is closed and its last messages are lost: open it again";
 
 /// Error reported when the writer process ended before the outcome of a commit was known.
-const ENDED: &str = "the process that keeps the topic has ended before it was told what came of the commit";
+const ENDED: &str = "the writer process of the topic ended before the outcome of the commit was known";
 
 /// Writer process of a durable topic.
 pub(super) struct Keeper {

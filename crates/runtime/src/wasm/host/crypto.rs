@@ -33,7 +33,7 @@ fn check(bytes: usize) -> Result<(), Error> {
     if bytes <= DATA_MAX_BYTES {
         return Ok(());
     }
-    Err(Error::Limit(format!("{bytes} bytes to digest at once: the most is {DATA_MAX_BYTES}")))
+    Err(Error::Limit(format!("cannot digest {bytes} bytes at once: the limit is {DATA_MAX_BYTES}")))
 }
 
 /// Computes the digest of `data`.

@@ -13,7 +13,7 @@ impl Host for State {
         self.asks(HostCall::Join);
         self.may(Capability::Groups)?;
         if self.ctx.members(&group).contains(&self.ctx.pid()) {
-            return Err(Error::Taken(format!("this process is in group {group:?} already")));
+            return Err(Error::Taken(format!("this process is already in group {group:?}")));
         }
         self.may_hold_more()?;
         self.has_room_for_news()?;

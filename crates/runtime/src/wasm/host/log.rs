@@ -43,7 +43,7 @@ pub(crate) fn write_line(vitals: &Vitals, pid: Pid, level: Level, text: &str) {
     let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
     let Some(cut) = vitals.spend_log_line(Instant::now(), bytes) else { return };
     if cut != 0 {
-        tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were cut");
+        tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were truncated");
     }
     match level {
         Level::Error => tracing::error!(target: "rusm::guest", %pid, module, "{text}"),

@@ -14,7 +14,7 @@ impl Host for State {
         self.asks(HostCall::Random);
         self.may(Capability::Random)?;
         if count > BYTES_MAX {
-            return Err(Error::Limit(format!("{count} random bytes at once: the most is {BYTES_MAX}")));
+            return Err(Error::Limit(format!("cannot return {count} random bytes at once: the limit is {BYTES_MAX}")));
         }
         let mut bytes = vec![0; count as usize];
         getrandom::fill(&mut bytes).map_err(failed)?;
@@ -29,5 +29,5 @@ impl Host for State {
 }
 
 fn failed(error: getrandom::Error) -> Error {
-    Error::Limit(format!("the system gave no random bytes: {error}"))
+    Error::Limit(format!("the system returned no random bytes: {error}"))
 }

@@ -80,7 +80,7 @@ impl State {
         self.asks(HostCall::StreamOpen);
         self.may(Capability::Streams)?;
         if !capacity.is_power_of_two() || capacity > CAPACITY_MAX {
-            let why = format!("a stream of {capacity} bytes: its capacity is a power of two from 1 to {CAPACITY_MAX}");
+            let why = format!("stream capacity of {capacity} bytes is not a power of two from 1 to {CAPACITY_MAX}");
             return Err(Error::Invalid(why));
         }
         self.has_room_for_stream()?;
@@ -109,7 +109,7 @@ impl State {
     pub(in crate::wasm) async fn write_stream(&mut self, stream: u64, bytes: &[u8]) -> Result<(), Error> {
         self.asks(HostCall::StreamWrite);
         let End::Writer(writer) = self.end(stream)? else {
-            return Err(Error::Invalid(format!("stream {stream} is an end that reads")));
+            return Err(Error::Invalid(format!("stream {stream} is a read end")));
         };
         // Fast path: usually there is room, and the call need not wait.
         let written = writer.try_write(bytes).map_err(gone)?;
@@ -123,10 +123,10 @@ impl State {
     pub(in crate::wasm) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         self.asks(HostCall::StreamRead);
         let End::Reader(reader) = self.end(stream)? else {
-            return Err(Error::Invalid(format!("stream {stream} is an end that writes")));
+            return Err(Error::Invalid(format!("stream {stream} is a write end")));
         };
         if bytes.is_empty() {
-            return Err(Error::Invalid("0 bytes to read: at least 1".to_owned()));
+            return Err(Error::Invalid("cannot read 0 bytes: read at least 1".to_owned()));
         }
         let read = match reader.try_read(bytes) {
             Err(ReadError::Empty) => waiting(reader.read(bytes)).await,
@@ -174,14 +174,14 @@ impl State {
     fn end(&mut self, stream: u64) -> Result<&mut End, Error> {
         let ends = self.streams.as_mut().map(|streams| &mut streams.ends);
         ends.and_then(|ends| ends.get_mut(&stream))
-            .ok_or_else(|| Error::Invalid(format!("there is no stream {stream}")))
+            .ok_or_else(|| Error::Invalid(format!("stream {stream} does not exist")))
     }
 
     fn has_room_for_stream(&self) -> Result<(), Error> {
         if self.streams.as_ref().is_none_or(|streams| streams.ends.len() < ENDS_MAX) {
             return Ok(());
         }
-        Err(Error::Limit(format!("a process may have {ENDS_MAX} ends of streams: close some")))
+        Err(Error::Limit(format!("a process may have at most {ENDS_MAX} stream ends: close some")))
     }
 }
 

@@ -46,10 +46,13 @@ impl State {
         children: Vec<ChildSpec>,
     ) -> Result<Pid, Error> {
         if children.len() > CHILDREN_MAX {
-            return Err(Error::Limit(format!("{} children at once: the most is {CHILDREN_MAX}", children.len())));
+            return Err(Error::Limit(format!(
+                "{} children at once are over the limit of {CHILDREN_MAX}",
+                children.len()
+            )));
         }
         if intensity > INTENSITY_MAX {
-            return Err(Error::Invalid(format!("an intensity of {intensity}: the most is {INTENSITY_MAX}")));
+            return Err(Error::Invalid(format!("intensity of {intensity} is over the limit of {INTENSITY_MAX}")));
         }
         self.may_keep(&children)?;
         self.has_room_for_supervisor()?;
@@ -81,7 +84,7 @@ impl State {
         if bytes <= bytes_max {
             return Ok(());
         }
-        Err(Error::Limit(format!("{bytes} bytes of arguments for all children: the most is {bytes_max}")))
+        Err(Error::Limit(format!("{bytes} bytes of arguments for all children are over the limit of {bytes_max}")))
     }
 
     fn has_room_for_supervisor(&mut self) -> Result<(), Error> {
@@ -92,13 +95,13 @@ impl State {
         if self.supervisors.len() < SUPERVISORS_MAX {
             return Ok(());
         }
-        Err(Error::Limit(format!("a process may have {SUPERVISORS_MAX} supervisors: end some")))
+        Err(Error::Limit(format!("a process may have at most {SUPERVISORS_MAX} supervisors: end some")))
     }
 
     async fn child(&mut self, child: ChildSpec) -> Result<Spec, Error> {
         let ChildSpec { id, module, options, restart, shutdown_ms } = child;
         if options.ties != Ties::empty() {
-            return Err(Error::Invalid(format!("child {id:?} has ties: those are its supervisor's business")));
+            return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));
         }
         let module = self.module_called(&module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;

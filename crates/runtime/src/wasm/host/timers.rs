@@ -35,7 +35,7 @@ impl Host for State {
         self.asks(HostCall::SendEvery);
         self.may_set(to, &body)?;
         if period_ms == 0 {
-            return Err(Error::Invalid("a period of 0 ms: the shortest is 1".to_owned()));
+            return Err(Error::Invalid("a period of 0 ms is too short: use at least 1 ms".to_owned()));
         }
         // Limits a guest to about 100,000 firings a second, all timers together (the k-th timer adds at most a k-th of
         // 10,000): one thread serves the timers of all processes.

@@ -137,7 +137,7 @@ fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
             break;
         }
         if step(&mut left, &mut expects, &mut changes).is_none() {
-            return Err(Error::Invalid(format!("a step within these {} bytes is none", bytes.len())));
+            return Err(Error::Invalid(format!("these {} bytes contain a step that is not valid", bytes.len())));
         }
     }
     Ok((expects, changes))

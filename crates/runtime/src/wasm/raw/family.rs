@@ -34,7 +34,10 @@ impl Asked {
         let args = with_text(guest, self.args)?;
         let said = |text: String| (!text.is_empty()).then_some(text);
         let Ok(memory_max_bytes) = u64::try_from(self.memory_max_bytes) else {
-            let error = Error::Invalid(format!("{} bytes of memory at most", self.memory_max_bytes));
+            let error = Error::Invalid(format!(
+                "memory_max_bytes of {} is negative: use 0 for the default",
+                self.memory_max_bytes
+            ));
             return Err(status(guest.data_mut(), error));
         };
         // Stop after one argument too many: that is enough to refuse them.
@@ -183,6 +186,6 @@ fn has_room(state: &State, bytes: usize) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Limit(format!(
-        "a supervisor starts with {CHILDREN_MAX} children, whose words have {bytes_max} bytes, at most"
+        "a supervisor starts with at most {CHILDREN_MAX} children, whose texts have at most {bytes_max} bytes in all"
     )))
 }

@@ -60,7 +60,7 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// Reserves address space for `slots` slots; uses no memory until they are touched.
     pub(crate) fn new(slot_bytes: usize, slots: usize, guard_bytes: usize, kept_max: usize) -> io::Result<Self> {
-        let too_many = || io::Error::new(io::ErrorKind::OutOfMemory, "more bytes than there are addresses");
+        let too_many = || io::Error::new(io::ErrorKind::OutOfMemory, "more bytes than the address space has");
         let len = slot_bytes.checked_mul(slots).ok_or_else(too_many)?;
         let slots = u32::try_from(slots).map_err(io::Error::other)?;
         // SAFETY: a new mapping at an address that the system chooses.

@@ -26,7 +26,7 @@ impl Canaries {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);
         if !self.any.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "no memory maps are left for guards of guests' stacks: they get canaries; raise vm.max_map_count"
+                "no memory maps are left for guard pages of guest stacks: canaries are used; raise vm.max_map_count"
             );
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn draw(place: &mut [u8; BYTES]) {
 /// Aborts the program if the pattern has changed.
 pub(super) fn check(place: &[u8; BYTES]) {
     if !is_whole(place) {
-        let line = "rusm: a guest's stack ran over its end into another's: the program cannot go on";
+        let line = "rusm: the stack of a guest overflowed into that of another guest: aborting";
         drop(writeln!(std::io::stderr(), "{line}"));
         std::process::abort();
     }

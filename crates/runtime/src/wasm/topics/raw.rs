@@ -137,7 +137,7 @@ fn link_kinds(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             1 => Ok(Overflow::DropOldest { capacity }),
             2 => Ok(Overflow::DropNewest { capacity }),
             3 => Ok(Overflow::Disconnect { capacity }),
-            other => Err(Error::Invalid(format!("an overflow of {other} is none of 0 to 3"))),
+            other => Err(Error::Invalid(format!("overflow {other} is not between 0 and 3"))),
         };
         let state = guest.data_mut();
         let listener = overflow.and_then(|overflow| state.listen_to(&topic, overflow));
@@ -197,11 +197,11 @@ fn settle(
 fn how(state: &mut State, settled: Result<AckStatus, Error>) -> i32 {
     let how = match settled {
         Ok(AckStatus::Done) => return 1,
-        Ok(AckStatus::AlreadyAcked) => "it was acknowledged before",
-        Ok(AckStatus::AlreadyNacked) => "it was given back before",
-        Ok(AckStatus::Expired) => "its time is over",
-        Ok(AckStatus::Revoked) => "it was taken away",
-        Ok(AckStatus::Unknown) => "there is no such lease",
+        Ok(AckStatus::AlreadyAcked) => "it was already acknowledged",
+        Ok(AckStatus::AlreadyNacked) => "it was already returned",
+        Ok(AckStatus::Expired) => "its deadline has passed",
+        Ok(AckStatus::Revoked) => "its lease was revoked",
+        Ok(AckStatus::Unknown) => "the lease does not exist",
         Err(error) => return status(state, error),
     };
     state.item.fail(how.to_owned());
