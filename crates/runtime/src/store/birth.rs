@@ -26,7 +26,7 @@ pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
 }
 
 /// Creates a file next to `path` under a name that no other process uses.
-fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
+pub(super) fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut number = 0_u64;
     loop {
         let mut name = path.as_os_str().to_owned();
@@ -38,10 +38,29 @@ fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-fn make(file: File) -> Result<(), DatabaseError> {
+/// Creates an empty database in a file.
+pub(super) fn make(file: File) -> Result<(), DatabaseError> {
     let again = file.try_clone().map_err(failed)?;
     drop(Builder::new().create_with_backend(LimitedFile::new(file)?)?);
     again.sync_all().map_err(failed)
+}
+
+/// Gives a file its name, durably.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] if another file has that name.
+pub(super) fn name_new(whole: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(whole, path) {
+        // Without hard links.
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            if fs::symlink_metadata(path).is_ok() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(whole, path)?;
+        }
+        linked => linked?,
+    }
+    sync_directory(path)
 }
 
 /// Gives a file its name, unless another file has it by now.

@@ -254,6 +254,10 @@ impl Shelf for Beside {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let open = || {
             let is_new = !self.path.exists();
+            if is_new && fs::symlink_metadata(&self.path).is_ok() {
+                // To create its target could hide a journal on a disk that is not mounted.
+                return Err(io::Error::new(io::ErrorKind::NotFound, "a link to a file that does not exist"));
+            }
             let file = open_file(&self.path)?;
             // The creator may have died before the journal's name was durable.
             let synced = sync_directory(&self.path);

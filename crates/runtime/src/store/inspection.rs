@@ -243,17 +243,18 @@ impl Inspection {
             let what = format!("the table `{}` belongs to another application", rusm_text::escape(foreign));
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        let written = self.write(output);
-        if written.is_err() {
-            // A partial new file is useless.
-            drop(fs::remove_file(output));
-        }
-        written
+        // Under a name of its own: a file that another process creates meanwhile is neither written to nor removed.
+        let (whole, file) = birth::beside(output)?;
+        let made = birth::make(file).map_err(io::Error::other);
+        let written = made.and_then(|()| self.write(&whole, output));
+        let named = written.and_then(|repaired| birth::name_new(&whole, output).map(|()| repaired));
+        // The other name of the file, or a partial file, which is useless.
+        drop(fs::remove_file(&whole));
+        named
     }
 
-    fn write(&self, output: &Path) -> io::Result<Repaired> {
-        birth::ensure(output).map_err(io::Error::other)?;
-        let database = Database::open(output).map_err(io::Error::other)?;
+    fn write(&self, whole: &Path, output: &Path) -> io::Result<Repaired> {
+        let database = Database::open(whole).map_err(io::Error::other)?;
         let mut txn = database.begin_write().map_err(io::Error::other)?;
         txn.set_durability(Durability::Immediate).map_err(io::Error::other)?;
         let mut repaired = Repaired { path: output.to_owned(), rows: 0, rows_lost: 0 };

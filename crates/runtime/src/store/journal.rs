@@ -201,13 +201,7 @@ impl Journaled {
         if log.is_none() && replay::is_ours(&*self.storage)? {
             let journal = self.shelf.open()?;
             if self.storage.len()? > 0 {
-                let recovered = replay::recover(&*self.storage, &*journal).inspect_err(|_| {
-                    // An empty file holds nothing needed, and may have been created just now.
-                    if journal.len().is_ok_and(|len| len == 0) {
-                        drop(self.shelf.retire());
-                    }
-                })?;
-                if recovered == Recovered::HeaderRestored {
+                if replay::recover(&*self.storage, &*journal)? == Recovered::HeaderRestored {
                     tracing::warn!("the header or the length of a store was damaged and was restored from its copy");
                 }
             } else if journal.len()? > 0 {
