@@ -6,7 +6,7 @@ use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 use crate::topic_rival;
 
@@ -24,12 +24,9 @@ impl Scenario for PubsubFanout {
                           broadcast.",
             details: &[
                 "One operation is a message delivered to one subscriber; an offered rate is in deliveries.",
-                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
-                 message has its own buffer.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
-                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
-                 single message is delivered.",
+                MESSAGES_ARE_HANDLES,
+                NUMBERS_AGREE,
+                LATENCY_IS_QUEUE,
                 "With through=tokio-broadcast the same processes use tokio's broadcast channel of 1,024 messages. It \
                  loses messages for a receiver that is too slow; these count as dropped.",
                 "A good result: a high rate without drops. Goal: with 1,000 subscribers at least twice the rate of \

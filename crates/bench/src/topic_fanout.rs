@@ -6,7 +6,7 @@ use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
 /// Scenario with one topic and many subscribers.
@@ -24,12 +24,9 @@ impl Scenario for TopicFanout {
                 "One operation is a message delivered to one subscriber, so a publication counts once for each \
                  subscriber. An offered rate is in deliveries: 5,000 a second to 50 subscribers are the seed project's \
                  100 messages a second.",
-                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
-                 message has its own buffer.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
-                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
-                 single message is delivered.",
+                MESSAGES_ARE_HANDLES,
+                NUMBERS_AGREE,
+                LATENCY_IS_QUEUE,
                 "Goal: a p99 of at most 1 ms at 5,000 deliveries a second, and 5 million deliveries a second at full \
                  speed.",
             ],

@@ -28,6 +28,16 @@ use crate::stage::Stage;
 use crate::table::{ColumnUnit, Table};
 use crate::topic_payload::{Mix, Payloads, arrived};
 
+/// Detail of cards: what a message costs.
+pub(crate) const MESSAGES_ARE_HANDLES: &str = "Messages are handles to a few buffers created before the run; no receiver gets a \
+                                               copy. A timed message has its own buffer.";
+/// Detail of cards: how the run is checked.
+pub(crate) const NUMBERS_AGREE: &str = "At the end all messages are read. The run fails unless publishers, topic and receivers \
+                                        agree on the numbers published, received and dropped.";
+/// Detail of cards: what the latency is at full speed.
+pub(crate) const LATENCY_IS_QUEUE: &str = "At full speed the latency is the length of the queue in the topic. Offer a rate to see \
+                                           how fast a single message is delivered.";
+
 /// Delivery guarantee of the receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {

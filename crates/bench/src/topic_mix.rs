@@ -7,7 +7,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::topic_gather::{DELAY, GATHER, OUTSTANDING, gather};
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::{MIX_NAMES, MIXES, PAYLOAD_MIN};
 use rusm_runtime::topic::TopicConfig;
 
@@ -28,12 +28,9 @@ impl Scenario for TopicMix {
                  mixed-heavy (half of each), full-spectrum (70 % 1 KiB, 20 % 10 KiB, 8 % 500 KiB, 2 % 1 MiB).",
                 "With keys, the batches of a key are delivered one after the other. A message out of order fails the \
                  run.",
-                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
-                 message has its own buffer.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
-                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
-                 single message is delivered.",
+                MESSAGES_ARE_HANDLES,
+                NUMBERS_AGREE,
+                LATENCY_IS_QUEUE,
                 "Goal: with ordering keys at least half of the rate without keys.",
             ],
             ops_label: "messages/s",

@@ -6,7 +6,7 @@ use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
 /// Scenario with a load at a rising rate, to find where latency rises sharply.
@@ -25,10 +25,8 @@ impl Scenario for TopicSaturation {
                 "Offer rates in an open loop (--open-loop): latency then counts from the intended publication, so it \
                  shows when a topic falls behind. Without a rate it runs at full speed; levels are percentages of that \
                  rate.",
-                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
-                 message has its own buffer.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
+                MESSAGES_ARE_HANDLES,
+                NUMBERS_AGREE,
                 "A good result is a high rate that stays stable; rusm bench saturate finds it.",
             ],
             ops_label: "messages/s",

@@ -6,7 +6,7 @@ use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
 /// Scenario for a long run of a topic at half of its maximum load.
@@ -25,8 +25,7 @@ impl Scenario for TopicSoak {
                 "Publishers work for `load` percent of the time and rest for the remainder. An offered rate replaces \
                  this.",
                 "A good result: memory does not grow over hours, and the account shows an empty topic at the end.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
+                NUMBERS_AGREE,
             ],
             ops_label: "messages/s",
             latency_label: Some("publish to delivery"),

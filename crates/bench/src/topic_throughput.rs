@@ -7,7 +7,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::stage::Stage;
 use crate::topic_gather::{DELAY, GATHER, OUTSTANDING, gather};
-use crate::topic_load::{Tier, TopicLoad};
+use crate::topic_load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::topic_payload::PAYLOAD_MIN;
 
 /// Scenario with one publisher and one consumer.
@@ -23,12 +23,9 @@ impl Scenario for TopicThroughput {
             description: "One publisher, one consumer, every message acknowledged.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Messages are handles to a few buffers created before the run; no receiver gets a copy. A timed \
-                 message has its own buffer.",
-                "At the end all messages are read. The run fails unless publishers, topic and receivers agree on the \
-                 numbers published, received and dropped.",
-                "At full speed the latency is the length of the queue in the topic. Offer a rate to see how fast a \
-                 single message is delivered.",
+                MESSAGES_ARE_HANDLES,
+                NUMBERS_AGREE,
+                LATENCY_IS_QUEUE,
                 "With a batch of 1 each message is published, received and acknowledged alone; otherwise a whole batch \
                  at once.",
                 "Goal: 890,000 messages a second with a batch of 1, and 5 million with a batch of 100.",

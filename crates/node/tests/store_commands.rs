@@ -101,6 +101,35 @@ fn a_damaged_header_is_reported_although_a_store_that_opens_puts_it_back() {
 }
 
 #[test]
+fn of_two_repairs_into_one_file_at_most_one_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows) in [("a.redb", 300), ("b.redb", 100)] {
+        let open = Store::open(dir.path().join(name), StoreConfig::default()).unwrap();
+        let bucket = open.bucket("a").unwrap();
+        for key in 0..rows {
+            bucket.put(format!("key {key}"), "value").wait().unwrap();
+        }
+        open.close();
+    }
+
+    for round in 0..20 {
+        let output = format!("out-{round}.redb");
+        let repair = &|file: &str| store(dir.path(), &["repair", file, "--output", &output]);
+        let ended = std::thread::scope(|scope| {
+            ["a.redb", "b.redb"].map(|file| scope.spawn(move || repair(file))).map(|repair| repair.join().unwrap())
+        });
+
+        let winner = ended.iter().position(|(code, ..)| *code == 0).expect("one of them writes the file");
+        let (code, _, line) = &ended[1 - winner];
+        assert!(*code != 0 && line.contains("already exists"), "{ended:?}");
+        let (code, out, _) = store(dir.path(), &["check", &output]);
+        assert!(code == 0 && out.contains(["`a`: 300 rows", "`a`: 100 rows"][winner]), "{out}");
+    }
+    let left = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 22, "no other file is left");
+}
+
+#[test]
 fn what_is_no_store_gets_one_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();

@@ -19,10 +19,13 @@ pub(super) fn ensure(path: &Path) -> Result<(), DatabaseError> {
         return Ok(());
     }
     let (whole, file) = beside(path).map_err(failed)?;
-    let made = make(file).and_then(|()| name(&whole, path).map_err(failed));
+    let named = make(file).and_then(|()| match name(&whole, path) {
+        // Another process has created it meanwhile, and its name may not be durable yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => sync_directory(path).map_err(failed),
+        named => named.map_err(failed),
+    });
     drop(fs::remove_file(&whole));
-    made?;
-    sync_directory(path).map_err(failed)
+    named
 }
 
 /// Creates a file next to `path` under a name that no other process uses.
@@ -49,9 +52,9 @@ pub(super) fn make(file: File) -> Result<(), DatabaseError> {
 ///
 /// # Errors
 /// [`ErrorKind::AlreadyExists`] if another file has that name.
-pub(super) fn name_new(whole: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn name(whole: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(whole, path) {
-        // Without hard links.
+        // Without hard links, two concurrent creators may replace each other's file.
         Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             if fs::symlink_metadata(path).is_ok() {
                 return Err(ErrorKind::AlreadyExists.into());
@@ -61,16 +64,6 @@ pub(super) fn name_new(whole: &Path, path: &Path) -> io::Result<()> {
         linked => linked?,
     }
     sync_directory(path)
-}
-
-/// Gives a file its name, unless another file has it by now.
-fn name(whole: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(whole, path).map_err(|error| (error.kind(), error)) {
-        // Without hard links, two concurrent creators may replace each other's file, which is still empty.
-        Err((ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) if !path.exists() => fs::rename(whole, path),
-        Err((ErrorKind::AlreadyExists | ErrorKind::Unsupported | ErrorKind::PermissionDenied, _)) | Ok(()) => Ok(()),
-        Err((_, error)) => Err(error),
-    }
 }
 
 fn failed(error: io::Error) -> DatabaseError {

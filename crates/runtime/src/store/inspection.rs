@@ -247,7 +247,7 @@ impl Inspection {
         let (whole, file) = birth::beside(output)?;
         let made = birth::make(file).map_err(io::Error::other);
         let written = made.and_then(|()| self.write(&whole, output));
-        let named = written.and_then(|repaired| birth::name_new(&whole, output).map(|()| repaired));
+        let named = written.and_then(|repaired| birth::name(&whole, output).map(|()| repaired));
         // The other name of the file, or a partial file, which is useless.
         drop(fs::remove_file(&whole));
         named
