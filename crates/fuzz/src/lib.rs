@@ -178,7 +178,7 @@ fn number_of(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 
-/// Random numbers (SplitMix64), deterministic for a given seed and case.
+/// Random numbers (`SplitMix64`), deterministic for a given seed and case.
 struct Chance(u64);
 
 impl Chance {

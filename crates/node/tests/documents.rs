@@ -39,7 +39,7 @@ fn documents() -> Vec<String> {
     for folder in ["docs", "docs/decisions"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if name.ends_with(".md") {
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
                 paths.push(format!("{folder}/{name}"));
             }
         }

@@ -5,6 +5,8 @@
 //! The neighbour is a native process that repeatedly sleeps for 2 ms. An operating-system thread does the same and
 //! shows the delay of the machine itself. The exit code is 1 if the 99th percentile of a neighbour is above 20 ms.
 
+#![expect(clippy::print_stdout, reason = "the table is the result")]
+
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, Context, Down, Handle, Runtime};
 
 #[path = "../tests/wasm/guests.rs"]
-#[allow(dead_code, reason = "this example uses only the import table of the test guests")]
+#[allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which this example uses the import table")]
 mod guests;
 
 /// Number of hostile guests at a time.
@@ -190,8 +192,8 @@ fn beside(bomb: &Bomb, time: Duration) -> Result<[Lateness; 2], Box<dyn Error>> 
     }
     thread::park_timeout(time);
     stop.store(true, Relaxed);
-    let lateness = lateness.recv_timeout(Duration::from_secs(60))?;
-    let thread = thread.join().map_err(|_| "the thread panicked")?;
+    let lateness = lateness.recv_timeout(Duration::from_mins(1))?;
+    let thread = thread.join().map_err(|_panic| "the thread panicked")?;
     runtime.shutdown(Duration::from_secs(1));
     Ok([lateness, thread])
 }

@@ -20,7 +20,7 @@ async fn get(node: &Node, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Parses a text by the rules of OpenMetrics, and returns the value of each series.
+/// Parses a text by the rules of `OpenMetrics`, and returns the value of each series.
 fn open_metrics(text: &str) -> BTreeMap<String, f64> {
     let mut series = BTreeMap::new();
     let mut family = (String::new(), String::new());
