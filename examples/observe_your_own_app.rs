@@ -14,7 +14,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use rusm_runtime::console::{Console, ConsoleConfig};
+use rusm_console::{Console, ConsoleConfig};
 use rusm_runtime::{Config, Context, Pid, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 

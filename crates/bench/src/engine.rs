@@ -16,9 +16,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
+use rusm_console::{Host, HostError, RunSnapshot};
 use rusm_protocol::{LatencySnapshot, ResourceProfileMeta, ScenarioMeta};
 use rusm_runtime::Handle;
-use rusm_runtime::console::{Host, HostError, RunSnapshot};
 
 use crate::catalogue::catalogue;
 use crate::defaults;

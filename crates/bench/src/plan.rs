@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rusm_console::HostError;
 use rusm_protocol::ErrorCode;
-use rusm_runtime::console::HostError;
 use thiserror::Error;
 
 use crate::catalogue::find;

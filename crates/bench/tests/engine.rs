@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rusm_bench::{Engine, Request, SteadyRule};
+use rusm_console::{Host, RunSnapshot};
 use rusm_protocol::ErrorCode;
-use rusm_runtime::console::{Host, RunSnapshot};
 use rusm_runtime::{Config, ExitReason, Pid, Runtime, observe};
 
 fn stage() -> (Runtime, Engine) {

@@ -1,7 +1,7 @@
 //! The errors of the commands, with their exit codes: one table for all binaries of rusm.
 
 use rusm_bench::{BedError, CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError};
-use rusm_runtime::console::ConsoleError;
+use rusm_console::ConsoleError;
 use rusm_runtime::store::OpenError;
 use rusm_runtime::supervisor::Intensity;
 use rusm_runtime::wasm::EngineError;

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_bench::Profile;
+use rusm_console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
-use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_runtime::store::Durability;
 use thiserror::Error;
 

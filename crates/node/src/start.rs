@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_bench::Engine;
+use rusm_console::{Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir};
 use rusm_log::Log;
-use rusm_runtime::console::{
-    Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir,
-};
 use rusm_runtime::store::{Store, StoreConfig};
 use rusm_runtime::{Handle, Runtime, Shutdown};
 

@@ -31,7 +31,6 @@ pub struct Event {
 
 /// Kind of an event, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum EventKind {
     /// A process ended abnormally.
     Crash {

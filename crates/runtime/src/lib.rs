@@ -19,8 +19,6 @@ mod cell;
 pub mod cgroup;
 mod chance;
 mod config;
-#[cfg(feature = "console")]
-pub mod console;
 mod context;
 pub mod counter;
 mod engines;

@@ -19,7 +19,8 @@ pub struct Pid {
 }
 
 impl Pid {
-    pub(crate) const fn local(slot: u32, generation: u32) -> Self {
+    /// Creates the pid of a process of this node from its slot and its generation.
+    pub const fn local(slot: u32, generation: u32) -> Self {
         Self::from_parts(0, slot, generation)
     }
 

@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rusm_console::{Console, ConsoleConfig};
 use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, ServerMessage, encode};
-use rusm_runtime::console::{Console, ConsoleConfig};
 use rusm_runtime::{Config, Runtime};
 use tempfile::TempDir;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;

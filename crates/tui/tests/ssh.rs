@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rusm_runtime::console::{Console, ConsoleConfig};
+use rusm_console::{Console, ConsoleConfig};
 use rusm_runtime::{Config, Runtime};
 use tempfile::TempDir;
 use vt100::Parser;

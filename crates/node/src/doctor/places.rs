@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusm_runtime::console::{check_dir, runtime_dir};
+use rusm_console::{check_dir, runtime_dir};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::doctor::Check;

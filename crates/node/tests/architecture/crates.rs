@@ -24,7 +24,7 @@ pub(crate) const ALL_KINDS: [&str; 3] = ["dependencies", "build-dependencies", "
 /// Returns the manifest of a crate, by its folder.
 pub(crate) fn manifest(folder: &str) -> String {
     let path = match folder {
-        "examples" => root().join(folder),
+        "benches" | "examples" => root().join(folder),
         _ => root().join("crates").join(folder),
     };
     std::fs::read_to_string(path.join("Cargo.toml")).unwrap()

@@ -1,12 +1,12 @@
 //! Properties of absence, checked in the manifests, in the output of `cargo tree` and in the sources themselves.
 //!
 //! ```text
-//!   protocol ◀── tui ◀───────┐
-//!      ▲  ▲                  │
-//!      │  └─── bench ◀────── node
-//!      │         │            │          examples ──▶ runtime
-//!      └╌╌╌ runtime ◀─────────┘          (dashed: only with the feature `console`)
-//!   text ◀── log ◀── tui, node          (text: also by runtime, bench, tui and node)
+//!   protocol ◀── tui ◀──────────── node
+//!      ▲  ▲                         │
+//!      │  └──────── bench ◀─────────┤          examples, benches ──▶ console, runtime
+//!      │              │             │
+//!   console ──▶ runtime ◀───────────┘
+//!   text ◀── log ◀── tui, node                 (text: also by runtime, console, bench, tui and node)
 //! ```
 //!
 //! Every check is a function from text to the violations in it. [`planted`] proves that each of them finds one.
@@ -25,15 +25,20 @@ use sources::{
 };
 
 /// The dependencies allowed between the crates of the workspace.
-const ARROWS: [Arrow; 8] = [
+const ARROWS: [Arrow; 10] = [
     Arrow { from: "text", to: &[] },
     Arrow { from: "log", to: &["rusm-text"] },
     Arrow { from: "protocol", to: &[] },
-    Arrow { from: "runtime", to: &["rusm-protocol", "rusm-text"] },
-    Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
+    Arrow { from: "runtime", to: &["rusm-text"] },
+    Arrow { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
+    Arrow { from: "bench", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-text"] },
     Arrow { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
-    Arrow { from: "node", to: &["rusm-bench", "rusm-log", "rusm-protocol", "rusm-runtime", "rusm-text", "rusm-tui"] },
-    Arrow { from: "examples", to: &["rusm-runtime"] },
+    Arrow {
+        from: "node",
+        to: &["rusm-bench", "rusm-console", "rusm-log", "rusm-protocol", "rusm-runtime", "rusm-text", "rusm-tui"],
+    },
+    Arrow { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime"] },
+    Arrow { from: "examples", to: &["rusm-console", "rusm-runtime"] },
 ];
 
 /// Packages that the core of the runtime must not use.
@@ -95,21 +100,14 @@ fn the_core_of_the_runtime_is_built_without_what_observes_it() {
 
 #[test]
 fn the_console_brings_no_wasm() {
-    let tree = runtime_tree(&["--features", "console"]);
+    let tree = tree(&["-p", "rusm-console"]);
 
-    assert!(OBSERVING.iter().all(|name| tree.0.contains(*name)), "the feature is on: {tree:?}");
-    none(&tree.containing(&["wasmtime"]));
+    assert!(OBSERVING.iter().all(|name| tree.0.contains(*name)), "the console names the wire: {tree:?}");
+    none(&tree.containing(&["redb", "wasmtime"]));
 }
 
 fn runtime_tree(features: &[&str]) -> Tree {
     tree(&[&["-p", "rusm-runtime"], features].concat())
-}
-
-#[test]
-fn only_the_console_names_the_wire() {
-    let words = ["rusm_protocol", "tungstenite", "httparse", "prometheus_client"];
-
-    none(&words_but_outside(&read(&["runtime/src"]), "runtime/src/console", &Words(&words)));
 }
 
 #[test]
@@ -133,7 +131,7 @@ fn the_observer_is_built_without_the_runtime_and_without_wasm() {
 
 #[test]
 fn the_bench_is_built_on_the_runtime_and_the_protocol() {
-    let ours = BTreeSet::from(["rusm-bench", "rusm-protocol", "rusm-runtime", "rusm-text"]);
+    let ours = BTreeSet::from(["rusm-bench", "rusm-console", "rusm-protocol", "rusm-runtime", "rusm-text"]);
     assert_eq!(tree(&["-p", "rusm-bench"]).ours(), ours);
 }
 

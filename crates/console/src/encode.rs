@@ -1,0 +1,443 @@
+//! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
+
+pub(super) mod engines;
+pub(super) mod stores;
+pub(super) mod time;
+pub(super) mod topics;
+pub(super) mod tree;
+
+use std::collections::HashMap;
+
+use rusm_protocol::{
+    Bonds, Cell, Column, EventInfo, Events, Frame, LintInfo, MemorySnapshot, ObserverSnapshot, ProcessDetail,
+    ProcessInfo, ProcessStatus, SchedulerSnapshot, SnapshotCost, THROUGHPUT_POINTS, TimeSeriesSnapshot,
+};
+
+use super::lints::Warning;
+use super::ranking::Ranked;
+use super::sampler::{Sample, control_block_bytes};
+use rusm_runtime::observe::{self, Event, EventKind, Extra, Glimpse, ProcessState};
+use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
+
+/// Number of bonds of each kind that the detail of a process shows.
+const BONDS_SHOWN: usize = 16;
+/// Number of events that one message shows.
+const EVENTS_SHOWN: usize = 64;
+/// Bytes of an exit reason that an event shows.
+const REASON_MAX_BYTES: usize = 300;
+
+/// Creates a frame without the fields that differ between clients.
+pub(super) fn frame(sample: &Sample) -> Frame {
+    let run = &sample.run;
+    let uptime_ms = sample.uptime.as_millis() as u64;
+    Frame {
+        scenario: run.scenario.clone(),
+        running: run.scenario.is_some(),
+        uptime_ms,
+        ops_per_sec: round(sample.ops_per_sec),
+        peak_concurrent: run.peak_concurrent,
+        profile: run.profile.clone(),
+        latency: run.latency,
+        throughput: TimeSeriesSnapshot {
+            points: sample.throughput.iter().map(|point| round(*point)).collect(),
+            capacity: THROUGHPUT_POINTS,
+        },
+        observer: observer(sample, uptime_ms),
+        seq: sample.seq,
+        captured_at_ns: sample.uptime.as_nanos() as u64,
+        run_id: run.run_id,
+        run_ms: run.run_ms,
+        warming_up: run.warming_up,
+        run_error: run.error.clone(),
+        ops_total: run.ops_measured,
+        errors_total: run.errors,
+        errors_per_sec: round(sample.errors_per_sec),
+        dropped_total: run.dropped,
+        dropped_per_sec: round(sample.dropped_per_sec),
+        offered_per_sec: round(run.offered_per_sec),
+        cpu_ns_per_op: round(sample.cpu_ns_per_op),
+        latency_window: run.latency_window,
+        latency_sampling: run.latency_sampling,
+        stalled: sample.stalled,
+        cost: SnapshotCost {
+            snapshot_us: round(sample.cost_us),
+            duty_pct: round(sample.duty_pct),
+            target_hz: round(sample.target_hz),
+            actual_hz: round(sample.actual_hz),
+        },
+        skipped: 0,
+    }
+}
+
+fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
+    let live = sample.totals.live;
+    let queued: u64 = sample.schedulers.iter().map(|scheduler| scheduler.run_queue).sum();
+    let running = (sample.running + queued).min(live);
+    let control_blocks = control_block_bytes(live);
+    ObserverSnapshot {
+        uptime_ms,
+        process_count: live,
+        running,
+        waiting: live - running,
+        scheduler_load: sample.schedulers.iter().map(|scheduler| scheduler.utilisation as f32).collect(),
+        total_memory_bytes: control_blocks + sample.census.future_bytes + sample.census.mailbox_bytes,
+        spawned_total: sample.totals.spawned,
+        finished_total: sample.totals.exited,
+        messages_total: sample.totals.messages,
+        processes: Vec::new(),
+        crashed_total: sample.totals.crashed,
+        spawned_per_sec: round(sample.spawned_per_sec),
+        finished_per_sec: round(sample.finished_per_sec),
+        messages_per_sec: round(sample.messages_per_sec),
+        schedulers: sample
+            .schedulers
+            .iter()
+            .map(|scheduler| SchedulerSnapshot {
+                utilisation: scheduler.utilisation as f32,
+                run_queue: scheduler.run_queue,
+                polls_per_sec: round(scheduler.polls_per_sec),
+                steals_per_sec: round(scheduler.steals_per_sec),
+                parks_per_sec: round(scheduler.parks_per_sec),
+                wakes_per_sec: round(scheduler.wakes_per_sec),
+            })
+            .collect(),
+        memory: MemorySnapshot {
+            rss_bytes: sample.rss_bytes,
+            limit_bytes: sample.limit_bytes,
+            control_block_bytes: control_blocks,
+            future_bytes: sample.census.future_bytes,
+            mailbox_bytes: sample.census.mailbox_bytes,
+            mailbox_limit_bytes: sample.mailboxes.max_bytes,
+            mailboxes_full: sample.mailboxes.is_full,
+            mailboxes_filled_total: sample.mailboxes.filled_total,
+        },
+        cpu_pct: round(sample.cpu_pct),
+        stuck: sample.stuck.iter().map(ToString::to_string).collect(),
+        clients: sample.clients,
+        restarts_total: sample.supervision.restarts,
+        restarts_failed_total: sample.supervision.restarts_failed,
+        children_lost_total: sample.supervision.children_lost,
+        lints_total: sample.lints_total,
+        lints: sample.lints.iter().map(lint).collect(),
+        log: sample.log.clone(),
+    }
+}
+
+fn lint(warning: &Warning) -> LintInfo {
+    LintInfo {
+        id: warning.lint.id().to_owned(),
+        pid: if warning.pid == Pid::NONE { String::new() } else { warning.pid.to_string() },
+        name: warning.name.as_deref().map(|name| cut(name, NAME_MAX_BYTES)),
+        value: round(warning.value),
+        text: warning.text.clone(),
+        since_ms: warning.since.as_millis() as u64,
+    }
+}
+
+/// Rounds to about four significant digits: precise enough to read, and fewer bytes change.
+fn round(value: f64) -> f64 {
+    if !value.is_finite() {
+        return 0.0;
+    }
+    if value >= 1000.0 { value.round() } else { (value * 1000.0).round() / 1000.0 }
+}
+
+/// Values of a process at a client's previous refresh, for computing rates.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    generation: u32,
+    at_ns: u64,
+    reductions: u64,
+    busy_ns: u64,
+    messages: u64,
+    /// Rates that were sent with these values.
+    rates: Option<Rates>,
+}
+
+/// Rates over a shorter span are noise: the previous rates are sent again.
+const RATE_SPAN_MIN_NS: u64 = 50_000_000;
+
+/// Encodes the rows of one client. Remembers the values that it sent last, so that rates cover this client's own
+/// interval.
+#[derive(Debug, Default)]
+pub(super) struct RowEncoder {
+    seen: HashMap<u32, Seen>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rates {
+    reductions: f64,
+    busy_pct: f64,
+    messages: f64,
+}
+
+impl RowEncoder {
+    /// Encodes the rows of an order, in `columns`.
+    pub(super) fn rows(&mut self, runtime: &Handle, order: &[Ranked], columns: &[Column]) -> Vec<Vec<Cell>> {
+        let now_ns = observe::uptime(runtime).as_nanos() as u64;
+        let needs_extra = columns.iter().any(|column| engines::is_told(*column));
+        let mut seen = HashMap::with_capacity(order.len());
+        let rows = order.iter().map(|ranked| {
+            let glimpse = observe::glimpse(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation);
+            let Some(glimpse) = glimpse else {
+                return gone(*ranked, columns);
+            };
+            let rates = self.rates(&glimpse, now_ns, &mut seen);
+            let extra = needs_extra.then(|| observe::extra_of(&glimpse)).flatten();
+            let cell = |column: &Column| match *column {
+                column if engines::is_told(column) => engines::told(extra.as_deref(), column),
+                column => cell(runtime, &glimpse, column, rates, now_ns),
+            };
+            columns.iter().map(cell).collect()
+        });
+        let rows = rows.collect();
+        self.seen = seen;
+        rows
+    }
+
+    /// Returns the rates since the client's previous refresh; `None` if the process is new to this client.
+    fn rates(&self, glimpse: &Glimpse<'_>, now_ns: u64, seen: &mut HashMap<u32, Seen>) -> Option<Rates> {
+        let now = Seen {
+            generation: glimpse.generation(),
+            at_ns: now_ns,
+            reductions: glimpse.reductions(),
+            busy_ns: glimpse.busy_ns(),
+            messages: glimpse.messages(),
+            rates: None,
+        };
+        let then = self.seen.get(&glimpse.slot()).filter(|then| then.generation == now.generation);
+        let now = then.map_or(now, |then| now.after(then));
+        seen.insert(glimpse.slot(), now);
+        now.rates
+    }
+}
+
+impl Seen {
+    /// Returns this observation with the rates since an earlier one, or the earlier one if it is too recent.
+    fn after(self, then: &Self) -> Self {
+        let span_ns = self.at_ns.saturating_sub(then.at_ns);
+        if span_ns < RATE_SPAN_MIN_NS {
+            return *then;
+        }
+        let rate = |new: u64, old: u64| new.saturating_sub(old) as f64 / span_ns as f64 * 1e9;
+        let rates = Rates {
+            reductions: rate(self.reductions, then.reductions),
+            busy_pct: (rate(self.busy_ns, then.busy_ns) / 1e7).min(100.0),
+            messages: rate(self.messages, then.messages),
+        };
+        Self { rates: Some(rates), ..self }
+    }
+}
+
+/// Encodes the row of a process that has ended; it keeps its position until the next order.
+fn gone(ranked: Ranked, columns: &[Column]) -> Vec<Cell> {
+    let cell = |column: &Column| match column {
+        Column::Pid => Cell::Text(Pid::local(ranked.slot, ranked.generation).to_string()),
+        Column::State => Cell::Text("exited".to_owned()),
+        _ => Cell::Empty(()),
+    };
+    columns.iter().map(cell).collect()
+}
+
+fn cell(runtime: &Handle, seen: &Glimpse<'_>, column: Column, rates: Option<Rates>, now_ns: u64) -> Cell {
+    let rate = |of: fn(Rates) -> f64| rates.map_or(Cell::Empty(()), |rates| Cell::Rate(round(of(rates))));
+    match column {
+        Column::Pid => Cell::Text(seen.pid().to_string()),
+        Column::Name => called(seen).map_or(Cell::Empty(()), Cell::Text),
+        Column::State => Cell::Text(state(seen).to_owned()),
+        Column::RedsPerSec => rate(|rates| rates.reductions),
+        Column::Reds => Cell::Count(seen.reductions()),
+        Column::BusyPct => rate(|rates| rates.busy_pct),
+        Column::MemoryBytes => Cell::Count(seen.memory_bytes()),
+        Column::MailboxLen => Cell::Count(seen.mailbox_len()),
+        Column::MsgsPerSec => rate(|rates| rates.messages),
+        Column::Messages => Cell::Count(seen.messages()),
+        Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(u64::from(seen.born_ms()))),
+        Column::Parent => parent(runtime, seen).map_or(Cell::Empty(()), Cell::Text),
+        _ => Cell::Empty(()),
+    }
+}
+
+fn state(seen: &Glimpse<'_>) -> &'static str {
+    if seen.is_stuck() && seen.state() == ProcessState::Running { "stuck" } else { seen.state().word() }
+}
+
+/// Longest name of a future's type that is sent: those of nested combinators have unbounded length.
+const TYPE_MAX_BYTES: usize = 1024;
+
+/// Returns a text of at most `max_bytes` bytes, so that no process can enlarge a message without bound.
+pub(super) fn cut(text: &str, max_bytes: usize) -> String {
+    text[..text.floor_char_boundary(max_bytes)].to_owned()
+}
+
+fn called(seen: &Glimpse<'_>) -> Option<String> {
+    let (name, label) = observe::names(seen);
+    name.or(label).map(|called| cut(&called, NAME_MAX_BYTES))
+}
+
+fn parent(runtime: &Handle, seen: &Glimpse<'_>) -> Option<String> {
+    (seen.parent_slot() != 0)
+        .then(|| observe::process(runtime, seen.pid())?.parent.map(|pid| pid.to_string()))
+        .flatten()
+}
+
+/// Encodes the rows of the legacy table, for a client that does not support views.
+pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessInfo> {
+    let info = |ranked: &Ranked| {
+        let seen = observe::glimpse(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation)?;
+        let status = match seen.state() {
+            ProcessState::Running | ProcessState::Runnable => ProcessStatus::Running,
+            ProcessState::Waiting | ProcessState::Io => ProcessStatus::Waiting,
+            ProcessState::Sleeping => ProcessStatus::Sleeping,
+            ProcessState::Exiting => ProcessStatus::Finished,
+        };
+        Some(ProcessInfo {
+            // 32 bits of slot and 21 of generation: unique among live processes and exact in a double.
+            id: u64::from(seen.generation() & 0x001f_ffff) << 32 | u64::from(seen.slot()),
+            name: called(&seen),
+            status,
+            mailbox_depth: u32::try_from(seen.mailbox_len()).unwrap_or(u32::MAX),
+            memory_bytes: seen.memory_bytes(),
+            reductions: seen.reductions(),
+            pid: seen.pid().to_string(),
+        })
+    };
+    order.iter().filter_map(info).collect()
+}
+
+impl RowEncoder {
+    /// Returns one process in full; `None` once it has ended.
+    pub(super) fn detail(&mut self, runtime: &Handle, pid: Pid) -> Option<ProcessDetail> {
+        let report = observe::process(runtime, pid)?;
+        let seen = observe::glimpse(runtime, pid.slot()).filter(|now| now.generation() == pid.generation())?;
+        let bonds = observe::bonds(runtime, pid, BONDS_SHOWN)?;
+        let now_ns = observe::uptime(runtime).as_nanos() as u64;
+        let mut last = HashMap::new();
+        let rates = self.rates(&seen, now_ns, &mut last);
+        let extra = observe::extra_of(&seen);
+        self.seen = last;
+        Some(ProcessDetail {
+            pid: pid.to_string(),
+            name: report.name.map(|name| cut(&name, NAME_MAX_BYTES)),
+            label: report.label.map(|label| cut(&label, NAME_MAX_BYTES)),
+            state: state(&seen).to_owned(),
+            stuck: seen.is_stuck(),
+            kind: extra.as_deref().map_or("native", Extra::kind).to_owned(),
+            parent: report.parent.map(|parent| parent.to_string()),
+            age_ms: (now_ns / 1_000_000).saturating_sub(u64::from(seen.born_ms())),
+            reductions: seen.reductions(),
+            reds_per_sec: rates.map(|rates| round(rates.reductions)),
+            busy_ns: seen.busy_ns(),
+            busy_pct: rates.map(|rates| round(rates.busy_pct)),
+            mailbox_len: seen.mailbox_len(),
+            mailbox_capacity: seen.mailbox_capacity(),
+            messages: seen.messages(),
+            msgs_per_sec: rates.map(|rates| round(rates.messages)),
+            memory_bytes: seen.memory_bytes(),
+            control_block_bytes: Glimpse::control_block_bytes(),
+            future_bytes: seen.future_bytes(),
+            mailbox_bytes: seen.mailbox_bytes(),
+            future_type: cut(report.future_type, TYPE_MAX_BYTES),
+            traps_exits: seen.traps_exits(),
+            links: some(bonds.link_count, &bonds.links),
+            monitors: some(bonds.monitor_count, &bonds.monitors),
+            monitored_by: some(bonds.monitored_by_count, &bonds.monitored_by),
+            module: extra.as_deref().and_then(Extra::source).map(|source| cut(&source, NAME_MAX_BYTES)),
+            facts: extra.as_deref().map(engines::facts).unwrap_or_default(),
+        })
+    }
+}
+
+fn some(count: usize, pids: &[Pid]) -> Bonds {
+    Bonds { count: count as u64, pids: pids.iter().map(Pid::to_string).collect() }
+}
+
+/// Returns the newest events of a node.
+pub(super) fn events(runtime: &Handle) -> Events {
+    let (noted, dropped) = observe::event_counts(runtime);
+    Events { events: observe::events(runtime, 0, EVENTS_SHOWN).into_iter().map(event).collect(), noted, dropped }
+}
+
+fn event(event: Event) -> EventInfo {
+    let info = EventInfo { seq: event.seq, at_ms: event.at.as_millis() as u64, ..EventInfo::default() };
+    let short = |reason: &ExitReason| Some(cut(&reason.to_string(), REASON_MAX_BYTES));
+    let named = |name: &str| Some(cut(name, NAME_MAX_BYTES));
+    match event.kind {
+        EventKind::Crash { pid, name, reason } => EventInfo {
+            kind: "crash".to_owned(),
+            pid: pid.to_string(),
+            name: name.and_then(|name| named(&name)),
+            reason: short(&reason),
+            ..info
+        },
+        EventKind::Restart { supervisor, child, old, new, reason } => EventInfo {
+            kind: "restart".to_owned(),
+            pid: supervisor.to_string(),
+            name: named(&child),
+            old: Some(old.to_string()),
+            new: Some(new.to_string()),
+            reason: short(&reason),
+            ..info
+        },
+        EventKind::GaveUp { supervisor, child, reason } => EventInfo {
+            kind: "gave_up".to_owned(),
+            pid: supervisor.to_string(),
+            name: named(&child),
+            reason: short(&reason),
+            ..info
+        },
+        EventKind::Refused { pid, capability } => {
+            EventInfo { kind: "refused".to_owned(), pid: pid.to_string(), reason: Some(capability.to_owned()), ..info }
+        }
+        EventKind::RestartFailed { supervisor, child, error } => EventInfo {
+            kind: "restart_failed".to_owned(),
+            pid: supervisor.to_string(),
+            name: named(&child),
+            reason: Some(cut(&error.to_string(), REASON_MAX_BYTES)),
+            ..info
+        },
+        EventKind::ChildLost { supervisor, child, reason } => EventInfo {
+            kind: "child_lost".to_owned(),
+            pid: supervisor.to_string(),
+            name: named(&child),
+            reason: short(&reason),
+            ..info
+        },
+        EventKind::Stuck { pid } => EventInfo { kind: "stuck".to_owned(), pid: pid.to_string(), ..info },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(at_ms: u64, reductions: u64) -> Seen {
+        Seen { generation: 1, at_ns: at_ms * 1_000_000, reductions, busy_ns: 0, messages: 0, rates: None }
+    }
+
+    #[test]
+    fn a_rate_is_over_the_time_since_the_last_look() {
+        let rates = look(250, 110).after(&look(50, 10)).rates;
+
+        assert_eq!(rates, Some(Rates { reductions: 500.0, busy_pct: 0.0, messages: 0.0 }));
+    }
+
+    #[test]
+    fn looks_right_after_another_say_what_that_one_said() {
+        let (first, second) = (look(0, 10), look(200, 20).after(&look(0, 10)));
+
+        assert_eq!(look(20, 900).after(&first).rates, None);
+        assert_eq!(look(220, 900).after(&second).rates, second.rates);
+        assert_eq!(
+            look(400, 40).after(&look(220, 900).after(&second)).rates.map(|rates| rates.reductions),
+            Some(100.0)
+        );
+    }
+
+    #[test]
+    fn a_text_is_cut_between_two_characters() {
+        assert_eq!(cut("aäb", 2), "a");
+        assert_eq!(cut("aäb", 3), "aä");
+        assert_eq!(cut("aäb", 9), "aäb");
+    }
+}

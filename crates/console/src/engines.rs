@@ -1,0 +1,43 @@
+//! One client's view of the engines and of the modules that they run.
+//!
+//! Its cost depends on the number of loaded modules, not on the number of their instances.
+
+use rusm_protocol::{Engines, EnginesView, ServerMessage};
+
+use super::encode::engines as encode;
+use super::host::HostError;
+use super::node::Node;
+use super::window::{Scene, Stamp, check_hz, check_rows};
+use rusm_runtime::observe;
+
+/// A client's view of the engines, refreshed at its rate.
+pub(super) struct EnginesScene(EnginesView);
+
+impl EnginesScene {
+    /// Creates a view for a client.
+    ///
+    /// # Errors
+    /// If the view is out of its limits; the error has a line for the client.
+    pub(super) fn new(view: EnginesView) -> Result<Self, HostError> {
+        check_rows(view.window)?;
+        check_hz(view.hz)?;
+        Ok(Self(view))
+    }
+}
+
+impl Scene for EnginesScene {
+    type Found = Engines;
+
+    fn hz(&self) -> f64 {
+        self.0.hz
+    }
+
+    fn look(&mut self, node: &Node) -> Engines {
+        encode::engines(&observe::engines(&node.runtime), self.0.window, self.0.fault)
+    }
+
+    fn tell(&self, found: Engines, stamp: Stamp) -> ServerMessage {
+        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+        ServerMessage::Engines(Engines { id: self.0.id, seq, at_ms, cost_us, ..found })
+    }
+}

@@ -1,0 +1,98 @@
+//! Ends every process that a filter matches.
+//!
+//! ```text
+//!   pass: read the table, send exits ──▶ a second pass finds new ones ──▶ passes while all schedulers pause
+//! ```
+//!
+//! A process of a spawn bomb starts the next one before its exit signal arrives. During a pause no process starts: each
+//! matching process gets its signal before it can run again. So does each of its children that has not run yet,
+//! although it may not have the name or label yet that the filter would match.
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::KillReason;
+use rustc_hash::FxHashSet;
+
+use super::filter::Filter;
+use rusm_runtime::{ExitReason, Handle, Pid, observe};
+
+/// Time limit for all passes.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for polls to return when a pause begins.
+const PAUSE_WITHIN: Duration = Duration::from_millis(20);
+/// Time between two passes, in which exit signals take effect.
+const BETWEEN: Duration = Duration::from_millis(1);
+
+/// Outcome of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Killed {
+    /// Number of processes that got the exit signal.
+    pub(super) processes: u64,
+    /// Number of processes that the last pass still found: they start faster than they can be ended.
+    pub(super) left: u64,
+}
+
+/// Sends the exit reason to every process that the filter matches, in passes until one finds no more.
+///
+/// Each process gets the reason once. A process that traps exits may survive a shutdown.
+pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
+    let until = Instant::now() + PATIENCE;
+    let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
+    for round in 0.. {
+        let left = match round {
+            0 | 1 => search.pass(),
+            _ => observe::while_paused(runtime, PAUSE_WITHIN, || search.pass() + search.pass_over_children()),
+        };
+        if left == 0 || Instant::now() >= until {
+            return Killed { processes: search.ended.len() as u64, left };
+        }
+        tokio::time::sleep(BETWEEN).await;
+    }
+    unreachable!("the loop returns at the deadline")
+}
+
+struct Search<'a> {
+    runtime: &'a Handle,
+    filter: &'a Filter,
+    reason: KillReason,
+    ended: FxHashSet<Pid>,
+}
+
+impl Search<'_> {
+    /// Ends every process that the filter matches; returns the number that no earlier pass has ended.
+    fn pass(&mut self) -> u64 {
+        let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
+        self.end_those(|seen| filter.lets_through(seen, now_ms))
+    }
+
+    /// Ends children of ended processes that have not run yet.
+    fn pass_over_children(&mut self) -> u64 {
+        let alive = self.ended.iter().filter(|pid| self.runtime.is_alive(**pid));
+        let parents: FxHashSet<u32> = alive.map(|pid| pid.slot()).collect();
+        self.end_those(|seen| seen.reductions() == 0 && parents.contains(&seen.parent_slot()))
+    }
+
+    fn end_those(&mut self, matches: impl Fn(&observe::Glimpse<'_>) -> bool) -> u64 {
+        let mut found = Vec::new();
+        for part in 0..observe::table_parts(self.runtime) {
+            observe::glimpses(self.runtime, part, |seen| {
+                if matches(&seen) {
+                    found.push(seen.pid());
+                }
+            });
+        }
+        found.retain(|pid| self.ended.insert(*pid));
+        for pid in &found {
+            self.runtime.exit(*pid, exit_reason(self.reason));
+        }
+        found.len() as u64
+    }
+}
+
+/// Returns the exit reason of a command.
+pub(super) const fn exit_reason(reason: KillReason) -> ExitReason {
+    match reason {
+        KillReason::Shutdown => ExitReason::Shutdown,
+        KillReason::Kill => ExitReason::Killed,
+    }
+}

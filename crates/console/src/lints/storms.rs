@@ -1,0 +1,106 @@
+//! `restart_storm`: a supervisor that has used more than half of its restarts within its period, or a node that
+//! restarts children continuously.
+//!
+//! Supervisors report restart pressure themselves, so none is polled. A single restart is not a storm, not even for a
+//! supervisor that tolerates only one.
+
+use std::time::Duration;
+
+use rusm_protocol::Lint;
+
+use super::{Finding, HOLD, LOOK_EVERY};
+use rusm_runtime::Pid;
+use rusm_runtime::observe::Strain;
+
+/// Restarts per second on the whole node from which two windows in a row raise the lint.
+const NODE_RESTARTS_PER_SEC: f64 = 50.0;
+/// Minimum length of a window of that rate.
+const WINDOW: Duration = Duration::from_secs(1);
+const WINDOWS: u32 = 2;
+/// Longest time without a restart after which a supervisor is no longer reported, even if its period is longer.
+const PERIOD_MAX: Duration = Duration::from_mins(1);
+
+/// State for detecting restart storms of the node.
+#[derive(Debug, Default)]
+pub(super) struct Storms {
+    /// Start of the window, and number of restarts before it.
+    window: Option<(Duration, u64)>,
+    /// Number of windows in a row above the limit.
+    windows: u32,
+}
+
+impl Storms {
+    /// Checks for storms. `strains` are the supervisors that came under restart pressure at some time, `restarts` is
+    /// the node's total.
+    pub(super) fn look(&mut self, strains: &[Strain], restarts: u64, now: Duration) -> Vec<Finding> {
+        let lasts = |strain: &Strain| strain.intensity.period.clamp(HOLD, PERIOD_MAX);
+        let strained = strains.iter().filter(|strain| now.saturating_sub(strain.at) < lasts(strain));
+        let mut found: Vec<Finding> = strained.map(of_supervisor).collect();
+        found.extend(self.of_node(restarts, now));
+        found
+    }
+
+    fn of_node(&mut self, restarts: u64, now: Duration) -> Option<Finding> {
+        let Some((from, before)) = self.window else {
+            self.window = Some((now, restarts));
+            return None;
+        };
+        let span = now.saturating_sub(from);
+        if span < WINDOW {
+            return None;
+        }
+        self.window = Some((now, restarts));
+        let per_sec = restarts.saturating_sub(before) as f64 / span.as_secs_f64();
+        self.windows = if per_sec >= NODE_RESTARTS_PER_SEC { self.windows + 1 } else { 0 };
+        let text = format!("{per_sec:.0} restarts a second on this node");
+        let found = Finding { lint: Lint::RestartStorm, pid: Pid::NONE, value: per_sec, text, hold: HOLD };
+        (self.windows >= WINDOWS).then_some(found)
+    }
+}
+
+fn of_supervisor(strain: &Strain) -> Finding {
+    let (used, of) = (strain.used, strain.intensity.restarts);
+    let period = strain.intensity.period.as_secs_f64();
+    let text = format!("{used} of {of} restarts used within {period} s");
+    // The recorded strain itself keeps the warning active.
+    let hold = 4 * LOOK_EVERY;
+    Finding { lint: Lint::RestartStorm, pid: strain.supervisor, value: f64::from(used), text, hold }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusm_runtime::supervisor::Intensity;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn strain(slot: u32, period: Duration, at: Duration) -> Strain {
+        Strain { supervisor: Pid::local(slot, 1), used: 3, intensity: Intensity { restarts: 5, period }, at }
+    }
+
+    #[test]
+    fn a_strained_supervisor_is_found_until_its_period_is_over() {
+        let mut storms = Storms::default();
+        let all = [strain(1, 10 * SECOND, SECOND), strain(2, SECOND / 1000, SECOND), strain(3, 3600 * SECOND, SECOND)];
+        let mut found = |at: u32| {
+            let found = storms.look(&all, 0, at * SECOND);
+            found.iter().map(|found| found.pid.slot()).collect::<Vec<_>>()
+        };
+
+        assert_eq!(found(2), [1, 2, 3]);
+        assert_eq!(found(7), [1, 3], "a short period holds for a while all the same");
+        assert_eq!(found(12), [3]);
+        assert_eq!(found(62), [0; 0]);
+        assert_eq!(storms.look(&all[..1], 0, 2 * SECOND)[0].text, "3 of 5 restarts used within 10 s");
+    }
+
+    #[test]
+    fn a_node_storms_after_two_windows_of_many_restarts() {
+        let mut storms = Storms::default();
+        let restarts = [0, 60, 160, 220, 221, 400, 401];
+        let found: Vec<_> =
+            restarts.iter().zip(0..).map(|(restarts, at)| storms.look(&[], *restarts, at * SECOND).len()).collect();
+
+        assert_eq!(found, [0, 0, 1, 1, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,104 @@
+//! The node's counters as `OpenMetrics` text, read only on request.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::sampler::Sample;
+use rusm_runtime::Handle;
+use rusm_runtime::observe;
+
+/// Media type of [`text`].
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Returns all metrics of a node to which `clients` observers are attached.
+pub(super) fn text(runtime: &Handle, sample: &Sample, clients: u32) -> String {
+    let mut registry = Registry::with_prefix("rusm");
+    registry.register_collector(Box::new(Node { runtime: runtime.clone(), sample: sample.clone(), clients }));
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => text,
+        Err(_) => unreachable!("writing to a string does not fail"),
+    }
+}
+
+#[derive(Debug)]
+struct Node {
+    runtime: Handle,
+    sample: Sample,
+    /// The current number: the sample's is as old as the sample.
+    clients: u32,
+}
+
+type PerScheduler<M> = Family<Vec<(&'static str, String)>, M>;
+
+impl Collector for Node {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let totals = observe::totals(&self.runtime);
+        let mut counter = |name: &str, help: &str, unit: Option<&Unit>, value: u64| {
+            let metric = ConstCounter::new(value);
+            let encoder = to.encode_descriptor(name, help, unit, metric.metric_type())?;
+            metric.encode(encoder)
+        };
+        counter("processes_spawned", "Processes ever spawned", None, totals.spawned)?;
+        counter("processes_exited", "Processes ever ended", None, totals.exited)?;
+        counter("processes_crashed", "Processes ever ended abnormally", None, totals.crashed)?;
+        let supervision = observe::supervision(&self.runtime);
+        counter("restarts", "Restarts of children by supervisors", None, supervision.restarts)?;
+        counter("restarts_failed", "Failed restarts of children", None, supervision.restarts_failed)?;
+        counter("children_lost", "Children lost after too many restarts", None, supervision.children_lost)?;
+        counter("messages_received", "Messages ever received", None, totals.messages)?;
+        let mailboxes = observe::mailbox_bytes(&self.runtime);
+        counter("mailboxes_filled", "Times that the limit of all mailboxes was reached", None, mailboxes.filled_total)?;
+        if let Some(log) = &self.sample.log {
+            counter("log_lines", "Log lines written", None, log.lines_total)?;
+            counter("log_lines_dropped", "Log lines dropped", None, log.dropped_total)?;
+            counter("log_errors", "Failed writes to the log", None, log.errors_total)?;
+        }
+        counter("scenario_operations", "Operations of the running scenario", None, self.sample.run.ops)?;
+        counter("scenario_errors", "Failed operations of the running scenario", None, self.sample.run.errors)?;
+        let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: f64| {
+            let metric = ConstGauge::new(value);
+            let encoder = to.encode_descriptor(name, help, unit, metric.metric_type())?;
+            metric.encode(encoder)
+        };
+        gauge("processes", "Processes alive", None, totals.live as f64)?;
+        gauge("process_limit", "Maximum number of live processes", None, observe::process_limit(&self.runtime) as f64)?;
+        gauge("processes_stuck", "Processes inside a poll that does not return", None, self.sample.stuck.len() as f64)?;
+        gauge("uptime", "Time since the node started", Some(&Unit::Seconds), self.sample.uptime.as_secs_f64())?;
+        gauge("resident_memory", "Resident set of the node", Some(&Unit::Bytes), self.sample.rss_bytes as f64)?;
+        let of_bytes = Some(&Unit::Bytes);
+        gauge("mailboxes", "Bytes of the messages in all mailboxes", of_bytes, mailboxes.bytes as f64)?;
+        gauge("mailboxes_limit", "Maximum number of bytes in all mailboxes", of_bytes, mailboxes.max_bytes as f64)?;
+        gauge("observers", "Observers attached", None, f64::from(self.clients))?;
+        gauge(
+            "console_duty",
+            "Share of one core used for observation",
+            Some(&Unit::Other("ratio".to_owned())),
+            self.sample.duty_pct / 100.0,
+        )?;
+        self.schedulers(to)
+    }
+}
+
+impl Node {
+    fn schedulers(&self, mut to: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let busy = PerScheduler::<Counter<f64, AtomicU64>>::default();
+        let queue = PerScheduler::<Gauge>::default();
+        for (id, scheduler) in observe::schedulers(&self.runtime).iter().enumerate() {
+            let label = vec![("scheduler", id.to_string())];
+            busy.get_or_create(&label).inc_by(scheduler.busy_ns as f64 / 1e9);
+            queue.get_or_create(&label).set(scheduler.run_queue.cast_signed());
+        }
+        let encoder =
+            to.encode_descriptor("scheduler_busy", "Time not asleep", Some(&Unit::Seconds), busy.metric_type())?;
+        busy.encode(encoder)?;
+        let encoder = to.encode_descriptor("scheduler_run_queue", "Runnable processes", None, queue.metric_type())?;
+        queue.encode(encoder)
+    }
+}

@@ -1,0 +1,303 @@
+//! The sampler: converts monotonic counters to rates, once a tick, and measures its own cost.
+//!
+//! ```text
+//!   counters ──▶ Sampler::tick(now) ──▶ Sample ──▶ encode.rs ──▶ frames
+//! ```
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::LogSnapshot;
+
+use super::budget::{Duty, process_cpu, thread_cpu, thread_cpu_since};
+use super::host::RunSnapshot;
+use super::lints::{LintLevels, Lints, Warning};
+use rusm_runtime::observe::{self, Glimpse, MailboxBytes, SchedulerCounters, SupervisionCounters, Totals};
+use rusm_runtime::{Handle, Pid};
+
+/// Number of ticks that the throughput window holds.
+const WINDOW: usize = rusm_protocol::THROUGHPUT_POINTS;
+/// Time over which rates of totals and of CPU time are computed.
+const RATE_SPAN: Duration = Duration::from_secs(1);
+/// Interval between two reads of the resident set.
+const RSS_EVERY: Duration = Duration::from_millis(240);
+/// Interval between two sums over the memory of all processes; it grows with their cost.
+const CENSUS_EVERY: Duration = Duration::from_secs(1);
+/// Share of one core that the census may use.
+const CENSUS_SHARE: f64 = 0.0005;
+
+/// One tick's view of the node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    pub(super) seq: u64,
+    pub(super) uptime: Duration,
+    pub(super) totals: Totals,
+    pub(super) spawned_per_sec: f64,
+    pub(super) finished_per_sec: f64,
+    pub(super) messages_per_sec: f64,
+    pub(super) schedulers: Vec<SchedulerRates>,
+    /// Number of schedulers inside a poll.
+    pub(super) running: u64,
+    pub(super) cpu_pct: f64,
+    pub(super) rss_bytes: u64,
+    pub(super) limit_bytes: u64,
+    pub(super) census: Census,
+    pub(super) mailboxes: MailboxBytes,
+    pub(super) stuck: Vec<Pid>,
+    pub(super) supervision: SupervisionCounters,
+    /// Number of active warnings, and the most urgent of them.
+    pub(super) lints_total: u64,
+    pub(super) lints: Vec<Warning>,
+    pub(super) log: Option<LogSnapshot>,
+    pub(super) run: RunSnapshot,
+    pub(super) ops_per_sec: f64,
+    pub(super) errors_per_sec: f64,
+    pub(super) dropped_per_sec: f64,
+    pub(super) cpu_ns_per_op: f64,
+    pub(super) throughput: Vec<f64>,
+    pub(super) cost_us: f64,
+    pub(super) duty_pct: f64,
+    pub(super) target_hz: f64,
+    pub(super) actual_hz: f64,
+    pub(super) clients: u32,
+    pub(super) stalled: bool,
+}
+
+/// Rates of one scheduler over the last tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SchedulerRates {
+    pub(super) utilisation: f64,
+    pub(super) run_queue: u64,
+    pub(super) polls_per_sec: f64,
+    pub(super) steals_per_sec: f64,
+    pub(super) parks_per_sec: f64,
+    pub(super) wakes_per_sec: f64,
+}
+
+/// Figures that require a pass over all processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Census {
+    pub(super) future_bytes: u64,
+    pub(super) mailbox_bytes: u64,
+    made_at: Option<Instant>,
+    cost: Duration,
+}
+
+/// Computes the samples.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    runtime: Handle,
+    target: Duration,
+    seq: u64,
+    last: Option<Last>,
+    /// Times, totals and CPU time of the last second.
+    history: VecDeque<Past>,
+    throughput: VecDeque<f64>,
+    duty: Duty,
+    census: Census,
+    lints: Lints,
+    statm: Option<File>,
+    /// The resident set and the time at which it was read.
+    rss: Option<(u64, Instant)>,
+    limit_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Last {
+    at: Instant,
+    run_id: u64,
+    ops: u64,
+    errors: u64,
+    dropped: u64,
+    schedulers: Vec<SchedulerCounters>,
+}
+
+#[derive(Debug)]
+struct Past {
+    at: Instant,
+    totals: Totals,
+    cpu: Duration,
+    run_id: u64,
+    ops: u64,
+}
+
+impl Sampler {
+    pub(super) fn new(runtime: Handle, target: Duration, lints: LintLevels, now: Instant) -> Self {
+        Self {
+            runtime,
+            target,
+            seq: 0,
+            last: None,
+            history: VecDeque::new(),
+            throughput: VecDeque::with_capacity(WINDOW),
+            duty: Duty::new(now),
+            census: Census::default(),
+            lints: Lints::new(lints),
+            statm: File::open("/proc/self/statm").ok(),
+            rss: None,
+            limit_bytes: memory_limit(),
+        }
+    }
+
+    /// Takes one sample.
+    pub(super) fn tick(&mut self, now: Instant, run: RunSnapshot, clients: u32) -> Sample {
+        let cpu_before = thread_cpu();
+        let totals = observe::totals(&self.runtime);
+        let counters = observe::schedulers(&self.runtime);
+        let cpu = process_cpu();
+        self.history.push_back(Past { at: now, totals, cpu, run_id: run.run_id, ops: run.ops });
+        while self.history.len() > 2 && now - self.history[1].at >= RATE_SPAN {
+            self.history.pop_front();
+        }
+        let mut sample = Sample {
+            seq: self.seq,
+            uptime: observe::uptime(&self.runtime),
+            totals,
+            running: observe::running(&self.runtime),
+            rss_bytes: self.rss_bytes(now),
+            limit_bytes: self.limit_bytes,
+            mailboxes: observe::mailbox_bytes(&self.runtime),
+            stuck: observe::stuck(&self.runtime),
+            supervision: observe::supervision(&self.runtime),
+            target_hz: 1.0 / self.target.as_secs_f64(),
+            clients,
+            ..Sample::default()
+        };
+        self.seq += 1;
+        self.rates_of_the_last_second(&mut sample, now, cpu, &run);
+        self.rates_of_the_last_tick(&mut sample, now, counters, &run);
+        sample.throughput = self.throughput.iter().copied().collect();
+        sample.run = run;
+        self.lints.tick(&self.runtime, &mut sample);
+        sample.cost_us = thread_cpu_since(cpu_before).as_secs_f64() * 1e6;
+        // The census has a budget of its own.
+        self.take_census(now, totals.live);
+        sample.census = self.census;
+        sample.duty_pct = self.duty.pct(now);
+        sample
+    }
+
+    fn rates_of_the_last_second(&self, sample: &mut Sample, now: Instant, cpu: Duration, run: &RunSnapshot) {
+        let Some(past) = self.history.front() else { return };
+        let span = (now - past.at).as_secs_f64();
+        let rate = |new: u64, old: u64| per(new.saturating_sub(old) as f64, span);
+        sample.spawned_per_sec = rate(sample.totals.spawned, past.totals.spawned);
+        sample.finished_per_sec = rate(sample.totals.exited, past.totals.exited);
+        sample.messages_per_sec = rate(sample.totals.messages, past.totals.messages);
+        sample.cpu_pct = per((cpu.saturating_sub(past.cpu)).as_secs_f64() * 100.0, span);
+        sample.actual_hz = per((self.history.len() - 1) as f64, span);
+        let same_run = self.history.iter().find(|past| past.run_id == run.run_id);
+        if let Some(past) = same_run.filter(|_| run.scenario.is_some()) {
+            let ops = run.ops.saturating_sub(past.ops) as f64;
+            sample.cpu_ns_per_op = per(cpu.saturating_sub(past.cpu).as_nanos() as f64, ops);
+        }
+    }
+
+    fn rates_of_the_last_tick(
+        &mut self,
+        sample: &mut Sample,
+        now: Instant,
+        counters: Vec<SchedulerCounters>,
+        run: &RunSnapshot,
+    ) {
+        if let Some(last) = &self.last {
+            let span = (now - last.at).as_secs_f64();
+            sample.stalled = now - last.at > 4 * self.target + Duration::from_millis(100);
+            sample.schedulers =
+                counters.iter().zip(&last.schedulers).map(|(new, old)| scheduler_rates(*new, *old, span)).collect();
+            if last.run_id == run.run_id && run.scenario.is_some() {
+                sample.ops_per_sec = per(run.ops.saturating_sub(last.ops) as f64, span);
+                sample.errors_per_sec = per(run.errors.saturating_sub(last.errors) as f64, span);
+                sample.dropped_per_sec = per(run.dropped.saturating_sub(last.dropped) as f64, span);
+            }
+            if self.throughput.len() == WINDOW {
+                self.throughput.pop_front();
+            }
+            self.throughput.push_back(sample.ops_per_sec);
+        }
+        self.last = Some(Last {
+            at: now,
+            run_id: run.run_id,
+            ops: run.ops,
+            errors: run.errors,
+            dropped: run.dropped,
+            schedulers: counters,
+        });
+    }
+
+    /// Adds up the memory of processes, as rarely as its budget requires.
+    fn take_census(&mut self, now: Instant, live: u64) {
+        let pause = CENSUS_EVERY.max(self.census.cost.div_f64(CENSUS_SHARE));
+        if self.census.made_at.is_some_and(|made_at| now - made_at < pause) {
+            return;
+        }
+        let before = thread_cpu();
+        let mut census = Census { made_at: Some(now), ..Census::default() };
+        let mut mailboxes = self.lints.begin_census();
+        if live > 0 {
+            let parts = observe::table_parts(&self.runtime);
+            let first = mailboxes.as_ref().map_or(0, |mailboxes| mailboxes.first_part(parts));
+            for part in (first..parts).chain(0..first) {
+                observe::glimpses(&self.runtime, part, |seen| {
+                    census.future_bytes += seen.future_bytes();
+                    census.mailbox_bytes += seen.mailbox_bytes();
+                    if let Some(mailboxes) = &mut mailboxes {
+                        mailboxes.meet(&seen);
+                    }
+                });
+            }
+        }
+        self.lints.end_census(&self.runtime, observe::uptime(&self.runtime));
+        census.cost = thread_cpu_since(before);
+        self.census = census;
+    }
+
+    fn rss_bytes(&mut self, now: Instant) -> u64 {
+        if let Some((bytes, at)) = self.rss
+            && now - at < RSS_EVERY
+        {
+            return bytes;
+        }
+        let mut text = [0; 128];
+        let read = self.statm.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let pages =
+            std::str::from_utf8(&text[..read]).ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        let bytes = pages.unwrap_or(0) * rustix::param::page_size() as u64;
+        self.rss = Some((bytes, now));
+        bytes
+    }
+}
+
+/// Returns the memory of all processes' control blocks.
+pub(super) fn control_block_bytes(live: u64) -> u64 {
+    live * Glimpse::control_block_bytes()
+}
+
+fn scheduler_rates(new: SchedulerCounters, old: SchedulerCounters, span: f64) -> SchedulerRates {
+    let rate = |new: u64, old: u64| per(new.saturating_sub(old) as f64, span);
+    SchedulerRates {
+        utilisation: (rate(new.busy_ns, old.busy_ns) / 1e9).min(1.0),
+        run_queue: new.run_queue,
+        polls_per_sec: rate(new.polls, old.polls),
+        steals_per_sec: rate(new.steals, old.steals),
+        parks_per_sec: rate(new.parks, old.parks),
+        wakes_per_sec: rate(new.wakes, old.wakes),
+    }
+}
+
+/// Returns a quotient, or 0 if it is undefined, so that every number on the wire is valid.
+fn per(amount: f64, of: f64) -> f64 {
+    if of > 0.0 { amount / of } else { 0.0 }
+}
+
+/// Returns the memory that this process may use: the control group's limit, else the machine's.
+fn memory_limit() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    });
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    group.into_iter().chain(machine).min().unwrap_or(0)
+}

@@ -1,0 +1,139 @@
+//! The console's thread: one reactor for the clock, both listeners and every session.
+
+use std::io;
+use std::net::TcpListener as StdTcpListener;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rusm_protocol::NodeInfo;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Runtime as Reactor;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use super::ConsoleConfig;
+use super::LogSource;
+use super::budget::sampling_pause;
+use super::doors;
+use super::handshake::Door;
+use super::node::Node;
+use super::sampler::{Sample, Sampler};
+use super::ticker::Ticker;
+use rusm_runtime::{Handle, observe};
+
+/// Time limit for sessions to close their connections.
+const GOODBYE: Duration = Duration::from_millis(700);
+
+type Tcp<L> = Option<(L, Door)>;
+
+/// The resources of the operating system, ready to serve.
+pub(super) struct Serving {
+    reactor: Reactor,
+    ticker: Ticker,
+    unix: UnixListener,
+    tcp: Tcp<TcpListener>,
+}
+
+impl Serving {
+    /// Registers the listeners with a reactor.
+    pub(super) fn open(unix: StdUnixListener, tcp: Tcp<StdTcpListener>, tick: Duration) -> io::Result<Self> {
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = reactor.enter();
+        let ticker = Ticker::new(tick)?;
+        let unix = UnixListener::from_std(unix)?;
+        let tcp = match tcp {
+            Some((listener, door)) => Some((TcpListener::from_std(listener)?, door)),
+            None => None,
+        };
+        drop(entered);
+        Ok(Self { reactor, ticker, unix, tcp })
+    }
+
+    /// Serves until `stopping` becomes true.
+    pub(super) fn run(self, runtime: Handle, config: ConsoleConfig, stopping: watch::Receiver<bool>) {
+        let serve = serve(runtime, config, self.ticker, self.unix, self.tcp, stopping);
+        LocalSet::new().block_on(&self.reactor, serve);
+    }
+}
+
+async fn serve(
+    runtime: Handle,
+    config: ConsoleConfig,
+    ticker: Ticker,
+    unix: UnixListener,
+    tcp: Tcp<TcpListener>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let tick = config.tick.interval();
+    let (newest, frames) = watch::channel(Arc::new(Sample::default()));
+    let info = node_info(&runtime, &config);
+    let node = Rc::new(Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone()));
+    let work = async {
+        tokio::join!(
+            sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), config.log, newest, ticker),
+            doors::accept_unix(&node, unix),
+            async {
+                if let Some((listener, door)) = tcp {
+                    doors::accept_tcp(&node, listener, door).await;
+                }
+            },
+        )
+    };
+    tokio::select! {
+        _ = work => {}
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+    // Sessions receive the same signal.
+    let until = Instant::now() + GOODBYE;
+    while node.clients() > 0 && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn node_info(runtime: &Handle, config: &ConsoleConfig) -> NodeInfo {
+    NodeInfo {
+        name: config.name.clone(),
+        version: config.version.clone(),
+        os_pid: std::process::id(),
+        started_unix_ms: unix_ms(),
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        schedulers: runtime.config().schedulers as u32,
+        process_limit: observe::process_limit(runtime) as u64,
+        features: vec!["console".to_owned()],
+        build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "distinguishes nodes that share a process id, and measures nothing")]
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+async fn sample(
+    node: &Rc<Node>,
+    mut sampler: Sampler,
+    log: Option<LogSource>,
+    newest: watch::Sender<Arc<Sample>>,
+    mut ticker: Ticker,
+) {
+    let mut last = None;
+    loop {
+        let run = node.host.sample();
+        let this = Some((run.run_id, run.scenario.is_some()));
+        if std::mem::replace(&mut last, this) != this {
+            node.begin_era();
+        }
+        let mut sample = sampler.tick(Instant::now(), run, node.clients());
+        sample.log = log.as_ref().map(|read| read());
+        let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
+        node.pauses(pause);
+        newest.send_replace(Arc::new(sample));
+        if let Err(error) = ticker.next(pause).await {
+            // Not known to happen; frames are then paced by the reactor's own timer.
+            tracing::warn!(%error, "the console's ticker failed");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! One observer's connection: reads commands, and sends only the newest frame and the rows that the client asked for.
+//!
+//! ```text
+//!            ┌────────── commands: at most 20 a second ◀── socket
+//!   session ─┤
+//!            └─ frame (newest, or none) · rows · detail · replies ──▶ socket, each within 5 s
+//! ```
+//!
+//! Everything periodic is sent at a tick of the node, so an observer causes no wake-ups of its own. Nothing is queued
+//! for a client: while a write waits for a slow socket, each new frame replaces the previous one, and the next frame
+//! sent reports how many were skipped. A write that exceeds its deadline ends the connection.
+
+mod audit;
+mod commands;
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use rusm_protocol::{KillReason, Role, ServerMessage, encode as to_text};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+pub(super) use self::audit::ALL_REFUSALS_PER_SEC;
+use self::audit::Audit;
+use super::allowance::Allowance;
+use super::encode::{self, RowEncoder};
+use super::engines::EnginesScene;
+use super::filter::Filter;
+use super::node::Node;
+use super::sampler::Sample;
+use super::stores::StoresScene;
+use super::table::Table;
+use super::time::TimeScene;
+use super::topics::TopicsScene;
+use super::tree::TreeScene;
+use super::window::{Scene, Window};
+use rusm_runtime::Pid;
+use rusm_runtime::observe;
+
+/// Interval at which the one process in detail is sent.
+const DETAIL_EVERY: Duration = Duration::from_millis(250);
+/// Time for which a disconnected client may read the reason.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Tolerance for sending early: the node's tick and a client's intervals are not synchronised.
+const EARLY: Duration = Duration::from_millis(5);
+
+/// Reason why a session ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client left, or its connection broke.
+    Left,
+    /// The client broke a rule; the close frame says which.
+    Expelled(CloseCode, &'static str),
+    /// The client was too slow or silent for too long; sending it the reason would take just as long.
+    Lost(&'static str),
+    /// The node is stopping.
+    Stopping,
+}
+
+impl End {
+    /// Returns one phrase for the log.
+    pub(super) const fn why(&self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Expelled(_, why) | Self::Lost(why) => why,
+            Self::Stopping => "the node is stopping",
+        }
+    }
+}
+
+/// The client of a connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The TCP address, or the user and the operating system process.
+    pub(super) who: String,
+    /// Its permissions.
+    pub(super) role: Role,
+}
+
+/// One observer's connection and the views that it asked for.
+pub(super) struct Session<S> {
+    node: Rc<Node>,
+    socket: WebSocketStream<S>,
+    peer: Peer,
+    frame_every: Duration,
+    /// The next frame is sent with this sample, or with the first one after `next_frame`.
+    next_seq: f64,
+    next_frame: Instant,
+    /// Number of the last sample that was sent as a frame.
+    sent_seq: Option<u64>,
+    skipped: u64,
+    detail: bool,
+    view: Option<Table>,
+    /// Rows for a client that enabled detail and does not support views.
+    ancestor_rows: Option<Table>,
+    tree: Option<Window<TreeScene>>,
+    engines: Option<Window<EnginesScene>>,
+    time: Option<Window<TimeScene>>,
+    stores: Option<Window<StoresScene>>,
+    topics: Option<Window<TopicsScene>>,
+    process: Option<(Pid, RowEncoder)>,
+    /// A filter of processes to end, before it is applied.
+    killing: Option<(Filter, KillReason)>,
+    next_process: Instant,
+    /// Number of events noted when they were last sent; `None` if the client does not want them.
+    events: Option<u64>,
+    next_events: Instant,
+    commands: Allowance,
+    audit: Audit,
+    messages: Allowance,
+    heard: Instant,
+    /// Time of the last liveness check.
+    checked: Instant,
+    /// Pause between two samples at that time.
+    pause: Duration,
+    pinged: Instant,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
+    pub(super) fn new(node: Rc<Node>, socket: WebSocketStream<S>, peer: Peer) -> Self {
+        let now = Instant::now();
+        let limits = node.limits;
+        let pause = node.pause();
+        Self {
+            node,
+            socket,
+            peer,
+            frame_every: Duration::ZERO,
+            next_seq: 0.0,
+            next_frame: now,
+            sent_seq: None,
+            skipped: 0,
+            detail: false,
+            view: None,
+            ancestor_rows: None,
+            tree: None,
+            engines: None,
+            time: None,
+            stores: None,
+            topics: None,
+            process: None,
+            killing: None,
+            next_process: now,
+            events: None,
+            next_events: now,
+            commands: Allowance::new(limits.commands_per_sec, now),
+            audit: Audit::new(now),
+            messages: Allowance::new(limits.messages_per_sec, now),
+            heard: now,
+            checked: now,
+            pause,
+            pinged: now,
+        }
+    }
+
+    /// Serves the client until it leaves or is disconnected.
+    pub(super) async fn run(mut self) -> End {
+        let end = match self.serve().await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        };
+        let close = match end {
+            End::Left | End::Lost(_) => None,
+            End::Expelled(code, why) => Some((code, why)),
+            End::Stopping => Some((CloseCode::Away, "the node is stopping")),
+        };
+        if !matches!(end, End::Lost(_)) {
+            // The client may be gone already, and then there is nothing to report.
+            drop(timeout(FAREWELL, self.say_goodbye(close)).await);
+        }
+        end
+    }
+
+    /// Closes the connection and reads what the client still sends: unread bytes would reset the connection before the
+    /// client has read the close frame.
+    async fn say_goodbye(&mut self, close: Option<(CloseCode, &'static str)>) {
+        let said = match close {
+            Some((code, why)) => {
+                let reason = Utf8Bytes::from_static(why);
+                self.socket.close(Some(CloseFrame { code, reason })).await
+            }
+            // Flush the answer to the client's close frame, if it sent one.
+            None => self.socket.flush().await,
+        };
+        if matches!(said, Ok(()) | Err(WsError::ConnectionClosed)) {
+            let stream = self.socket.get_mut();
+            let mut unread = [0; 4096];
+            if stream.shutdown().await.is_ok() {
+                while stream.read(&mut unread).await.is_ok_and(|read| read > 0) {}
+            }
+        }
+    }
+
+    async fn serve(&mut self) -> Result<Infallible, End> {
+        let hello = self.node.hello(self.peer.role);
+        self.send(&ServerMessage::Hello(Box::new(hello))).await?;
+        let mut frames = self.node.frames();
+        let mut stopping = self.node.stopping();
+        loop {
+            tokio::select! {
+                message = self.socket.next() => self.heard(message).await?,
+                changed = frames.changed() => {
+                    if changed.is_err() {
+                        return Err(End::Stopping);
+                    }
+                    let sample = Arc::clone(&frames.borrow_and_update());
+                    self.offer_frame(&sample).await?;
+                    self.check_life().await?;
+                }
+                _ = stopping.wait_for(|stopping| *stopping) => return Err(End::Stopping),
+            }
+            self.send_what_is_due().await?;
+        }
+    }
+
+    async fn check_life(&mut self) -> Result<(), End> {
+        let now = Instant::now();
+        // A node that was itself suspended could neither receive nor ping meanwhile, so that time does not count.
+        let pause = self.node.pause();
+        self.heard += (now - self.checked).saturating_sub(2 * pause.max(self.pause));
+        (self.checked, self.pause) = (now, pause);
+        if now.saturating_duration_since(self.heard) >= self.node.limits.dead_after {
+            return Err(End::Lost("sent nothing for too long"));
+        }
+        if now.saturating_duration_since(self.pinged) >= self.node.limits.ping_every {
+            self.pinged = now;
+            self.write(Message::Ping(bytes::Bytes::new())).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends rows and detail if they are due: at a tick, or at once after a command that changes them.
+    async fn send_what_is_due(&mut self) -> Result<(), End> {
+        let soon = Instant::now() + EARLY;
+        if self.detail && self.view.as_ref().is_some_and(|table| soon >= table.next_rows(&self.node)) {
+            self.send_rows(soon).await?;
+        }
+        let node = &*self.node;
+        let seen = [
+            look(&mut self.tree, node, soon),
+            look(&mut self.engines, node, soon),
+            look(&mut self.time, node, soon),
+            look(&mut self.stores, node, soon),
+            look(&mut self.topics, node, soon),
+        ];
+        for message in seen.iter().flatten() {
+            self.send(message).await?;
+        }
+        if self.process.is_some() && soon >= self.next_process {
+            self.next_process = soon + DETAIL_EVERY;
+            self.send_process().await?;
+        }
+        if self.events.is_some() && soon >= self.next_events {
+            self.next_events = soon + DETAIL_EVERY;
+            self.send_events().await?;
+        }
+        Ok(())
+    }
+
+    async fn offer_frame(&mut self, sample: &Sample) -> Result<(), End> {
+        let now = Instant::now();
+        let every = self.frame_every.max(self.node.tick());
+        // Counted in the node's samples, so that a client that wants all of them gets all of them.
+        let per_frame = every.div_duration_f64(self.node.tick());
+        let seq = sample.seq as f64;
+        let on_time = seq + 0.5 > self.next_seq || now >= self.next_frame;
+        if !on_time {
+            return Ok(());
+        }
+        if let Some(sent) = self.sent_seq {
+            // Whole frames only; the small addition absorbs the rounding of the two periods.
+            let missed = ((sample.seq - sent) as f64 / per_frame + 0.01) as u64;
+            self.skipped += missed.saturating_sub(1);
+        }
+        self.sent_seq = Some(sample.seq);
+        self.next_seq = self.next_seq.max(seq - 0.5) + per_frame;
+        // The node may sample less often than its tick.
+        self.next_frame = now + every;
+        let mut frame = encode::frame(sample);
+        frame.skipped = self.skipped;
+        if let Some(table) = &mut self.ancestor_rows {
+            frame.observer.processes = table.process_infos(&self.node, now).await;
+        }
+        self.send(&ServerMessage::Tick { frame: Box::new(frame) }).await
+    }
+
+    async fn send_rows(&mut self, now: Instant) -> Result<(), End> {
+        let Some(table) = &mut self.view else { return Ok(()) };
+        match table.rows(&self.node, now).await {
+            Some(rows) => self.send(&ServerMessage::Rows(rows)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send_process(&mut self) -> Result<(), End> {
+        let Some((pid, encoder)) = &mut self.process else { return Ok(()) };
+        let process = encoder.detail(&self.node.runtime, *pid).map(Box::new);
+        let pid = pid.to_string();
+        if process.is_none() {
+            self.process = None;
+        }
+        self.send(&ServerMessage::Process { process, pid }).await
+    }
+
+    /// Sends the newest events if the client does not have them yet.
+    async fn send_events(&mut self) -> Result<(), End> {
+        let (noted, _) = observe::event_counts(&self.node.runtime);
+        if self.events == Some(noted) {
+            return Ok(());
+        }
+        self.events = Some(noted);
+        self.send(&ServerMessage::Events(encode::events(&self.node.runtime))).await
+    }
+
+    async fn heard(&mut self, message: Option<Result<Message, WsError>>) -> Result<(), End> {
+        self.heard = Instant::now();
+        if !self.messages.take(self.heard) {
+            return Err(End::Expelled(CloseCode::Policy, "sent too many messages"));
+        }
+        match message {
+            Some(Ok(Message::Text(text))) => self.command(&text).await,
+            Some(Ok(Message::Binary(_))) => Err(End::Expelled(CloseCode::Unsupported, "only text frames are accepted")),
+            Some(Ok(Message::Close(_))) | None => Err(End::Left),
+            Some(Ok(_)) => Ok(()),
+            Some(Err(WsError::Capacity(CapacityError::MessageTooLong { .. }))) => {
+                Err(End::Expelled(CloseCode::Size, "a message may have at most 64 KiB"))
+            }
+            Some(Err(WsError::Utf8(_))) => Err(End::Expelled(CloseCode::Invalid, "text frames must be UTF-8")),
+            Some(Err(WsError::Protocol(_))) => Err(End::Expelled(CloseCode::Protocol, "not a WebSocket frame")),
+            Some(Err(_)) => Err(End::Left),
+        }
+    }
+
+    async fn send(&mut self, message: &ServerMessage) -> Result<(), End> {
+        self.write(Message::text(to_text(message))).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), End> {
+        match timeout(self.node.limits.write, self.socket.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(WsError::WriteBufferFull(_))) => Err(End::Lost("would receive a message that is too large")),
+            Ok(Err(_)) => Err(End::Left),
+            Err(_) => Err(End::Lost("did not read for too long")),
+        }
+    }
+}
+
+fn look<S: Scene>(window: &mut Option<Window<S>>, node: &Node, now: Instant) -> Option<ServerMessage> {
+    window.as_mut()?.look(node, now)
+}

@@ -1,0 +1,200 @@
+//! Carries out the commands of a client.
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::{
+    ClientMessage, DecodeError, ErrorCode, KillReason, ServerMessage, StoresView, View, decode_client,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    End, EnginesScene, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
+};
+use crate::filter::Filter;
+use crate::host::HostError;
+use crate::kill_all::{exit_reason, kill_all};
+use rusm_runtime::Pid;
+
+/// Frame rates that a client may ask for, in hertz.
+const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
+    pub(super) async fn command(&mut self, text: &str) -> Result<(), End> {
+        let message = decode_client(text);
+        let id = match &message {
+            Ok(message) => command_id(message),
+            Err(_) => rusm_protocol::command_id(text),
+        };
+        let done = if self.commands.take(Instant::now()) {
+            message.map_err(|error| not_understood(&error)).and_then(|message| self.carry_out(message))
+        } else {
+            let limit = self.node.limits.commands_per_sec;
+            let message = format!("more than {limit} commands a second: this command was not executed");
+            Err(HostError { code: ErrorCode::RateLimited, message })
+        };
+        if let Some((filter, reason)) = self.killing.take() {
+            return self.kill_all(&filter, reason, id).await;
+        }
+        match (done, id) {
+            (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
+            (Ok(()), None) => Ok(()),
+            (Err(error), id) => self.send(&ServerMessage::Error { message: error.message, code: error.code, id }).await,
+        }
+    }
+
+    fn carry_out(&mut self, message: ClientMessage) -> Result<(), HostError> {
+        if changes_the_node(&message) && !self.audit(&message) {
+            let message = "this connection may only observe: attach with the control token".to_owned();
+            return Err(HostError { code: ErrorCode::Forbidden, message });
+        }
+        match message {
+            ClientMessage::Run { scenario, params, .. } => self.node.host.run(&scenario, &params),
+            ClientMessage::Stop { .. } => {
+                self.node.host.stop();
+                Ok(())
+            }
+            ClientMessage::SetResourceProfile { profile, .. } => self.node.host.set_profile(&profile),
+            ClientMessage::SetObserverDetail { enabled } => self.set_detail(enabled),
+            ClientMessage::Watch { frame_hz } => self.watch(frame_hz),
+            ClientMessage::View(view) => self.set_view(view),
+            ClientMessage::Detail { pid } => {
+                self.process = pid.map(|pid| parse_pid(&pid)).transpose()?.map(|pid| (pid, RowEncoder::default()));
+                self.next_process = Instant::now();
+                Ok(())
+            }
+            ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeScene::new)),
+            ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesScene::new)),
+            ClientMessage::Time { view } => show(&mut self.time, view.map(TimeScene::new)),
+            ClientMessage::Stores { view } => self.set_stores(view),
+            ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsScene::new)),
+            ClientMessage::Events { enabled } => {
+                // No node has this count, so the existing events are sent at once.
+                self.events = enabled.then_some(u64::MAX);
+                self.next_events = Instant::now();
+                Ok(())
+            }
+            ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
+            ClientMessage::KillAll { filter, reason, .. } => {
+                self.killing = Some((kill_filter(&filter)?, reason));
+                Ok(())
+            }
+        }
+    }
+
+    /// Logs a command; returns true if the client has permission for it.
+    fn audit(&mut self, command: &dyn std::fmt::Debug) -> bool {
+        self.audit.log(&self.peer, command, &mut self.node.refusals.borrow_mut(), Instant::now())
+    }
+
+    fn set_stores(&mut self, view: Option<StoresView>) -> Result<(), HostError> {
+        let keys = view.as_ref().and_then(|view| view.keys.clone());
+        let scene = view.map(|view| StoresScene::new(view, self.peer.role));
+        if matches!(&scene, Some(Ok(scene)) if scene.looks_into_a_bucket()) {
+            // The view itself contains the refusal for a client without the control role.
+            self.audit(&keys);
+        }
+        show(&mut self.stores, scene)
+    }
+
+    fn watch(&mut self, frame_hz: f64) -> Result<(), HostError> {
+        if !FRAME_HZ.contains(&frame_hz) {
+            let (min, max) = (FRAME_HZ.start(), FRAME_HZ.end());
+            return Err(HostError::out_of_range(format!("frame_hz of {frame_hz} is not between {min} and {max}")));
+        }
+        self.frame_every = Duration::from_secs_f64(1.0 / frame_hz);
+        self.next_seq = 0.0;
+        Ok(())
+    }
+
+    fn set_detail(&mut self, enabled: bool) -> Result<(), HostError> {
+        let now = Instant::now();
+        self.detail = enabled;
+        if let Some(table) = &mut self.view {
+            table.wake(now);
+        }
+        self.ancestor_rows = (enabled && self.view.is_none()).then(|| Table::of_ancestor(now)).transpose()?;
+        Ok(())
+    }
+
+    fn set_view(&mut self, view: View) -> Result<(), HostError> {
+        let now = Instant::now();
+        match &mut self.view {
+            Some(table) => table.show(view, now)?,
+            None => self.view = Some(Table::new(view, now)?),
+        }
+        self.ancestor_rows = None;
+        self.detail = true;
+        Ok(())
+    }
+
+    /// Ends the processes that a filter matches, and reports their number to the client.
+    async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), End> {
+        let killed = kill_all(&self.node.runtime, filter, reason).await;
+        match id {
+            Some(id) => self.send(&ServerMessage::Killed { id, processes: killed.processes, left: killed.left }).await,
+            None => Ok(()),
+        }
+    }
+
+    fn kill(&self, pid: &str, reason: KillReason) -> Result<(), HostError> {
+        let pid = parse_pid(pid)?;
+        if !self.node.runtime.is_alive(pid) {
+            return Err(HostError { code: ErrorCode::Unknown, message: format!("no process {pid}") });
+        }
+        self.node.runtime.exit(pid, exit_reason(reason));
+        Ok(())
+    }
+}
+
+/// Parses the filter of a command that ends processes.
+fn kill_filter(text: &str) -> Result<Filter, HostError> {
+    let filter = Filter::parse(text).map_err(|error| HostError::out_of_range(error.to_string()))?;
+    if filter.is_empty() {
+        let message = "an empty filter would end every process: select some, for example with module=NAME".to_owned();
+        return Err(HostError::out_of_range(message));
+    }
+    Ok(filter)
+}
+
+/// Replaces the scene of a window, or closes the window.
+fn show<S: Scene>(window: &mut Option<Window<S>>, scene: Option<Result<S, HostError>>) -> Result<(), HostError> {
+    *window = scene.transpose()?.map(|scene| Window::new(scene, window.as_ref()));
+    Ok(())
+}
+
+fn not_understood(error: &DecodeError) -> HostError {
+    let code = match error {
+        DecodeError::Unknown { .. } | DecodeError::UnknownWord { .. } => ErrorCode::Unknown,
+        DecodeError::TooLarge { .. } | DecodeError::Malformed { .. } => ErrorCode::Malformed,
+    };
+    HostError { code, message: error.to_string() }
+}
+
+fn parse_pid(text: &str) -> Result<Pid, HostError> {
+    text.parse().map_err(|error| {
+        let text: String = text.chars().take(64).collect();
+        HostError { code: ErrorCode::Malformed, message: format!("{text:?}: {error}") }
+    })
+}
+
+const fn changes_the_node(message: &ClientMessage) -> bool {
+    matches!(
+        message,
+        ClientMessage::Run { .. }
+            | ClientMessage::Stop { .. }
+            | ClientMessage::SetResourceProfile { .. }
+            | ClientMessage::Kill { .. }
+            | ClientMessage::KillAll { .. }
+    )
+}
+
+const fn command_id(message: &ClientMessage) -> Option<u64> {
+    match message {
+        ClientMessage::Run { id, .. }
+        | ClientMessage::Stop { id }
+        | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::Kill { id, .. }
+        | ClientMessage::KillAll { id, .. } => *id,
+        _ => None,
+    }
+}

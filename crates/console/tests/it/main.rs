@@ -1,0 +1,18 @@
+//! Tests of the console over its sockets: what clients send, what they receive, and what they must not be able to do.
+
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
+
+mod attach;
+mod audit;
+mod hostile;
+mod lints;
+mod many;
+mod population;
+mod probes;
+mod sizes;
+mod soak;
+mod store;
+mod support;
+mod time;
+mod tree;
+mod views;

@@ -1,0 +1,197 @@
+//! The supervision tree through a window: the rows are those of a walk over the whole tree, wherever the window is.
+
+use std::future::pending;
+use std::time::Duration;
+
+use crate::support::{Client, Node, generous, node, node_with};
+use rusm_runtime::supervisor::{ChildSpec, Restart, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::{Context, ExitReason, Handle, Pid, observe};
+use serde_json::{Value, json};
+
+/// Supervisor of `count` children; each ends with the reason that it receives as a message.
+fn workers(strategy: Strategy, count: usize) -> Supervisor {
+    let supervisor = Supervisor::new(strategy).intensity(1000, Duration::from_hours(1));
+    (0..count).fold(supervisor, |supervisor, n| {
+        let body = |ctx: Context| async move { ctx.receive_of::<ExitReason>().await };
+        supervisor.child(ChildSpec::new(format!("w{n}"), body))
+    })
+}
+
+/// Starts a supervisor of `left`, `w0`.. and `right`; `left` and `right` are supervisors of three children each.
+async fn family(runtime: &Handle, workers: usize) -> SupervisorRef {
+    let inner = || self::workers(Strategy::OneForAll, 3);
+    let mut tree = Supervisor::new(Strategy::RestForOne).intensity(5, Duration::from_secs(10));
+    tree = tree.child(ChildSpec::supervisor("left", inner()));
+    for n in 0..workers {
+        tree = tree.child(ChildSpec::new(format!("w{n}"), |_| pending::<()>()));
+    }
+    tree.child(ChildSpec::supervisor("right", inner())).start(runtime).await.unwrap()
+}
+
+async fn look(client: &mut Client, id: usize, open: &[String], offset: usize, len: usize) -> Value {
+    let window = json!({"offset": offset, "len": len});
+    client
+        .send(&json!({"type": "tree", "view": {"id": id, "open": open, "window": window, "hz": 10.0}}).to_string())
+        .await;
+    client.pick(|message| (message["type"] == "tree" && message["id"] == id).then(|| message.clone())).await
+}
+
+fn drawn(rows: &Value) -> Vec<String> {
+    let line = |row: &Value| {
+        let (depth, rails) = (row["depth"].as_u64().unwrap(), row["rails"].as_u64().unwrap());
+        let lines: String = (0..=depth).map(|at| if rails >> at & 1 == 1 { '|' } else { ' ' }).collect();
+        let sign = match &row["branch"] {
+            Value::Null => "",
+            branch if branch["open"] == true => "-",
+            _ => "+",
+        };
+        format!("{lines}{sign}{}", row["name"].as_str().unwrap())
+    };
+    rows["rows"].as_array().unwrap().iter().map(line).collect()
+}
+
+fn pid(text: &Value) -> Pid {
+    text.as_str().unwrap().parse().unwrap()
+}
+
+async fn crash(node: &Node, victim: Pid, why: &str) {
+    node.runtime.try_send(victim, ExitReason::other(why)).unwrap();
+    node.settles("its end", |runtime| !runtime.is_alive(victim)).await;
+}
+
+#[tokio::test]
+async fn rows_hang_where_their_supervisors_do() {
+    let node = node();
+    let root = family(&node.runtime, 2).await.pid();
+    let last = workers(Strategy::OneForOne, 1).start(&node.runtime).await.unwrap().pid();
+    let mut client = node.attach().await;
+
+    let closed = look(&mut client, 1, &[], 0, 50).await;
+    let open = [root.to_string(), format!("{root}/0"), format!("{root}/7"), last.to_string()];
+    let rows = look(&mut client, 2, &open, 0, 50).await;
+
+    assert_eq!(drawn(&closed), ["|+", " +"]);
+    assert_eq!((&closed["top"], &closed["total"]), (&json!(2), &json!(2)));
+    let expected = ["|-", "||-left", "|||w0", "|||w1", "|| w2", "||w0", "||w1", "| +right", " -", "  w0"];
+    assert_eq!(drawn(&rows), expected);
+    let above = |at: usize| rows["rows"][at]["above"].as_u64();
+    assert_eq!([0, 1, 2, 5, 9].map(above), [None, Some(0), Some(1), Some(0), Some(8)]);
+    let top = &rows["rows"][0];
+    assert_eq!(
+        (&top["pid"], &top["path"], &top["state"]),
+        (&json!(root.to_string()), &json!(root.to_string()), &json!("running"))
+    );
+    let branch = json!({"open": true, "strategy": "rest_for_one", "used": 0, "allowed": 5, "period_ms": 10_000,
+        "restarts_total": 0, "running": 4, "waiting": 0, "ended": 0});
+    assert_eq!(top["branch"], branch);
+    assert_eq!(
+        (&rows["rows"][2]["path"], &rows["rows"][2]["restart"]),
+        (&json!(format!("{root}/0/0")), &json!("permanent"))
+    );
+}
+
+#[tokio::test]
+async fn every_window_is_a_part_of_the_whole() {
+    let node = node_with(|config| config.limits = generous());
+    let root = family(&node.runtime, 60).await.pid();
+    family(&node.runtime, 5).await;
+    let mut client = node.attach().await;
+    let open = [root.to_string(), format!("{root}/0"), format!("{root}/61")];
+    let whole = drawn(&look(&mut client, 1, &open, 0, 200).await);
+    assert_eq!(whole.len(), 1 + 62 + 6 + 1);
+
+    for id in 2..80 {
+        let (offset, len) = (id * 7 % 75, id * 5 % 30);
+        let rows = look(&mut client, id, &open, offset, len).await;
+
+        let expected: Vec<String> = whole.iter().skip(offset).take(len).cloned().collect();
+        assert_eq!(drawn(&rows), expected, "{len} from {offset}");
+        assert_eq!(rows["total"], whole.len());
+    }
+}
+
+#[tokio::test]
+async fn a_path_names_a_child_through_the_restarts_of_its_supervisor_and_its_ends_are_told() {
+    let node = node();
+    let root = family(&node.runtime, 1).await.pid();
+    let mut client = node.attach().await;
+    let path = format!("{root}/0/1");
+    let open = [root.to_string(), format!("{root}/0")];
+    let view = json!({"id": 1, "open": open, "window": {"len": 20}, "hz": 10, "selected": path});
+    client.send(&json!({"type": "tree", "view": view}).to_string()).await;
+    let before = client.next_of("tree").await;
+    let (inner, victim) = (pid(&before["rows"][1]["pid"]), pid(&before["selected"]["row"]["pid"]));
+    assert_eq!((&before["selected"]["row"]["name"], &before["selected"]["ends"]), (&json!("w1"), &json!([])));
+    assert_eq!(before["selected"]["shutdown"], "5000");
+
+    crash(&node, victim, "disk full").await;
+    let ended = |message: &Value| (message["selected"]["ends"][0]["reason"] == "disk full").then(|| message.clone());
+    let after = client.pick(ended).await;
+    assert_eq!(after["selected"]["ends"][0]["pid"], victim.to_string());
+    assert_eq!(after["selected"]["row"]["path"], path);
+    let name = |row: &Value| (row["restarts_total"].clone(), row["reason"].clone());
+    assert_eq!(name(&after["rows"][3]), (json!(1), json!("disk full")));
+    assert_eq!(
+        (&after["rows"][1]["branch"]["used"], &after["rows"][1]["branch"]["restarts_total"]),
+        (&json!(1), &json!(1))
+    );
+
+    node.runtime.exit(inner, ExitReason::Killed);
+    let restarted = |message: &Value| {
+        let new = &message["rows"][1]["pid"];
+        (new.is_string() && *new != inner.to_string() && message["total"] == 7).then(|| message.clone())
+    };
+    let again = client.pick(restarted).await;
+    assert_eq!(again["selected"]["row"]["name"], "w1");
+    assert_eq!(again["rows"][1]["branch"]["restarts_total"], 0, "a new supervisor has restarted no child");
+}
+
+#[tokio::test]
+async fn nothing_is_told_once_nobody_looks() {
+    let node = node();
+    family(&node.runtime, 1).await;
+    let mut client = node.attach().await;
+    look(&mut client, 1, &[], 0, 10).await;
+
+    client.send(r#"{"type":"tree","view":null}"#).await;
+    client.send(r#"{"type":"stop","id":7}"#).await;
+    client.next_of("ack").await;
+
+    for _ in 0..10 {
+        client.pick(|message| (message["type"] == "tick").then_some(())).await;
+    }
+    let mut others = 0;
+    while others < 10 {
+        let message = client.next().await.expect("the connection stays open");
+        assert_ne!(message["type"], "tree");
+        others += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_hundred_thousand_children_is_no_larger_than_one_of_a_thousand() {
+    let node = node_with(|config| config.limits = generous());
+    let template = || ChildSpec::template("session", |_, _: usize| pending::<()>()).restart(Restart::Transient);
+    let mut sizes = Vec::new();
+    let mut client = node.attach().await;
+    for (id, children) in [1_000, 100_000].into_iter().enumerate() {
+        let supervisor = Supervisor::simple_one_for_one(template()).start(&node.runtime).await.unwrap();
+        let asks = node.runtime.spawn(move |ctx| async move {
+            for n in 0..children {
+                supervisor.start_one(&ctx, n).await.unwrap();
+            }
+        });
+        let asks = asks.unwrap();
+        node.settles("all children", |runtime| !runtime.is_alive(asks)).await;
+        let offset = children - 100;
+        let rows = look(&mut client, id, &[supervisor.pid().to_string()], offset, 60).await;
+        assert_eq!((rows["rows"].as_array().unwrap().len(), &rows["offset"]), (60, &json!(offset)));
+        assert!(rows["total"].as_u64().unwrap() > children as u64);
+        sizes.push(rows.to_string().len());
+        node.runtime.exit(supervisor.pid(), ExitReason::Shutdown);
+        node.settles("its end", |runtime| observe::top_supervisors(runtime, 0, 1).0 == 0).await;
+    }
+
+    assert!(sizes[1] < sizes[0] + sizes[0] / 10, "{sizes:?} bytes");
+    assert!(sizes[1] < 60 * 200, "{sizes:?} bytes");
+}
