@@ -15,10 +15,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, Context, Down, Handle, Runtime};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
-#[path = "../crates/runtime/tests/wasm/guests.rs"]
+#[path = "../crates/wasm/tests/it/guests.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which this example uses the import table")]
 mod guests;
 

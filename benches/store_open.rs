@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rusm_runtime::store::{Store, StoreConfig, StoreError};
+use rusm_store::{Store, StoreConfig, StoreError};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

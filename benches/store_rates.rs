@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use rusm_runtime::store::{Durability, Store, StoreConfig};
 use rusm_runtime::{Config, Runtime};
+use rusm_store::{Durability, Store, StoreConfig};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const KEYS: u64 = 10_000;

@@ -14,8 +14,8 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rusm_runtime::wasm::{Guest, GuestError, Module, Wasm, WasmConfig};
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
+use rusm_wasm::{Guest, GuestError, Module, Wasm, WasmConfig};
 use rustix::thread::{ClockId, CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::clock_gettime;
 use wasmtime::{Caller, Linker, Store, StoreLimits, StoreLimitsBuilder, component};

@@ -13,9 +13,9 @@
 
 use std::error::Error;
 
-use rusm_runtime::store::{Store, StoreConfig};
 use rusm_runtime::topic::{AckStatus, Message, Subscription, SubscriptionConfig, TopicConfig};
 use rusm_runtime::{Config, Context, Runtime};
+use rusm_store::{Store, StoreConfig};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).unwrap_or_else(|| "orders.redb".to_owned());
     let store = Store::open(&file, StoreConfig::default())?;
     let runtime = Runtime::start(Config::default())?;
-    let orders = runtime.topics().open_durable(&store, "orders", TopicConfig::default())?;
+    let orders = store.open_topic(&runtime.topics(), "orders", TopicConfig::default())?;
     // The name is the same in every run, so the subscription continues at its last position.
     let kitchen = orders.create_subscription("kitchen", SubscriptionConfig::default())?;
 

@@ -10,8 +10,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 guests=$PWD
-wit=../../crates/runtime/wit
-wit_kv=../../crates/runtime/wit-kv
+wit=../../wit/runtime
+wit_kv=../../wit/store
 # GUESTS_TARGET_DIR moves the build output out of the sources; each workspace has its own folder in it.
 target=${GUESTS_TARGET_DIR:-$guests/target}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_protocol::Unit;
-use rusm_runtime::counter::{AchievedDelay, CommitDurability, RedbStore};
+use rusm_runtime::counter::AchievedDelay;
+use rusm_store::counters::{CommitDurability, RedbStore};
 use rustix::fs::statfs;
 
 use crate::card::{Card, Family};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_protocol::Unit;
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, ExitReason, TaggedBytes};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 use sha2::{Digest, Sha256};
 
 use crate::card::{Card, Family};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rusm_protocol::Unit;
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defaults};
 use rusm_runtime::{Context, ExitReason};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defaults};
 
 use crate::card::{Card, Family};
 use crate::defaults;

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use rusm_runtime::Pid;
-use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
+use rusm_wasm::{Module, Wasm, WasmConfig};
 
 use crate::run::RunError;
 use crate::stage::Stage;

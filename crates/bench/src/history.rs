@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
-use rusm_runtime::store::{OpenError, SafeDatabase};
+use rusm_store::{OpenError, SafeDatabase};
 use rusm_text::escaped;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

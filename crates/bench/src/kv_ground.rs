@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use rusm_runtime::Handle;
-use rusm_runtime::store::{Durability, Store, StoreConfig};
+use rusm_store::{Durability, Store, StoreConfig};
 
 use crate::machine;
 use crate::parameter::{Kind, Parameter, Params};

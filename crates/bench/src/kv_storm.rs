@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
-use rusm_runtime::store::{Bucket, StorageReport, Store, StoreConfig, defaults};
+use rusm_store::{Bucket, StorageReport, Store, StoreConfig, defaults};
 
 use crate::card::{Card, Family};
 use crate::kv_ground::{
@@ -135,7 +135,7 @@ struct Load {
     writers: u64,
     keys: u64,
     value_bytes: usize,
-    durability: rusm_runtime::store::Durability,
+    durability: rusm_store::Durability,
     groups: bool,
 }
 

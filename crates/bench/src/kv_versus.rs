@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use redb::{AccessGuard, Database, ReadableTable, TableDefinition};
 use rusm_protocol::Unit;
-use rusm_runtime::store::{Durability, Store, StoreConfig};
+use rusm_store::{Durability, Store, StoreConfig};
 
 use crate::card::{Card, Family};
 use crate::kv_ground::{DURABILITY, Ground, KEYS, Keys, VALUE, WRITERS, Watched, durability, updated};

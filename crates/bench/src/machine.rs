@@ -282,7 +282,7 @@ fn locked<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
 
 /// Returns the version and the default configuration of the WebAssembly engine.
 fn wasmtime() -> String {
-    let config = rusm_runtime::wasm::WasmConfig::default();
+    let config = rusm_wasm::WasmConfig::default();
     format!("{} {config:?}", locked(LOCK, "wasmtime").unwrap_or("unknown"))
 }
 

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::ring::{Builder, Reader};
 use rusm_runtime::ticker::{Account, Measure, Overrun, Start, TickerOptions};
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, observe};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use crate::card::{Card, Family};
 use crate::guests::{Code, Guests, PAGE_BYTES};

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::Unit;
-use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
+use rusm_wasm::{Module, Wasm, WasmConfig};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::card::{Card, Family};

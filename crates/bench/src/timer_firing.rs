@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::mpsc;
 
 use rusm_protocol::Unit;
-use rusm_runtime::wasm::WasmConfig;
+use rusm_wasm::WasmConfig;
 
 use crate::card::{Card, Family};
 use crate::clock::ClockCost;

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use rusm_protocol::Unit;
-use rusm_runtime::store::{Durability, StorageReport, Store, StoreConfig};
 use rusm_runtime::topic::{Account, Consumer, Message, Subscription, SubscriptionConfig, Topic, TopicConfig};
 use rusm_runtime::{Context, Handle};
+use rusm_store::{Durability, StorageReport, Store, StoreConfig};
 
 use crate::card::{Card, Family};
 use crate::kv_ground::{DURABILITY, Ground, Watched, durability};
@@ -129,9 +129,8 @@ struct Desk {
 impl Desk {
     fn open(runtime: &Handle, ground: Ground, config: StoreConfig) -> Result<Self, RunError> {
         let store = ground.store(config)?;
-        let topic = runtime
-            .topics()
-            .open_durable(&store, NAME, TopicConfig::default())
+        let topic = store
+            .open_topic(&runtime.topics(), NAME, TopicConfig::default())
             .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
         let subscription = topic
             .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
 use rusm_runtime::topic::{AckStatus, Consumer, Lease, Message, SubscriptionConfig, Topic};
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use self::sockets::Sockets;
 

@@ -15,8 +15,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Down, MonitorRef};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use crate::defaults;
 use crate::guests::{Code, Guests, PAGE_BYTES};

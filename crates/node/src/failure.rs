@@ -2,10 +2,10 @@
 
 use rusm_bench::{BedError, CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError};
 use rusm_console::ConsoleError;
-use rusm_runtime::store::OpenError;
 use rusm_runtime::supervisor::Intensity;
-use rusm_runtime::wasm::EngineError;
 use rusm_runtime::{ExitReason, InitError, StartError};
+use rusm_store::OpenError;
+use rusm_wasm::EngineError;
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 

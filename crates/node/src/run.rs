@@ -21,8 +21,8 @@ pub(crate) mod topics;
 use std::future::pending;
 use std::sync::Arc;
 
-use rusm_runtime::wasm::{Wasm, WasmConfig};
 use rusm_tui::{Exit, Options};
+use rusm_wasm::{Wasm, WasmConfig};
 
 use crate::attached::{observer, of_node, tell_stuck};
 use crate::cli::RunFlags;

@@ -18,7 +18,7 @@ use rusm_bench::Profile;
 use rusm_console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
-use rusm_runtime::store::Durability;
+use rusm_store::Durability;
 use thiserror::Error;
 
 use crate::cli::NodeFlags;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusm_bench::Engine;
 use rusm_console::{Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir};
 use rusm_log::Log;
-use rusm_runtime::store::{Store, StoreConfig};
 use rusm_runtime::{Handle, Runtime, Shutdown};
+use rusm_store::{Store, StoreConfig};
 
 use crate::failure::{Failure, system};
 use crate::logging;

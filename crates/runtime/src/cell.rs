@@ -20,7 +20,6 @@ pub(crate) const CONGESTED: u16 = 1 << 6;
 /// [`Cell::flags`]: a future inside the process waits with its own waker, which must be woken before the process runs.
 pub(crate) const OWN_WAKERS: u16 = 1 << 7;
 /// [`Cell::flags`]: the body reads byte messages in the short form, which bodies of its kind send.
-#[cfg(feature = "wasm")]
 pub(crate) const READS_SHORT: u16 = 1 << 8;
 /// [`Cell::flags`]: the process may send only to processes that it knows, so senders introduce themselves to it.
 pub(crate) const CONFINED: u16 = 1 << 15;
@@ -149,7 +148,6 @@ impl Cell {
     #[inline]
     pub(crate) fn retire(&self, generation: u32) -> (u32, bool) {
         let next = (generation + 1) & GENERATION_MAX;
-        #[cfg(feature = "wasm")]
         if self.flags.load(Ordering::Relaxed) & READS_SHORT != 0 {
             // Clear the flag before storing the new generation: the next process may be of another kind.
             self.flags.fetch_and(!READS_SHORT, Ordering::Relaxed);

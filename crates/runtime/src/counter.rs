@@ -50,8 +50,6 @@ mod ground;
 mod keeper;
 mod limiter;
 mod plain;
-#[cfg(feature = "store")]
-mod redb_store;
 mod store;
 mod stripes;
 // A separate file, because the models compile `stripes.rs` with other atomics.
@@ -75,9 +73,7 @@ pub use ground::Ground;
 pub use keeper::{Counters, CountersError};
 pub use limiter::{AcquireError, KeyedLimiter, Limiter};
 pub use plain::{Atomic, BATCH_MAX, Batch, BatchOptions, BatchOptionsError};
-#[cfg(feature = "store")]
-pub use redb_store::{CommitDurability, RedbStore};
-pub use store::{Account, Change, CounterStore, KEY_MAX_BYTES, MemoryStore, Slot, StoreError};
+pub use store::{Account, Change, CounterStore, KEY_MAX_BYTES, MemoryStore, Places, Slot, StoreError};
 pub use vsa::{State, Vsa};
 
 /// A variant of counters, on top of a store.

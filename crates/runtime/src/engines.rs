@@ -129,7 +129,6 @@ impl fmt::Debug for Engines {
 
 impl Engines {
     /// Registers an engine, unless it is registered already, and removes engines that no longer exist.
-    #[cfg_attr(not(any(feature = "wasm", test)), expect(dead_code, reason = "the core contains no engine"))]
     pub(crate) fn show(&self, engine: Weak<dyn Engine>) {
         let mut engines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&engine));

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 /// Fails with [`ErrorKind::FileTooLarge`] if a file of this program may not be `len` bytes long.
 ///
 /// The limit can change while the program runs, so it is read each time.
-pub(crate) fn check(len: u64) -> io::Result<()> {
+pub fn check(len: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(max) if len > max => {
             let what = format!("a file of {len} bytes is over the limit of {max}: raise ulimit -f");

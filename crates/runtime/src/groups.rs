@@ -173,7 +173,6 @@ pub(crate) struct Memberships {
     monitors: BTreeMap<MonitorRef, Arc<str>>,
 }
 
-#[cfg(feature = "wasm")]
 impl Memberships {
     /// Returns the number of memberships plus the number of group monitors.
     pub(crate) fn len(&self) -> usize {

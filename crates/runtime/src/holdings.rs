@@ -299,7 +299,6 @@ impl Holdings {
     }
 
     /// Attaches to the process the information that its body provides to observers.
-    #[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "no body of the core provides information"))]
     pub(crate) fn set_extra(slot: Slot, pid: Pid, extra: Arc<dyn Extra>) {
         Self::change(slot, pid, |held| held.extra = Some(extra));
     }
@@ -346,7 +345,6 @@ impl Holdings {
     }
 
     /// Returns true if `other` was introduced to the process.
-    #[cfg(feature = "wasm")]
     pub(crate) fn knows(slot: Slot, pid: Pid, other: Pid) -> bool {
         let knows = |held: &mut Held| held.rare.as_ref().is_some_and(|rare| rare.known.get(&other).is_some());
         Locked::of_live(slot, pid).and_then(|mut locked| locked.look().map(knows)).unwrap_or(false)
@@ -399,7 +397,6 @@ impl Holdings {
     }
 
     /// Returns the number of names, group memberships and group monitors of a process.
-    #[cfg(feature = "wasm")]
     pub(crate) fn count(slot: Slot, pid: Pid) -> usize {
         let Some(mut locked) = Locked::of_live(slot, pid) else { return 0 };
         let rare = locked.look().and_then(|held| held.rare.as_ref());

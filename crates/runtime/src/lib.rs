@@ -21,12 +21,13 @@ mod chance;
 mod config;
 mod context;
 pub mod counter;
+#[doc(hidden)]
+pub mod embed;
 mod engines;
 mod error;
 mod events;
 mod exit;
 mod extra;
-#[cfg(any(feature = "store", feature = "wasm"))]
 mod file_limit;
 mod gate;
 mod groups;
@@ -56,8 +57,6 @@ mod starting;
 pub mod state_machine;
 mod stock;
 mod stopwatch;
-#[cfg(feature = "store")]
-pub mod store;
 mod stores;
 pub mod stream;
 pub mod supervisor;
@@ -71,8 +70,6 @@ mod timeout;
 mod timers;
 pub mod topic;
 mod waker;
-#[cfg(feature = "wasm")]
-pub mod wasm;
 mod watch;
 
 pub use call::{CallError, Caller, ReplyTo, Request};

@@ -10,7 +10,6 @@ use std::ptr;
 use bytes::Bytes;
 
 use crate::call::Request;
-#[cfg(feature = "wasm")]
 use crate::tagged::ChargedBytes;
 use crate::tagged::TaggedBytes;
 
@@ -97,16 +96,10 @@ impl<T: 'static> KindOf<T> {
 }
 
 /// Returns the number of bytes of a message from guest to guest; `None` for other types.
-#[cfg(feature = "wasm")]
 unsafe fn charged_bytes<T: 'static>(value: *const T) -> Option<usize> {
     // SAFETY: the caller passes a live `T`, and the type was just compared.
     (TypeId::of::<T>() == TypeId::of::<ChargedBytes>())
         .then(|| unsafe { (*value.cast::<ChargedBytes>()).as_ref().len() })
-}
-
-#[cfg(not(feature = "wasm"))]
-unsafe fn charged_bytes<T: 'static>(_: *const T) -> Option<usize> {
-    None
 }
 
 // SAFETY: the only constructor takes values that are `Send`.

@@ -22,7 +22,6 @@ thread_local! {
 }
 
 /// Runs code with another setting for this thread, and restores the previous one even if the code panics.
-#[cfg(feature = "store")]
 fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
     struct Restore(bool);
 
@@ -37,14 +36,12 @@ fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
 }
 
 /// Runs code without printing its panics: the caller catches and reports them itself.
-#[cfg(feature = "store")]
-pub(crate) fn quietly<T>(code: impl FnOnce() -> T) -> T {
+pub fn quietly<T>(code: impl FnOnce() -> T) -> T {
     with_quiet(true, code)
 }
 
 /// Runs code of the program within [`quietly`] and prints its panics as usual.
-#[cfg(feature = "store")]
-pub(crate) fn aloud<T>(code: impl FnOnce() -> T) -> T {
+pub fn aloud<T>(code: impl FnOnce() -> T) -> T {
     with_quiet(false, code)
 }
 
@@ -52,7 +49,7 @@ pub(crate) fn aloud<T>(code: impl FnOnce() -> T) -> T {
 const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
 
 /// Installs the panic hook once.
-pub(crate) fn install() {
+pub fn install() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = take_hook();
@@ -75,7 +72,7 @@ pub(crate) fn install() {
 
 /// Returns the exit reason for a caught panic of this thread.
 #[cold]
-pub(crate) fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
+pub fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
     let message = match payload.downcast::<String>() {
         Ok(text) => *text,
         Err(payload) => {
@@ -105,7 +102,7 @@ pub(crate) fn contain(code: impl FnOnce()) {
 /// Wakes a waker that may belong to another executor. A panic in it does not reach the caller, which can wake further
 /// wakers.
 #[inline]
-pub(crate) fn wake(waker: Waker) {
+pub fn wake(waker: Waker) {
     if std::thread::panicking() {
         contain(|| waker.wake());
     } else if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {

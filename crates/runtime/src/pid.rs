@@ -25,7 +25,7 @@ impl Pid {
     }
 
     /// Creates a pid from its parts, which may come from an untrusted source.
-    pub(crate) const fn from_parts(node: u32, slot: u32, generation: u32) -> Self {
+    pub const fn from_parts(node: u32, slot: u32, generation: u32) -> Self {
         Self { node: node as u64, place: (slot as u64) << 32 | generation as u64 }
     }
 

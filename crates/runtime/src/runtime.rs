@@ -166,7 +166,6 @@ impl Shared {
     }
 
     /// Wakes a scheduler for work that this thread will queue in a moment, unless a scheduler is already searching.
-    #[cfg(feature = "store")]
     pub(crate) fn promise_work(&self) {
         if let Some(scheduler) = self.parking.pick() {
             self.schedulers[scheduler].promise();

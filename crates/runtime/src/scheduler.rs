@@ -121,7 +121,6 @@ pub(crate) struct Local {
     /// Number of slices that ended after a few long polls.
     long_slices: Plain<u32>,
     /// Guests that the running guest has spawned in this poll.
-    #[cfg(feature = "wasm")]
     children: Plain<Vec<Slot>>,
     /// The process whose poll was ended because its time slice was used up.
     preempted: Plain<Option<Slot>>,
@@ -187,7 +186,6 @@ impl Local {
         if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
             self.fed.set(true);
         }
-        #[cfg(feature = "store")]
         if self.me.promised.load(Ordering::Relaxed) {
             self.await_promised();
         }
@@ -416,7 +414,6 @@ impl Local {
     }
 
     /// Returns the number of this scheduler in the runtime, counted from 0.
-    #[cfg(feature = "wasm")]
     pub(crate) const fn number(&self) -> usize {
         self.id
     }

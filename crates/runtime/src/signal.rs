@@ -51,14 +51,12 @@ pub struct MonitorRef(NonZeroU64);
 
 impl MonitorRef {
     /// Returns the reference with this number, which may come from an untrusted source. No reference has the number 0.
-    #[cfg(any(feature = "wasm", test))]
-    pub(crate) fn numbered(number: u64) -> Option<Self> {
+    pub fn numbered(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
     /// Returns the number of the reference.
-    #[cfg(feature = "wasm")]
-    pub(crate) const fn number(self) -> u64 {
+    pub const fn number(self) -> u64 {
         self.0.get()
     }
 }

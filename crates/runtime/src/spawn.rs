@@ -115,7 +115,6 @@ impl Running<'_> {
 
     /// Starts a process with a side table. `begin` is called with it before its first poll, which comes after the poll
     /// of this process if this is a guest.
-    #[cfg(feature = "wasm")]
     pub(crate) fn spawn_begun<B, F>(
         &self,
         by_guest: bool,

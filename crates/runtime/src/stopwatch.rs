@@ -133,7 +133,6 @@ impl Stopwatch {
 
     /// Marks the running poll of the process in `slot` as long. Its next polls are timed exactly, and the clock is read
     /// soon.
-    #[cfg(feature = "wasm")]
     pub(crate) fn is_long(&self, slot: Slot) {
         if slot.cell().timed.swap(PATIENCE, Ordering::Relaxed) == 0 {
             self.countdown.set(0);

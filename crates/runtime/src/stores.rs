@@ -145,7 +145,6 @@ impl fmt::Debug for Stores {
 
 impl Stores {
     /// Shows a store to observers, at most once. With `is_own`, processes of the runtime may use it.
-    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn show(&self, store: Arc<dyn Storage>, is_own: bool) {
         let mut stores = self.lock();
         match stores.iter_mut().find(|known| Arc::ptr_eq(&known.store, &store)) {
@@ -155,13 +154,11 @@ impl Stores {
     }
 
     /// Hides a store from observers and processes.
-    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn hide(&self, store: &Arc<dyn Storage>) {
         self.lock().retain(|known| !Arc::ptr_eq(&known.store, store));
     }
 
     /// Returns the first store of the runtime that its processes may use.
-    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "the core has no store"))]
     pub(crate) fn own(&self) -> Option<Arc<dyn Storage>> {
         self.lock().iter().find(|known| known.is_own).map(|known| Arc::clone(&known.store))
     }

@@ -1,6 +1,5 @@
 //! Bytes with a number by which their receiver selects them.
 
-#[cfg(feature = "wasm")]
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,46 +24,42 @@ pub struct TaggedBytes {
 }
 
 /// Counts the bytes of messages until they are received or dropped.
-#[cfg(feature = "wasm")]
-pub(crate) trait Charge: Send + Sync {
+pub trait Charge: Send + Sync {
     /// Releases the bytes of a message that was received or dropped.
     fn release(&self, bytes: u64);
 }
 
 /// Bytes with a tag that count against a quota of their sender until they are received or dropped.
-#[cfg(feature = "wasm")]
-pub(crate) struct ChargedBytes {
-    pub(crate) tag: u64,
+#[expect(missing_debug_implementations, reason = "never printed")]
+pub struct ChargedBytes {
+    /// The tag; 0 for none.
+    pub tag: u64,
     body: Box<[u8]>,
     quota: Arc<dyn Charge>,
 }
 
-#[cfg(feature = "wasm")]
 const _: () = assert!(size_of::<ChargedBytes>() <= crate::message::INLINE_MESSAGE_BYTES, "must fit without a box");
 
-#[cfg(feature = "wasm")]
 impl ChargedBytes {
     /// Creates a message from bytes that `quota` has already counted.
-    pub(crate) fn new(tag: u64, body: Box<[u8]>, quota: Arc<dyn Charge>) -> Self {
+    pub fn new(tag: u64, body: Box<[u8]>, quota: Arc<dyn Charge>) -> Self {
         Self { tag, body, quota }
     }
 
     /// Returns the bytes, and releases them from the quota.
-    pub(crate) fn into_body(mut self) -> Vec<u8> {
+    pub fn into_body(mut self) -> Vec<u8> {
         let body = std::mem::take(&mut self.body);
         self.quota.release(body.len() as u64);
         body.into_vec()
     }
 }
 
-#[cfg(feature = "wasm")]
 impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
 }
 
-#[cfg(feature = "wasm")]
 impl Drop for ChargedBytes {
     fn drop(&mut self) {
         if !self.body.is_empty() {

@@ -51,10 +51,9 @@ pub struct TimerRef {
     id: u64,
 }
 
-#[cfg(feature = "wasm")]
 impl TimerRef {
     /// Returns the number of the timer; 0 if it was set for a process that had ended.
-    pub(crate) const fn id(self) -> u64 {
+    pub const fn id(self) -> u64 {
         self.id
     }
 }

@@ -49,20 +49,19 @@ mod broadcast;
 mod consumer;
 mod cursor;
 mod desk;
-#[cfg(feature = "store")]
-mod durable;
 mod hand;
-mod journal;
+pub(crate) mod journal;
 mod keys;
 mod log;
 mod message;
 mod publish;
 mod publisher;
-mod registry;
+pub(crate) mod registry;
 mod retry;
 mod segment;
 mod shared;
 mod shelf;
+pub(crate) mod stored;
 mod subscription;
 mod view;
 mod wheel;
@@ -72,8 +71,6 @@ use std::sync::{Arc, Weak};
 
 pub use broadcast::{Batch, BroadcastAccount, Ended, Overflow, Subscriber};
 pub use consumer::Consumer;
-#[cfg(feature = "store")]
-pub use durable::DurableError;
 pub use hand::{AckId, AckStatus};
 pub use log::Unread;
 pub use message::{
@@ -177,8 +174,7 @@ impl Topic {
     }
 
     /// Returns the number of subscriptions.
-    #[cfg(feature = "wasm")]
-    pub(crate) fn subscriptions_count(&self) -> usize {
+    pub fn subscriptions_count(&self) -> usize {
         self.shared.subscriptions.lock().len()
     }
 

@@ -7,7 +7,7 @@
 //   });
 //
 // A call that waits suspends this process only, so there is no `await`: `receive` returns the received item. A call
-// that fails throws a `RusmError`. The functions are those of crates/runtime/wit/rusm.wit.
+// that fails throws a `RusmError`. The functions are those of wit/runtime/rusm.wit.
 
 import clock from "rusm:runtime/clock@0.1.0";
 import groups from "rusm:runtime/groups@0.1.0";

@@ -10,8 +10,8 @@
 
 use bytes::Bytes;
 use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor};
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Down, ExitReason, InitError, Message, ReplyTo, Request};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use super::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
 use crate::guests::{Code, Guests, PAGE_BYTES, number, words};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Pid};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use crate::guests::{Code, Guests, PAGE_BYTES};
 use crate::run::RunError;

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, ExitReason};
+use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
 
 use super::BATCH;
 use crate::guests::{Code, Guests, PAGE_BYTES, message, number, words};

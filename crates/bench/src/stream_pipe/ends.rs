@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rusm_runtime::stream::{StreamError, StreamReader, StreamWriter, labelled_pipe};
-use rusm_runtime::wasm::{Guest, Module, Wasm};
 use rusm_runtime::{Context, Pid};
+use rusm_wasm::{Guest, Module, Wasm};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Chunks, Shown, TURN};

@@ -1,8 +1,8 @@
 //! The seven actors in a guest, which times itself. They are in `guests/actors.wat` and begin with the same signals.
 
 use bytes::Bytes;
-use rusm_runtime::wasm::{Guest, Module, Wasm};
 use rusm_runtime::{Context, ExitReason};
+use rusm_wasm::{Guest, Module, Wasm};
 
 use super::BATCH;
 use super::kernels::Signals;

@@ -1,7 +1,7 @@
 //! Many hostile clients for some time: 4 s by default, `SOAK_SECS` seconds for the acceptance test.
 //!
 //! ```text
-//!   SOAK_SECS=60 cargo test -p rusm-runtime --features console --test console_soak
+//!   SOAK_SECS=60 cargo test -p rusm-console --test it soak
 //! ```
 
 use std::io;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Client, node};
-use rusm_runtime::store::{Store, StoreConfig};
+use rusm_store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
 async fn stores(client: &mut Client, keys: Option<Value>) -> Value {

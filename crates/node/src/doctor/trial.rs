@@ -1,7 +1,7 @@
 //! Starts a node and a guest with default settings, because no list of limits can guarantee that this works.
 
-use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Runtime};
+use rusm_wasm::{Guest, Wasm, WasmConfig};
 
 use crate::doctor::{Check, grouped};
 
@@ -48,7 +48,7 @@ fn node(tried: &Result<(), String>) -> Check {
 
 fn wasm(tried: &Result<(), String>) -> Check {
     let seen = tried.as_ref().map_or_else(|error| format!("does not start: {error}"), |()| "starts".to_owned());
-    let capacity = grouped(rusm_runtime::wasm::defaults::CAPACITY.into());
+    let capacity = grouped(rusm_wasm::defaults::CAPACITY.into());
     let means = format!("a trial start of an engine for {capacity} guests at once (engine.capacity), and of one guest");
     Check::of("wasm", tried.is_ok(), seen, means, "ulimit -v unlimited, or lower engine.capacity or limits.memory_max")
         .vital()

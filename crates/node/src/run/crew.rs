@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_runtime::supervisor::{AutoShutdown, ChildSpec, OrderError, Restart, Supervisor, SupervisorRef};
-use rusm_runtime::wasm::{Guest, Wasm};
 use rusm_runtime::{Handle, InitError, Watch};
+use rusm_wasm::{Guest, Wasm};
 
 use crate::failure::{Failure, GuestsError, system};
 use crate::run::ends::Ends;

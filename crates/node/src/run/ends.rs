@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::supervisor::Restart;
-use rusm_runtime::wasm::{LineBudget, Trap};
 use rusm_runtime::{ExitReason, Handle, Pid};
 use rusm_text::escaped;
+use rusm_wasm::{LineBudget, Trap};
 use tokio::runtime::Handle as Reactor;
 
 /// Maximum number of ends logged per second.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusm_runtime::wasm::Wasm;
+use rusm_wasm::Wasm;
 
 use crate::run::changes::Changes;
 use crate::run::source::{self, SourceError};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusm_runtime::wasm::ModuleError;
+use rusm_wasm::ModuleError;
 use thiserror::Error;
 
 use crate::settings::size::bytes_in_words;

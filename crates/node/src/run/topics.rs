@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rusm_runtime::Handle;
-use rusm_runtime::store::Store;
 use rusm_runtime::topic::TopicConfig;
+use rusm_store::Store;
 
 use crate::failure::Failure;
 
@@ -22,7 +22,7 @@ pub(super) fn open(runtime: &Handle, topics: &BTreeMap<String, Kept>, store: Opt
         match (kept, store) {
             (Kept::InMemory, _) => drop(runtime.topics().create(name).map_err(|error| failed(error.to_string()))?),
             (Kept::OnDisk, Some(store)) => {
-                let opened = runtime.topics().open_durable(store, name, TopicConfig::default());
+                let opened = store.open_topic(&runtime.topics(), name, TopicConfig::default());
                 let topic = opened.map_err(|error| failed(error.to_string()))?;
                 tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
-use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
+use rusm_wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
 use toml::{Table, Value};
 
 use crate::run::topics::Kept;

@@ -1,6 +1,6 @@
 //! Resource limits of single guests. Processes and profiles have the same keys for them.
 
-use rusm_runtime::wasm::Limits;
+use rusm_wasm::Limits;
 
 use crate::settings::SettingsError;
 use crate::settings::look::Look;

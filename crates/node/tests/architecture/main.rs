@@ -1,12 +1,12 @@
 //! Properties of absence, checked in the manifests, in the output of `cargo tree` and in the sources themselves.
 //!
 //! ```text
-//!   protocol ◀── tui ◀──────────── node
-//!      ▲  ▲                         │
-//!      │  └──────── bench ◀─────────┤          examples, benches ──▶ console, runtime
-//!      │              │             │
-//!   console ──▶ runtime ◀───────────┘
-//!   text ◀── log ◀── tui, node                 (text: also by runtime, console, bench, tui and node)
+//!   protocol ◀── tui ◀──────────────────────────── node
+//!      ▲  ▲                                         │
+//!      │  └─────────── bench ◀──────────────────────┤      examples, benches ──▶ console, runtime, store, wasm
+//!      │                 │                          │
+//!   console ──▶ runtime ◀┴─ store ◀╌ wasm ──▶ runtime      (dashed: with the feature `store` of wasm)
+//!   text ◀── log ◀── tui, node                             (text: also by most others)
 //! ```
 //!
 //! Every check is a function from text to the violations in it. [`planted`] proves that each of them finds one.
@@ -20,25 +20,38 @@ mod sources;
 use std::collections::BTreeSet;
 
 use crates::{Arrow, Tree, manifest, strange_arrows, tree};
-use sources::{
-    Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, words_but_outside, workspace_sources,
-};
+use sources::{Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const ARROWS: [Arrow; 10] = [
+const ARROWS: [Arrow; 12] = [
     Arrow { from: "text", to: &[] },
     Arrow { from: "log", to: &["rusm-text"] },
     Arrow { from: "protocol", to: &[] },
     Arrow { from: "runtime", to: &["rusm-text"] },
+    Arrow { from: "store", to: &["rusm-runtime", "rusm-text"] },
+    Arrow { from: "wasm", to: &["rusm-runtime", "rusm-store", "rusm-text"] },
     Arrow { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
-    Arrow { from: "bench", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-text"] },
+    Arrow {
+        from: "bench",
+        to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-text", "rusm-wasm"],
+    },
     Arrow { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
     Arrow {
         from: "node",
-        to: &["rusm-bench", "rusm-console", "rusm-log", "rusm-protocol", "rusm-runtime", "rusm-text", "rusm-tui"],
+        to: &[
+            "rusm-bench",
+            "rusm-console",
+            "rusm-log",
+            "rusm-protocol",
+            "rusm-runtime",
+            "rusm-store",
+            "rusm-text",
+            "rusm-tui",
+            "rusm-wasm",
+        ],
     },
-    Arrow { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime"] },
-    Arrow { from: "examples", to: &["rusm-console", "rusm-runtime"] },
+    Arrow { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
+    Arrow { from: "examples", to: &["rusm-console", "rusm-runtime", "rusm-store"] },
 ];
 
 /// Packages that the core of the runtime must not use.
@@ -52,7 +65,7 @@ const STATICS: [Static; 8] = [
     Static { file: "runtime/src/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
-    Static { file: "runtime/src/wasm/spare.rs", name: "SPARE", why: "an unused block of memory of this thread" },
+    Static { file: "wasm/src/spare.rs", name: "SPARE", why: "an unused block of memory of this thread" },
     Static { file: "runtime/src/waker.rs", name: "WAKER", why: "a table of functions, never written" },
 ];
 
@@ -93,9 +106,9 @@ fn the_protocol_has_neither_clocks_nor_sockets() {
 
 #[test]
 fn the_core_of_the_runtime_is_built_without_what_observes_it() {
-    for features in [&["--no-default-features"][..], &[]] {
-        none(&runtime_tree(features).containing(&[&OBSERVING[..], &["redb", "wasmtime"]].concat()));
-    }
+    let tree = tree(&["-p", "rusm-runtime"]);
+
+    none(&tree.containing(&[&OBSERVING[..], &["redb", "serde", "wasmtime"]].concat()));
 }
 
 #[test]
@@ -106,19 +119,14 @@ fn the_console_brings_no_wasm() {
     none(&tree.containing(&["redb", "wasmtime"]));
 }
 
-fn runtime_tree(features: &[&str]) -> Tree {
-    tree(&[&["-p", "rusm-runtime"], features].concat())
+#[test]
+fn the_store_brings_neither_wasm_nor_the_wire() {
+    none(&tree(&["-p", "rusm-store"]).containing(&[&OBSERVING[..], &["wasmtime"]].concat()));
 }
 
 #[test]
-fn only_guests_name_their_engine() {
-    none(&words_but_outside(&read(&["runtime/src"]), "runtime/src/wasm", &Words(&["wasmtime"])));
-}
-
-#[test]
-fn only_the_store_names_its_database() {
-    let others = read(&["runtime/src"]).into_iter().filter(|source| source.path != "runtime/src/counter/redb_store.rs");
-    none(&words_but_outside(&others.collect::<Vec<_>>(), "runtime/src/store", &Words(&["redb"])));
+fn guests_bring_a_store_only_where_it_is_asked_for() {
+    none(&tree(&["-p", "rusm-wasm"]).containing(&[&OBSERVING[..], &["redb"]].concat()));
 }
 
 #[test]
@@ -131,8 +139,8 @@ fn the_observer_is_built_without_the_runtime_and_without_wasm() {
 
 #[test]
 fn the_bench_is_built_on_the_runtime_and_the_protocol() {
-    let ours = BTreeSet::from(["rusm-bench", "rusm-console", "rusm-protocol", "rusm-runtime", "rusm-text"]);
-    assert_eq!(tree(&["-p", "rusm-bench"]).ours(), ours);
+    let ours = ["rusm-bench", "rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-text", "rusm-wasm"];
+    assert_eq!(tree(&["-p", "rusm-bench"]).ours(), BTreeSet::from(ours));
 }
 
 #[test]
@@ -143,7 +151,7 @@ fn the_model_of_the_observer_draws_nothing_and_its_views_change_nothing() {
 
 #[test]
 fn two_runtimes_share_nothing_but_the_panic_hook() {
-    none(&strange_statics(&read(&["runtime/src", "protocol/src"]), &STATICS));
+    none(&strange_statics(&read(&["runtime/src", "store/src", "wasm/src", "console/src", "protocol/src"]), &STATICS));
 }
 
 #[test]

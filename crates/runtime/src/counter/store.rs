@@ -165,8 +165,8 @@ impl Slot {
         &self.0.key
     }
 
-    #[cfg(feature = "store")]
-    pub(super) fn shared_key(&self) -> Arc<str> {
+    /// Returns the key, shared.
+    pub fn shared_key(&self) -> Arc<str> {
         Arc::clone(&self.0.key)
     }
 
@@ -178,26 +178,26 @@ impl Slot {
 
     /// Adds to the value.
     #[inline]
-    pub(super) fn add(&self, units: i64) {
+    pub fn add(&self, units: i64) {
         self.0.value.fetch_add(units, Ordering::Release);
     }
 
     /// Sets the value.
     #[inline]
-    pub(super) fn set(&self, value: i64) {
+    pub fn set(&self, value: i64) {
         self.0.value.store(value, Ordering::Release);
     }
 
     /// Counts a read.
     #[inline]
-    pub(super) fn count_read(&self) {
+    pub fn count_read(&self) {
         // Relaxed, here and below: these counts are only summed.
         self.0.reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a write of this key alone.
     #[inline]
-    pub(super) fn count_write(&self, events: u64) {
+    pub fn count_write(&self, events: u64) {
         if events == 1 {
             self.0.singles.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -209,7 +209,7 @@ impl Slot {
 
 /// The slots of all keys, and the counts of calls.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub struct Places {
     by_key: RwLock<FxHashMap<Arc<str>, Slot>>,
     /// Number of commits of many keys, and the rows and events they wrote.
     commits: AtomicU64,
@@ -218,12 +218,16 @@ pub(super) struct Places {
 }
 
 impl Places {
-    #[cfg(feature = "store")]
-    pub(super) fn find(&self, key: &str) -> Option<Slot> {
+    /// Returns the entry of a key, if there is one.
+    pub fn find(&self, key: &str) -> Option<Slot> {
         self.by_key.read().get(key).cloned()
     }
 
-    pub(super) fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+    /// Returns the entry of a key, and creates it with an initial value.
+    ///
+    /// # Errors
+    /// [`StoreError::Key`] if the key is empty or too long.
+    pub fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
         if key.is_empty() || key.len() > KEY_MAX_BYTES {
             return Err(StoreError::Key { bytes: key.len() });
         }
@@ -235,13 +239,15 @@ impl Places {
         Ok(by_key.entry(Arc::clone(&key)).or_insert_with(|| Slot::new(key, initial)).clone())
     }
 
-    pub(super) fn count_commit(&self, changes: &[Change]) {
+    /// Counts a commit of many keys.
+    pub fn count_commit(&self, changes: &[Change]) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.commit_rows.fetch_add(changes.len() as u64, Ordering::Relaxed);
         self.commit_events.fetch_add(changes.iter().map(|change| change.events).sum(), Ordering::Relaxed);
     }
 
-    pub(super) fn account(&self) -> Account {
+    /// Returns the number of calls, rows and events until now.
+    pub fn account(&self) -> Account {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let zero = Account {
             reads: 0,

@@ -15,7 +15,6 @@ use crate::slab::Slot;
 /// Rounds of waiting for schedulers that send work repeatedly. Longer than a turn of their reactor.
 const FED_SPIN_ROUNDS: u32 = 2_000;
 /// Longest wait for promised work, which mostly comes sooner. The reactor is not polled meanwhile.
-#[cfg(feature = "store")]
 const PROMISE_NS: u64 = 100_000;
 
 impl Local {
@@ -83,7 +82,6 @@ impl Local {
     }
 
     /// Waits briefly for work that a thread outside has promised.
-    #[cfg(feature = "store")]
     #[cold]
     pub(super) fn await_promised(&self) {
         self.me.promised.store(false, Ordering::Relaxed);

@@ -150,7 +150,6 @@ impl Local {
 
     /// Notes that the running poll is long. The clock is then read soon, so that timers need not wait for a slice of
     /// such polls.
-    #[cfg(feature = "wasm")]
     pub(crate) fn poll_is_long(&self) {
         if let Some(slot) = self.current.get() {
             self.stopwatch.is_long(slot);
@@ -181,7 +180,6 @@ impl Local {
     }
 
     /// Holds back a guest that the running guest has spawned, until [`start_children`](Self::start_children).
-    #[cfg(feature = "wasm")]
     pub(crate) fn hold_child(&self, slot: Slot) {
         let mut children = self.children.take();
         children.push(slot);
@@ -190,7 +188,6 @@ impl Local {
 
     /// Queues the guests that the running guest has spawned, at the end of its poll. Where that used up its time slice
     /// they queue behind all others, as it does itself: hundreds of them may each compute without end.
-    #[cfg(feature = "wasm")]
     #[inline]
     pub(crate) fn start_children(&self) {
         let mut children = self.children.take();

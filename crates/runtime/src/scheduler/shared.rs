@@ -27,7 +27,6 @@ pub(crate) struct SchedulerShared {
     /// Its last wake-up or work came from a thread that is not a scheduler.
     outside: AtomicBool,
     /// Woken for work that will be queued in a moment.
-    #[cfg(feature = "store")]
     pub(super) promised: AtomicBool,
     /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `guard.rs`.
     pub(super) guard: AtomicU32,
@@ -74,7 +73,6 @@ impl SchedulerShared {
             preempted: Injector::new(),
             unpark: OnceLock::new(),
             outside: AtomicBool::new(false),
-            #[cfg(feature = "store")]
             promised: AtomicBool::new(false),
             guard: AtomicU32::new(0),
             counters: CachePadded::default(),
@@ -127,7 +125,6 @@ impl SchedulerShared {
 
     /// Wakes this scheduler, which then stays awake briefly for promised work. Relaxed: a late value only costs a
     /// sleep.
-    #[cfg(feature = "store")]
     pub(crate) fn promise(&self) {
         self.promised.store(true, Ordering::Relaxed);
         self.unpark();

@@ -71,7 +71,6 @@ impl Local {
             introduced: Introductions::new(),
             looks: Plain::new(0),
             long_slices: Plain::new(0),
-            #[cfg(feature = "wasm")]
             children: Plain::default(),
             preempted: Plain::new(None),
             resumed: Plain::new(None),

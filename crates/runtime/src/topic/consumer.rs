@@ -128,8 +128,8 @@ impl Consumer {
     }
 
     /// Returns false if `id` is a current lease of another consumer.
-    #[cfg(feature = "wasm")]
-    pub(crate) fn may_settle(&self, id: AckId) -> bool {
+    #[doc(hidden)]
+    pub fn may_settle(&self, id: AckId) -> bool {
         let desk = self.subscription.0.desk.lock();
         desk.hand.leased(id).map_or(true, |slot| desk.hand.item(slot).consumer == self.seat)
     }

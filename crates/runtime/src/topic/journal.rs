@@ -18,8 +18,7 @@ use super::message::Message;
 
 /// Error returned when messages were not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only the store feature persists anything"))]
-pub(super) enum NotKept {
+pub enum NotKept {
     /// The topic is closed, so no reader would see them.
     #[error("the topic is closed")]
     Closed,
@@ -32,13 +31,14 @@ pub(super) enum NotKept {
 }
 
 /// Callback that receives the messages that were not stored, and the reason if there are any.
-pub(super) type Reply = Box<dyn FnOnce(VecDeque<Message>, Result<(), NotKept>) + Send>;
+pub type Reply = Box<dyn FnOnce(VecDeque<Message>, Result<(), NotKept>) + Send>;
 
 /// Outcome of a message that a subscription's cursor has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub enum Fate {
     /// Delivered this number of times and not finished.
     Tried(u32),
+    /// Acknowledged.
     Acked,
     /// Dead-lettered: attempts exhausted, and stored in the dead-letter topic.
     Buried,
@@ -46,16 +46,15 @@ pub(super) enum Fate {
 
 /// Snapshot of the changes noted until now.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only the store feature persists anything"))]
-pub(super) struct Noted {
+pub struct Noted {
     /// Number of changes noted.
-    pub(super) changes: u64,
+    pub changes: u64,
     /// Number of commits that had failed by then.
-    pub(super) failures: u64,
+    pub failures: u64,
 }
 
 /// Persists the messages of a topic and the progress of its subscriptions.
-pub(super) trait Journal: Send + Sync {
+pub trait Journal: Send + Sync {
     /// Takes messages to store and calls `reply` when they are stored. They enter the log as soon as it has room.
     fn submit(&self, messages: VecDeque<Message>, reply: Reply);
 
@@ -68,6 +67,7 @@ pub(super) trait Journal: Send + Sync {
     /// Notes that a subscription has ended.
     fn end(&self, subscription: &Arc<str>);
 
+    /// Notes the outcome of a message.
     fn note(&self, subscription: &Arc<str>, position: u64, fate: Fate);
 
     /// Returns a snapshot of the noted changes, for a later call of `is_kept`.
@@ -86,23 +86,25 @@ pub(super) trait Journal: Send + Sync {
 
 /// Progress of a subscription when its node ended.
 #[derive(Default)]
-pub(super) struct Resumed {
+#[expect(missing_debug_implementations, reason = "what holds the messages cannot be printed")]
+pub struct Resumed {
     /// Position of the first message that the subscription was ever to receive.
-    pub(super) start: u64,
+    pub start: u64,
     /// Everything before this position is finished.
-    pub(super) floor: u64,
+    pub floor: u64,
     /// Positions at or after the floor that are finished.
-    pub(super) done: Vec<u64>,
+    pub done: Vec<u64>,
     /// Unfinished positions, with their number of deliveries.
-    pub(super) tried: Vec<(u64, u32)>,
-    pub(super) dead_lettered: u64,
+    pub tried: Vec<(u64, u32)>,
+    /// Number of messages that were dead-lettered.
+    pub dead_lettered: u64,
     /// Keeps the subscription's messages in the log until its own cursor does.
-    pub(super) hold: Option<Box<dyn Send>>,
+    pub hold: Option<Box<dyn Send>>,
 }
 
 impl Resumed {
     /// Number of messages that were acknowledged.
-    pub(super) fn acked(&self) -> u64 {
+    pub fn acked(&self) -> u64 {
         self.floor - self.start + self.done.len() as u64 - self.dead_lettered
     }
 }

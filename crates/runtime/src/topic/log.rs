@@ -118,8 +118,7 @@ impl Log {
     }
 
     /// Like [`append`](Self::append), for messages that are stored already: they are refused only for lack of room.
-    #[cfg(feature = "store")]
-    pub(super) fn append_kept(
+    pub(super) fn append_stored(
         &self,
         messages: &mut VecDeque<Message>,
         now_ns: impl FnMut() -> u64,
@@ -162,8 +161,7 @@ impl Log {
     }
 
     /// Like [`wait`](Self::wait), for a message that is stored already.
-    #[cfg(feature = "store")]
-    pub(super) fn wait_kept(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
+    pub(super) fn wait_stored(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
         self.wait_if(message, waker, ticket, Shelf::admit_kept)
     }
 

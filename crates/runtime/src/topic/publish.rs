@@ -248,8 +248,11 @@ impl Topic {
     }
 
     /// Checks the size of a message against the bounds of the topic.
+    ///
+    /// # Errors
+    /// [`MessageError`] with the part that is too large.
     #[inline]
-    pub(crate) fn check(&self, message: &Message) -> Result<(), MessageError> {
+    pub fn check(&self, message: &Message) -> Result<(), MessageError> {
         message.check(self.shared.payload_max, self.shared.log.rules().bytes)
     }
 

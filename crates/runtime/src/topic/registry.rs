@@ -83,7 +83,8 @@ pub enum CreateError {
     },
 }
 
-pub(super) fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
+/// Checks the name and the bounds of a topic.
+pub fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
     if name.is_empty() || name.len() > NAME_MAX_BYTES {
         return Err(CreateError::Name { bytes: name.len() });
     }
@@ -139,7 +140,7 @@ impl Drop for Topics {
 
 /// Handle to the topics of a runtime.
 #[derive(Clone)]
-pub struct TopicsHandle(Arc<runtime::Shared>);
+pub struct TopicsHandle(pub(super) Arc<runtime::Shared>);
 
 impl fmt::Debug for TopicsHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,11 +196,6 @@ impl TopicsHandle {
         let shared = Arc::new(make(Arc::clone(&name), Weak::clone(&runtime)));
         topics.insert(name, Arc::clone(&shared));
         Ok(Topic::new(shared, runtime))
-    }
-
-    #[cfg(feature = "store")]
-    pub(super) fn runtime(&self) -> Arc<runtime::Shared> {
-        Arc::clone(&self.0)
     }
 
     /// Finds a topic by its name.

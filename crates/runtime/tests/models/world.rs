@@ -67,7 +67,6 @@ pub(crate) mod groups {
     #[derive(Default)]
     pub(crate) struct Memberships;
 
-    #[cfg(feature = "wasm")]
     impl Memberships {
         pub(crate) fn len(&self) -> usize {
             0

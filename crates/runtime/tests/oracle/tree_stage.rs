@@ -8,6 +8,9 @@
 //!   └ result of the deed
 //! ```
 
+#[path = "tree_faults.rs"]
+mod tree_faults;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -20,9 +23,6 @@ use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, S
 use tokio::sync::oneshot;
 
 use crate::tree_script::{self as written, Auto, Child, Deed, Id, Kind, Root, TreeScript, Why};
-
-#[path = "tree_faults.rs"]
-mod faults;
 
 /// Maximum time for all scripts together.
 const DEADLINE: Duration = Duration::from_mins(2);

@@ -12,14 +12,14 @@
 //!
 //! A call that waits suspends this process only. What a guest may do depends on its capabilities: an operation without
 //! its capability returns [`Error::Denied`] with the name of the capability. The functions are those of
-//! `crates/runtime/wit/rusm.wit`; the guarantees are those of `docs/semantics.md`.
+//! `wit/runtime/rusm.wit`; the guarantees are those of `docs/semantics.md`.
 
 /// Bindings that `wit-bindgen` generates from the world; an implementation detail of [`actor!`].
 #[doc(hidden)]
 #[allow(clippy::same_length_and_capacity, reason = "in code that the macro generates")]
 pub mod bindings {
     wit_bindgen::generate!({
-        path: "../../../../crates/runtime/wit",
+        path: "../../../../wit/runtime",
         world: "actor",
         pub_export_macro: true,
         default_bindings_module: "rusm::bindings",
@@ -30,7 +30,7 @@ pub mod bindings {
 /// Bindings of the world `streaming`; a guest imports only the functions that it calls.
 mod streaming {
     wit_bindgen::generate!({
-        path: "../../../../crates/runtime/wit",
+        path: "../../../../wit/runtime",
         world: "streaming",
         with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
     });
@@ -39,7 +39,7 @@ mod streaming {
 /// Bindings of the world `publishing`; a guest imports only the functions that it calls.
 mod publishing {
     wit_bindgen::generate!({
-        path: "../../../../crates/runtime/wit",
+        path: "../../../../wit/runtime",
         world: "publishing",
         with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
     });
@@ -47,7 +47,7 @@ mod publishing {
 
 /// Bindings of the world `storage`; a guest imports only the functions that it calls.
 mod storage {
-    wit_bindgen::generate!({ path: "../../../../crates/runtime/wit-kv", world: "storage" });
+    wit_bindgen::generate!({ path: "../../../../wit/store", world: "storage" });
 }
 
 pub mod clock;

@@ -1,0 +1,84 @@
+//! What the crates that extend a runtime need of its inside. Not for applications.
+//!
+//! The store, the engine of guests and the console are crates of their own. This module is their only access to items
+//! that are not public.
+
+pub mod guest;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+
+pub use crate::file_limit::check as check_file_limit;
+use crate::handle::Handle;
+use crate::realtime::Stand;
+use crate::runtime::Shared;
+use crate::scheduler;
+use crate::stores::Storage;
+
+/// Maximum number of schedulers of a runtime.
+pub const SCHEDULERS_MAX: usize = crate::parking::SCHEDULERS_MAX;
+
+/// Panics that the caller catches and reports.
+pub mod panics {
+    pub use crate::panics::{aloud, install, quietly, reason, wake};
+}
+
+/// Persistence of topics.
+pub mod topic {
+    pub use crate::topic::journal::{Fate, Journal, NotKept, Noted, Reply, Resumed};
+    pub use crate::topic::registry::check;
+    pub use crate::topic::stored::{StoredLog, StoredTopic};
+}
+
+/// Returns true on the threads of schedulers, which must not block.
+pub fn is_scheduler_thread() -> bool {
+    scheduler::local().is_some()
+}
+
+/// A runtime with work that will become ready soon.
+#[derive(Clone, Debug, Default)]
+pub struct Prewake(Weak<Shared>);
+
+impl Prewake {
+    /// Sets the runtime to that of this thread; returns without effect on other threads.
+    pub fn set_to_current(&mut self) {
+        if let Some(local) = scheduler::local()
+            && self.0.as_ptr() != Arc::as_ptr(&local.shared)
+        {
+            self.0 = Arc::downgrade(&local.shared);
+        }
+    }
+
+    /// Wakes a scheduler that waits a moment for the work, because waking a thread takes time.
+    pub fn wake(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.promise_work();
+        }
+    }
+}
+
+/// Shows a store to the observers of a runtime, at most once. With `is_own`, processes of the runtime may use it.
+pub fn show_store(runtime: &Handle, store: Arc<dyn Storage>, is_own: bool) {
+    runtime.shared.stores.show(store, is_own);
+}
+
+/// Hides a store from observers and processes.
+pub fn hide_store(runtime: &Handle, store: &Arc<dyn Storage>) {
+    runtime.shared.stores.hide(store);
+}
+
+/// Returns the first store that the processes of a runtime may use.
+pub fn own_store(runtime: &Handle) -> Option<Arc<dyn Storage>> {
+    runtime.shared.stores.own()
+}
+
+/// Adds to a counter that only this thread writes.
+#[inline]
+pub fn bump(counter: &AtomicU64, by: u64) {
+    crate::cell::bump(counter, by);
+}
+
+/// Lets this thread run ahead of the schedulers' threads, where the system allows it.
+pub fn run_ahead_of_schedulers() {
+    Stand::Ahead.take();
+}

@@ -1,0 +1,11 @@
+//! Processes that keep a scheduler busy, and the CPU time that observers see.
+//!
+//! A program of its own: the tests compare processor times, so that other tests would disturb them.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+
+#[path = "../common/eventually.rs"]
+mod eventually;
+mod long_polls;
+mod stuck;
+mod truth;

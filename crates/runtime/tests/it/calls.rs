@@ -1,0 +1,274 @@
+//! Calls and acknowledged starts: sentence 24 of `docs/semantics.md`; the test names have its number.
+
+use std::future::pending;
+use std::time::Duration;
+
+use crate::ask::{ask, runtime};
+use rusm_runtime::observe;
+use rusm_runtime::{
+    CallError, Caller, Config, Context, Down, Exit, ExitReason, InitError, Pid, ReplyTo, Request, Runtime, Starting,
+};
+
+const LONG: Duration = Duration::from_mins(2);
+
+/// Spawns a process that answers each number with its double.
+fn doubler(ctx: &Context) -> Pid {
+    ctx.spawn(|ctx| async move {
+        loop {
+            let Request { request, reply } = ctx.receive_of::<Request<u32, u32>>().await;
+            reply.send(&ctx, request * 2);
+        }
+    })
+}
+
+/// Spawns a process that keeps requests until an [`Answer`] request makes it answer the oldest.
+fn keeper(ctx: &Context) -> Pid {
+    ctx.spawn(|ctx| async move {
+        let mut kept: Vec<(u32, ReplyTo<u32>)> = Vec::new();
+        loop {
+            let message = match ctx.receive().await.downcast::<Request<u32, u32>>() {
+                Ok(Request { request, reply }) => {
+                    kept.push((request, reply));
+                    continue;
+                }
+                Err(message) => message,
+            };
+            let Request { reply, .. } = message.downcast::<Request<Answer, Option<u32>>>().expect("nothing else comes");
+            let (request, oldest) = kept.remove(0);
+            let wanted = oldest.send(&ctx, request);
+            reply.send(&ctx, wanted);
+        }
+    })
+}
+
+/// Request to a [`keeper`] to answer the oldest request.
+struct Answer;
+
+fn bonds(ctx: &Context, pid: Pid) -> (usize, usize) {
+    let bonds = observe::bonds(&ctx.runtime(), pid, 10).expect("it is alive");
+    (bonds.monitor_count, bonds.monitored_by_count)
+}
+
+#[test]
+fn s24_a_call_pairs_each_reply_with_its_request() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let doubler = doubler(&ctx);
+        for number in 0..2_000_u32 {
+            assert_eq!(ctx.call(doubler, number, LONG).await, Ok(number * 2));
+        }
+        assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, doubler)), ((0, 0), (0, 0)), "no call leaves a monitor");
+    });
+}
+
+#[test]
+fn s24_a_late_reply_is_discarded_and_never_taken_for_the_next_one() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let keeper = keeper(&ctx);
+        let late: Result<u32, _> = ctx.call(keeper, 1_u32, Duration::from_millis(5)).await;
+        assert!(matches!(late, Err(CallError::Timeout { to, .. }) if to == keeper));
+
+        let unwanted: Option<u32> = ctx.call(keeper, Answer, LONG).await.unwrap();
+
+        assert_eq!(unwanted, Some(1), "the late reply came back to the callee");
+        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "and the mailbox is empty");
+        assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, keeper)), ((0, 0), (0, 0)));
+    });
+}
+
+#[test]
+fn s24_the_end_of_the_callee_ends_the_call_at_once_with_its_reason() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let callee = ctx.spawn(|ctx| async move {
+            ctx.receive_of::<Request<(), ()>>().await;
+            ExitReason::other("disk full")
+        });
+
+        let ended = ctx.call::<_, ()>(callee, (), Duration::MAX).await;
+
+        assert_eq!(ended, Err(CallError::Ended { to: callee, reason: ExitReason::other("disk full") }));
+        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none(), "the call took the down message");
+    });
+}
+
+#[test]
+fn s24_a_kept_request_may_be_answered_by_another_process() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let callee = ctx.spawn(|ctx| async move {
+            let request = ctx.receive_of::<Request<u32, u32>>().await;
+            ctx.spawn(move |ctx| async move { assert_eq!(request.reply.send(&ctx, request.request + 1), None) });
+            pending::<()>().await;
+        });
+        assert_eq!(ctx.call(callee, 1_u32, LONG).await, Ok(2_u32));
+        assert_eq!((bonds(&ctx, ctx.pid()), bonds(&ctx, callee)), ((0, 0), (0, 0)));
+    });
+}
+
+#[test]
+fn a_call_to_a_dead_process_to_oneself_or_with_no_time_says_so_at_once() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let (dead, _) = ctx.spawn_monitor(|_| async {}).unwrap();
+        ctx.receive_of::<Down>().await;
+        assert_eq!(ctx.call::<_, ()>(dead, (), Duration::MAX).await, Err(CallError::NoProcess { to: dead }));
+
+        let me = ctx.pid();
+        assert_eq!(ctx.call::<_, ()>(me, (), Duration::MAX).await, Err(CallError::Oneself { pid: me }));
+
+        let keeper = keeper(&ctx);
+        let none: Result<u32, _> = ctx.call(keeper, 7_u32, Duration::ZERO).await;
+        assert_eq!(none, Err(CallError::Timeout { to: keeper, timeout: Duration::ZERO }));
+        let unwanted: Option<u32> = ctx.call(keeper, Answer, LONG).await.unwrap();
+        assert_eq!(unwanted, Some(7), "the request was sent anyway");
+        assert!(ctx.receive_timeout(Duration::ZERO).await.is_none());
+    });
+}
+
+#[test]
+fn a_call_is_as_quick_behind_a_long_mailbox_and_leaves_it_in_order() {
+    const WAITING: u32 = 30_000;
+    const CALLS: u32 = 10_000;
+
+    let runtime = Runtime::start(Config { mailbox_capacity: WAITING, schedulers: 2, ..Config::default() }).unwrap();
+    ask(&runtime, |ctx| async move {
+        let doubler = doubler(&ctx);
+        for number in 0..WAITING {
+            ctx.send(ctx.pid(), number).await;
+        }
+        // Searching from the start of the mailbox would visit 300 million messages.
+        for number in 0..CALLS {
+            assert_eq!(ctx.call(doubler, number, LONG).await, Ok(number * 2));
+        }
+        for number in 0..WAITING {
+            assert_eq!(ctx.receive().await.downcast::<u32>().unwrap(), number);
+        }
+    });
+}
+
+#[test]
+fn calls_of_many_to_one_that_dies_all_end() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let me = ctx.pid();
+        let callee = ctx.spawn(|ctx| async move {
+            for _ in 0..50 {
+                ctx.receive_of::<Request<(), u32>>().await;
+            }
+            panic!("enough");
+        });
+        for _ in 0..100 {
+            ctx.spawn(move |ctx| async move {
+                let reply = ctx.call::<_, u32>(callee, (), Duration::MAX).await;
+                ctx.send(me, reply).await;
+            });
+        }
+        for _ in 0..100 {
+            let reply = ctx.receive_of::<Result<u32, CallError>>().await;
+            assert!(matches!(reply, Err(CallError::Ended { .. } | CallError::NoProcess { .. })), "{reply:?}");
+        }
+    });
+}
+
+#[test]
+fn a_call_from_outside_gets_its_reply_or_the_reason_why_there_is_none() {
+    let runtime = runtime();
+    let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let doubler = ask(&runtime, |ctx| async move { doubler(&ctx) });
+    let deaf = runtime.spawn(|ctx| async move {
+        ctx.receive_of::<Request<u32, u32>>().await;
+        ExitReason::other("deaf")
+    });
+    let deaf = deaf.unwrap();
+
+    assert_eq!(outside.block_on(runtime.request(doubler, 4_u32)), Ok(8_u32));
+    let ended = CallError::Ended { to: deaf, reason: ExitReason::other("deaf") };
+    assert_eq!(outside.block_on(runtime.request::<u32, u32>(deaf, 4)), Err(ended));
+    assert_eq!(outside.block_on(runtime.request::<u32, u32>(deaf, 4)), Err(CallError::NoProcess { to: deaf }));
+}
+
+#[test]
+fn a_start_is_over_when_the_process_acknowledges_it() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let body = |ctx: Context, starting: Starting| async move {
+            ctx.register("ready").unwrap();
+            starting.acknowledge();
+            pending::<()>().await;
+        };
+        let pid = ctx.start_link(body).await.unwrap();
+        assert_eq!(ctx.whereis("ready"), Some(pid));
+        let bonds = observe::bonds(&ctx.runtime(), pid, 1).unwrap();
+        assert_eq!((bonds.links, bonds.monitored_by_count), (vec![ctx.pid()], 0));
+    });
+}
+
+#[test]
+fn a_start_that_fails_gives_the_reason() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        // This process does not trap exits, and a refused start does not end it.
+        let refused =
+            ctx.start_link(|ctx, starting| async move { starting.refuse(&ctx, ExitReason::other("no disk")) }).await;
+        assert_eq!(refused, Err(InitError::Ended(ExitReason::other("no disk"))));
+        let returned = ctx.start_link(|_, _starting| async {}).await;
+        assert_eq!(returned, Err(InitError::Ended(ExitReason::Normal)));
+
+        ctx.trap_exits(true);
+        let panicked = ctx.start_link(|_, _starting| async { panic!("at start") }).await;
+        let Err(InitError::Ended(ExitReason::Panic(info))) = panicked else { panic!("{panicked:?}") };
+        assert_eq!(info.message, "at start");
+        assert!(matches!(ctx.receive_of::<Exit>().await.reason, ExitReason::Panic(_)));
+
+        let forgetful = ctx
+            .start_link(|_, starting| async {
+                drop(starting);
+                pending::<()>().await;
+            })
+            .await;
+        assert_eq!(forgetful, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
+        // The closure drops the token before the process exists, so the process cannot be killed yet.
+        let careless = ctx.start_link(|_, _starting| pending::<()>()).await;
+        assert_eq!(careless, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
+        let outside = ctx.runtime().start(|_, _starting| pending::<()>()).await;
+        assert_eq!(outside, Err(InitError::Ended(ExitReason::Killed)), "the caller does not wait forever");
+    });
+}
+
+#[test]
+fn a_call_that_is_given_up_with_its_answer_at_hand_leaves_no_monitor() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let server = ctx.spawn(|ctx| async move {
+            loop {
+                let Request { request, reply } = ctx.receive_of::<Request<Pid, ()>>().await;
+                reply.send(&ctx, ());
+                ctx.exit(request, ExitReason::Killed);
+            }
+        });
+        for _ in 0..100 {
+            let client = ctx.spawn(move |ctx| async move {
+                drop(ctx.call::<_, ()>(server, ctx.pid(), LONG).await);
+            });
+            ctx.monitor(client);
+            ctx.receive_of::<Down>().await;
+        }
+        assert_eq!(bonds(&ctx, server).1, 0);
+    });
+}
+
+#[test]
+fn large_replies_leave_the_room_of_a_mailbox_as_it_was() {
+    let runtime = runtime();
+    let room = ask(&runtime, |ctx| async move {
+        let callee = ctx.spawn(|ctx| async move {
+            let Request { reply, .. } = ctx.receive_of::<Request<(), [u64; 100]>>().await;
+            reply.send(&ctx, [0; 100]);
+        });
+        assert_eq!(ctx.call(callee, (), LONG).await, Ok([0_u64; 100]));
+        ctx.try_send(ctx.pid(), 1_u8).is_ok()
+    });
+    assert!(room);
+}

@@ -1,0 +1,47 @@
+//! Range of keys in a page that cannot be read.
+
+use std::fmt;
+
+use super::Branch;
+use crate::escaped;
+
+/// Keys that are greater than `after` and less than or equal to `upto`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyRange {
+    /// The greatest key before the range; `None` if it begins with the first key.
+    pub after: Option<Vec<u8>>,
+    /// An upper bound of the range's keys; `None` if it ends with the last key.
+    pub upto: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Returns a range that ends with this key; its beginning is unknown.
+    pub(crate) fn of(key: &[u8]) -> Self {
+        Self { after: None, upto: Some(key.to_vec()) }
+    }
+
+    /// Returns the part of the range that this child holds.
+    pub(crate) fn child(&self, branch: &Branch, child: usize) -> Self {
+        let before = child.checked_sub(1).and_then(|before| branch.key(before)).map(<[u8]>::to_vec);
+        let end = branch.key(child).map(<[u8]>::to_vec);
+        Self { after: before.or_else(|| self.after.clone()), upto: end.or_else(|| self.upto.clone()) }
+    }
+
+    /// Returns true if the range contains a key.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.after.as_deref().is_none_or(|after| key > after) && self.upto.as_deref().is_none_or(|upto| key <= upto)
+    }
+}
+
+impl fmt::Display for KeyRange {
+    /// Writes the range in words; characters other than letters, digits and punctuation are escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |key: &[u8]| escaped::key(key);
+        match (&self.after, &self.upto) {
+            (None, None) => f.write_str("all keys"),
+            (Some(after), None) => write!(f, "keys after `{}`", key(after)),
+            (None, Some(upto)) => write!(f, "keys up to `{}`", key(upto)),
+            (Some(after), Some(upto)) => write!(f, "keys after `{}` up to `{}`", key(after), key(upto)),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Durable topics: a store keeps the messages until every subscription has finished them, also after the node has
+//! ended.
+//!
+//! ```text
+//!   publish ──▶ post ──▶ keeper: one commit for all waiting ──▶ store
+//!     ▲                    │                                      │ opened again
+//!     └─ stored: returns ◀─┴──▶ the log ─▶ subscriptions ◀────────┘ with unfinished messages and their attempts
+//! ```
+//!
+//! Invariants: once `publish` has returned, every saved subscription receives the message until it is acknowledged,
+//! whatever happens to the node. Stored messages never exceed the topic's bounds. A subscription's account continues
+//! after a restart.
+
+mod book;
+mod keeper;
+mod post;
+mod progress;
+mod record;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use self::book::Book;
+use self::keeper::Keeper;
+use self::post::{Handle as PostHandle, Post};
+use self::progress::Progress;
+use self::record::{Head, RECORD_BYTES_MAX};
+use crate::{Bucket, Store, StoreError};
+use rusm_runtime::SpawnError;
+use rusm_runtime::embed::topic::{Resumed, StoredTopic, check};
+use rusm_runtime::topic::{CreateError, Message, Topic, TopicConfig, TopicsHandle, Unread};
+
+/// Number of rows per page while a topic is read.
+const PAGE_ROWS: usize = 1000;
+
+/// Error returned if a durable topic could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DurableError {
+    /// The name is taken in this runtime, or the name or a bound is out of range.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The store failed to read, was called from a process (use another thread), or does not accept the name: letters,
+    /// digits and `. _ - / :` are valid.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The topic is open elsewhere, or was just closed and is still writing.
+    #[error("topic {name:?} of this store is already open")]
+    InUse {
+        /// Name of the topic.
+        name: String,
+    },
+    /// The policy [`Unread::KeepNewest`] does not work on disk. Use [`Unread::Forget`] or [`Unread::KeepAll`].
+    #[error("topic {name:?} is durable and cannot use the policy KeepNewest: use Forget or KeepAll")]
+    KeepNewest {
+        /// Name of the topic.
+        name: String,
+    },
+    /// The topic holds more than the given bounds. Open it with larger ones.
+    #[error("topic {name:?} has {held} {what} on disk, more than its bound of {bound}")]
+    Bound {
+        /// Name of the topic.
+        name: String,
+        /// `messages` or `bytes`.
+        what: &'static str,
+        /// Number on disk.
+        held: usize,
+        /// The bound.
+        bound: usize,
+    },
+    /// The data on disk is damaged, or was not written by this version.
+    #[error("topic {name:?} is damaged on disk: {what}")]
+    Damaged {
+        /// Name of the topic.
+        name: String,
+        /// Description of the damage.
+        what: String,
+    },
+    /// The writer process could not be spawned.
+    #[error("cannot start the writer process of a topic: {0}")]
+    Spawn(#[from] SpawnError),
+}
+
+impl Store {
+    /// Opens a topic that a store keeps, or creates it. Blocks while it reads, so it must not be called from a
+    /// process.
+    ///
+    /// The bounds apply to the stored messages: all from the oldest one on that a subscription has not finished.
+    /// Create the subscriptions again, with their previous names, and each continues where it was; until then all of
+    /// its messages are retained. The durability of the store determines what the return of a publish call guarantees.
+    ///
+    /// ```
+    /// use rusm_store::{Store, StoreConfig};
+    /// use rusm_runtime::topic::{AckStatus, Message, SubscriptionConfig, TopicConfig};
+    /// use rusm_runtime::{Config, Runtime};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let runtime = Runtime::start(Config::default())?;
+    /// let orders = store.open_topic(&runtime.topics(), "orders", TopicConfig::default())?;
+    /// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+    /// // From here on it is there, also if the node is killed …
+    /// billing.blocking_saved()?;
+    /// // … as is every order once this returns.
+    /// orders.blocking_publish(Message::new("tea"))?;
+    /// let mut consumer = billing.consumer();
+    /// let lease = consumer.blocking_next()?;
+    /// assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+    /// // And this one will not come again.
+    /// billing.blocking_saved()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DurableError`] names the topic and what is wrong with it.
+    pub fn open_topic(&self, topics: &TopicsHandle, name: &str, config: TopicConfig) -> Result<Topic, DurableError> {
+        check(name, &config)?;
+        if config.unread == Unread::KeepNewest {
+            return Err(DurableError::KeepNewest { name: name.to_owned() });
+        }
+        let bucket = self.bucket(&format!("topic/{name}"))?;
+        let claim = self.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
+        let (head, book, messages) = Found { name, bucket: &bucket }.read(&config)?;
+        let post = Arc::new(Post::default());
+        let payload_max = self.config().value_bytes_max.saturating_sub(RECORD_BYTES_MAX);
+        let journal = Arc::new(PostHandle(Arc::clone(&post)));
+        let (topic, stored) = topics.add_stored(name, &config, book.floor, payload_max, journal)?;
+        // Other callers can find the topic from now on, before this function returns it: fill it first.
+        fill(&stored, &book, &post, messages);
+        let keeper = Keeper {
+            topic: stored,
+            post,
+            store: self.clone(),
+            bucket,
+            book,
+            kept: VecDeque::new(),
+            ticket: 0,
+            heads: vec![head],
+            claim: Some(claim),
+        };
+        let label = format!("topic {name}");
+        let spawned = topics.runtime().spawn(move |ctx| async move {
+            ctx.set_label(label);
+            keeper.run().await;
+        });
+        spawned.inspect_err(|_| topic.close())?;
+        Ok(topic)
+    }
+}
+
+/// Appends the messages found on disk to the log, and holds them for subscriptions that have not resumed yet.
+fn fill(topic: &StoredTopic, book: &Book, post: &Post, mut messages: VecDeque<Message>) {
+    let Some(log) = topic.log() else { return };
+    let resumed = |progress: &Progress| Resumed { hold: Some(log.hold()), ..progress.resumed() };
+    let found = book.progress.iter().map(|(name, progress)| (Arc::clone(name), resumed(progress))).collect();
+    if book.head.known {
+        log.set_known();
+    }
+    let is_filled = log.append(&mut messages, None, &mut 0);
+    debug_assert!(is_filled, "the messages on disk are within the bounds");
+    post.inbox.lock().found = found;
+}
+
+/// A topic on disk.
+struct Found<'a> {
+    name: &'a str,
+    bucket: &'a Bucket,
+}
+
+impl Found<'_> {
+    fn read(&self, config: &TopicConfig) -> Result<(Option<Head>, Book, VecDeque<Message>), DurableError> {
+        let decode =
+            |value: Bytes| Head::decode(&value).ok_or_else(|| self.damaged("its head is not valid".to_owned()));
+        let found = self.bucket.get(record::HEAD).wait()?.map(decode).transpose()?;
+        let head = found.unwrap_or_default();
+        let mut progress = BTreeMap::new();
+        self.each(record::SUBSCRIPTIONS, Bytes::new(), |key, value| {
+            let name = std::str::from_utf8(&key[record::SUBSCRIPTIONS.len()..]).ok();
+            match (name, record::decode_progress(value)) {
+                (Some(name), Some(mut found)) => {
+                    found.raise(head.oldest);
+                    progress.insert(Arc::from(name), found);
+                    Ok(())
+                }
+                _ => Err(self.damaged(format!("the row {} is not a subscription", key.escape_ascii()))),
+            }
+        })?;
+        self.check(head, &progress)?;
+        let mut book = Book::new(*config, head, progress);
+        let mut messages = VecDeque::new();
+        let after = book.floor.checked_sub(1).map_or_else(Bytes::new, |before| record::message_key(before).into());
+        self.each(record::MESSAGES, after, |key, value| {
+            let expected = book.floor + messages.len() as u64;
+            match (record::position(key), record::decode_message(value)) {
+                // Row of a publication that failed and was never reported as stored.
+                (Some(position), _) if position >= head.next => Ok(()),
+                (Some(position), Some(message)) if position == expected => {
+                    book.count(message.bytes());
+                    messages.push_back(message);
+                    Ok(())
+                }
+                _ => Err(self.damaged(format!("the row {} is not message {expected}", key.escape_ascii()))),
+            }
+        })?;
+        let missing = book.floor + messages.len() as u64;
+        if missing != head.next {
+            return Err(self.damaged(format!("message {missing} is missing, of {}", head.next)));
+        }
+        let (count, bytes) = book.held();
+        for (what, held, bound) in [("messages", count, config.messages), ("bytes", bytes, config.bytes)] {
+            if held > bound {
+                return Err(DurableError::Bound { name: self.name.to_owned(), what, held, bound });
+            }
+        }
+        Ok((found, book, messages))
+    }
+
+    fn check(&self, head: Head, progress: &BTreeMap<Arc<str>, Progress>) -> Result<(), DurableError> {
+        let within = |position: &u64| (head.oldest..=head.next).contains(position);
+        let is_sane = |one: &Progress| {
+            let last = one.done.last().copied().unwrap_or(one.floor).max(one.floor);
+            within(&one.floor) && (last < head.next || last == one.floor)
+        };
+        match progress.iter().find(|(_, one)| !is_sane(one)) {
+            Some((name, one)) => {
+                Err(self.damaged(format!("subscription {name:?} is at position {} of {}", one.floor, head.next)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn each(
+        &self,
+        prefix: &[u8],
+        mut after: Bytes,
+        mut look: impl FnMut(&Bytes, &Bytes) -> Result<(), DurableError>,
+    ) -> Result<(), DurableError> {
+        loop {
+            let page = self.bucket.scan(prefix, &after, PAGE_ROWS).wait()?;
+            page.rows.iter().try_for_each(|row| look(&row.key, &row.value))?;
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn damaged(&self, what: String) -> DurableError {
+        DurableError::Damaged { name: self.name.to_owned(), what }
+    }
+}

@@ -1,0 +1,154 @@
+//! A write in flight: a future for processes, a blocking wait for threads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use super::config::Durability;
+use super::core::Core;
+use super::error::StoreError;
+use super::queue::Pushed;
+use super::work::{Reply, Request};
+use rusm_runtime::embed::is_scheduler_thread;
+
+/// A write that is sent to the store only when it is awaited or [waited](Self::wait) for.
+///
+/// Once sent it is carried out, even if the caller stops waiting for it.
+#[must_use = "a write is sent only when it is awaited or `wait` is called"]
+pub struct Write<T, E = StoreError> {
+    core: Arc<Core>,
+    state: State<T, E>,
+    /// True once it is included in the number of waiting writes.
+    is_counted: bool,
+}
+
+enum State<T, E> {
+    Refused(E),
+    Fresh(Request, Reply<T, E>),
+    /// The queue was full; the last field is the queue's ticket.
+    Blocked(Request, Reply<T, E>, u64),
+    Sent(Reply<T, E>),
+    Over,
+}
+
+impl<T, E> std::fmt::Debug for Write<T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match self.state {
+            State::Refused(_) => "refused",
+            State::Fresh(..) => "fresh",
+            State::Blocked(..) => "blocked",
+            State::Sent(_) => "sent",
+            State::Over => "over",
+        };
+        f.debug_struct("Write").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl<T, E: From<StoreError>> Write<T, E> {
+    pub(super) const fn new(core: Arc<Core>, request: Request, reply: Reply<T, E>) -> Self {
+        Self { core, state: State::Fresh(request, reply), is_counted: false }
+    }
+
+    pub(super) const fn refused(core: Arc<Core>, error: E) -> Self {
+        Self { core, state: State::Refused(error), is_counted: false }
+    }
+
+    /// Sets the durability of this write, instead of the store's default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        if let State::Fresh(request, _) = &mut self.state {
+            request.durability = durability;
+        }
+        self
+    }
+
+    /// Blocks this thread until the write is acknowledged. Processes must use `.await` instead.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the write was not done, [`StoreError::OnScheduler`] if a process calls this.
+    pub fn wait(self) -> Result<T, E> {
+        wait(self)
+    }
+
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Refused(error) => return Poll::Ready(Err(error)),
+                State::Blocked(request, reply, ticket) => {
+                    self.core.queue.leave(ticket, true);
+                    self.state = State::Fresh(request, reply);
+                }
+                State::Fresh(request, reply) => {
+                    if !std::mem::replace(&mut self.is_counted, true) {
+                        self.core.waiting.fetch_add(1, Relaxed);
+                    }
+                    self.core.disk.prompt.is_waited_for();
+                    match self.core.queue.push(request, cx.waker()) {
+                        Pushed::In => self.state = State::Sent(reply),
+                        Pushed::Closed => return Poll::Ready(Err(StoreError::Closed.into())),
+                        Pushed::Blocked(request, ticket) => {
+                            self.state = State::Blocked(request, reply, ticket);
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                State::Sent(mut reply) => {
+                    let Poll::Ready(outcome) = Pin::new(&mut reply).poll(cx) else {
+                        self.state = State::Sent(reply);
+                        return Poll::Pending;
+                    };
+                    // The reply is missing only if the writer has ended.
+                    return Poll::Ready(outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())));
+                }
+                State::Over => unreachable!("a write is not polled after completion"),
+            }
+        }
+    }
+}
+
+// No field is ever pinned.
+impl<T, E> Unpin for Write<T, E> {}
+
+impl<T, E: From<StoreError>> Future for Write<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_state(cx)
+    }
+}
+
+impl<T, E> Drop for Write<T, E> {
+    fn drop(&mut self) {
+        if let State::Blocked(_, _, ticket) = self.state {
+            self.core.queue.leave(ticket, false);
+        }
+        if self.is_counted {
+            self.core.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Blocks this thread until a future ends; fails on a scheduler's thread.
+pub(super) fn wait<T, E: From<StoreError>>(future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    if is_scheduler_thread() {
+        return Err(StoreError::OnScheduler.into());
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

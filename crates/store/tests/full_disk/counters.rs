@@ -1,0 +1,61 @@
+//! Counters on a disk that is full for a while. In a file of its own: the file size limit that simulates a full disk
+//! applies to the whole program.
+
+#![expect(unsafe_code, reason = "sets a limit of the operating system")]
+
+use std::time::{Duration, Instant};
+
+use rusm_runtime::counter::{CounterStore, StoreError};
+use rusm_store::counters::{CommitDurability, RedbStore};
+
+/// Limits the size of files, or removes the limit: writes beyond it fail.
+fn limit_files(bytes: Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls use the pointer only during the call, and it points to a live `rlimit`.
+    let outcome = unsafe {
+        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
+        limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)
+    };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
+    let _alone = crate::alone();
+    for durability in CommitDurability::ALL {
+        let directory = tempfile::tempdir().expect("there is room");
+        let path = directory.path().join("counters.redb");
+        let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let key = |number: u32| format!("{number:0>900}");
+        let add = |store: &RedbStore, number: u32| {
+            let slot = store.slot(&key(number), 0).expect("the key is valid");
+            tokio.block_on(store.add(&slot, 1, 1))
+        };
+        let store = RedbStore::open(&path, durability).expect("the file opens");
+        add(&store, 0).expect("there is room");
+
+        limit_files(Some(std::fs::metadata(&path).expect("it is there").len()));
+        let mut added = 1;
+        let error = loop {
+            match add(&store, added) {
+                Ok(()) => added += 1,
+                Err(error) => break error,
+            }
+        };
+        limit_files(None);
+
+        assert!(matches!(&error, StoreError::Storage(_)), "{error}");
+        let begun = Instant::now();
+        while let Err(error) = add(&store, 0) {
+            assert!(begun.elapsed() < Duration::from_mins(1), "still {error}");
+            std::thread::yield_now();
+        }
+        drop(store);
+        let store = RedbStore::open(&path, durability).expect("the file opens");
+        let value = |number: u32| store.slot(&key(number), -1).expect("the key is valid").value();
+        assert_eq!(value(0), 2, "{durability:?}");
+        assert!(value(added) <= 0, "{durability:?}: a failed update was not added");
+        assert!((1..added).all(|number| value(number) == 1), "{durability:?}");
+    }
+}

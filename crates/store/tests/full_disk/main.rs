@@ -1,0 +1,17 @@
+//! Stores on a disk that is full for a while.
+//!
+//! A program of its own, whose tests run one after another: the limit on file sizes that simulates a full disk applies
+//! to the whole program.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+
+mod counters;
+mod store;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits until no other test has a full disk.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

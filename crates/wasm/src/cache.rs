@@ -1,0 +1,274 @@
+//! Cache of compiled code on disk.
+//!
+//! ```text
+//!   sha256 of the bytes + hash of the engine ─▶ file ─▶ whole and unchanged? ─▶ code
+//!                                                └─ else: compile, write a temporary file, rename
+//! ```
+//!
+//! An entry carries the digest of its content, so a torn or modified one is compiled again and never run. Entries
+//! appear by a rename, so several nodes may share a directory. A directory that is full, read-only or missing costs
+//! time only. When the cache is too large, the least recently used entries are removed.
+
+#![expect(unsafe_code, reason = "loads compiled code that this node wrote, after checking its digest")]
+
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
+
+use rusm_runtime::embed::check_file_limit;
+
+/// Extension of partly written entries, and the age after which such a file counts as abandoned.
+const PART: &str = "part";
+const LEFT_AFTER: Duration = Duration::from_hours(1);
+/// Extension of entries.
+const ENDING: &str = "rusmc";
+/// First bytes of an entry, before its digest.
+const MAGIC: &[u8; 8] = b"rusmaot1";
+const HEAD_BYTES: usize = MAGIC.len() + 32;
+
+/// Compiles modules and components, or loads their cached code.
+pub(crate) struct Compiled {
+    dir: Option<PathBuf>,
+    max_bytes: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    writes: AtomicU64,
+    evictions: AtomicU64,
+    damaged: AtomicU64,
+    unkept: AtomicU64,
+    /// Number of entries and their bytes at the last count.
+    held: Mutex<Option<(u64, u64)>>,
+}
+
+/// Collects the input of a hash, to compute a digest of it.
+struct Collected(Sha256);
+
+impl Hasher for Collected {
+    fn finish(&self) -> u64 {
+        0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+impl Compiled {
+    pub(crate) fn new(dir: Option<PathBuf>, max_bytes: u64) -> Self {
+        let none = || AtomicU64::new(0);
+        Self {
+            dir,
+            max_bytes,
+            hits: none(),
+            misses: none(),
+            writes: none(),
+            evictions: none(),
+            damaged: none(),
+            unkept: none(),
+            held: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+
+    /// Number of entries evicted.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Number of entries found damaged.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Number of compiled modules that could not be stored.
+    pub(crate) fn unkept(&self) -> u64 {
+        self.unkept.load(Ordering::Relaxed)
+    }
+
+    /// Number of entries on disk and their bytes; counted at the first call and whenever this node writes an entry.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let Some(dir) = &self.dir else { return (0, 0) };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // A directory that is missing or unreadable counts as empty.
+        *held.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
+    }
+
+    pub(crate) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
+        // SAFETY: the digest of the entry was checked, so the code is output of `serialize`. Forging an entry requires
+        // write access to the directory of the node's user.
+        let load = |code: &[u8]| unsafe { Component::deserialize(engine, code) };
+        self.find_or(engine, bytes, load, || Component::from_binary(engine, bytes), Component::serialize)
+    }
+
+    pub(crate) fn module(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Module> {
+        // SAFETY: as in `component`.
+        let load = |code: &[u8]| unsafe { Module::deserialize(engine, code) };
+        self.find_or(engine, bytes, load, || Module::from_binary(engine, bytes), Module::serialize)
+    }
+
+    fn find_or<C>(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        load: impl FnOnce(&[u8]) -> wasmtime::Result<C>,
+        compile: impl FnOnce() -> wasmtime::Result<C>,
+        serialize: impl FnOnce(&C) -> wasmtime::Result<Vec<u8>>,
+    ) -> wasmtime::Result<C> {
+        let entry = self.dir.as_deref().map(|dir| dir.join(file_name(engine, bytes)));
+        let found = entry.as_deref().and_then(|entry| self.read(entry));
+        if let Some(code) = found.and_then(|code| load(&code[HEAD_BYTES..]).ok()) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(code);
+        }
+        let compiled = compile()?;
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        if let Some(entry) = entry {
+            let kept = serialize(&compiled).map_err(io::Error::other).and_then(|code| self.keep(&entry, &code));
+            if let Err(error) = kept {
+                self.unkept.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(entry = %entry.display(), %error, "cannot store compiled code");
+            }
+        }
+        Ok(compiled)
+    }
+
+    /// Reads a whole entry, including its head; `None` if it is missing or damaged.
+    fn read(&self, entry: &Path) -> Option<Vec<u8>> {
+        let code = fs::read(entry).ok()?;
+        let is_whole = |(head, rest): (&[u8], &[u8])| {
+            head[..MAGIC.len()] == *MAGIC && head[MAGIC.len()..] == *Sha256::digest(rest)
+        };
+        if !code.split_at_checked(HEAD_BYTES).is_some_and(is_whole) {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(entry = %entry.display(), "a damaged cache entry of compiled code is compiled again");
+            return None;
+        }
+        // The time of last use, for eviction. In a read-only directory the time of writing counts.
+        drop(File::options().append(true).open(entry).and_then(|file| file.set_modified(now())));
+        Some(code)
+    }
+
+    /// Creates a temporary file beside an entry. Skips names that exist: another node is writing or has abandoned
+    /// those.
+    fn create_beside(&self, entry: &Path) -> io::Result<(PathBuf, File)> {
+        loop {
+            let count = self.writes.fetch_add(1, Ordering::Relaxed);
+            let beside = entry.with_extension(format!("{}-{count}.{PART}", std::process::id()));
+            match File::options().write(true).create_new(true).open(&beside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (beside, file)),
+            }
+        }
+    }
+
+    /// Writes an entry to a temporary file and renames it.
+    fn keep(&self, entry: &Path, code: &[u8]) -> io::Result<()> {
+        let Some(dir) = entry.parent() else { return Ok(()) };
+        fs::create_dir_all(dir)?;
+        let (beside, file) = self.create_beside(entry)?;
+        let written = write(file, code).and_then(|()| fs::rename(&beside, entry));
+        if written.is_err() {
+            // Remove the partial file; a failure to remove it is harmless.
+            drop(fs::remove_file(&beside));
+        }
+        written?;
+        let (left, evicted) = evict(dir, entry, self.max_bytes)?;
+        self.evictions.fetch_add(evicted, Ordering::Relaxed);
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        Ok(())
+    }
+}
+
+fn file_name(engine: &Engine, bytes: &[u8]) -> String {
+    let mut key = Collected(Sha256::new_with_prefix(Sha256::digest(bytes)));
+    engine.precompile_compatibility_hash().hash(&mut key);
+    let digits = b"0123456789abcdef";
+    let key = key.0.finalize();
+    let hex = key.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(digits[usize::from(digit)]));
+    let mut name: String = hex.collect();
+    name.push('.');
+    name.push_str(ENDING);
+    name
+}
+
+#[expect(clippy::disallowed_methods, reason = "file times are wall-clock times")]
+fn now() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}
+
+fn write(mut file: File, code: &[u8]) -> io::Result<()> {
+    let digest = Sha256::digest(code);
+    check_file_limit((MAGIC.len() + digest.len() + code.len()) as u64)?;
+    file.write_all(MAGIC)?;
+    file.write_all(&digest)?;
+    file.write_all(code)
+}
+
+/// An entry: time of last use, size in bytes, path.
+type Entry = (std::time::SystemTime, u64, PathBuf);
+
+fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for file in fs::read_dir(dir)? {
+        let path = file?.path();
+        // The file is gone: another node may be removing entries.
+        let Ok(data) = path.metadata() else { continue };
+        if path.extension().is_some_and(|ending| ending == PART) && is_left(data.modified()?) {
+            // Ignore a failure: another node removed it first, or the next run tries again.
+            drop(fs::remove_file(&path));
+        }
+        if path.extension().is_some_and(|ending| ending == ENDING) {
+            entries.push((data.modified()?, data.len(), path));
+        }
+    }
+    Ok(entries)
+}
+
+/// Returns true if a partial file is abandoned: its node ended while writing.
+fn is_left(written: std::time::SystemTime) -> bool {
+    now().duration_since(written).is_ok_and(|age| age >= LEFT_AFTER)
+}
+
+/// Number of entries, and the sum of their bytes.
+fn size(entries: &[Entry]) -> (u64, u64) {
+    (entries.len() as u64, entries.iter().map(|(_, len, _)| len).sum())
+}
+
+/// Removes the least recently used entries until the rest fits, but never `newest`. Returns what is left, and the
+/// number removed.
+fn evict(dir: &Path, newest: &Path, max_bytes: u64) -> io::Result<((u64, u64), u64)> {
+    let mut entries = entries(dir)?;
+    entries.sort();
+    let (mut count, mut bytes) = size(&entries);
+    let before = count;
+    for (_, len, path) in entries.into_iter().filter(|(.., path)| path != newest) {
+        if bytes <= max_bytes {
+            break;
+        }
+        match fs::remove_file(path) {
+            // `NotFound`: another node removed it first.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        (count, bytes) = (count - 1, bytes - len);
+    }
+    Ok(((count, bytes), before - count))
+}
+
+#[cfg(test)]
+mod tests;

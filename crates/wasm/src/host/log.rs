@@ -1,0 +1,90 @@
+//! `rusm:runtime/log`: lines of guests in the node's log.
+//!
+//! ```text
+//!   log, standard output, standard error ──▶ escaped, cut ──▶ budget of the guest ──▶ budget of all guests ──▶ log
+//! ```
+//!
+//! Lines beyond a budget are counted, shown to observers, and reported with the guest's next line.
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rusm_text::escaped;
+
+use crate::LineBudget;
+use crate::bindings::rusm::runtime::log::{Host, Level};
+use crate::config::WasmConfig;
+use crate::state::State;
+use crate::vitals::{HostCall, Vitals};
+use rusm_runtime::Pid;
+
+/// Maximum length of a line after escaping, in bytes.
+const LINE_MAX_BYTES: usize = 8 * 1024;
+/// Number of bytes of a log line besides its text: time, level, target and pid.
+const LINE_OVERHEAD_BYTES: usize = 96;
+/// The budget of all guests of an engine together is this many times that of one guest.
+const BUDGETS_OF_ALL: u32 = 16;
+
+/// The budget of one guest.
+pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LineBudget> {
+    Mutex::new(LineBudget::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
+}
+
+/// The budget of all guests of an engine: starting further guests must not multiply the budget.
+pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LineBudget> {
+    let lines = LineBudget::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
+    Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))
+}
+
+/// Writes a line of a guest to the log, or counts it.
+pub(crate) fn write_line(vitals: &Vitals, pid: Pid, level: Level, text: &str) {
+    let text = printable(text);
+    let module = &*vitals.module.name;
+    let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
+    let Some(cut) = vitals.spend_log_line(Instant::now(), bytes) else { return };
+    if cut != 0 {
+        tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were truncated");
+    }
+    match level {
+        Level::Error => tracing::error!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Warn => tracing::warn!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Info => tracing::info!(target: "rusm::guest", %pid, module, "{text}"),
+        Level::Debug => tracing::debug!(target: "rusm::guest", %pid, module, "{text}"),
+    }
+}
+
+/// Returns the text escaped, and shortened to the longest line.
+fn printable(text: &str) -> String {
+    escaped(text.trim_end_matches(['\r', '\n'])).within(LINE_MAX_BYTES).to_string()
+}
+
+impl Host for State {
+    fn line(&mut self, level: Level, text: String) {
+        self.asks(HostCall::Log);
+        write_line(&self.vitals, self.ctx.pid(), level, &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_obeyed() {
+        assert_eq!(printable("red \u{1b}[31m\n"), "red \\u{1b}[31m");
+        assert_eq!(printable("a\rb\tc"), "a\\rb\tc");
+    }
+
+    #[test]
+    fn a_line_is_cut_after_it_was_escaped() {
+        for letter in ["é", "\u{1b}"] {
+            let shown = printable(&letter.repeat(LINE_MAX_BYTES));
+            assert!(
+                shown.ends_with('…') && (LINE_MAX_BYTES - 4..=LINE_MAX_BYTES).contains(&shown.len()),
+                "{}",
+                shown.len()
+            );
+        }
+        assert_eq!(printable(&"x".repeat(LINE_MAX_BYTES)).len(), LINE_MAX_BYTES);
+    }
+}

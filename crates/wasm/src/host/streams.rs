@@ -1,0 +1,190 @@
+//! `rusm:runtime/streams`: byte streams to and from other processes, guests or native ones.
+//!
+//! ```text
+//!   open ──▶ the writing end: a number        the reading end ── in a message ──▶ another process
+//!   a message with an end in it ──▶ offered ── accept ──▶ a number ── read, write, close
+//! ```
+//!
+//! A native process passes an end (of a stream, or of any ring of bytes) to a guest by sending it. A guest that exits
+//! drops its ends, which the other sides notice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::bindings::rusm::runtime::types::{Error, Pid};
+use crate::bindings::streaming::rusm::runtime::streams::Host;
+use crate::capability::Capability;
+use crate::fiber::waiting;
+use crate::state::State;
+use crate::vitals::HostCall;
+use rusm_runtime::Message;
+use rusm_runtime::TrySendError;
+use rusm_runtime::ring::{ReadError, Reader};
+use rusm_runtime::stream::{self, StreamError, StreamReader, StreamWriter};
+
+/// Maximum number of ends per guest, and of ends that it has not accepted yet.
+const ENDS_MAX: usize = 64;
+/// Maximum capacity of a stream that a guest opens, in bytes.
+const CAPACITY_MAX: u32 = 1 << 20;
+/// Maximum number of bytes that a component reads at once.
+const READ_MAX: u32 = 1 << 20;
+
+/// One end of a stream.
+enum End {
+    Writer(StreamWriter),
+    Reader(Reader<u8>),
+}
+
+/// Ends of streams of a guest.
+#[derive(Default)]
+pub(crate) struct Streams {
+    ends: BTreeMap<u64, End>,
+    offered: VecDeque<End>,
+    last: u64,
+}
+
+impl Streams {
+    fn keep(&mut self, end: End) -> u64 {
+        self.last += 1;
+        self.ends.insert(self.last, end);
+        self.last
+    }
+}
+
+impl Host for State {
+    async fn open(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
+        self.open_stream(to, capacity).await
+    }
+
+    fn accept(&mut self) -> Option<u64> {
+        self.accept_stream()
+    }
+
+    async fn write(&mut self, stream: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        self.write_stream(stream, &bytes).await
+    }
+
+    async fn read(&mut self, stream: u64, most: u32) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; most.min(READ_MAX) as usize];
+        let count = self.read_stream(stream, &mut bytes).await?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    fn close(&mut self, stream: u64) -> bool {
+        self.close_stream(stream)
+    }
+}
+
+impl State {
+    pub(crate) async fn open_stream(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
+        self.asks(HostCall::StreamOpen);
+        self.may(Capability::Streams)?;
+        if !capacity.is_power_of_two() || capacity > CAPACITY_MAX {
+            let why = format!("stream capacity of {capacity} bytes is not a power of two from 1 to {CAPACITY_MAX}");
+            return Err(Error::Invalid(why));
+        }
+        self.has_room_for_stream()?;
+        let opened = stream::labelled_pipe(capacity as usize, "guest's stream");
+        let (writer, reader) = opened.map_err(|error| Error::Limit(error.to_string()))?;
+        let to = super::words::pid_of(to);
+        match self.ctx.try_send(to, reader) {
+            Ok(()) => {}
+            Err(TrySendError::NoProcess { .. }) => return Err(Error::NoProcess),
+            Err(TrySendError::Full { message, .. }) => {
+                if let Ok(reader) = message.downcast::<StreamReader>() {
+                    waiting(self.ctx.send(to, reader)).await;
+                }
+            }
+        }
+        Ok(self.streams.get_or_insert_default().keep(End::Writer(writer)))
+    }
+
+    pub(crate) fn accept_stream(&mut self) -> Option<u64> {
+        self.asks(HostCall::StreamAccept);
+        let streams = self.streams.as_mut().filter(|streams| streams.ends.len() < ENDS_MAX)?;
+        let end = streams.offered.pop_front()?;
+        Some(streams.keep(end))
+    }
+
+    pub(crate) async fn write_stream(&mut self, stream: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.asks(HostCall::StreamWrite);
+        let End::Writer(writer) = self.end(stream)? else {
+            return Err(Error::Invalid(format!("stream {stream} is a read end")));
+        };
+        // Fast path: usually there is room, and the call need not wait.
+        let written = writer.try_write(bytes).map_err(gone)?;
+        match &bytes[written..] {
+            [] => Ok(()),
+            rest => waiting(writer.write_all(rest)).await.map_err(gone),
+        }
+    }
+
+    /// Reads at least one byte; 0 at the end of the stream.
+    pub(crate) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        self.asks(HostCall::StreamRead);
+        let End::Reader(reader) = self.end(stream)? else {
+            return Err(Error::Invalid(format!("stream {stream} is a write end")));
+        };
+        if bytes.is_empty() {
+            return Err(Error::Invalid("cannot read 0 bytes: read at least 1".to_owned()));
+        }
+        let read = match reader.try_read(bytes) {
+            Err(ReadError::Empty) => waiting(reader.read(bytes)).await,
+            read => read,
+        };
+        match read {
+            Ok(count) => Ok(count),
+            Err(ReadError::Ended) => Ok(0),
+            Err(ReadError::Cut) => Err(gone(StreamError::Cut)),
+            Err(error @ ReadError::Missed { .. }) => Err(Error::Limit(error.to_string())),
+            Err(error @ (ReadError::Evicted | ReadError::Empty)) => Err(Error::NoSuch(error.to_string())),
+        }
+    }
+
+    pub(crate) fn close_stream(&mut self, stream: u64) -> bool {
+        self.asks(HostCall::StreamClose);
+        match self.streams.as_mut().and_then(|streams| streams.ends.remove(&stream)) {
+            Some(End::Writer(writer)) => {
+                writer.close();
+                true
+            }
+            Some(End::Reader(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Stores the end of a stream from a message; returns the name under which the guest receives it. If too many ends
+    /// wait to be accepted, closes this one and returns another name, so that messages and accepted ends stay in step.
+    pub(super) fn offered(&mut self, message: Message) -> Result<&'static str, Message> {
+        let (end, word) = match message.downcast::<StreamReader>() {
+            Ok(reader) => (End::Reader(reader.into_ring()), "stream-reader"),
+            Err(message) => match message.downcast::<Reader<u8>>() {
+                Ok(reader) => (End::Reader(reader), "stream-reader"),
+                Err(message) => (End::Writer(message.downcast::<StreamWriter>()?), "stream-writer"),
+            },
+        };
+        let streams = self.streams.get_or_insert_default();
+        if streams.offered.len() == ENDS_MAX {
+            return Ok("stream-refused");
+        }
+        streams.offered.push_back(end);
+        Ok(word)
+    }
+
+    fn end(&mut self, stream: u64) -> Result<&mut End, Error> {
+        let ends = self.streams.as_mut().map(|streams| &mut streams.ends);
+        ends.and_then(|ends| ends.get_mut(&stream))
+            .ok_or_else(|| Error::Invalid(format!("stream {stream} does not exist")))
+    }
+
+    fn has_room_for_stream(&self) -> Result<(), Error> {
+        if self.streams.as_ref().is_none_or(|streams| streams.ends.len() < ENDS_MAX) {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("a process may have at most {ENDS_MAX} stream ends: close some")))
+    }
+}
+
+fn gone(error: StreamError) -> Error {
+    Error::NoSuch(error.to_string())
+}

@@ -1,0 +1,123 @@
+//! `rusm:runtime/supervisor`: supervisors of guests, linked to the guest that starts them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::words;
+use crate::bindings::rusm::runtime::process::Ties;
+use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host, Restart, Strategy};
+use crate::bindings::rusm::runtime::types::{Error, Pid};
+use crate::capability::Capability;
+use crate::fiber::waiting;
+use crate::spawn;
+use crate::state::State;
+use crate::vitals::HostCall;
+use rusm_runtime::InitError;
+use rusm_runtime::supervisor::{
+    ChildSpec as Spec, Restart as SpecRestart, Shutdown, Strategy as SpecStrategy, Supervisor,
+};
+
+/// Maximum number of children in one call.
+pub(crate) const CHILDREN_MAX: usize = 4_096;
+/// Maximum number of live supervisors per guest: they are native processes, which the engine's capacity does not
+/// limit.
+const SUPERVISORS_MAX: usize = 256;
+/// Maximum restart intensity: a supervisor remembers each restart for a period.
+const INTENSITY_MAX: u32 = 65_536;
+
+impl Host for State {
+    async fn start(
+        &mut self,
+        strategy: Strategy,
+        intensity: u32,
+        period_ms: u64,
+        children: Vec<ChildSpec>,
+    ) -> Result<Pid, Error> {
+        self.asks(HostCall::Supervise);
+        self.may(Capability::Spawn)?;
+        waiting(self.supervise(strategy, intensity, period_ms, children)).await
+    }
+}
+
+impl State {
+    async fn supervise(
+        &mut self,
+        strategy: Strategy,
+        intensity: u32,
+        period_ms: u64,
+        children: Vec<ChildSpec>,
+    ) -> Result<Pid, Error> {
+        if children.len() > CHILDREN_MAX {
+            return Err(Error::Limit(format!(
+                "{} children at once are over the limit of {CHILDREN_MAX}",
+                children.len()
+            )));
+        }
+        if intensity > INTENSITY_MAX {
+            return Err(Error::Invalid(format!("intensity of {intensity} is over the limit of {INTENSITY_MAX}")));
+        }
+        self.may_keep(&children)?;
+        self.has_room_for_supervisor()?;
+        let strategy = match strategy {
+            Strategy::OneForOne => SpecStrategy::OneForOne,
+            Strategy::OneForAll => SpecStrategy::OneForAll,
+            Strategy::RestForOne => SpecStrategy::RestForOne,
+        };
+        let mut supervisor = Supervisor::new(strategy).intensity(intensity, Duration::from_millis(period_ms));
+        for child in children {
+            supervisor = supervisor.child(self.child(child).await?);
+        }
+        let started = supervisor.start_link(&self.ctx).await;
+        match started {
+            Ok(supervisor) => {
+                self.supervisors.push(supervisor.pid());
+                Ok(words::pid(supervisor.pid()))
+            }
+            Err(InitError::Spawn(error)) => Err(Error::Limit(error.to_string())),
+            Err(InitError::Ended(reason)) => Err(Error::Invalid(reason.to_string())),
+        }
+    }
+
+    /// Checks the size of the arguments, which a supervisor keeps for the restarts of its children.
+    fn may_keep(&self, children: &[ChildSpec]) -> Result<(), Error> {
+        children.iter().try_for_each(|child| self.may_have(&child.options.args))?;
+        let bytes: usize = children.iter().flat_map(|child| &child.options.args).map(String::len).sum();
+        let bytes_max = self.vitals.bounds.message_max_bytes as usize;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("{bytes} bytes of arguments for all children are over the limit of {bytes_max}")))
+    }
+
+    fn has_room_for_supervisor(&mut self) -> Result<(), Error> {
+        if self.supervisors.len() >= SUPERVISORS_MAX {
+            let runtime = self.ctx.runtime();
+            self.supervisors.retain(|supervisor| runtime.is_alive(*supervisor));
+        }
+        if self.supervisors.len() < SUPERVISORS_MAX {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("a process may have at most {SUPERVISORS_MAX} supervisors: end some")))
+    }
+
+    async fn child(&mut self, child: ChildSpec) -> Result<Spec, Error> {
+        let ChildSpec { id, module, options, restart, shutdown_ms } = child;
+        if options.ties != Ties::empty() {
+            return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));
+        }
+        let module = self.module_called(&module).await.map_err(|error| error.to_guest())?;
+        let (guest, grant) = self.guest(options)?;
+        let restart = match restart {
+            Restart::Permanent => SpecRestart::Permanent,
+            Restart::Transient => SpecRestart::Transient,
+            Restart::Temporary => SpecRestart::Temporary,
+        };
+        let shutdown = match shutdown_ms {
+            None => Shutdown::Infinity,
+            Some(0) => Shutdown::BrutalKill,
+            Some(ms) => Shutdown::Timeout(Duration::from_millis(ms)),
+        };
+        let spec = spawn::child(id.into(), Arc::clone(&self.vitals.node), module, guest, Ok(grant));
+        Ok(spec.restart(restart).shutdown(shutdown))
+    }
+}

@@ -1,0 +1,21 @@
+//! Rust bindings of the world `rusm:store/storage`, generated from its WIT text.
+
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    unnameable_types,
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::clone_on_ref_ptr,
+    clippy::use_self,
+    clippy::allow_attributes_without_reason,
+    clippy::or_fun_call,
+    reason = "generated code"
+)]
+
+wasmtime::component::bindgen!({
+    path: "../../wit/store/kv.wit",
+    world: "storage",
+    imports: { default: async },
+});

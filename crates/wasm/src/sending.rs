@@ -1,0 +1,217 @@
+//! Sending of guests: checks permission, quota and mailbox, and turns bytes into a message.
+//!
+//! ```text
+//!   capability `send`, or a known receiver ──▶ quota ──▶ mailbox ──▶ sent
+//!          └ Denied                              └ Quota      └ Full: `send` waits, `try-send` fails
+//! ```
+//!
+//! Between guests, short messages travel inline and longer ones in [`ChargedBytes`], without a copy at the receiver.
+//! Native processes receive [`Bytes`], or [`TaggedBytes`] if there is a tag.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::bindings::rusm::runtime::types::Error;
+use super::capability::Capability;
+use super::fiber::waiting;
+use super::short::ShortBytes;
+use super::state::State;
+use rusm_runtime::embed::guest::{ChargedBytes, GuestContext};
+use rusm_runtime::{Message, Pid, TaggedBytes, TrySendError};
+
+/// Maximum length of messages to native processes that are not counted: their cost is mainly the slot in the mailbox.
+const UNCOUNTED_BYTES_MAX: usize = 64;
+
+/// Reason why a message was not sent, with the message.
+pub(crate) enum Unsent {
+    /// The guest lacks the permission to send there.
+    Denied(Error),
+    /// The quota is full: too many sent bytes are not received yet.
+    Quota(Box<[u8]>),
+    /// The mailbox is full.
+    Full(Message),
+}
+
+/// A message body, borrowed from the guest or owned.
+pub(crate) trait Body: AsRef<[u8]> + Sized {
+    fn into_boxed(self) -> Box<[u8]>;
+}
+
+impl Body for &[u8] {
+    fn into_boxed(self) -> Box<[u8]> {
+        self.into()
+    }
+}
+
+impl Body for Vec<u8> {
+    fn into_boxed(self) -> Box<[u8]> {
+        self.into()
+    }
+}
+
+impl State {
+    /// Checks that the guest may send to `to`: it has the capability, or it was given the address of `to`.
+    #[inline]
+    pub(crate) fn may_send(&self, to: Pid) -> Result<(), Error> {
+        if self.vitals.grant.has(Capability::Send) || self.has_address_of(to) {
+            return Ok(());
+        }
+        Err(self.refuse(Capability::Send))
+    }
+
+    /// Returns true if `to` introduced itself, is a relative, or has ended: a message to an ended process is never
+    /// read.
+    #[inline(never)]
+    fn has_address_of(&self, to: Pid) -> bool {
+        self.process().knows(to) || self.is_own(to) || self.ctx.parent() == Some(to) || !self.ctx.runtime().is_alive(to)
+    }
+
+    /// Lets the guest send to a process that the node has named to it.
+    #[inline]
+    pub(crate) fn meets(&self, other: Pid) {
+        if !self.vitals.grant.has(Capability::Send) {
+            self.process().meet(other);
+        }
+    }
+
+    /// Sends bytes. Sending to an ended process succeeds without effect.
+    #[inline]
+    pub(crate) fn post(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
+        match self.try_post(to, tag, body)? {
+            Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
+            Err(TrySendError::Full { message, .. }) => Err(Unsent::Full(message)),
+        }
+    }
+
+    /// Sends bytes, and returns the answer of the mailbox.
+    #[inline]
+    pub(crate) fn try_post(&self, to: Pid, tag: u64, body: impl Body) -> Result<Result<(), TrySendError>, Unsent> {
+        self.may_send(to).map_err(Unsent::Denied)?;
+        let to_guest = self.process().reads_short(to);
+        if to_guest && let Some(short) = ShortBytes::new(tag, body.as_ref()) {
+            return Ok(self.ctx.try_send(to, short));
+        }
+        if !to_guest && body.as_ref().len() <= UNCOUNTED_BYTES_MAX {
+            return Ok(self.post_bytes(to, tag, body.into_boxed().into()));
+        }
+        let body = body.into_boxed();
+        if self.vitals.quota().take(body.len() as u64).is_err() {
+            return Err(Unsent::Quota(body));
+        }
+        Ok(self.post_charged(to, self.charged(tag, body), to_guest))
+    }
+
+    fn charged(&self, tag: u64, body: Box<[u8]>) -> ChargedBytes {
+        ChargedBytes::new(tag, body, Arc::<super::quota::Quota>::clone(self.vitals.quota()))
+    }
+
+    fn post_charged(&self, to: Pid, bytes: ChargedBytes, to_guest: bool) -> Result<(), TrySendError> {
+        if to_guest {
+            return self.ctx.try_send(to, bytes);
+        }
+        self.post_bytes(to, bytes.tag, Bytes::from_owner(bytes))
+    }
+
+    /// Sends bytes to a native process; without a tag they need no wrapper.
+    fn post_bytes(&self, to: Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
+        if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
+    }
+
+    /// Waits until a message that [`post`](Self::post) handed back can be sent, and sends it.
+    pub(crate) async fn post_later(&mut self, to: Pid, tag: u64, unsent: Unsent) -> Result<(), Error> {
+        let message = match unsent {
+            Unsent::Denied(error) => return Err(error),
+            Unsent::Full(message) => message,
+            Unsent::Quota(body) => {
+                waiting(self.quota_for(body.len())).await;
+                let bytes = self.charged(tag, body);
+                match self.post_charged(to, bytes, self.process().reads_short(to)) {
+                    Ok(()) | Err(TrySendError::NoProcess { .. }) => return Ok(()),
+                    Err(TrySendError::Full { message, .. }) => message,
+                }
+            }
+        };
+        waiting(self.send_again(to, message)).await;
+        Ok(())
+    }
+
+    async fn send_again(&mut self, to: Pid, message: Message) {
+        let message = match message.downcast::<ShortBytes>() {
+            Ok(short) => return self.ctx.send(to, short).await,
+            Err(message) => message,
+        };
+        let message = match message.downcast::<ChargedBytes>() {
+            Ok(charged) => return self.ctx.send(to, charged).await,
+            Err(message) => message,
+        };
+        let message = match message.downcast::<Bytes>() {
+            Ok(body) => return self.ctx.send(to, body).await,
+            Err(message) => message,
+        };
+        if let Ok(tagged) = message.downcast::<TaggedBytes>() {
+            self.ctx.send(to, tagged).await;
+        }
+    }
+
+    /// Waits until the quota has room for `bytes` bytes, and counts them.
+    async fn quota_for(&mut self, bytes: usize) {
+        poll_fn(|cx| {
+            loop {
+                let Err(full) = self.vitals.quota().take(bytes as u64) else { return Poll::Ready(()) };
+                if full.wait(cx.waker()) {
+                    // Not `self.process()`: the closure must not capture the whole state, which is not `Sync`.
+                    GuestContext(&self.ctx).waits_for_room();
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the quota has room for the bytes of a call; returns them with the rest of the timeout.
+    pub(crate) async fn bytes_within(&mut self, timeout: Duration, body: Vec<u8>) -> Result<(Bytes, Duration), Error> {
+        if body.len() <= UNCOUNTED_BYTES_MAX || self.vitals.quota().take(body.len() as u64).is_ok() {
+            return Ok((self.counted_bytes(body), timeout));
+        }
+        let began = Instant::now();
+        let counted = waiting(tokio::time::timeout(timeout, self.quota_for(body.len()))).await;
+        counted.map_err(|_elapsed| Error::TimedOut)?;
+        Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))
+    }
+
+    /// Returns the bytes for a timer; an error if the quota is full.
+    pub(crate) fn bytes_now(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        if body.len() > UNCOUNTED_BYTES_MAX && self.vitals.quota().take(body.len() as u64).is_err() {
+            return Err(self.over_quota());
+        }
+        Ok(self.counted_bytes(body))
+    }
+
+    /// Returns the bytes for a reply. A caller waits for them, so they are counted even beyond the quota.
+    pub(crate) fn bytes_at_once(&self, body: Vec<u8>) -> Bytes {
+        if body.len() > UNCOUNTED_BYTES_MAX {
+            self.vitals.quota().take_anyway(body.len() as u64);
+        }
+        self.counted_bytes(body)
+    }
+
+    fn counted_bytes(&self, body: Vec<u8>) -> Bytes {
+        if body.len() > UNCOUNTED_BYTES_MAX { Bytes::from_owner(self.charged(0, body.into())) } else { body.into() }
+    }
+
+    /// Returns the error of a `try-send` that exceeds the quota.
+    #[cold]
+    pub(crate) fn over_quota(&self) -> Error {
+        let quota = self.vitals.quota();
+        Error::Limit(format!(
+            "{} bytes of messages that this guest sent are not received yet: sent_max_bytes is {}, and all guests share half of \
+             the node's mailbox_total_bytes",
+            quota.held_bytes(),
+            self.vitals.bounds.sent_max_bytes
+        ))
+    }
+}

@@ -1,0 +1,240 @@
+//! Statistics of guests and of the engine's capacity, for observers.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::capability::Capability;
+use super::config::Room;
+use super::{Inner, Wasm, traps};
+use rusm_runtime::embed::guest::{RuntimeGuard, RuntimeRef};
+use rusm_runtime::observe::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport};
+
+pub use rusm_runtime::observe::Slots;
+
+/// Number of traps kept for observers.
+const FAULTS_KEPT: usize = 16;
+
+/// Counters of an engine. Fields that end in `_total` never decrease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WasmStats {
+    /// Instance allocator: `pool`, `checked pool` (bounds are checked, for lack of address space), or `slabs`.
+    pub room: &'static str,
+    /// Maximum number of live instances.
+    pub capacity: u32,
+    /// Number of live instances.
+    pub live: u32,
+    /// Number of instances started.
+    pub started_total: u64,
+    /// Number of starts refused for lack of capacity.
+    pub refused_total: u64,
+    /// Number of guests that trapped or could not be instantiated.
+    pub failed_total: u64,
+    /// Linear memories in use, and their maximum number.
+    pub memories: Slots,
+    /// Stacks in use, and their maximum number.
+    pub stacks: Slots,
+    /// Number of modules registered by name.
+    pub modules: usize,
+    /// Number of modules found compiled on disk.
+    pub cache_hits_total: u64,
+    /// Number of modules compiled.
+    pub cache_misses_total: u64,
+    /// Number of cache entries evicted to make room for others.
+    pub cache_evictions_total: u64,
+    /// Number of cache entries found damaged.
+    pub cache_damaged_total: u64,
+    /// Number of compiled modules that could not be stored because the cache directory is full, read-only or missing.
+    pub cache_unkept_total: u64,
+    /// Number of epochs; does not increase while no guest runs.
+    pub ticks_total: u64,
+    /// Number of traps by kind; kinds that never occurred are left out.
+    pub traps_total: Vec<(&'static str, u64)>,
+}
+
+impl Wasm {
+    /// Reads the counters.
+    pub fn stats(&self) -> WasmStats {
+        let node = &self.0;
+        let (memories, stacks) = node.slots();
+        WasmStats {
+            room: node.room,
+            capacity: node.config.capacity,
+            live: node.live(),
+            started_total: node.started(),
+            refused_total: node.refused.load(Relaxed),
+            failed_total: node.failed.load(Relaxed),
+            memories,
+            stacks,
+            modules: node.registry.read().unwrap_or_else(PoisonError::into_inner).len(),
+            cache_hits_total: node.compiled.hits(),
+            cache_misses_total: node.compiled.misses(),
+            cache_evictions_total: node.compiled.evictions(),
+            cache_damaged_total: node.compiled.damaged(),
+            cache_unkept_total: node.compiled.unkept(),
+            ticks_total: node.ticker.ticks(),
+            traps_total: counted(traps::CODES, &node.traps),
+        }
+    }
+
+    /// Returns the instance allocator in use.
+    pub fn room(&self) -> Room {
+        if self.0.slabs.is_some() { Room::Slabs } else { Room::Pool }
+    }
+}
+
+impl Inner {
+    /// Returns the use of memories and of stacks.
+    fn slots(&self) -> (Slots, Slots) {
+        if let Some(slabs) = &self.slabs {
+            let of = |arena: &super::slabs::Arena| Slots { used: arena.used().into(), slots: arena.slots().into() };
+            return (of(&slabs.memories), of(&slabs.stacks));
+        }
+        let Some(pool) = self.engine.pooling_allocator_metrics() else { return Default::default() };
+        let parts = u64::from(self.config.capacity) * u64::from(self.config.parts_max);
+        (
+            Slots { used: pool.memories() as u64, slots: parts },
+            Slots { used: pool.stacks() as u64, slots: self.config.capacity.into() },
+        )
+    }
+}
+
+/// Returns the counters with their labels, without those that are zero.
+fn counted<const N: usize>(words: [&'static str; N], counters: &[AtomicU64; N]) -> Vec<(&'static str, u64)> {
+    let count = |(word, counter): (&'static str, &AtomicU64)| (word, counter.load(Relaxed));
+    words.into_iter().zip(counters).map(count).filter(|(_, count)| *count != 0).collect()
+}
+
+/// Counters of the instances of one module.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    started: AtomicU64,
+    ended: AtomicU64,
+    traps: AtomicU64,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn begin(&self) {
+        self.started.fetch_add(1, Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// Number of live instances.
+    fn live(&self) -> u64 {
+        let ended = self.ended.load(Relaxed);
+        self.started.load(Relaxed).saturating_sub(ended)
+    }
+
+    pub(crate) fn count_trap(&self) {
+        self.traps.fetch_add(1, Relaxed);
+    }
+}
+
+/// The last traps of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<(u64, VecDeque<FaultReport>)>);
+
+impl Faults {
+    /// Stores a trap and numbers it.
+    pub(crate) fn keep(&self, fault: FaultReport) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seq, faults) = &mut *kept;
+        *seq += 1;
+        if faults.len() == FAULTS_KEPT {
+            faults.pop_front();
+        }
+        faults.push_back(FaultReport { seq: *seq, ..fault });
+    }
+
+    fn all(&self) -> Vec<FaultReport> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.iter().cloned().collect()
+    }
+}
+
+/// Runtime that shows this engine. The start of a guest only checks whether it is still the same one.
+#[derive(Debug, Default)]
+pub(crate) struct Home {
+    address: AtomicUsize,
+    /// Keeps the address from being reused.
+    guard: Mutex<RuntimeGuard>,
+}
+
+impl Inner {
+    /// Shows this engine to observers of the runtime in which a guest starts.
+    #[inline]
+    pub(crate) fn is_used_in(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
+        if self.home.address.load(Relaxed) != runtime.address() {
+            self.show_in(runtime);
+        }
+    }
+
+    #[cold]
+    fn show_in(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
+        let mut guard = self.home.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let this: Arc<dyn Engine> = Arc::<Self>::clone(self);
+        *guard = runtime.show_engine(Arc::downgrade(&this));
+        // The other half is for native processes.
+        self.quota.set_max((runtime.mailbox_total_bytes() / 2).max(1));
+        self.home.address.store(runtime.address(), Relaxed);
+    }
+
+    /// Returns the refusals by capability, and the number of log lines cut.
+    fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let cut = Some(("log lines", self.log_cut.load(Relaxed))).filter(|(_, lines)| *lines != 0);
+        counted(Capability::ALL.map(Capability::word), &self.denied).into_iter().chain(cut).collect()
+    }
+
+    fn module_reports(&self) -> Vec<ModuleReport> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let report = |module: &super::Module| {
+            let tally = &module.0.tally;
+            ModuleReport {
+                name: Arc::clone(&module.0.name),
+                kind: module.kind(),
+                live: tally.live(),
+                started_total: tally.started.load(Relaxed),
+                faults_total: tally.traps.load(Relaxed),
+            }
+        };
+        registry.values().map(report).collect()
+    }
+}
+
+impl Engine for Inner {
+    fn report(&self) -> EngineReport {
+        let (memories, stacks) = self.slots();
+        let (entries, bytes) = self.compiled.held();
+        EngineReport {
+            kind: "wasm",
+            room: self.room,
+            capacity: self.config.capacity.into(),
+            live: self.live().into(),
+            started_total: self.started(),
+            refused_total: self.refused.load(Relaxed),
+            slots: vec![("memories", memories), ("stacks", stacks)],
+            ticks_total: self.ticker.ticks(),
+            tick: self.config.tick,
+            is_ticking: !self.ticker.is_asleep(),
+            cache: CacheReport {
+                entries,
+                bytes,
+                max_bytes: if self.config.cache_dir.is_some() { self.config.cache_max_bytes } else { 0 },
+                hits_total: self.compiled.hits(),
+                misses_total: self.compiled.misses(),
+                evictions_total: self.compiled.evictions(),
+                damaged_total: self.compiled.damaged(),
+                unkept_total: self.compiled.unkept(),
+            },
+            modules: self.module_reports(),
+            faults_total: counted(traps::CODES, &self.traps),
+            refusals_total: self.refusals(),
+            faults: self.faults.all(),
+        }
+    }
+}

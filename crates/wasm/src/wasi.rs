@@ -1,0 +1,192 @@
+//! WASI for guests that import it: arguments, clocks, random numbers, and standard output that goes to the log line by
+//! line.
+//!
+//! No files and no environment. Sockets need the capability `network`, random bytes the capability `random`.
+
+mod guarded;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::bindings::rusm::runtime::log::Level;
+use super::capability::Capability;
+use super::host::{RANDOM_BYTES_MAX, write_line};
+use super::module::Code;
+use super::state::State;
+use super::vitals::Vitals;
+use rusm_runtime::Pid;
+
+pub(super) use guarded::{link_components, link_modules};
+
+/// Import module name of WASI preview 1 in core modules.
+pub(crate) const P1: &str = "wasi_snapshot_preview1";
+
+/// Number of bytes that a guest may write before it must check again.
+const WRITE_BYTES: usize = 64 * 1024;
+/// Length at which a line without an end is written, in bytes.
+const LINE_BYTES: usize = 8 * 1024;
+/// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
+const RESOURCES_MAX: usize = 4_096;
+
+/// WASI state of one guest.
+pub(crate) enum Wasi {
+    /// Preview 1, for core modules.
+    First(WasiP1Ctx),
+    /// Preview 2, for components.
+    Second(WasiCtx, ResourceTable),
+}
+
+impl Wasi {
+    pub(crate) fn new(state: &State) -> Self {
+        let module = &state.vitals.module;
+        let lines = |level| {
+            Lines(Arc::new(Mutex::new(Text {
+                pid: state.ctx.pid(),
+                vitals: Arc::clone(&state.vitals),
+                level,
+                line: Vec::new(),
+            })))
+        };
+        let mut builder = WasiCtxBuilder::new();
+        builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
+        builder.max_random_size(RANDOM_BYTES_MAX.into());
+        if state.vitals.grant.has(Capability::Network) {
+            builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
+        }
+        match module.code {
+            Code::Raw { .. } | Code::Wasip1(_) => Self::First(builder.build_p1()),
+            Code::Actor(_) | Code::Command(_) => {
+                let mut table = ResourceTable::new();
+                table.set_max_capacity(RESOURCES_MAX);
+                Self::Second(builder.build(), table)
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns the WASI state of a core module; created with the process if the module imports any of WASI.
+    pub(crate) fn wasi_p1(&mut self) -> &mut WasiP1Ctx {
+        match self.wasi.as_deref_mut() {
+            Some(Wasi::First(wasi)) => wasi,
+            _ => unreachable!("a module that imports WASI gets it at its start"),
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        match self.wasi.as_deref_mut() {
+            Some(Wasi::Second(ctx, table)) => WasiCtxView { ctx, table },
+            _ => unreachable!("a component that imports WASI gets it at its start"),
+        }
+    }
+}
+
+/// Standard output or error of a guest, written to the log line by line.
+#[derive(Clone)]
+struct Lines(Arc<Mutex<Text>>);
+
+struct Text {
+    pid: Pid,
+    vitals: Arc<Vitals>,
+    level: Level,
+    line: Vec<u8>,
+}
+
+impl Text {
+    fn write(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() >= LINE_BYTES {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let text = String::from_utf8_lossy(&self.line);
+        write_line(&self.vitals, self.pid, self.level, &text);
+        self.line.clear();
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+    }
+}
+
+impl Lines {
+    fn put(&self, bytes: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+    }
+}
+
+impl IsTerminal for Lines {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Lines {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+}
+
+impl Pollable for Lines {
+    fn ready<'a, 'b>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl OutputStream for Lines {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.put(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES)
+    }
+}
+
+impl AsyncWrite for Lines {
+    fn poll_write(self: Pin<&mut Self>, _: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.put(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,130 @@
+//! WASI calls that need a capability: they replace those of `wasmtime-wasi`, check the capability, and forward the
+//! call.
+//!
+//! A refused socket or name lookup returns WASI's error `access-denied`. The calls for random bytes cannot return one:
+//! without the capability a component traps, and a core module gets `acces`. Observers see every refusal.
+
+use wasmtime::component::{Linker as Components, Resource};
+use wasmtime::{Caller, Linker as Modules, StoreContextMut};
+use wasmtime_wasi::WasiView;
+use wasmtime_wasi::p2::bindings::random::random::Host as Random;
+use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::Host as Lookup;
+use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily, Network};
+use wasmtime_wasi::p2::bindings::sockets::tcp_create_socket::Host as Tcp;
+use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
+use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
+use wasmtime_wasi::sockets::WasiSocketsView;
+
+use super::P1;
+use crate::capability::Capability;
+use crate::fiber::waiting;
+use crate::host::RANDOM_BYTES_MAX;
+use crate::raw::memory_at;
+use crate::state::State;
+use crate::vitals::HostCall;
+
+type Guest<'a> = StoreContextMut<'a, State>;
+type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
+
+/// Error numbers of WASI preview 1.
+const ERRNO_SUCCESS: i32 = 0;
+const ERRNO_ACCES: i32 = 2;
+const ERRNO_FAULT: i32 = 21;
+const ERRNO_IO: i32 = 29;
+
+/// Replaces the guarded functions of components.
+pub(crate) fn link_components(linker: &mut Components<State>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    linker.instance("wasi:sockets/tcp-create-socket@0.2.12")?.func_wrap(
+        "create-tcp-socket",
+        |mut guest: Guest<'_>, (family,): (IpAddressFamily,)| -> Outcome<Resource<TcpSocket>> {
+            let state = guest.data_mut();
+            if state.may(Capability::Network).is_err() {
+                return Ok((Err(ErrorCode::AccessDenied),));
+            }
+            outcome(Tcp::create_tcp_socket(&mut state.sockets(), family))
+        },
+    )?;
+    linker.instance("wasi:sockets/udp-create-socket@0.2.12")?.func_wrap_async(
+        "create-udp-socket",
+        |mut guest: Guest<'_>, (family,): (IpAddressFamily,)| {
+            Box::new(async move {
+                let state = guest.data_mut();
+                if state.may(Capability::Network).is_err() {
+                    return Ok((Err(ErrorCode::AccessDenied),));
+                }
+                let created: SocketResult<Resource<UdpSocket>> =
+                    waiting(Udp::create_udp_socket(&mut state.sockets(), family)).await;
+                outcome(created)
+            })
+        },
+    )?;
+    linker.instance("wasi:sockets/ip-name-lookup@0.2.12")?.func_wrap(
+        "resolve-addresses",
+        |mut guest: Guest<'_>, (network, name): (Resource<Network>, String)| {
+            let state = guest.data_mut();
+            if state.may(Capability::Network).is_err() {
+                return Ok((Err(ErrorCode::AccessDenied),));
+            }
+            outcome(Lookup::resolve_addresses(&mut state.sockets(), network, name))
+        },
+    )?;
+    let mut random = linker.instance("wasi:random/random@0.2.12")?;
+    random.func_wrap("get-random-bytes", |mut guest: Guest<'_>, (count,): (u64,)| {
+        Ok((Random::get_random_bytes(random_of(&mut guest)?.ctx().ctx.random(), count)?,))
+    })?;
+    random.func_wrap("get-random-u64", |mut guest: Guest<'_>, (): ()| {
+        Ok((Random::get_random_u64(random_of(&mut guest)?.ctx().ctx.random())?,))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Replaces the guarded functions of core modules.
+pub(crate) fn link_modules(linker: &mut Modules<State>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    linker.func_wrap_async(P1, "random_get", |guest: Caller<'_, State>, place: (i32, i32)| {
+        Box::new(waiting(fill_with_random(guest, place)))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Fills the range piece by piece, and yields in between.
+async fn fill_with_random(mut guest: Caller<'_, State>, (p, n): (i32, i32)) -> i32 {
+    let state = guest.data_mut();
+    state.asks(HostCall::Random);
+    if state.may(Capability::Random).is_err() {
+        return ERRNO_ACCES;
+    }
+    let (mut at, mut left) = (0, n as u32 as usize);
+    loop {
+        let Some((state, bytes)) = memory_at(&mut guest, (p, n)) else { return ERRNO_FAULT };
+        let piece = left.min(RANDOM_BYTES_MAX as usize);
+        if getrandom::fill(&mut bytes[at..at + piece]).is_err() {
+            return ERRNO_IO;
+        }
+        (at, left) = (at + piece, left - piece);
+        if left == 0 {
+            return ERRNO_SUCCESS;
+        }
+        state.ctx.yield_now().await;
+    }
+}
+
+fn random_of<'a>(guest: &'a mut Guest<'_>) -> wasmtime::Result<&'a mut State> {
+    let state = guest.data_mut();
+    state.asks(HostCall::Random);
+    match state.may(Capability::Random) {
+        Ok(()) => Ok(state),
+        Err(_) => Err(wasmtime::format_err!("denied: {}", Capability::Random.word())),
+    }
+}
+
+/// Converts the result of a call: a value, an error for the guest, or a trap.
+fn outcome<T>(result: SocketResult<T>) -> Outcome<T> {
+    match result {
+        Ok(value) => Ok((Ok(value),)),
+        Err(error) => error.downcast().map(|code| (Err(code),)),
+    }
+}

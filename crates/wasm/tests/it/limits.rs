@@ -1,0 +1,319 @@
+//! Limits of single guests and of all guests together.
+
+use rusm_runtime::{ExitReason, observe};
+use rusm_wasm::{Guest, GuestError, MemoryLimit, Room, WasmConfig};
+
+use crate::facts::{SLICES, fact};
+use crate::guests::{Node, echo, raw, raw_with, spin};
+
+/// Grows its memory forever.
+fn hog() -> Vec<u8> {
+    raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))")
+}
+
+#[test]
+fn memory_beyond_the_limit_is_the_reason() {
+    let node = Node::small();
+
+    let reason = node.end_of(&hog(), &Guest::default().memory_max_bytes(5 * 65_536));
+
+    assert_eq!(reason, ExitReason::other("memory_limit(327680)"));
+    let ExitReason::Other(detail) = reason else { unreachable!() };
+    let limit = MemoryLimit { memory_max_bytes: 327_680, wanted_bytes: 6 * 65_536 };
+    assert_eq!(detail.value::<MemoryLimit>(), Some(&limit));
+    assert_eq!(node.end_of(&hog(), &Guest::default()).to_string(), "memory_limit(16777216)");
+}
+
+#[test]
+fn growth_that_no_number_holds_is_beyond_the_limit_too() {
+    let node = Node::small();
+    // Two memories; the second one may be asked to grow by almost as much as 64 bits can express.
+    let wraps = |pages: &str| {
+        wat::parse_str(format!(
+            r#"(module (memory 1) (memory $wide i64 1)
+            (func (export "run") (drop (memory.grow $wide (i64.const {pages})))
+                (loop $again (drop (memory.grow 0 (i32.const 1))) (br $again))))"#
+        ))
+        .unwrap()
+    };
+    let end = |pages: &str| node.end_of(&wraps(pages), &Guest::default().memory_max_bytes(8 * 65_536)).to_string();
+
+    for pages in ["-1", "-2", "281474976710655", "281474976710654", "6", "7"] {
+        assert_eq!(end(pages), "memory_limit(524288)", "{pages}");
+    }
+}
+
+#[test]
+fn memory_up_to_the_limit_can_be_used_to_its_last_byte() {
+    let whole = raw(
+        "",
+        r"(if (i32.ne (memory.grow (i32.const 4)) (i32.const 1)) (then unreachable))
+        (i32.store8 (i32.const 327679) (i32.const 7))
+        (if (i32.ne (i32.load8_u (i32.const 327679)) (i32.const 7)) (then unreachable))
+        (drop (i32.load8_u (i32.const 327680)))",
+    );
+
+    // An address beyond every guard region.
+    let far = raw("", "(drop (i32.load8_u offset=100000000 (i32.const 7)))");
+    let rooms = [(64, Room::Pool, "pool"), (2_000, Room::Pool, "checked pool"), (64, Room::Slabs, "slabs")];
+
+    for (capacity, room, word) in rooms {
+        let node = Node::start(WasmConfig { capacity, room, ..WasmConfig::default() });
+        for guest in [&whole, &far] {
+            let reason = node.end_of(guest, &Guest::default().memory_max_bytes(5 * 65_536));
+
+            assert_eq!(reason, ExitReason::other("trap: memory out of bounds"), "{word}");
+        }
+        assert_eq!(node.wasm.stats().room, word);
+    }
+}
+
+#[test]
+fn a_memory_that_is_too_large_from_the_start_is_refused_with_the_number() {
+    let node = Node::small();
+    let large = wat::parse_str(r#"(module (memory (export "memory") 65536) (func (export "run")))"#).unwrap();
+    let medium = wat::parse_str(r#"(module (memory (export "memory") 10) (func (export "run")))"#).unwrap();
+
+    let refused = node.wasm.load("large", &large).map(|_| ()).unwrap_err().to_string();
+
+    assert!(refused.contains("large") && refused.contains("memory"), "{refused}");
+    let reason = node.end_of(&medium, &Guest::default().memory_max_bytes(65_536));
+    assert_eq!(reason.to_string(), "memory_limit(65536)");
+}
+
+#[test]
+fn beyond_the_capacity_a_spawn_is_an_error_with_the_limit_in_it() {
+    let node = Node::start(WasmConfig { capacity: 4, ..WasmConfig::default() });
+    let echo = node.load("echo", &echo());
+    let pids: Vec<_> = (0..4).map(|_| node.spawn(&echo, &Guest::default())).collect();
+
+    let error = node.wasm.spawn(&node.runtime, &echo, &Guest::default()).unwrap_err();
+
+    assert!(matches!(error, GuestError::Capacity { capacity: 4 }));
+    assert_eq!(error.to_string(), "all 4 wasm instances are in use: raise the capacity of the wasm engine");
+    assert_eq!((node.wasm.stats().live, node.wasm.stats().refused_total), (4, 1));
+    let watch = node.runtime.watch(pids[0]);
+    node.runtime.exit(pids[0], ExitReason::Killed);
+    watch.wait();
+    node.until("there is room again", |node| node.wasm.spawn(&node.runtime, &echo, &Guest::default()).is_ok());
+}
+
+#[test]
+fn a_spawn_bomb_meets_the_capacity_and_not_the_node() {
+    let node = Node::start(WasmConfig { capacity: 50, ..WasmConfig::default() });
+    let bomb = raw(
+        "",
+        r"(loop $again
+            (local.set $pid (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+            (br_if $again (i64.gt_s (local.get $pid) (i64.const 0))))
+        (drop (call $receive (i64.const -1)))",
+    );
+    let bomb = node.load("bomb", &bomb);
+
+    node.spawn(&bomb, &Guest::default().profile("trusted"));
+
+    node.until("it has met the limit", |node| node.wasm.stats().refused_total > 0);
+    assert_eq!(node.wasm.stats().live, 50);
+    assert_eq!(node.inside(|_, ctx| async move { ctx.pid().node() }), 0);
+}
+
+#[test]
+fn a_table_grows_no_further_than_allowed() {
+    let node = Node::start(WasmConfig { capacity: 4, table_max_elements: 100, ..WasmConfig::default() });
+    let grow = raw_with(
+        "(table $t 1 funcref)",
+        "",
+        r"(if (i32.ne (table.grow $t (ref.null func) (i32.const 99)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (table.grow $t (ref.null func) (i32.const 1)) (i32.const -1)) (then unreachable))",
+    );
+    // Growth that the table itself does not allow is not counted either.
+    let own = raw_with(
+        "(table $t 1 2 funcref)",
+        "",
+        "(if (i32.ne (table.grow $t (ref.null func) (i32.const 2)) (i32.const -1)) (then unreachable)) (drop (call $receive (i64.const -1)))",
+    );
+
+    assert_eq!(node.end_of(&grow, &Guest::default()), ExitReason::Normal);
+    let own = node.load("own", &own);
+    let pid = node.spawn(&own, &Guest::default());
+    let elements = ("table_elements", observe::Fact::Count(1));
+    node.until("it has tried", |node| {
+        let facts = observe::extra(&node.runtime, pid).unwrap().facts();
+        facts.contains(&elements) && facts.contains(&("last_host_call", observe::Fact::Text("receive".into())))
+    });
+    node.runtime.exit(pid, ExitReason::Killed);
+}
+
+#[test]
+fn a_message_beyond_the_limit_is_refused_and_one_below_it_is_whole() {
+    let node = Node::start(WasmConfig { capacity: 4, message_max_bytes: 1000, ..WasmConfig::default() });
+    let sends = raw(
+        "",
+        r"(if (i32.ne (call $send (call $self) (i64.const 0) (i32.const 0) (i32.const 1001)) (i32.const -8)) (then unreachable))
+        (if (i32.ne (call $send (call $self) (i64.const 0) (i32.const 0) (i32.const 1000)) (i32.const 0)) (then unreachable))
+        (if (i32.ne (call $receive (i64.const 0)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (call $item_len) (i32.const 1000)) (then unreachable))",
+    );
+
+    assert_eq!(node.end_of(&sends, &Guest::default()), ExitReason::Normal);
+}
+
+#[test]
+fn timers_hold_no_more_for_a_guest_than_it_may_have_itself() {
+    let node = Node::small();
+    let set = "(call $send_after (call $self) (i64.const 600000) (i64.const 0) (i32.const 0) (i32.const 40000))";
+    let sets = raw(
+        "",
+        &format!(
+            r"(local.set $pid {set})
+            (if (i64.le_s (local.get $pid) (i64.const 0)) (then unreachable))
+            (if (i64.ne {set} (i64.const -8)) (then unreachable))
+            (drop (call $cancel (local.get $pid)))
+            (if (i64.le_s {set} (i64.const 0)) (then unreachable))"
+        ),
+    );
+
+    assert_eq!(node.end_of(&sets, &Guest::default().memory_max_bytes(65_536)), ExitReason::Normal);
+}
+
+#[test]
+fn timers_that_have_fired_stand_in_the_way_of_no_interval() {
+    let node = Node::small();
+    let sets = raw(
+        "(local $i i32)",
+        r"(loop $again
+            (drop (call $send_after (call $self) (i64.const 0) (i64.const 0) (i32.const 0) (i32.const 1)))
+            (drop (call $receive (i64.const -1)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $again (i32.lt_u (local.get $i) (i32.const 40))))
+        (if (i64.le_s (call $send_every (call $self) (i64.const 1) (i64.const 0) (i32.const 0) (i32.const 1)) (i64.const 0))
+            (then unreachable))",
+    );
+
+    assert_eq!(node.end_of(&sets, &Guest::default()), ExitReason::Normal);
+}
+
+#[test]
+fn arguments_for_another_guest_are_as_few_as_they_may_be() {
+    let node = Node::small();
+    let spawn = |bytes: u32| {
+        format!(
+            "(call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 0) (i32.const 0) (i32.const 0))"
+        )
+    };
+    // Arguments are separated by zero bytes, so there is one argument more than bytes. A guest with arguments was
+    // started by this one.
+    let spawns = raw(
+        "",
+        &format!(
+            r"(if (call $arg_count) (then return))
+            (if (i64.ne {} (i64.const -8)) (then unreachable))
+            (if (i64.le_s {} (i64.const 0)) (then unreachable))",
+            spawn(1024),
+            spawn(1023)
+        ),
+    );
+
+    assert_eq!(node.end_of(&spawns, &Guest::default().profile("trusted")), ExitReason::Normal);
+}
+
+#[test]
+fn monitors_are_as_many_as_they_may_be_and_one_more_is_refused() {
+    let node = Node::small();
+    let monitors = raw_with(
+        "(global $first (mut i64) (i64.const 0))",
+        "",
+        r"(drop (call $trap_exits (i32.const 1)))
+        (global.set $first (call $monitor (call $parent)))
+        (loop $again
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (if (i64.eqz (call $monitor (call $parent))) (then unreachable))
+            (br_if $again (i32.lt_u (local.get $n) (i32.const 65535))))
+        (if (i64.ne (call $monitor (call $parent)) (i64.const 0)) (then unreachable))
+        (if (i32.ne (call $receive (i64.const -1)) (i32.const 2)) (then unreachable))
+        (if (i32.ne (call $demonitor (global.get $first)) (i32.const 1)) (then unreachable))
+        (if (i64.eqz (call $monitor (call $parent))) (then unreachable))",
+    );
+
+    assert_eq!(node.end_of(&monitors, &Guest::default()), ExitReason::Normal);
+}
+
+#[test]
+fn a_heap_with_a_collector_has_the_same_limit() {
+    let node = Node::small();
+    let collects = raw_with(
+        "(type $bytes (array (mut i8)))
+        (type $node (struct (field (ref null $node)) (field (ref $bytes))))
+        (global $head (mut (ref null $node)) (ref.null $node))",
+        "",
+        "(loop $again
+            (global.set $head (struct.new $node (global.get $head) (array.new_default $bytes (i32.const 65000))))
+            (br $again))",
+    );
+
+    assert_eq!(node.end_of(&collects, &Guest::default()).to_string(), "memory_limit(16777216)");
+}
+
+#[test]
+fn what_a_guest_uses_is_in_its_row() {
+    let node = Node::small();
+    let spin = node.load("spin", &spin());
+    let pid = node.spawn(&spin, &Guest::default());
+    let seen = |node: &Node| observe::extra(&node.runtime, pid).unwrap();
+
+    node.until("its memory is counted", |node| {
+        seen(node).facts().contains(&("linear_memory_bytes", observe::Fact::Bytes(65_536)))
+    });
+    let extra = seen(&node);
+    assert_eq!((extra.kind(), extra.source().as_deref()), ("wasm", Some("spin")));
+    let memory = observe::glimpse(&node.runtime, pid.slot()).unwrap().memory_bytes();
+    assert!(memory > 65_536, "{memory}");
+    node.runtime.exit(pid, ExitReason::Killed);
+}
+
+#[test]
+fn a_process_that_is_ready_does_not_wait_for_all_guests_that_compute() {
+    let node = Node::small();
+    let spin = node.load("spin", &spin());
+    let guests: Vec<_> = (0..40).map(|_| node.spawn(&spin, &Guest::default())).collect();
+    let slices = |node: &Node| guests.iter().map(|pid| fact(&node.runtime, *pid, SLICES)).sum::<u64>();
+    node.until("all of them compute", |node| guests.iter().all(|pid| fact(&node.runtime, *pid, SLICES) > 0));
+
+    let before = slices(&node);
+    node.inside(|_, ctx| async move {
+        for _ in 0..100 {
+            ctx.yield_now().await;
+        }
+    });
+
+    // In turn with all of them, each of its 100 turns would take 20 slices on each of two schedulers.
+    let taken = slices(&node) - before;
+    assert!(taken < 1_000, "{taken}");
+}
+
+#[test]
+fn a_process_that_is_ready_does_not_wait_for_all_guests_of_a_spawn_bomb() {
+    let node = Node::start(WasmConfig { capacity: 200, ..WasmConfig::default() });
+    let bomb = raw(
+        "",
+        "(loop $again
+            (drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+            (br $again))",
+    );
+    let bomb = node.load("bomb", &bomb);
+
+    let ticks = node.inside(move |wasm, ctx| async move {
+        wasm.spawn_from(&ctx, &bomb, &Guest::default().profile("trusted")).unwrap();
+        while wasm.stats().live < 2 {
+            ctx.yield_now().await;
+        }
+        let before = wasm.stats().ticks_total;
+        for _ in 0..50 {
+            ctx.yield_now().await;
+        }
+        wasm.stats().ticks_total - before
+    });
+
+    // In turn with all of them, each of its 50 turns would take 100 ticks.
+    assert!(ticks < 1_500, "{ticks}");
+}

@@ -1,0 +1,159 @@
+//! WASI functions that need a capability: sockets and random bytes.
+
+use rusm_runtime::observe::{EventKind, events};
+use rusm_wasm::{Capability, Guest, Profiles, WasmConfig};
+
+use crate::guests::Node;
+
+/// Starts a node with a profile without any capability.
+fn ground() -> Node {
+    let mut profiles = Profiles::default();
+    profiles.set("nothing", std::iter::empty::<Capability>().collect());
+    Node::start(WasmConfig { capacity: 8, profiles, ..WasmConfig::default() })
+}
+
+fn refused(node: &Node) -> Vec<&'static str> {
+    let capability = |kind| if let EventKind::Refused { capability, .. } = kind { Some(capability) } else { None };
+    events(&node.runtime, 0, 100).into_iter().filter_map(|event| capability(event.kind)).collect()
+}
+
+/// Creates a socket of each kind. Ends normally if both succeed, otherwise with the error codes of both.
+fn sockets() -> Vec<u8> {
+    let codes = "(enum \"unknown\" \"access-denied\" \"not-supported\" \"invalid-argument\" \"out-of-memory\" \"timeout\" \
+        \"concurrency-conflict\" \"not-in-progress\" \"would-block\" \"invalid-state\" \"new-socket-limit\" \
+        \"address-not-bindable\" \"address-in-use\" \"remote-unreachable\" \"connection-refused\" \"connection-reset\" \
+        \"connection-aborted\" \"datagram-too-large\" \"name-unresolvable\" \"temporary-resolver-failure\" \
+        \"permanent-resolver-failure\")";
+    let creates = |kind: &str| {
+        format!(
+            r#"(import "wasi:sockets/{kind}@0.2.0" (instance ${kind} (export "{kind}-socket" (type (sub resource)))))
+            (alias export ${kind} "{kind}-socket" (type ${kind}-socket))
+            (import "wasi:sockets/{kind}-create-socket@0.2.0" (instance ${kind}-create
+                (alias outer 1 ${kind}-socket (type $socket')) (export "{kind}-socket" (type $socket (eq $socket')))
+                (alias outer 1 $code (type $code')) (export "error-code" (type $code (eq $code')))
+                (alias outer 1 $family (type $family')) (export "ip-address-family" (type $family (eq $family')))
+                (export "create-{kind}-socket" (func (param "address-family" $family)
+                    (result (result (own $socket) (error $code)))))))
+            (alias export ${kind}-create "create-{kind}-socket" (func $create-{kind}))
+            (core func $create-{kind}' (canon lower (func $create-{kind}) (memory (core memory $memory "memory"))))"#
+        )
+    };
+    wat::parse_str(format!(
+        r#"(component
+        (import "wasi:sockets/network@0.2.0" (instance $network
+            (type $code' {codes}) (export "error-code" (type (eq $code')))
+            (type $family' (enum "ipv4" "ipv6")) (export "ip-address-family" (type (eq $family')))))
+        (alias export $network "error-code" (type $code))
+        (alias export $network "ip-address-family" (type $family))
+        (core module $memory (memory (export "memory") 1)
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024))
+        (core instance $memory (instantiate $memory))
+        {tcp} {udp}
+        (core module $m
+            (import "s" "memory" (memory 1))
+            (import "s" "tcp" (func $tcp (param i32 i32)))
+            (import "s" "udp" (func $udp (param i32 i32)))
+            ;; 0 for a socket, else its error code as a letter.
+            (func $told (param $at i32) (result i32)
+                (if (result i32) (i32.load8_u (local.get $at))
+                    (then (i32.add (i32.const 97) (i32.load8_u offset=4 (local.get $at)))) (else (i32.const 0))))
+            (func (export "run") (param i32 i32) (result i32)
+                (call $tcp (i32.const 0) (i32.const 64))
+                (call $udp (i32.const 0) (i32.const 80))
+                (i32.store8 (i32.const 32) (call $told (i32.const 64)))
+                (i32.store8 (i32.const 33) (call $told (i32.const 80)))
+                ;; The result: an error with the two letters, if there are any.
+                (i32.store8 (i32.const 16) (i32.ne (i32.const 0) (i32.load16_u (i32.const 32))))
+                (i32.store (i32.const 20) (i32.const 32))
+                (i32.store (i32.const 24) (i32.const 2))
+                (i32.const 16)))
+        (core instance $i (instantiate $m (with "s" (instance
+            (export "memory" (memory $memory "memory")) (export "tcp" (func $create-tcp')) (export "udp" (func $create-udp'))))))
+        (func (export "run") (param "args" (list string)) (result (result (error string)))
+            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#,
+        tcp = creates("tcp"),
+        udp = creates("udp"),
+    ))
+    .unwrap()
+}
+
+#[test]
+fn sockets_are_for_those_who_were_granted_the_network() {
+    let node = ground();
+
+    assert_eq!(node.end_of(&sockets(), &Guest::default().profile("network")).to_string(), "normal");
+    // `b` is the second code: access denied.
+    assert_eq!(node.end_of(&sockets(), &Guest::default()).to_string(), "bb");
+    assert_eq!(refused(&node), ["network", "network"]);
+}
+
+/// Requests this many random bytes at `place`; ends with the error number, plus 64 if the last eight bytes of the
+/// memory are not zero.
+fn fills(place: u32, bytes: u32) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(module
+        (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 2)
+        (func (export "_start")
+            (call $exit (i32.add
+                (call $random (i32.const {place}) (i32.const {bytes}))
+                (i32.and (i32.const 64) (i32.sub (i32.const 0) (i64.ne (i64.const 0) (i64.load (i32.const 131064)))))))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn random_bytes_of_wasi_need_their_capability_and_may_be_many() {
+    let node = ground();
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+
+    assert_eq!(end(&fills(8, 131_064), "sandboxed"), "exit(64)", "to the last byte");
+    assert_eq!(end(&fills(8, 131_065), "sandboxed"), "exit(21)", "one byte outside is a fault");
+    assert_eq!(end(&fills(131_073, 0), "sandboxed"), "exit(21)");
+    assert_eq!(end(&fills(u32::MAX, u32::MAX), "sandboxed"), "exit(21)");
+    assert_eq!(end(&fills(0, 8), "nothing"), "exit(2)", "access");
+    assert_eq!(refused(&node), ["random"]);
+}
+
+/// A component that requests random numbers or a number of random bytes.
+fn random(call: &str) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(component
+        (import "wasi:random/random@0.2.0" (instance $random
+            (export "get-random-u64" (func (result u64)))
+            (export "get-random-bytes" (func (param "len" u64) (result (list u8))))))
+        (alias export $random "get-random-u64" (func $number))
+        (alias export $random "get-random-bytes" (func $bytes))
+        (core module $memory (memory (export "memory") 4)
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024))
+        (core instance $memory (instantiate $memory))
+        (core func $number' (canon lower (func $number)))
+        (core func $bytes' (canon lower (func $bytes) (memory (core memory $memory "memory"))
+            (realloc (core func $memory "realloc"))))
+        (core module $m
+            (import "r" "number" (func $number (result i64)))
+            (import "r" "bytes" (func $bytes (param i64 i32)))
+            (func (export "run") (param i32 i32) (result i32) {call} (i32.const 16)))
+        (core instance $i (instantiate $m (with "r" (instance
+            (export "number" (func $number')) (export "bytes" (func $bytes'))))))
+        (func (export "run") (param "args" (list string)) (result (result (error string)))
+            (canon lift (core func $i "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc")))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn a_component_gets_random_bytes_up_to_a_bound_and_traps_without_the_capability() {
+    let node = ground();
+    let number = random("(if (i64.eq (call $number) (call $number)) (then unreachable))");
+    let bytes = |count: u32| random(&format!("(call $bytes (i64.const {count}) (i32.const 512))"));
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+
+    assert_eq!(end(&number, "sandboxed"), "normal");
+    assert_eq!(end(&bytes(65_536), "sandboxed"), "normal");
+    assert_eq!(end(&bytes(65_537), "sandboxed"), "trap: requested len 65537 exceeds limit 65536");
+    assert_eq!(end(&number, "nothing"), "trap: denied: random");
+    assert_eq!(end(&bytes(1), "nothing"), "trap: denied: random");
+    assert_eq!(refused(&node), ["random", "random"]);
+}

@@ -1,0 +1,42 @@
+//! Observation of the engine, its modules and the faults of guests.
+
+use rusm_runtime::observe::{self, EngineReport};
+use rusm_wasm::Guest;
+
+use crate::guests::{Node, echo, raw};
+
+impl Node {
+    fn engine(&self) -> EngineReport {
+        let [engine] = observe::engines(&self.runtime).try_into().unwrap();
+        engine
+    }
+}
+
+#[test]
+fn an_engine_is_seen_with_what_it_runs_and_what_went_wrong() {
+    let node = Node::small();
+    assert!(observe::engines(&node.runtime).is_empty(), "it has run nothing yet");
+    let waits = node.load("waits", &echo());
+    let pids = [(); 3].map(|()| node.spawn(&waits, &Guest::default()));
+    let hog = raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))");
+    node.end_of(&raw("", "unreachable"), &Guest::default());
+    node.end_of(&hog, &Guest::default().memory_max_bytes(5 * 65_536));
+
+    let engine = node.engine();
+
+    assert_eq!((engine.kind, engine.capacity, engine.live, engine.started_total), ("wasm", 64, 3, 5));
+    assert!(engine.slots.iter().any(|(_, slots)| slots.used == 3 && slots.slots >= 64), "{:?}", engine.slots);
+    assert_eq!(engine.faults_total, [("unreachable", 1), ("memory limit", 1)]);
+    let faults: Vec<_> = engine.faults.iter().map(|fault| (fault.seq, &*fault.module, fault.code)).collect();
+    assert_eq!(faults, [(1, "guest", "unreachable"), (2, "guest", "memory limit")]);
+    assert!(!engine.faults[0].backtrace.is_empty());
+    let modules: Vec<_> =
+        engine.modules.iter().map(|module| (&*module.name, module.live, module.started_total)).collect();
+    assert!(modules.contains(&("waits", 3, 3)), "{modules:?}");
+    assert!(modules.iter().any(|(name, live, _)| (*name, *live) == ("guest", 0)), "{modules:?}");
+
+    node.runtime.exit(pids[0], rusm_runtime::ExitReason::Killed);
+    while node.runtime.is_alive(pids[0]) || node.engine().live != 2 {
+        std::thread::yield_now();
+    }
+}
