@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusm_protocol::Unit;
 use rusm_runtime::counter::AchievedDelay;
-use rusm_store::counters::{CommitDurability, RedbStore};
+use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
 use rustix::fs::statfs;
 
 use crate::card::{Card, Family};
@@ -92,9 +92,9 @@ impl Scenario for CounterRedb {
             let mut flags = Flags::of(stage.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
             flags.seed = stage.params().auto_number("seed").unwrap_or_else(|| stage.seed());
             let room = Room::new()?;
-            let cases = Variant::ALL.into_iter().flat_map(|variant| {
-                CommitDurability::ALL.map(|durability| Case { variant, durability, rounds: Vec::new() })
-            });
+            let cases = Variant::ALL
+                .into_iter()
+                .flat_map(|variant| Durability::ALL.map(|durability| Case { variant, durability, rounds: Vec::new() }));
             let redb = Redb { cases: cases.collect(), flags, room, clock: ClockCost::measure(), recorders: Vec::new() };
             in_turn(stage, redb).await
         })
@@ -146,7 +146,7 @@ fn file_system(path: &Path) -> String {
 
 struct Case {
     variant: Variant,
-    durability: CommitDurability,
+    durability: Durability,
     rounds: Vec<Shown>,
 }
 
@@ -172,7 +172,8 @@ impl Turns for Redb {
     fn turn(&mut self, number: usize, desk: &mut Desk) -> Result<(), RunError> {
         let case = &mut self.cases[number];
         let path = self.room.0.join(format!("{}-{}", case.variant.word(), case.durability.word()));
-        let open = RedbStore::open(&path, case.durability);
+        let file = Store::open(&path, StoreConfig::default()).map_err(|error| RunError::Lacks(error.to_string()))?;
+        let open = DurableCounters::open(&file, "counters", case.durability);
         let store = Arc::new(open.map_err(|error| RunError::Lacks(error.to_string()))?);
         let load = Load {
             flags: Flags { seed: self.flags.seed.wrapping_add(case.rounds.len() as u64), ..self.flags },
@@ -181,8 +182,10 @@ impl Turns for Redb {
             clock_ns: 2.0 * self.clock.read_ns,
         };
         let outcome = case.variant.round(desk, &mut self.recorders, load, &store, |_| AchievedDelay::default())?;
-        let (transactions, durable) = (store.transactions(), store.durable_transactions());
+        let report = file.report();
+        let (transactions, durable) = (report.commits_total, report.durable_commits_total);
         drop(store);
+        file.close();
         // If this fails, the file is removed with the directory.
         std::fs::remove_file(&path).ok();
         if let Some(outcome) = outcome {

@@ -56,6 +56,9 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// All values, from the weakest to the strongest.
+    pub const ALL: [Self; 3] = [Self::None, Self::Eventual, Self::Immediate];
+
     /// Returns the word for it in files, flags and reports.
     pub const fn word(self) -> &'static str {
         match self {

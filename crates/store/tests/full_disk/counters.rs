@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use rusm_runtime::counter::{CounterStore, StoreError};
-use rusm_store::counters::{CommitDurability, RedbStore};
+use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
 
 /// Limits the size of files, or removes the limit: writes beyond it fail.
 fn limit_files(bytes: Option<u64>) {
@@ -23,16 +23,20 @@ fn limit_files(bytes: Option<u64>) {
 #[test]
 fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
     let _alone = crate::alone();
-    for durability in CommitDurability::ALL {
+    for durability in Durability::ALL {
         let directory = tempfile::tempdir().expect("there is room");
         let path = directory.path().join("counters.redb");
         let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let key = |number: u32| format!("{number:0>900}");
-        let add = |store: &RedbStore, number: u32| {
+        let open = || {
+            let store = Store::open(&path, StoreConfig::default()).expect("the file opens");
+            DurableCounters::open(&store, "counters", durability).expect("the bucket holds counters")
+        };
+        let add = |store: &DurableCounters, number: u32| {
             let slot = store.slot(&key(number), 0).expect("the key is valid");
             tokio.block_on(store.add(&slot, 1, 1))
         };
-        let store = RedbStore::open(&path, durability).expect("the file opens");
+        let store = open();
         add(&store, 0).expect("there is room");
 
         limit_files(Some(std::fs::metadata(&path).expect("it is there").len()));
@@ -52,7 +56,7 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
             std::thread::yield_now();
         }
         drop(store);
-        let store = RedbStore::open(&path, durability).expect("the file opens");
+        let store = open();
         let value = |number: u32| store.slot(&key(number), -1).expect("the key is valid").value();
         assert_eq!(value(0), 2, "{durability:?}");
         assert!(value(added) <= 0, "{durability:?}: a failed update was not added");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::crew::{crew, run};
 use rusm_runtime::counter::{Atomic, CommitOptions, Counter, CounterStore, Counters, NoOptions, StoreError, Vsa};
 use rusm_runtime::{Config, Runtime};
-use rusm_store::counters::{CommitDurability, RedbStore};
+use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
 
 fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
@@ -18,23 +18,29 @@ fn runtime() -> Runtime {
 
 /// Opens a file, and retries while it is still open: the process with its last handle may have ended before the file
 /// was closed.
-fn reopened(path: &Path, durability: CommitDurability) -> RedbStore {
+fn reopened(path: &Path, durability: Durability) -> DurableCounters {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
-        match RedbStore::open(path, durability) {
-            Err(StoreError::Storage(why)) if why.contains("is already open") && Instant::now() < until => {
-                thread::yield_now();
-            }
-            opened => return opened.expect("the file opens"),
+        match Store::open(path, StoreConfig::default()) {
+            Err(error) if error.to_string().contains("already") && Instant::now() < until => thread::yield_now(),
+            store => return counters(&store.expect("the file opens"), durability),
         }
     }
+}
+
+fn counters(store: &Store, durability: Durability) -> DurableCounters {
+    DurableCounters::open(store, "counters", durability).expect("the bucket holds counters")
+}
+
+fn opened(path: &Path) -> DurableCounters {
+    counters(&Store::open(path, StoreConfig::default()).expect("the file opens"), Durability::Immediate)
 }
 
 #[test]
 fn a_reopened_file_has_what_was_stored_with_every_durability() {
     let runtime = runtime();
     let directory = tempfile::tempdir().expect("there is room");
-    for durability in CommitDurability::ALL {
+    for durability in Durability::ALL {
         let path = directory.path().join(durability.word());
         for round in 1..=3 {
             let store = reopened(&path, durability);
@@ -56,8 +62,7 @@ fn a_reopened_file_has_what_was_stored_with_every_durability() {
 fn writers_that_wait_together_share_a_transaction() {
     let runtime = runtime();
     let directory = tempfile::tempdir().expect("there is room");
-    let store =
-        RedbStore::open(directory.path().join("counters"), CommitDurability::Immediate).expect("the file opens");
+    let store = opened(&directory.path().join("counters"));
     let counters = Counters::<Atomic<_>, _>::start(&runtime, store, NoOptions).expect("there is room");
     let counter = counters.counter("key", 0).expect("the key is valid");
     crew(&runtime, 64, move |_, _| {
@@ -71,24 +76,43 @@ fn writers_that_wait_together_share_a_transaction() {
 
     let store = counters.store();
     assert_eq!(store.slot("key", 0).expect("the key is valid").value(), 256);
-    assert_eq!(store.transactions(), store.durable_transactions());
-    assert!(store.transactions() < 256, "{}", store.transactions());
+    let report = store.store().report();
+    assert_eq!(report.commits_total, report.durable_commits_total);
+    assert!(report.commits_total < 256, "{}", report.commits_total);
 }
 
 #[test]
 fn a_second_opener_and_a_file_of_another_kind_are_refused_in_a_line() {
     let directory = tempfile::tempdir().expect("there is room");
     let path = directory.path().join("counters");
-    let _first = RedbStore::open(&path, CommitDurability::Immediate).expect("the file opens");
+    let _first = opened(&path);
     let other = directory.path().join("letter");
     std::fs::write(&other, "Dear reader, this is no database.".repeat(100)).expect("there is room");
 
     for path in [&path, &other, &directory.path().join("nowhere/counters")] {
-        let error = RedbStore::open(path, CommitDurability::Immediate).expect_err("it cannot be opened");
+        let text = Store::open(path, StoreConfig::default()).expect_err("it cannot be opened").to_string();
 
-        let StoreError::Storage(text) = &error else { panic!("{error:?}") };
         assert!(text.contains(&*path.to_string_lossy()) && !text.contains('\n'), "{text}");
     }
+}
+
+#[test]
+fn counters_of_a_closed_store_and_of_a_bucket_with_other_rows_are_refused() {
+    let runtime = runtime();
+    let directory = tempfile::tempdir().expect("there is room");
+    let store = Store::open(directory.path().join("node.redb"), StoreConfig::default()).expect("the file opens");
+    let letters = store.bucket("letters").expect("the name is valid");
+    letters.put("key", "Dear reader").wait().expect("the disk has room");
+    let error = DurableCounters::open(&store, "letters", Durability::Immediate).expect_err("they are no counters");
+    assert_eq!(error.to_string(), "the row key of bucket \"letters\" is not a counter");
+
+    let counters = counters(&store, Durability::Immediate);
+    let slot = counters.slot("key", 1).expect("the key is valid");
+    store.close();
+    run(&runtime, move |_| async move {
+        assert_eq!(counters.read(&slot).await, Err(StoreError::Closed));
+        assert_eq!(counters.add(&slot, 1, 1).await, Err(StoreError::Closed));
+    });
 }
 
 const CHILD: &str = "RUSM_COUNTERS_CHILD";
@@ -98,7 +122,7 @@ const CHILD: &str = "RUSM_COUNTERS_CHILD";
 fn counts_until_it_is_killed() {
     let Ok(path) = std::env::var(CHILD) else { return };
     let runtime = runtime();
-    let store = RedbStore::open(path, CommitDurability::Immediate).expect("the file opens");
+    let store = opened(Path::new(&path));
     let options = CommitOptions { interval: Duration::from_millis(1), ..CommitOptions::default() };
     let counters = Counters::<Vsa, _>::start(&runtime, store, options).expect("the options are valid");
     let counter = counters.counter("key", 0).expect("the key is valid");
@@ -138,7 +162,7 @@ fn a_kill_loses_nothing_that_was_acknowledged_and_not_more_than_was_counted_sinc
         acknowledged = lines.filter_map(stored).last().unwrap_or(acknowledged);
         child.wait().expect("it was killed");
 
-        let store = RedbStore::open(&path, CommitDurability::Immediate).expect("the file opens");
+        let store = opened(&path);
         let has = store.slot("key", 0).expect("the key is valid").value();
         // The child counts 1,000 between two flushes.
         assert!((acknowledged..=acknowledged + 2_000).contains(&has), "{acknowledged} acknowledged, {has} stored");
