@@ -13,9 +13,9 @@
 
 use std::error::Error;
 
-use rusm_runtime::topic::{AckStatus, Message, Subscription, SubscriptionConfig, TopicConfig};
-use rusm_runtime::{Config, Context, Runtime};
-use rusm_store::{Store, StoreConfig};
+use rusm::store::{Store, StoreConfig};
+use rusm::topic::{AckStatus, Message, Subscription, SubscriptionConfig, TopicConfig};
+use rusm::{Config, Context, Runtime};
 
 type Failure = Box<dyn Error + Send + Sync>;
 

@@ -10,7 +10,7 @@
 
 use std::error::Error;
 
-use rusm_runtime::{Config, Context, ExitReason, Pid, Runtime};
+use rusm::{Config, Context, ExitReason, Pid, Runtime};
 
 /// Message for the greeter. Any `Send` value can be a message.
 struct Greet {

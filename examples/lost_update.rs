@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use rusm_runtime::{Context, Down, Pid, test};
+use rusm::{Context, Down, Pid, test};
 
 /// Seeds of the schedules to try.
 const SEEDS: std::ops::Range<u64> = 0..1_000;

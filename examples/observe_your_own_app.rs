@@ -14,8 +14,8 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use rusm_console::{Console, ConsoleConfig};
-use rusm_runtime::{Config, Context, Pid, Runtime};
+use rusm::console::{Console, ConsoleConfig};
+use rusm::{Config, Context, Pid, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 const CUSTOMERS: u64 = 40;

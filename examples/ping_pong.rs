@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use rusm_runtime::{Config, Context, Pid, Runtime};
+use rusm::{Config, Context, Pid, Runtime};
 
 struct Ping {
     from: Pid,

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, Runtime};
+use rusm::{Config, Context, Runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};

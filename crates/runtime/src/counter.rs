@@ -35,11 +35,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-/// The documentation page; its examples run as doc tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/counters.md")]
-struct Page;
-
 mod bucket;
 mod cadence;
 mod coarse_clock;

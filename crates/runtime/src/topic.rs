@@ -91,11 +91,6 @@ pub(crate) use registry::Topics;
 pub(crate) use shared::Shared;
 use subscription::Inner;
 
-// The example of the guide is a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/topics.md")]
-struct Guide;
-
 /// Longest name of a topic or subscription, in bytes.
 pub const NAME_MAX_BYTES: usize = 255;
 

@@ -495,8 +495,3 @@ fn check_key(key: &[u8]) -> Result<(), StoreError> {
 fn check_value(bytes: usize, max: usize) -> Result<(), StoreError> {
     if bytes <= max { Ok(()) } else { Err(StoreError::ValueTooLarge { bytes, max }) }
 }
-
-/// The example of the guide is a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/store.md")]
-struct Guide;

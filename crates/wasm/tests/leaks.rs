@@ -1,6 +1,5 @@
 //! Guests that end leave nothing: heap, table, names and timers are the same before and after many of them.
 
-#![expect(unsafe_code, reason = "a counting allocator")]
 #![allow(dead_code, reason = "uses only a part of the helpers")]
 
 #[path = "../../runtime/tests/common/heap.rs"]

@@ -3,7 +3,7 @@
 //! ```text
 //!   protocol ◀── tui ◀──────────────────────────── node
 //!      ▲  ▲                                         │
-//!      │  └─────────── bench ◀──────────────────────┤      examples, benches ──▶ console, runtime, store, wasm
+//!      │  └─────────── bench ◀──────────────────────┤      examples ──▶ rusm ──▶ console, runtime, store, wasm
 //!      │                 │                          │
 //!   console ──▶ runtime ◀┴─ store ◀╌ wasm ──▶ runtime      (dashed: with the feature `store` of wasm)
 //!   text ◀── log ◀── tui, node                             (text: also by most others)
@@ -19,11 +19,11 @@ mod sources;
 
 use std::collections::BTreeSet;
 
-use crates::{Arrow, Tree, manifest, strange_arrows, tree};
+use crates::{Arrow, manifest, strange_arrows, tree};
 use sources::{Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const ARROWS: [Arrow; 12] = [
+const ARROWS: [Arrow; 13] = [
     Arrow { from: "text", to: &[] },
     Arrow { from: "log", to: &["rusm-text"] },
     Arrow { from: "protocol", to: &[] },
@@ -51,7 +51,8 @@ const ARROWS: [Arrow; 12] = [
         ],
     },
     Arrow { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
-    Arrow { from: "examples", to: &["rusm-console", "rusm-runtime", "rusm-store"] },
+    Arrow { from: "rusm", to: &["rusm-console", "rusm-runtime", "rusm-store", "rusm-wasm"] },
+    Arrow { from: "examples", to: &["rusm"] },
 ];
 
 /// Packages that the core of the runtime must not use.

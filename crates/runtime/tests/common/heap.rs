@@ -2,6 +2,8 @@
 //!
 //! `RUSM_CYCLES=1000000` makes the runs long; the default suits a debug build.
 
+#![expect(unsafe_code, reason = "the counting allocator forwards every call to the system allocator")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -30,7 +30,7 @@ fn a_panic_while_another_unwinds_is_told_before_the_program_ends() {
         return;
     }
     let program = std::env::current_exe().expect("a test is a program");
-    let name = "a_panic_while_another_unwinds_is_told_before_the_program_ends";
+    let name = "double_panic::a_panic_while_another_unwinds_is_told_before_the_program_ends";
 
     let output = Command::new(program).args([name, "--exact", "--nocapture"]).env(CHILD, "1").output();
 

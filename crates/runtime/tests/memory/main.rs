@@ -2,7 +2,6 @@
 //!
 //! A program of its own, whose tests run one after another: the allocator counts for all tests of a program.
 
-#![expect(unsafe_code, reason = "the counting allocator forwards every call to the system allocator")]
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 #[path = "../common/eventually.rs"]

@@ -1,0 +1,194 @@
+//! An Erlang-style actor runtime for Rust and WebAssembly that can be watched.
+//!
+//! This is the crate that an application depends on. It contains the runtime, and behind features the [`console`] for
+//! observers (enabled by default), the durable [`store`](crate::store), [`wasm`](crate::wasm) guests, and the
+//! [`test`](crate::test) support.
+//!
+//! # Hello
+//!
+//! A process is a future with a pid, a mailbox and an exit reason. Any `Send` value can be a message.
+//!
+//! ```
+//! use rusm::{Config, Context, Pid, Runtime};
+//!
+//! struct Greet {
+//!     from: Pid,
+//!     name: &'static str,
+//! }
+//!
+//! async fn greeter(ctx: Context) {
+//!     loop {
+//!         let Greet { from, name } = ctx.receive_of::<Greet>().await;
+//!         ctx.send(from, format!("hello, {name}")).await;
+//!     }
+//! }
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let greeter = runtime.spawn(greeter)?;
+//! let guest = runtime.spawn(move |ctx: Context| async move {
+//!     ctx.send(greeter, Greet { from: ctx.pid(), name: "world" }).await;
+//!     assert_eq!(ctx.receive_of::<String>().await, "hello, world");
+//! })?;
+//! runtime.wait(guest);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Supervision
+//!
+//! A process that panics ends alone. Its supervisor starts it again, and gives up if it crashes too often.
+//!
+//! ```
+//! use rusm::supervisor::{ChildSpec, Strategy, Supervisor};
+//! use rusm::{Config, Context, Runtime};
+//!
+//! async fn worker(ctx: Context) {
+//!     let divisor = ctx.receive_of::<u32>().await;
+//!     println!("{}", 12 / divisor); // sending 0 is a panic, and a restart
+//! }
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let app = runtime.spawn(|ctx: Context| async move {
+//!     let supervisor = Supervisor::new(Strategy::OneForOne).child(ChildSpec::new("worker", worker));
+//!     supervisor.start_link(&ctx).await.expect("the worker starts");
+//!     // … the supervisor ends with the process to which it is linked
+//! })?;
+//! runtime.wait(app);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Calls
+//!
+//! A [`server`] keeps a state and answers requests about it. A call has a timeout, and fails if the server ends.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use rusm::server::{Flow, Server, ServerRef};
+//! use rusm::{Config, Context, ExitReason, ReplyTo, Runtime};
+//!
+//! struct Counter(u64);
+//!
+//! impl Server for Counter {
+//!     type Args = u64;
+//!     type Call = ();
+//!     type Reply = u64;
+//!     type Cast = u64;
+//!
+//!     async fn init(_: &Context, first: u64) -> Result<Self, ExitReason> {
+//!         Ok(Self(first))
+//!     }
+//!
+//!     async fn handle_call(&mut self, ctx: &Context, (): (), reply: ReplyTo<u64>) -> Flow {
+//!         reply.send(ctx, self.0);
+//!         Flow::Continue
+//!     }
+//!
+//!     async fn handle_cast(&mut self, _: &Context, add: u64) -> Flow {
+//!         self.0 += add;
+//!         Flow::Continue
+//!     }
+//! }
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let user = runtime.spawn(|ctx: Context| async move {
+//!     let counter = ServerRef::<Counter>::start_link(&ctx, 10).await.expect("its init succeeds");
+//!     counter.cast(&ctx, 5).await;
+//!     assert_eq!(counter.call(&ctx, (), Duration::from_secs(1)).await, Ok(15));
+//! })?;
+//! runtime.wait(user);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Topics
+//!
+//! A [`topic`] delivers messages to many readers: at most once to subscribers, at least once to the consumers of a
+//! subscription, which acknowledge each message.
+//!
+//! ```
+//! use rusm::topic::{Message, SubscriptionConfig};
+//! use rusm::{Config, Runtime};
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let orders = runtime.topics().create("orders")?;
+//! let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+//! orders.blocking_publish(Message::new("tea"))?;
+//!
+//! let mut consumer = billing.consumer();
+//! let lease = consumer.blocking_next()?;
+//! assert_eq!(lease.message.payload(), "tea");
+//! consumer.ack(lease.id); // without it, the message is delivered again
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The store
+//!
+//! The feature `store` has a durable key-value store. All waiting writes share one sync of the disk. The same store
+//! keeps topics ([`Store::open_topic`](crate::store::Store::open_topic)) and counters.
+//!
+#![cfg_attr(feature = "store", doc = "```")]
+#![cfg_attr(not(feature = "store"), doc = "```ignore")]
+//! use rusm::store::{Store, StoreConfig};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! let store = Store::open(directory.path().join("shop.redb"), StoreConfig::default())?;
+//! let accounts = store.bucket("accounts")?;
+//! accounts.put("ada", "10").wait()?; // a process awaits it instead
+//! assert_eq!(accounts.get("ada").wait()?.as_deref(), Some(&b"10"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Observing
+//!
+//! One call makes a runtime visible: `rusm-top shop` shows its processes, supervisors, timers, topics and stores while
+//! it runs. A program can read the same with [`observe`].
+//!
+#![cfg_attr(feature = "console", doc = "```no_run")]
+#![cfg_attr(not(feature = "console"), doc = "```ignore")]
+//! use rusm::console::{Console, ConsoleConfig};
+//! use rusm::{Config, Runtime};
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let _console = Console::bind(&runtime, ConsoleConfig::named("shop"))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Tests in virtual time
+//!
+//! The feature `test` runs an application on one thread. A seed determines the schedule, and the clock jumps to the
+//! next timer, so a failure can be repeated and an hour takes no time.
+//!
+#![cfg_attr(feature = "test", doc = "```")]
+#![cfg_attr(not(feature = "test"), doc = "```ignore")]
+//! use std::time::Duration;
+//!
+//! rusm::test::explore(0..100, |ctx| async move {
+//!     let me = ctx.pid();
+//!     for number in [1, 2] {
+//!         ctx.spawn(move |ctx| async move {
+//!             ctx.sleep(Duration::from_secs(3600)).await;
+//!             ctx.send(me, number).await;
+//!         });
+//!     }
+//!     let sum = ctx.receive_of::<i32>().await + ctx.receive_of::<i32>().await;
+//!     assert_eq!(sum, 3); // in every schedule
+//! });
+//! ```
+
+#[cfg(feature = "console")]
+#[doc(inline)]
+pub use rusm_console as console;
+#[doc(inline)]
+pub use rusm_runtime::*;
+#[cfg(feature = "store")]
+#[doc(inline)]
+pub use rusm_store as store;
+#[cfg(feature = "wasm")]
+#[doc(inline)]
+pub use rusm_wasm as wasm;
+
+// The examples of the guides are tests.
+#[cfg(all(doctest, feature = "store"))]
+#[doc = include_str!("../../../docs/counters.md")]
+#[doc = include_str!("../../../docs/store.md")]
+#[doc = include_str!("../../../docs/topics.md")]
+struct Guides;
