@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusm_runtime::{Config, Context, Down, Handle, Runtime};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 #[path = "../crates/wasm/tests/it/guests.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which this example uses the import table")]
@@ -152,7 +152,7 @@ fn keep(runtime: &Handle, wasm: &Wasm, module: &Module, number: usize) -> Result
     let (wasm, module) = (wasm.clone(), module.clone());
     runtime.spawn(move |ctx: Context| async move {
         ctx.set_label(format!("keeper {number}"));
-        let guest = Guest::default().profile("trusted").monitored();
+        let guest = GuestOptions::default().profile("trusted").monitored();
         loop {
             match wasm.spawn_from(&ctx, &module, &guest) {
                 Ok(_) => drop(ctx.receive_of::<Down>().await),

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
-use rusm_wasm::{Guest, GuestError, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestError, GuestOptions, Module, Wasm, WasmConfig};
 use rustix::thread::{ClockId, CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::clock_gettime;
 use wasmtime::{Caller, Linker, Store, StoreLimits, StoreLimitsBuilder, component};
@@ -111,7 +111,7 @@ impl Bench {
     fn spawns(&self, module: &Module) -> Result<f64, Failure> {
         let module = module.clone();
         let (ns, _) = self.timed(move |wasm, ctx| async move {
-            let guest = Guest::default();
+            let guest = GuestOptions::default();
             let mut started = 0;
             while started < SPAWNS {
                 match wasm.spawn_from(&ctx, &module, &guest) {
@@ -129,7 +129,7 @@ impl Bench {
     }
 
     /// Returns the CPU nanoseconds of a guest from its start to its end.
-    fn until_end(&self, module: &Module, guest: &Guest) -> Result<f64, Failure> {
+    fn until_end(&self, module: &Module, guest: &GuestOptions) -> Result<f64, Failure> {
         let before = cpu_ns();
         let pid = self.wasm.spawn(&self.runtime, module, guest)?;
         drop(self.runtime.wait(pid));
@@ -186,7 +186,7 @@ impl Bench {
     /// milliseconds; an epoch is one millisecond.
     fn kills_spinning(&self, module: &Module) -> Result<Vec<f64>, Failure> {
         let kill = |_| {
-            let pid = self.wasm.spawn(&self.runtime, module, &Guest::default())?;
+            let pid = self.wasm.spawn(&self.runtime, module, &GuestOptions::default())?;
             let watch = self.runtime.watch(pid);
             // Wait until the guest has been taken off its scheduler at least once.
             let ticks = self.wasm.stats().ticks_total;
@@ -204,7 +204,7 @@ impl Bench {
 
 /// Starts guests and lets them run until they wait.
 async fn parked(wasm: &Wasm, ctx: &Context, module: &Module, count: usize) -> Vec<Pid> {
-    let start = |_| wasm.spawn_from(ctx, module, &Guest::default()).expect("there is room").0;
+    let start = |_| wasm.spawn_from(ctx, module, &GuestOptions::default()).expect("there is room").0;
     let parked = (0..count).map(start).collect();
     // There is only one scheduler, so all of them have run before this process continues.
     for _ in 0..10 {
@@ -344,7 +344,7 @@ fn starts(bench: &Bench) -> Result<(), Failure> {
 
 fn messages(bench: &Bench) -> Result<(), Failure> {
     let module = bench.wasm.load("ping", &wat::parse_str(PING)?)?;
-    let guest = || bench.wasm.spawn(&bench.runtime, &module, &Guest::default());
+    let guest = || bench.wasm.spawn(&bench.runtime, &module, &GuestOptions::default());
     let guests = [guest()?, guest()?];
     let natives = [bench.runtime.spawn(ping)?, bench.runtime.spawn(ping)?];
     let (mut by_native, mut by_guest, mut switches) = (Vec::new(), Vec::new(), Vec::new());
@@ -364,7 +364,7 @@ fn messages(bench: &Bench) -> Result<(), Failure> {
         let module = bench.wasm.load_file(language, Path::new(&path))?;
         let mut figures = Vec::new();
         for _ in 0..ROUNDS {
-            let guest = Guest::default().args([(MESSAGES / 2).to_string()]).profile("trusted");
+            let guest = GuestOptions::default().args([(MESSAGES / 2).to_string()]).profile("trusted");
             figures.push(bench.until_end(&module, &guest)? / f64::from(MESSAGES));
         }
         show(&format!("ping-pong, component, {language}"), "ns/message", figures);
@@ -376,7 +376,7 @@ fn calls(bench: &Bench) -> Result<(), Failure> {
     let module = bench.wasm.load("calls", &wat::parse_str(CALLS)?)?;
     let mut calls = Vec::new();
     for _ in 0..ROUNDS {
-        calls.push(bench.until_end(&module, &Guest::default())? / HOST_CALLS as f64);
+        calls.push(bench.until_end(&module, &GuestOptions::default())? / HOST_CALLS as f64);
     }
     show("call into the node", "ns/call", calls);
     Ok(())

@@ -25,7 +25,7 @@ async fn cook(_ctx: Context, kitchen: Subscription) -> Result<(), Failure> {
     while let Some(order) = orders.try_next()? {
         let what = String::from_utf8_lossy(order.message.payload()).into_owned();
         // Waits until the attempt is on disk, so that it counts even if the node is killed.
-        kitchen.saved().await?;
+        kitchen.flush_acks().await?;
         println!("{what}, attempt {}", order.attempt);
         if what == "milk" && order.attempt == 1 {
             println!("the milk boils over: end this program, and run it again");
@@ -33,7 +33,7 @@ async fn cook(_ctx: Context, kitchen: Subscription) -> Result<(), Failure> {
         }
         if orders.ack(order.id) == AckStatus::Done {
             // Waits until the acknowledgement is on disk: from then on this order is never delivered again.
-            kitchen.saved().await?;
+            kitchen.flush_acks().await?;
             println!("{what} is served");
         }
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rusm_runtime::counter::{Account, AchievedDelay, Admission, Counter, CounterStore, Counters};
+use rusm_runtime::counter::{AchievedDelay, Admission, Counter, CounterStore, Counters, StoreAccount};
 use rusm_runtime::{Context, Handle};
 
 use crate::counter_flags::Flags;
@@ -56,9 +56,9 @@ pub(crate) struct Outcome {
     pub(crate) group: u64,
     pub(crate) times: Times,
     /// Store accesses before the final flush.
-    pub(crate) running: Account,
+    pub(crate) running: StoreAccount,
     /// Store accesses including the final flush.
-    pub(crate) account: Account,
+    pub(crate) account: StoreAccount,
     pub(crate) achieved: AchievedDelay,
     /// Number of times the flusher has checked all keys.
     pub(crate) looks: u64,
@@ -132,7 +132,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     achieved: impl Fn(&S) -> AchievedDelay,
 ) -> Result<Option<Outcome>, RunError> {
     let lacks = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
-    let counters = Counters::<C, S>::over(runtime, Arc::clone(store), options).map_err(|error| lacks(&error))?;
+    let counters = Counters::<C, S>::with_store(runtime, Arc::clone(store), options).map_err(|error| lacks(&error))?;
     let before = store.account();
     let keys: Result<Arc<[Arc<C>]>, _> =
         (0..load.flags.keys).map(|key| counters.counter(&format!("key-{key}"), INITIAL)).collect();
@@ -167,7 +167,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
         tallies.push(tally);
     }
     let (wall, cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
-    let (running, looks) = (store.account().since(&before), counters.looks());
+    let (running, looks) = (store.account().since(&before), counters.checks());
     let (say, said) = mpsc::channel();
     runtime.spawn(move |_| async move { say.send(counters.stop().await) })?;
     said.recv().map_err(|error| lacks(&error))?.map_err(|error| lacks(&error))?;
@@ -261,7 +261,7 @@ impl<C> Worker<C> {
     async fn work<S: CounterStore>(
         mut self,
         ctx: &Context,
-    ) -> Result<(Tally, Recorder), rusm_runtime::counter::StoreError>
+    ) -> Result<(Tally, Recorder), rusm_runtime::counter::CounterStoreError>
     where
         C: Counter<S>,
     {

@@ -117,7 +117,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use hdrhistogram::Histogram;
-    use rusm_runtime::counter::{Account, AchievedDelay};
+    use rusm_runtime::counter::{AchievedDelay, StoreAccount};
 
     use super::*;
     use crate::counter_flags::FLAGS;
@@ -132,7 +132,7 @@ mod tests {
         for ns in [16, 16, 16, 48, 16_000] {
             times.record(ns).unwrap();
         }
-        let account = Account { reads: 8, write_calls: 800, rows: 808, events: 808 };
+        let account = StoreAccount { reads: 8, write_calls: 800, rows: 808, events: 808 };
         let outcome = Outcome {
             ops: 13_932_835,
             denied: 0,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rusm_protocol::Unit;
 use rusm_runtime::counter::{
-    AchievedDelay, Atomic, Batch, Bucket, BucketKind, BucketOptions, CounterStore, Crdt, DelayedStore, MemoryStore,
-    NoOptions, Vsa,
+    AchievedDelay, AtomicCounter, BatchCounter, BucketKind, BucketOptions, CounterStore, Crdt, DelayedStore,
+    MemoryStore, NoOptions, StoredBucket, Vsa,
 };
 
 use crate::card::{Card, Family};
@@ -75,14 +75,14 @@ impl Variant {
         let bucket = |kind| BucketOptions { kind, quota: flags.quota };
         match self {
             Self::Vsa => round::<Vsa, S>(runtime, stop, meters, load, store, flags.commit, achieved),
-            Self::Atomic => round::<Atomic<S>, S>(runtime, stop, meters, load, store, NoOptions, achieved),
-            Self::Batch => round::<Batch<S>, S>(runtime, stop, meters, load, store, flags.batch, achieved),
+            Self::Atomic => round::<AtomicCounter<S>, S>(runtime, stop, meters, load, store, NoOptions, achieved),
+            Self::Batch => round::<BatchCounter<S>, S>(runtime, stop, meters, load, store, flags.batch, achieved),
             Self::Crdt => round::<Crdt<S>, S>(runtime, stop, meters, load, store, flags.crdt, achieved),
             Self::Token => {
-                round::<Bucket<S>, S>(runtime, stop, meters, load, store, bucket(BucketKind::Token), achieved)
+                round::<StoredBucket<S>, S>(runtime, stop, meters, load, store, bucket(BucketKind::Token), achieved)
             }
             Self::Leaky => {
-                round::<Bucket<S>, S>(runtime, stop, meters, load, store, bucket(BucketKind::Leaky), achieved)
+                round::<StoredBucket<S>, S>(runtime, stop, meters, load, store, bucket(BucketKind::Leaky), achieved)
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::{Context, ExitReason, TaggedBytes};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 use sha2::{Digest, Sha256};
 
 use crate::card::{Card, Family};
@@ -191,7 +191,7 @@ impl Clerk {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
         // All TypeScript guests are in one component; the argument selects the digest service.
-        let guest = Guest::default().args(["digest"]).linked();
+        let guest = GuestOptions::default().args(["digest"]).linked();
         let (service, _) =
             self.wasm.spawn_from(&ctx, &self.module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
         while let Some(digests) = self.pace.turn(&ctx, self.task.digests_max()).await {

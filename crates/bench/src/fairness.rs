@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::{Context, ExitReason};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defaults};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig, defaults as wasm_defaults};
 
 use crate::card::{Card, Family};
 use crate::defaults;
@@ -164,7 +164,8 @@ async fn keep_spinning(
     ctx.set_label("keeper");
     let mut pids = Vec::new();
     for place in places {
-        let started = wasm.spawn_from(&ctx, &spinner, &placed(Guest::default().linked().label("spinner"), place));
+        let started =
+            wasm.spawn_from(&ctx, &spinner, &placed(GuestOptions::default().linked().label("spinner"), place));
         pids.push(started.map_err(|error| RunError::Lacks(error.to_string()))?.0);
     }
     while !stop.is_set() {
@@ -178,7 +179,7 @@ async fn keep_spinning(
 }
 
 /// Pins a guest to the given scheduler, if there is one.
-fn placed(guest: Guest, place: Option<usize>) -> Guest {
+fn placed(guest: GuestOptions, place: Option<usize>) -> GuestOptions {
     match place {
         Some(scheduler) => guest.pinned(scheduler),
         None => guest,
@@ -227,7 +228,7 @@ impl Bystander {
     /// Lets a guest take the turns and records the times that it reports.
     async fn clerk(mut self, ctx: Context, wasm: Wasm, module: Module, place: Option<usize>) -> Result<(), RunError> {
         ctx.set_label("clerk");
-        let guest = placed(Guest::default().linked().label("bystander"), place);
+        let guest = placed(GuestOptions::default().linked().label("bystander"), place);
         let (guest, _) = wasm.spawn_from(&ctx, &module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
         while let Some(turns) = self.pace.turn(&ctx, ROW).await {
             // Only for the lag of an open loop: the guest times its turns itself.

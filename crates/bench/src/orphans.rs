@@ -37,7 +37,7 @@ pub(crate) fn end(handle: &Handle, root: Pid) {
 /// Returns the processes in one part of the process table whose parent is in one of `slots` and satisfies `is_meant`.
 pub(crate) fn children(handle: &Handle, part: usize, slots: &HashSet<u32>, is_meant: impl Fn(Pid) -> bool) -> Vec<Pid> {
     let mut children = Vec::new();
-    observe::glimpses(handle, part, |seen| {
+    observe::for_each_process(handle, part, |seen| {
         if slots.contains(&seen.parent_slot()) {
             children.push(seen.pid());
         }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::ring::{Builder, Reader};
-use rusm_runtime::ticker::{Account, Measure, Overrun, Start, TickerOptions};
+use rusm_runtime::ticker::{Measure, Overrun, Start, TickCounts, TickerOptions};
 use rusm_runtime::{Context, observe};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use crate::card::{Card, Family};
 use crate::guests::{Code, Guests, PAGE_BYTES};
@@ -118,7 +118,7 @@ struct Case {
     guests: u64,
     of_native: Spread,
     of_guests: Spread,
-    account: Account,
+    account: TickCounts,
     missed: u64,
     cpu_ns: u64,
 }
@@ -247,7 +247,7 @@ struct Source {
 }
 
 impl Source {
-    async fn run(self, ctx: &Context) -> Result<(Account, Vec<Seen>), String> {
+    async fn run(self, ctx: &Context) -> Result<(TickCounts, Vec<Seen>), String> {
         ctx.set_label("live source");
         let readers = self.native + self.guests;
         let ring = Builder::new(RECORDS * RECORD).readers_max(readers as usize).label("pipe-live").build::<u8>();
@@ -260,7 +260,7 @@ impl Source {
                 ctx.spawn_link(move |ctx| async move { ctx.send(source, tap(&ctx, reader).await).await })
                     .map_err(|error| error.to_string())?;
             } else {
-                let guest = Guest::default().linked();
+                let guest = GuestOptions::default().linked();
                 let (guest, _) = self.wasm.spawn_from(ctx, &self.tap, &guest).map_err(|error| error.to_string())?;
                 ctx.send(guest, reader).await;
             }

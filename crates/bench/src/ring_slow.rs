@@ -223,7 +223,8 @@ struct Got {
 
 fn turn(desk: &Desk, policy: Policy, readers: u64, slower: u64) -> Result<(Shown, u64, Vec<u64>), RunError> {
     let error = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
-    let built = Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).seen_by(&desk.runtime);
+    let built =
+        Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).observed_by(&desk.runtime);
     let (writer, subscriber) = built.build::<u64>().map_err(|failed| error(&failed))?;
     let seats =
         (0..readers).map(|_| subscriber.join()).collect::<Result<Vec<_>, _>>().map_err(|failed| error(&failed))?;

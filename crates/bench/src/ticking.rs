@@ -1,6 +1,6 @@
 //! Runs a ticker on the current thread for some ticks: counts of its firings, their lateness and their cost.
 
-use rusm_runtime::ticker::{Account, Firings, Frequency, Measure, Spin, Ticker, TickerError, TickerOptions};
+use rusm_runtime::ticker::{Firings, Frequency, Measure, Spin, TickCounts, Ticker, TickerError, TickerOptions};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const SPUN_HZ: u64 = 100_000;
 /// Result of some ticks, summed over several turns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticks {
-    pub(crate) account: Account,
+    pub(crate) account: TickCounts,
     pub(crate) lateness: Spread,
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
@@ -97,7 +97,7 @@ pub(crate) fn tick(
     ticks: u64,
     mut work: impl FnMut(Firings),
 ) -> Result<Option<Ticks>, RunError> {
-    let mut ticker = Ticker::new(frequency, options)?.seen_by(&desk.runtime, LABEL);
+    let mut ticker = Ticker::new(frequency, options)?.observed_by(&desk.runtime, LABEL);
     let (mut lateness, mut due) = (Spread::default(), 0);
     let (wall_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
     while due < ticks {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
-use rusm_runtime::ticker::{Account, Epoch, Measure, Overrun, Start, Ticker, TickerOptions};
+use rusm_runtime::ticker::{Epoch, Measure, Overrun, Start, TickCounts, Ticker, TickerOptions};
 
 use crate::card::{Card, Family};
 use crate::parameter::{Kind, Parameter};
@@ -107,7 +107,7 @@ struct Tasks {
 }
 
 /// Result of one ticker.
-type Seen = (Account, Vec<u64>);
+type Seen = (TickCounts, Vec<u64>);
 
 impl Turns for Tasks {
     fn cases(&self) -> usize {
@@ -245,7 +245,7 @@ fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), R
 
 /// Ticks with `Context::sleep`; ticks that pass during a sleep are coalesced.
 async fn by_sleep(ctx: &Context, epoch_ns: u64, period_ns: u64, ticks: u64, stop: &StopFlag) -> Seen {
-    let (mut account, mut lateness) = (Account::default(), Vec::new());
+    let (mut account, mut lateness) = (TickCounts::default(), Vec::new());
     while account.ticks < ticks && !stop.is_set() {
         let due_ns = epoch_ns + (account.ticks + 1) * period_ns;
         ctx.sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns()))).await;

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use rusm_protocol::Unit;
-use rusm_runtime::topic::{Account, Consumer, Message, Subscription, SubscriptionConfig, Topic, TopicConfig};
+use rusm_runtime::topic::{
+    Consumer, Message, Subscription, SubscriptionAccount, SubscriptionConfig, Topic, TopicConfig,
+};
 use rusm_runtime::{Context, Handle};
 use rusm_store::{Durability, StorageReport, Store, StoreConfig};
 
@@ -135,7 +137,7 @@ impl Desk {
         let subscription = topic
             .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())
             .map_err(|error| RunError::Lacks(error.to_string()))?;
-        subscription.blocking_saved().map_err(|error| RunError::Lacks(error.to_string()))?;
+        subscription.blocking_flush_acks().map_err(|error| RunError::Lacks(error.to_string()))?;
         Ok(Self { ground, store, topic, subscription })
     }
 
@@ -159,9 +161,9 @@ struct Counts {
 struct Loss {
     counts: Counts,
     /// The topic's own account before its store was closed.
-    live: Account,
+    live: SubscriptionAccount,
     /// The topic's account after its store was reopened.
-    disk: Account,
+    disk: SubscriptionAccount,
 }
 
 impl Loss {
@@ -300,5 +302,5 @@ async fn consume(ctx: Context, mut consumer: Consumer, acked: Arc<AtomicU64>) {
         acked.fetch_add(done as u64, Ordering::Relaxed);
     }
     // A failure here shows up in the account on disk.
-    drop(consumer.subscription().saved().await);
+    drop(consumer.subscription().flush_acks().await);
 }

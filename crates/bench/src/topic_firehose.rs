@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
-use rusm_runtime::topic::{PublishError, Topic, TopicConfig, Unread};
+use rusm_runtime::topic::{PublishError, Retention, Topic, TopicConfig};
 
 use crate::card::{Card, Family};
 use crate::meter::Recorder;
@@ -71,7 +71,7 @@ impl Scenario for TopicFirehose {
     fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
         Box::pin(async move {
             let (payload, bytes) = (stage.params().number("payload") as usize, stage.params().number("keep") as usize);
-            let config = TopicConfig { messages: 1 << 24, bytes, unread: Unread::KeepNewest };
+            let config = TopicConfig { messages: 1 << 24, bytes, retention: Retention::KeepNewest };
             let topic = stage
                 .runtime()
                 .topics()

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
 use rusm_runtime::topic::{AckStatus, Consumer, Lease, Message, SubscriptionConfig, Topic};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use self::sockets::Sockets;
 
@@ -133,7 +133,7 @@ impl Body {
             Self::Guest(wasm, module) => {
                 // Arguments of guests are text.
                 let args = [format!("{stamp} {number}")];
-                wasm.spawn_from(ctx, module, &Guest::default().profile("trusted").args(args)).is_ok()
+                wasm.spawn_from(ctx, module, &GuestOptions::default().profile("trusted").args(args)).is_ok()
             }
             Self::Socket(sockets) => {
                 sockets.start(ctx, payload(stamp, number));

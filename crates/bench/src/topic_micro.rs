@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::Unit;
 use rusm_runtime::topic::{
-    AckId, AckStatus, Consumer, Lease, Message, Overflow, Publisher, PublisherConfig, Subscriber, SubscriptionConfig,
-    Topic, TopicConfig, Unread,
+    AckId, AckStatus, Consumer, Lease, Message, Overflow, Publisher, PublisherConfig, Retention, Subscriber,
+    SubscriptionConfig, Topic, TopicConfig,
 };
 
 use crate::allocations::counted;
@@ -278,7 +278,7 @@ impl Turns for Steps {
     }
 
     fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, unread: Unread::Forget };
+        let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, retention: Retention::Forget };
         let topic = desk
             .runtime
             .topics()

@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rusm_runtime::{Context, Down, MonitorRef};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use crate::defaults;
 use crate::guests::{Code, Guests, PAGE_BYTES};
@@ -87,8 +87,8 @@ pub(crate) async fn run(stage: &mut Stage, name: &'static str, code: Code) -> Re
         let spawner = Spawner {
             wasm: guests.wasm.clone(),
             module: module.clone(),
-            guest: Guest::default(),
-            monitored: Guest::default().monitored(),
+            guest: GuestOptions::default(),
+            monitored: GuestOptions::default().monitored(),
             recorder: stage.recorder(),
             pace: stage.pace(index, workers.count, workers.duty),
             live_cap: LiveCap::beside_others(stage, live_cap),
@@ -107,8 +107,8 @@ const MEMORY_MAX_BYTES: u64 = 32 * PAGE_BYTES;
 struct Spawner {
     wasm: Wasm,
     module: Module,
-    guest: Guest,
-    monitored: Guest,
+    guest: GuestOptions,
+    monitored: GuestOptions,
     recorder: Recorder,
     pace: Pace,
     live_cap: LiveCap,

@@ -125,7 +125,7 @@ fn a_scenario_that_somebody_ended_leaves_nothing_behind() {
 fn labelled(runtime: &Runtime, label: &str) -> Option<Pid> {
     let mut found = None;
     for part in 0..observe::table_parts(runtime) {
-        observe::glimpses(runtime, part, |seen| {
+        observe::for_each_process(runtime, part, |seen| {
             if observe::names(&seen).1.as_deref() == Some(label) {
                 found = Some(seen.pid());
             }

@@ -86,29 +86,29 @@ fn cpu(clock: ClockId) -> Duration {
 #[derive(Debug)]
 pub(super) struct OrderBudget {
     /// Time at which the budget has paid for all earlier orders.
-    earned: Cell<Instant>,
+    paid_until: Cell<Instant>,
 }
 
 impl OrderBudget {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { earned: Cell::new(now) }
+        Self { paid_until: Cell::new(now) }
     }
 
     /// Returns the earliest time for another order.
     pub(super) fn ready_at(&self) -> Instant {
-        let earned = self.earned.get();
-        earned.checked_sub(ORDERS_AHEAD).unwrap_or(earned)
+        let paid_until = self.paid_until.get();
+        paid_until.checked_sub(ORDERS_AHEAD).unwrap_or(paid_until)
     }
 
     /// Accounts for an order that took `cost` of CPU time.
     pub(super) fn spend(&self, now: Instant, cost: Duration) {
-        self.earned.set(self.earned.get().max(now) + cost.div_f64(ORDERS_SHARE));
+        self.paid_until.set(self.paid_until.get().max(now) + cost.div_f64(ORDERS_SHARE));
     }
 }
 
 /// Share of time that the console's thread was busy over the last seconds.
 #[derive(Debug)]
-pub(super) struct Duty {
+pub(super) struct BusyShare {
     since: Instant,
     cpu: Duration,
     pct: f64,
@@ -116,9 +116,9 @@ pub(super) struct Duty {
     new: bool,
 }
 
-const DUTY_SPAN: Duration = Duration::from_secs(2);
+const BUSY_SPAN: Duration = Duration::from_secs(2);
 
-impl Duty {
+impl BusyShare {
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, cpu: thread_cpu(), pct: 0.0, new: true }
     }
@@ -127,7 +127,7 @@ impl Duty {
     /// far.
     pub(super) fn pct(&mut self, now: Instant) -> f64 {
         let span = now - self.since;
-        let over = span >= DUTY_SPAN;
+        let over = span >= BUSY_SPAN;
         if (over || self.new) && !span.is_zero() {
             let cpu = thread_cpu();
             self.pct = cpu.saturating_sub(self.cpu).as_secs_f64() / span.as_secs_f64() * 100.0;

@@ -16,11 +16,11 @@ use rusm_protocol::{
 use super::lints::Warning;
 use super::ranking::Ranked;
 use super::sampler::{Sample, control_block_bytes};
-use rusm_runtime::observe::{self, Event, EventKind, Extra, Glimpse, ProcessState};
+use rusm_runtime::observe::{self, BodyInfo, EventKind, ProcessRef, ProcessState, RuntimeEvent};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
 
 /// Number of bonds of each kind that the detail of a process shows.
-const BONDS_SHOWN: usize = 16;
+const LINKS_SHOWN: usize = 16;
 /// Number of events that one message shows.
 const EVENTS_SHOWN: usize = 64;
 /// Bytes of an exit reason that an event shows.
@@ -175,18 +175,19 @@ impl RowEncoder {
     /// Encodes the rows of an order, in `columns`.
     pub(super) fn rows(&mut self, runtime: &Handle, order: &[Ranked], columns: &[Column]) -> Vec<Vec<Cell>> {
         let now_ns = observe::uptime(runtime).as_nanos() as u64;
-        let needs_extra = columns.iter().any(|column| engines::is_told(*column));
+        let needs_extra = columns.iter().any(|column| engines::is_body_column(*column));
         let mut seen = HashMap::with_capacity(order.len());
         let rows = order.iter().map(|ranked| {
-            let glimpse = observe::glimpse(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation);
-            let Some(glimpse) = glimpse else {
+            let process_ref =
+                observe::process_in_slot(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation);
+            let Some(process_ref) = process_ref else {
                 return gone(*ranked, columns);
             };
-            let rates = self.rates(&glimpse, now_ns, &mut seen);
-            let extra = needs_extra.then(|| observe::extra_of(&glimpse)).flatten();
+            let rates = self.rates(&process_ref, now_ns, &mut seen);
+            let body_info = needs_extra.then(|| observe::body_info_of(&process_ref)).flatten();
             let cell = |column: &Column| match *column {
-                column if engines::is_told(column) => engines::told(extra.as_deref(), column),
-                column => cell(runtime, &glimpse, column, rates, now_ns),
+                column if engines::is_body_column(column) => engines::body_cell(body_info.as_deref(), column),
+                column => cell(runtime, &process_ref, column, rates, now_ns),
             };
             columns.iter().map(cell).collect()
         });
@@ -196,18 +197,18 @@ impl RowEncoder {
     }
 
     /// Returns the rates since the client's previous refresh; `None` if the process is new to this client.
-    fn rates(&self, glimpse: &Glimpse<'_>, now_ns: u64, seen: &mut HashMap<u32, Seen>) -> Option<Rates> {
+    fn rates(&self, process_ref: &ProcessRef<'_>, now_ns: u64, seen: &mut HashMap<u32, Seen>) -> Option<Rates> {
         let now = Seen {
-            generation: glimpse.generation(),
+            generation: process_ref.generation(),
             at_ns: now_ns,
-            reductions: glimpse.reductions(),
-            busy_ns: glimpse.busy_ns(),
-            messages: glimpse.messages(),
+            reductions: process_ref.reductions(),
+            busy_ns: process_ref.busy_ns(),
+            messages: process_ref.messages(),
             rates: None,
         };
-        let then = self.seen.get(&glimpse.slot()).filter(|then| then.generation == now.generation);
+        let then = self.seen.get(&process_ref.slot()).filter(|then| then.generation == now.generation);
         let now = then.map_or(now, |then| now.after(then));
-        seen.insert(glimpse.slot(), now);
+        seen.insert(process_ref.slot(), now);
         now.rates
     }
 }
@@ -239,11 +240,11 @@ fn gone(ranked: Ranked, columns: &[Column]) -> Vec<Cell> {
     columns.iter().map(cell).collect()
 }
 
-fn cell(runtime: &Handle, seen: &Glimpse<'_>, column: Column, rates: Option<Rates>, now_ns: u64) -> Cell {
+fn cell(runtime: &Handle, seen: &ProcessRef<'_>, column: Column, rates: Option<Rates>, now_ns: u64) -> Cell {
     let rate = |of: fn(Rates) -> f64| rates.map_or(Cell::Empty(()), |rates| Cell::Rate(round(of(rates))));
     match column {
         Column::Pid => Cell::Text(seen.pid().to_string()),
-        Column::Name => called(seen).map_or(Cell::Empty(()), Cell::Text),
+        Column::Name => display_name(seen).map_or(Cell::Empty(()), Cell::Text),
         Column::State => Cell::Text(state(seen).to_owned()),
         Column::RedsPerSec => rate(|rates| rates.reductions),
         Column::Reds => Cell::Count(seen.reductions()),
@@ -252,13 +253,13 @@ fn cell(runtime: &Handle, seen: &Glimpse<'_>, column: Column, rates: Option<Rate
         Column::MailboxLen => Cell::Count(seen.mailbox_len()),
         Column::MsgsPerSec => rate(|rates| rates.messages),
         Column::Messages => Cell::Count(seen.messages()),
-        Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(u64::from(seen.born_ms()))),
+        Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(u64::from(seen.spawned_ms()))),
         Column::Parent => parent(runtime, seen).map_or(Cell::Empty(()), Cell::Text),
         _ => Cell::Empty(()),
     }
 }
 
-fn state(seen: &Glimpse<'_>) -> &'static str {
+fn state(seen: &ProcessRef<'_>) -> &'static str {
     if seen.is_stuck() && seen.state() == ProcessState::Running { "stuck" } else { seen.state().word() }
 }
 
@@ -270,12 +271,12 @@ pub(super) fn cut(text: &str, max_bytes: usize) -> String {
     text[..text.floor_char_boundary(max_bytes)].to_owned()
 }
 
-fn called(seen: &Glimpse<'_>) -> Option<String> {
+fn display_name(seen: &ProcessRef<'_>) -> Option<String> {
     let (name, label) = observe::names(seen);
     name.or(label).map(|called| cut(&called, NAME_MAX_BYTES))
 }
 
-fn parent(runtime: &Handle, seen: &Glimpse<'_>) -> Option<String> {
+fn parent(runtime: &Handle, seen: &ProcessRef<'_>) -> Option<String> {
     (seen.parent_slot() != 0)
         .then(|| observe::process(runtime, seen.pid())?.parent.map(|pid| pid.to_string()))
         .flatten()
@@ -284,7 +285,8 @@ fn parent(runtime: &Handle, seen: &Glimpse<'_>) -> Option<String> {
 /// Encodes the rows of the legacy table, for a client that does not support views.
 pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessInfo> {
     let info = |ranked: &Ranked| {
-        let seen = observe::glimpse(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation)?;
+        let seen =
+            observe::process_in_slot(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation)?;
         let status = match seen.state() {
             ProcessState::Running | ProcessState::Runnable => ProcessStatus::Running,
             ProcessState::Waiting | ProcessState::Io => ProcessStatus::Waiting,
@@ -294,7 +296,7 @@ pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessIn
         Some(ProcessInfo {
             // 32 bits of slot and 21 of generation: unique among live processes and exact in a double.
             id: u64::from(seen.generation() & 0x001f_ffff) << 32 | u64::from(seen.slot()),
-            name: called(&seen),
+            name: display_name(&seen),
             status,
             mailbox_depth: u32::try_from(seen.mailbox_len()).unwrap_or(u32::MAX),
             memory_bytes: seen.memory_bytes(),
@@ -309,12 +311,12 @@ impl RowEncoder {
     /// Returns one process in full; `None` once it has ended.
     pub(super) fn detail(&mut self, runtime: &Handle, pid: Pid) -> Option<ProcessDetail> {
         let report = observe::process(runtime, pid)?;
-        let seen = observe::glimpse(runtime, pid.slot()).filter(|now| now.generation() == pid.generation())?;
-        let bonds = observe::bonds(runtime, pid, BONDS_SHOWN)?;
+        let seen = observe::process_in_slot(runtime, pid.slot()).filter(|now| now.generation() == pid.generation())?;
+        let bonds = observe::links(runtime, pid, LINKS_SHOWN)?;
         let now_ns = observe::uptime(runtime).as_nanos() as u64;
         let mut last = HashMap::new();
         let rates = self.rates(&seen, now_ns, &mut last);
-        let extra = observe::extra_of(&seen);
+        let body_info = observe::body_info_of(&seen);
         self.seen = last;
         Some(ProcessDetail {
             pid: pid.to_string(),
@@ -322,9 +324,9 @@ impl RowEncoder {
             label: report.label.map(|label| cut(&label, NAME_MAX_BYTES)),
             state: state(&seen).to_owned(),
             stuck: seen.is_stuck(),
-            kind: extra.as_deref().map_or("native", Extra::kind).to_owned(),
+            kind: body_info.as_deref().map_or("native", BodyInfo::kind).to_owned(),
             parent: report.parent.map(|parent| parent.to_string()),
-            age_ms: (now_ns / 1_000_000).saturating_sub(u64::from(seen.born_ms())),
+            age_ms: (now_ns / 1_000_000).saturating_sub(u64::from(seen.spawned_ms())),
             reductions: seen.reductions(),
             reds_per_sec: rates.map(|rates| round(rates.reductions)),
             busy_ns: seen.busy_ns(),
@@ -334,7 +336,7 @@ impl RowEncoder {
             messages: seen.messages(),
             msgs_per_sec: rates.map(|rates| round(rates.messages)),
             memory_bytes: seen.memory_bytes(),
-            control_block_bytes: Glimpse::control_block_bytes(),
+            control_block_bytes: ProcessRef::control_block_bytes(),
             future_bytes: seen.future_bytes(),
             mailbox_bytes: seen.mailbox_bytes(),
             future_type: cut(report.future_type, TYPE_MAX_BYTES),
@@ -342,8 +344,8 @@ impl RowEncoder {
             links: some(bonds.link_count, &bonds.links),
             monitors: some(bonds.monitor_count, &bonds.monitors),
             monitored_by: some(bonds.monitored_by_count, &bonds.monitored_by),
-            module: extra.as_deref().and_then(Extra::source).map(|source| cut(&source, NAME_MAX_BYTES)),
-            facts: extra.as_deref().map(engines::facts).unwrap_or_default(),
+            module: body_info.as_deref().and_then(BodyInfo::source).map(|source| cut(&source, NAME_MAX_BYTES)),
+            facts: body_info.as_deref().map(engines::facts).unwrap_or_default(),
         })
     }
 }
@@ -358,7 +360,7 @@ pub(super) fn events(runtime: &Handle) -> Events {
     Events { events: observe::events(runtime, 0, EVENTS_SHOWN).into_iter().map(event).collect(), noted, dropped }
 }
 
-fn event(event: Event) -> EventInfo {
+fn event(event: RuntimeEvent) -> EventInfo {
     let info = EventInfo { seq: event.seq, at_ms: event.at.as_millis() as u64, ..EventInfo::default() };
     let short = |reason: &ExitReason| Some(cut(&reason.to_string(), REASON_MAX_BYTES));
     let named = |name: &str| Some(cut(name, NAME_MAX_BYTES));

@@ -7,13 +7,13 @@ use rusm_protocol::{Engines, EnginesView, ServerMessage};
 use super::encode::engines as encode;
 use super::host::HostError;
 use super::node::Node;
-use super::window::{Scene, Stamp, check_hz, check_rows};
+use super::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe;
 
 /// A client's view of the engines, refreshed at its rate.
-pub(super) struct EnginesScene(EnginesView);
+pub(super) struct EnginesSource(EnginesView);
 
-impl EnginesScene {
+impl EnginesSource {
     /// Creates a view for a client.
     ///
     /// # Errors
@@ -25,19 +25,19 @@ impl EnginesScene {
     }
 }
 
-impl Scene for EnginesScene {
-    type Found = Engines;
+impl ViewSource for EnginesSource {
+    type Data = Engines;
 
     fn hz(&self) -> f64 {
         self.0.hz
     }
 
-    fn look(&mut self, node: &Node) -> Engines {
+    fn read(&mut self, node: &Node) -> Engines {
         encode::engines(&observe::engines(&node.runtime), self.0.window, self.0.fault)
     }
 
-    fn tell(&self, found: Engines, stamp: Stamp) -> ServerMessage {
-        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+    fn message(&self, found: Engines, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, .. } = meta;
         ServerMessage::Engines(Engines { id: self.0.id, seq, at_ms, cost_us, ..found })
     }
 }

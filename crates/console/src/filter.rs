@@ -8,7 +8,7 @@ use std::fmt;
 use rusm_protocol::suggestion;
 
 use rusm_runtime::Pid;
-use rusm_runtime::observe::{self, Extra, Glimpse, ProcessState};
+use rusm_runtime::observe::{self, BodyInfo, ProcessRef, ProcessState};
 
 /// Conditions that must all hold; an empty list matches every process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,7 +85,7 @@ impl Filter {
     }
 
     /// Returns true if the process matches.
-    pub(super) fn lets_through(&self, seen: &Glimpse<'_>, now_ms: u64) -> bool {
+    pub(super) fn matches_process(&self, seen: &ProcessRef<'_>, now_ms: u64) -> bool {
         self.0.iter().all(|condition| condition.holds(seen, now_ms))
     }
 }
@@ -174,7 +174,7 @@ fn free_text(text: &str) -> Condition {
 }
 
 impl Condition {
-    fn holds(&self, seen: &Glimpse<'_>, now_ms: u64) -> bool {
+    fn holds(&self, seen: &ProcessRef<'_>, now_ms: u64) -> bool {
         match self {
             Self::Number(field, comparison, value) => comparison.holds(field.of(seen, now_ms), *value),
             Self::State(wanted, state) => is_state(seen, state) == *wanted,
@@ -188,12 +188,12 @@ impl Condition {
                 matches == *wanted
             }
             Self::Module(wanted, pattern) => {
-                let module = observe::extra_of(seen).and_then(|extra| extra.source());
+                let module = observe::body_info_of(seen).and_then(|body_info| body_info.source());
                 module.is_some_and(|module| pattern.matches(&module)) == *wanted
             }
             Self::Kind(wanted, kind) => {
-                let extra = observe::extra_of(seen);
-                (extra.as_deref().map_or("native", Extra::kind) == kind) == *wanted
+                let body_info = observe::body_info_of(seen);
+                (body_info.as_deref().map_or("native", BodyInfo::kind) == kind) == *wanted
             }
             Self::Text(text) => {
                 let (name, label) = observe::names(seen);
@@ -203,7 +203,7 @@ impl Condition {
     }
 }
 
-fn is_state(seen: &Glimpse<'_>, state: &str) -> bool {
+fn is_state(seen: &ProcessRef<'_>, state: &str) -> bool {
     let is = seen.state();
     match state {
         "stuck" => seen.is_stuck(),
@@ -215,13 +215,13 @@ fn is_state(seen: &Glimpse<'_>, state: &str) -> bool {
 }
 
 impl Field {
-    fn of(self, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
+    fn of(self, seen: &ProcessRef<'_>, now_ms: u64) -> u64 {
         match self {
             Self::Mailbox => seen.mailbox_len(),
             Self::Memory => seen.memory_bytes(),
             Self::Reductions => seen.reductions(),
             Self::Messages => seen.messages(),
-            Self::AgeMs => now_ms.saturating_sub(u64::from(seen.born_ms())),
+            Self::AgeMs => now_ms.saturating_sub(u64::from(seen.spawned_ms())),
             Self::BusyMs => seen.busy_ns() / 1_000_000,
             Self::Parent => u64::from(seen.parent_slot()),
         }

@@ -23,7 +23,7 @@ const FIELDS_MAX: usize = 64;
 
 /// A listener, with the data for checking its requests.
 #[derive(Clone, Debug)]
-pub(super) enum Door {
+pub(super) enum Transport {
     /// The Unix socket; its peer has already been checked.
     Unix,
     /// Loopback TCP: the port expected in `Host`, and the tokens.
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Tokens {
 
 /// Decision about a request head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HandshakeOutcome {
     /// Switch to a WebSocket with this role; the text answers the request.
     Upgrade { role: Role, response: String },
     /// Answer that the node is alive.
@@ -56,8 +56,8 @@ pub(super) enum Verdict {
     Refuse { status: &'static str, why: String },
 }
 
-fn refuse(status: &'static str, why: impl Into<String>) -> Verdict {
-    Verdict::Refuse { status, why: why.into() }
+fn refuse(status: &'static str, why: impl Into<String>) -> HandshakeOutcome {
+    HandshakeOutcome::Refuse { status, why: why.into() }
 }
 
 /// Reads a request head; the second part of the result is the data after it.
@@ -85,7 +85,7 @@ pub(super) async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Resul
 }
 
 /// Decides how to answer a request head.
-pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
+pub(super) fn check_request(head: &[u8], transport: &Transport) -> HandshakeOutcome {
     let mut headers = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -103,21 +103,21 @@ pub(super) fn judge(head: &[u8], door: &Door) -> Verdict {
     if head.has("origin") {
         return refuse("403 Forbidden", "requests with an Origin header are refused: browsers may not attach");
     }
-    if let Door::Tcp { port, .. } = door
+    if let Transport::Tcp { port, .. } = transport
         && !head.only("host").is_some_and(|host| is_our_host(host, *port))
     {
         return refuse("403 Forbidden", format!("Host must be 127.0.0.1:{port}, [::1]:{port} or localhost:{port}"));
     }
     let path = request.path.unwrap_or("/");
-    match (path.split('?').next().unwrap_or("/"), door) {
-        ("/healthz", Door::Tcp { .. }) => Verdict::Health,
-        ("/metrics", Door::Tcp { .. }) => Verdict::Metrics,
-        ("/", _) => upgrade(&head, request.version, door),
+    match (path.split('?').next().unwrap_or("/"), transport) {
+        ("/healthz", Transport::Tcp { .. }) => HandshakeOutcome::Health,
+        ("/metrics", Transport::Tcp { .. }) => HandshakeOutcome::Metrics,
+        ("/", _) => upgrade(&head, request.version, transport),
         _ => refuse("404 Not Found", "attach at /; TCP also has /healthz and /metrics"),
     }
 }
 
-fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
+fn upgrade(head: &Head<'_>, version: Option<u8>, transport: &Transport) -> HandshakeOutcome {
     if !head.lists("connection", "upgrade") || !head.lists("upgrade", "websocket") {
         return refuse("426 Upgrade Required", "this is a WebSocket endpoint");
     }
@@ -135,9 +135,9 @@ fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
         return refuse("400 Bad Request", "Sec-WebSocket-Key is not the base64 of 16 bytes");
     }
     let named = head.lists("sec-websocket-protocol", SUBPROTOCOL);
-    let role = match door {
-        Door::Unix => Role::Control,
-        Door::Tcp { tokens, .. } => {
+    let role = match transport {
+        Transport::Unix => Role::Control,
+        Transport::Tcp { tokens, .. } => {
             if !named {
                 return refuse("400 Bad Request", format!("request the subprotocol {SUBPROTOCOL}"));
             }
@@ -154,7 +154,7 @@ fn upgrade(head: &Head<'_>, version: Option<u8>, door: &Door) -> Verdict {
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
     );
-    Verdict::Upgrade { role, response }
+    HandshakeOutcome::Upgrade { role, response }
 }
 
 /// Returns true for the base64 of exactly 16 bytes: 22 digits, the last of which has four unused bits, and `==`.
@@ -231,31 +231,31 @@ mod tests {
             ",",
         ];
         let tokens = Tokens { control: "0123456789abcdef".to_owned(), observe: "fedcba9876543210".to_owned() };
-        let doors = [Door::Unix, Door::Tcp { port: 4000, tokens }];
+        let doors = [Transport::Unix, Transport::Tcp { port: 4000, tokens }];
         rusm_fuzz::Fuzz::new("handshake").seed(HEAD).words(&words).run(|input| {
-            for door in &doors {
-                match judge(input, door) {
-                    Verdict::Refuse { status, why } => {
+            for transport in &doors {
+                match check_request(input, transport) {
+                    HandshakeOutcome::Refuse { status, why } => {
                         assert!(
                             status.starts_with('4') && why.chars().all(|character| !character.is_control()),
                             "{why:?}"
                         );
                     }
-                    Verdict::Upgrade { response, .. } => {
+                    HandshakeOutcome::Upgrade { response, .. } => {
                         assert!(
                             response.starts_with("HTTP/1.1 101 ") && response.ends_with("\r\n\r\n"),
                             "{response:?}"
                         );
                         assert_eq!(response.matches("\r\n\r\n").count(), 1, "no field was added: {response:?}");
                     }
-                    Verdict::Health | Verdict::Metrics => {}
+                    HandshakeOutcome::Health | HandshakeOutcome::Metrics => {}
                 }
             }
         });
     }
 
-    fn door() -> Door {
-        Door::Tcp { port: 4000, tokens: Tokens { control: "c0".repeat(32), observe: "0b".repeat(32) } }
+    fn transport() -> Transport {
+        Transport::Tcp { port: 4000, tokens: Tokens { control: "c0".repeat(32), observe: "0b".repeat(32) } }
     }
 
     fn request(path: &str, extra: &str) -> Vec<u8> {
@@ -267,8 +267,8 @@ mod tests {
     }
 
     fn status(head: &[u8]) -> String {
-        match judge(head, &door()) {
-            Verdict::Refuse { status, .. } => status.to_owned(),
+        match check_request(head, &transport()) {
+            HandshakeOutcome::Refuse { status, .. } => status.to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -279,14 +279,14 @@ mod tests {
             let extra = format!(
                 "Host: 127.0.0.1:4000\r\nSec-WebSocket-Protocol: chat, rusm.v1\r\nAuthorization: Bearer {token}\r\n"
             );
-            judge(&request("/", &extra), &door())
+            check_request(&request("/", &extra), &transport())
         };
 
-        let Verdict::Upgrade { role, response } = head(&"c0".repeat(32)) else { panic!("refused") };
+        let HandshakeOutcome::Upgrade { role, response } = head(&"c0".repeat(32)) else { panic!("refused") };
         assert_eq!(role, Role::Control);
         assert!(response.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-        assert!(matches!(head(&"0b".repeat(32)), Verdict::Upgrade { role: Role::Observe, .. }));
-        assert!(matches!(head("wrong"), Verdict::Refuse { status: "401 Unauthorized", .. }));
+        assert!(matches!(head(&"0b".repeat(32)), HandshakeOutcome::Upgrade { role: Role::Observe, .. }));
+        assert!(matches!(head("wrong"), HandshakeOutcome::Refuse { status: "401 Unauthorized", .. }));
     }
 
     #[test]
@@ -313,27 +313,32 @@ mod tests {
 
     #[test]
     fn an_upgrade_by_http_1_0_is_a_bad_request_and_a_probe_is_not() {
-        for door in [Door::Unix, door()] {
+        for transport in [Transport::Unix, transport()] {
             let ours = "Host: localhost:4000\r\nSec-WebSocket-Protocol: rusm.v1\r\n";
             let mut head = request("/", ours);
             head[13] = b'0';
             assert!(head.starts_with(b"GET / HTTP/1.0\r\n"));
 
-            let Verdict::Refuse { status, why } = judge(&head, &door) else { panic!("not refused") };
+            let HandshakeOutcome::Refuse { status, why } = check_request(&head, &transport) else {
+                panic!("not refused")
+            };
 
             assert_eq!((status, why.lines().count()), ("400 Bad Request", 1));
         }
-        assert_eq!(judge(b"GET /healthz HTTP/1.0\r\nHost: localhost:4000\r\n\r\n", &door()), Verdict::Health);
+        assert_eq!(
+            check_request(b"GET /healthz HTTP/1.0\r\nHost: localhost:4000\r\n\r\n", &transport()),
+            HandshakeOutcome::Health
+        );
     }
 
     #[test]
     fn a_key_that_is_not_the_base64_of_16_bytes_is_a_bad_request() {
         let with = |key: &str| {
             let text = String::from_utf8(request("/", "")).unwrap().replace("dGhlIHNhbXBsZSBub25jZQ==", key);
-            judge(text.as_bytes(), &Door::Unix)
+            check_request(text.as_bytes(), &Transport::Unix)
         };
         for good in ["dGhlIHNhbXBsZSBub25jZQ==", "AAAAAAAAAAAAAAAAAAAAAA==", "+/+/+/+/+/+/+/+/+/+/+w=="] {
-            assert!(matches!(with(good), Verdict::Upgrade { .. }), "{good}");
+            assert!(matches!(with(good), HandshakeOutcome::Upgrade { .. }), "{good}");
         }
         for bad in [
             "",
@@ -350,13 +355,16 @@ mod tests {
             "========================",
             "dGhlIHNhbXBsZSBub25é==",
         ] {
-            assert!(matches!(with(bad), Verdict::Refuse { status: "400 Bad Request", .. }), "{bad}");
+            assert!(matches!(with(bad), HandshakeOutcome::Refuse { status: "400 Bad Request", .. }), "{bad}");
         }
     }
 
     #[test]
     fn the_unix_door_asks_for_no_token_and_has_no_probes() {
-        assert!(matches!(judge(&request("/", ""), &Door::Unix), Verdict::Upgrade { role: Role::Control, .. }));
-        assert!(matches!(judge(&request("/metrics", ""), &Door::Unix), Verdict::Refuse { .. }));
+        assert!(matches!(
+            check_request(&request("/", ""), &Transport::Unix),
+            HandshakeOutcome::Upgrade { role: Role::Control, .. }
+        ));
+        assert!(matches!(check_request(&request("/metrics", ""), &Transport::Unix), HandshakeOutcome::Refuse { .. }));
     }
 }

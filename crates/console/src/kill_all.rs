@@ -17,11 +17,11 @@ use super::filter::Filter;
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
 
 /// Time limit for all passes.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit for polls to return when a pause begins.
 const PAUSE_WITHIN: Duration = Duration::from_millis(20);
 /// Time between two passes, in which exit signals take effect.
-const BETWEEN: Duration = Duration::from_millis(1);
+const PASS_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) struct Killed {
 ///
 /// Each process gets the reason once. A process that traps exits may survive a shutdown.
 pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIME_LIMIT;
     let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
     for round in 0.. {
         let left = match round {
@@ -46,7 +46,7 @@ pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReas
         if left == 0 || Instant::now() >= until {
             return Killed { processes: search.ended.len() as u64, left };
         }
-        tokio::time::sleep(BETWEEN).await;
+        tokio::time::sleep(PASS_INTERVAL).await;
     }
     unreachable!("the loop returns at the deadline")
 }
@@ -62,20 +62,20 @@ impl Search<'_> {
     /// Ends every process that the filter matches; returns the number that no earlier pass has ended.
     fn pass(&mut self) -> u64 {
         let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
-        self.end_those(|seen| filter.lets_through(seen, now_ms))
+        self.end_matching(|seen| filter.matches_process(seen, now_ms))
     }
 
     /// Ends children of ended processes that have not run yet.
     fn pass_over_children(&mut self) -> u64 {
         let alive = self.ended.iter().filter(|pid| self.runtime.is_alive(**pid));
         let parents: FxHashSet<u32> = alive.map(|pid| pid.slot()).collect();
-        self.end_those(|seen| seen.reductions() == 0 && parents.contains(&seen.parent_slot()))
+        self.end_matching(|seen| seen.reductions() == 0 && parents.contains(&seen.parent_slot()))
     }
 
-    fn end_those(&mut self, matches: impl Fn(&observe::Glimpse<'_>) -> bool) -> u64 {
+    fn end_matching(&mut self, matches: impl Fn(&observe::ProcessRef<'_>) -> bool) -> u64 {
         let mut found = Vec::new();
         for part in 0..observe::table_parts(self.runtime) {
-            observe::glimpses(self.runtime, part, |seen| {
+            observe::for_each_process(self.runtime, part, |seen| {
                 if matches(&seen) {
                     found.push(seen.pid());
                 }

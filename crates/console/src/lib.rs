@@ -17,10 +17,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod allowance;
 mod budget;
 mod descriptors;
-mod doors;
 mod encode;
 mod endpoint;
 mod engines;
@@ -30,11 +28,13 @@ mod host;
 mod kill_all;
 mod limits;
 mod lints;
+mod listeners;
 mod metrics;
 mod node;
 mod owned_file;
 mod private_dir;
 mod ranking;
+mod rate_limit;
 mod sampler;
 mod serving;
 mod session;
@@ -63,7 +63,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use self::endpoint::UnixEndpoint;
-use self::handshake::Door;
+use self::handshake::Transport;
 use self::owned_file::{NameLock, OwnedFile};
 use self::serving::Serving;
 use rusm_runtime::Handle;
@@ -179,7 +179,7 @@ impl Console {
             let (tokens, token_files) = endpoint::write_tokens(&dir, bound)?;
             token_file = token_files.first().map(|file| file.path().to_owned());
             files.extend(token_files);
-            tcp = Some((listener, Door::Tcp { port: bound.port(), tokens }));
+            tcp = Some((listener, Transport::Tcp { port: bound.port(), tokens }));
             address = Some(bound);
         }
         let (stop, stopping) = watch::channel(false);

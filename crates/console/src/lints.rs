@@ -12,10 +12,10 @@
 //! the time since the runtime's start as arguments, never a runtime or a clock, so their tests need no sleeping and are
 //! deterministic. `docs/lints.md` describes each lint.
 
-mod board;
-mod hogs;
+mod active_warnings;
 mod levels;
 mod mailboxes;
+mod never_yields;
 mod storms;
 mod stuck;
 
@@ -24,20 +24,20 @@ use std::time::Duration;
 use rusm_protocol::Lint;
 
 use super::sampler::Sample;
-use rusm_runtime::observe::{self, Glimpse, ProcessState};
+use rusm_runtime::observe::{self, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, Pid};
 
 pub use levels::{LintLevel, LintLevels};
 
-use self::board::Board;
-pub(super) use self::board::Warning;
-use self::hogs::{Hogs, Sight};
+use self::active_warnings::ActiveWarnings;
+pub(super) use self::active_warnings::Warning;
 use self::mailboxes::Mailboxes;
-use self::storms::Storms;
+use self::never_yields::{NeverYields, Observation};
+use self::storms::RestartStorms;
 use self::stuck::StuckPolls;
 
 /// Interval of detectors that need no faster one, and of sweeping the board.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum time for which a warning stays active after the last finding.
 const HOLD: Duration = Duration::from_secs(5);
 
@@ -57,10 +57,10 @@ struct Finding {
 #[derive(Debug)]
 pub(super) struct Lints {
     levels: LintLevels,
-    board: Board,
+    active: ActiveWarnings,
     stuck: StuckPolls,
-    hogs: Hogs,
-    storms: Storms,
+    never_yields: NeverYields,
+    storms: RestartStorms,
     mailboxes: Mailboxes,
     looked: Duration,
     /// True while an observer is attached.
@@ -71,10 +71,10 @@ impl Lints {
     pub(super) fn new(levels: LintLevels) -> Self {
         Self {
             levels,
-            board: Board::default(),
+            active: ActiveWarnings::default(),
             stuck: StuckPolls::default(),
-            hogs: Hogs::default(),
-            storms: Storms::default(),
+            never_yields: NeverYields::default(),
+            storms: RestartStorms::default(),
             mailboxes: Mailboxes::default(),
             looked: Duration::ZERO,
             awake: false,
@@ -91,20 +91,20 @@ impl Lints {
         }
         self.awake = true;
         let now = sample.uptime;
-        let mut found = self.stuck.look(&sample.stuck, runtime.config().stuck_after, now);
+        let mut found = self.stuck.check(&sample.stuck, runtime.config().stuck_after, now);
         let moves = |pid: &Pid| !sample.stuck.contains(pid);
         let polled: Vec<Pid> = observe::polled(runtime).into_iter().filter(moves).collect();
-        found.extend(self.hogs.look(&polled, |pid| sight(runtime, pid), now));
-        if now >= self.looked + LOOK_EVERY {
+        found.extend(self.never_yields.check(&polled, |pid| observation(runtime, pid), now));
+        if now >= self.looked + CHECK_INTERVAL {
             self.looked = now;
             let supervision = sample.supervision;
             let restarts = supervision.restarts + supervision.restarts_failed;
-            found.extend(self.storms.look(&observe::strained(runtime), restarts, now));
-            self.board.sweep(now, |pid| observe::glimpse_of(runtime, pid).is_some());
+            found.extend(self.storms.check(&observe::restart_pressure(runtime), restarts, now));
+            self.active.sweep(now, |pid| observe::process_ref(runtime, pid).is_some());
         }
         self.raise(runtime, found, now);
-        sample.lints_total = self.board.len() as u64;
-        sample.lints = self.board.most_urgent(rusm_protocol::LINTS_SHOWN);
+        sample.lints_total = self.active.len() as u64;
+        sample.lints = self.active.most_urgent(rusm_protocol::LINTS_SHOWN);
     }
 
     /// Returns the detector that looks at every process of a census, if an observer is attached.
@@ -125,25 +125,25 @@ impl Lints {
         for finding in found.into_iter().filter(|found| self.levels.level(found.lint) == LintLevel::Warn) {
             let pid = finding.pid;
             // A supervisor close to its restart limit may have ended since.
-            if pid != Pid::NONE && observe::glimpse_of(runtime, pid).is_none() {
+            if pid != Pid::NONE && observe::process_ref(runtime, pid).is_none() {
                 continue;
             }
             let name = || {
-                let (name, label) = observe::names(&observe::glimpse_of(runtime, pid)?);
+                let (name, label) = observe::names(&observe::process_ref(runtime, pid)?);
                 name.or(label)
             };
-            self.board.affirm(finding, now, name);
+            self.active.raise(finding, now, name);
         }
     }
 }
 
 /// Returns the observation of a process that the detector of hogs needs.
-fn sight(runtime: &Handle, pid: Pid) -> Option<Sight> {
-    let seen = observe::glimpse_of(runtime, pid)?;
+fn observation(runtime: &Handle, pid: Pid) -> Option<Observation> {
+    let seen = observe::process_ref(runtime, pid)?;
     let waits = !matches!(seen.state(), ProcessState::Running | ProcessState::Runnable);
-    Some(Sight { waits, busy_ns: seen.busy_ns(), polls: polls(&seen) })
+    Some(Observation { waits, busy_ns: seen.busy_ns(), polls: polls(&seen) })
 }
 
-fn polls(seen: &Glimpse<'_>) -> u64 {
+fn polls(seen: &ProcessRef<'_>) -> u64 {
     seen.reductions().saturating_sub(seen.messages())
 }

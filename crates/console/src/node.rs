@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow};
 use tokio::sync::{Mutex, watch};
 
-use super::allowance::Allowance;
 use super::budget::OrderBudget;
 use super::filter::Filter;
 use super::host::Host;
 use super::limits::Limits;
 use super::ranking::{self, Order};
+use super::rate_limit::TokenBucket;
 use super::sampler::Sample;
 use super::session::ALL_REFUSALS_PER_SEC;
 use super::sort_key::Rates;
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) limits: Limits,
     pub(super) budget: OrderBudget,
     /// Allowance for log lines about refused commands.
-    pub(super) refusals: RefCell<Allowance>,
+    pub(super) refusals: RefCell<TokenBucket>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
@@ -56,7 +56,7 @@ impl Node {
             host,
             limits,
             budget: OrderBudget::new(Instant::now()),
-            refusals: RefCell::new(Allowance::new(ALL_REFUSALS_PER_SEC, Instant::now())),
+            refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             info,
             tick,
             pause: Cell::new(tick),
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// Sets the sampler's pause until the next sample.
-    pub(super) fn pauses(&self, pause: Duration) {
+    pub(super) fn set_pause(&self, pause: Duration) {
         self.pause.set(pause);
     }
 
@@ -121,12 +121,12 @@ impl Node {
     }
 
     /// Takes a client slot; returns `None` if all are taken.
-    pub(super) fn admit(&self) -> Option<Seat<'_>> {
-        Seat::take(&self.clients, self.limits.clients)
+    pub(super) fn admit(&self) -> Option<ClientSlot<'_>> {
+        ClientSlot::take(&self.clients, self.limits.clients)
     }
 
     /// Discards the data for rates if no observer is attached any more.
-    pub(super) async fn tidy_up(&self) {
+    pub(super) async fn clear_rates_if_idle(&self) {
         if self.clients.get() == 0 {
             self.rates.lock().await.clear();
         }
@@ -153,9 +153,9 @@ impl Node {
 
 /// A client slot out of a limited number, freed when dropped.
 #[derive(Debug)]
-pub(super) struct Seat<'a>(&'a Cell<u32>);
+pub(super) struct ClientSlot<'a>(&'a Cell<u32>);
 
-impl<'a> Seat<'a> {
+impl<'a> ClientSlot<'a> {
     /// Takes a slot if fewer than `limit` are taken.
     pub(super) fn take(taken: &'a Cell<u32>, limit: u32) -> Option<Self> {
         (taken.get() < limit).then(|| {
@@ -165,7 +165,7 @@ impl<'a> Seat<'a> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for ClientSlot<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

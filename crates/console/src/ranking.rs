@@ -18,9 +18,9 @@ use rusm_protocol::{Column, SortKey, ViewWindow};
 
 use super::budget::{thread_cpu, thread_cpu_since};
 use super::filter::Filter;
-use super::sort_key::{Look, NameKey, Rates, number};
+use super::sort_key::{NameKey, Pass, Rates, number};
 use rusm_runtime::Handle;
-use rusm_runtime::observe::{self, Glimpse};
+use rusm_runtime::observe::{self, ProcessRef};
 
 /// Sampling interval: one process in this many is read to estimate where a window is.
 const STRIDE: u64 = 128;
@@ -57,14 +57,14 @@ pub(super) struct Order {
     pub(super) provisional: bool,
     /// CPU time that the order took.
     pub(super) cost: Duration,
-    /// The node's stillness when the order was computed, if the order is valid for as long as that does not change.
+    /// The node's idle progress when the order was computed, if the order is valid for as long as that does not change.
     still: Option<u64>,
 }
 
 impl Order {
     /// Renews the order if no process has done anything since, so that a new one would be equal; returns true if so.
     pub(super) fn renew(&mut self, runtime: &Handle, now: Instant) -> bool {
-        let same = self.still.is_some() && self.still == observe::stillness(runtime);
+        let same = self.still.is_some() && self.still == observe::idle_progress(runtime);
         if same {
             self.made = now;
             self.ranked = now;
@@ -102,7 +102,7 @@ pub(super) async fn order(
     // Other columns change without a poll: messages arrive at a process that does not wait for them, and names are set
     // from outside.
     let by_polls = matches!(sort.key, Column::Reds | Column::Messages | Column::AgeMs | Column::Pid | Column::Parent);
-    let still = if by_polls && filter.is_empty() { observe::stillness(runtime) } else { None };
+    let still = if by_polls && filter.is_empty() { observe::idle_progress(runtime) } else { None };
     let now_ms = observe::uptime(runtime).as_millis() as u64;
     let walk = Walk { runtime, filter, now_ms, all_keys: sort.key.is_rate(), cost: Cell::new(Duration::ZERO) };
     // The largest key comes first; inverting every bit puts the smallest first.
@@ -138,17 +138,17 @@ pub(super) async fn order(
 }
 
 /// A position in an order, unique to each process.
-type Place<K> = (K, Reverse<u32>);
+type SortPosition<K> = (K, Reverse<u32>);
 
 /// Positions that enclose a window; `None` is the end of the table.
 struct Bounds<K> {
-    upper: Option<Place<K>>,
-    lower: Option<Place<K>>,
+    upper: Option<SortPosition<K>>,
+    lower: Option<SortPosition<K>>,
 }
 
 /// Result of one pass over all processes.
 struct Found<K> {
-    rows: Vec<(Place<K>, u32)>,
+    rows: Vec<(SortPosition<K>, u32)>,
     above: u64,
     total: u64,
     matched: u64,
@@ -165,23 +165,27 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Finds the rows around a window, the largest key first.
-    async fn find<K: Ord + Clone>(&self, window: ViewWindow, mut key: impl FnMut(&Glimpse<'_>, Look) -> K) -> Found<K> {
+    async fn find<K: Ord + Clone>(
+        &self,
+        window: ViewWindow,
+        mut key: impl FnMut(&ProcessRef<'_>, Pass) -> K,
+    ) -> Found<K> {
         let mut margin = MARGIN;
-        let (mut some, mut all) = (Look::AtSome, Look::AtAll);
+        let (mut some, mut all) = (Pass::AtSome, Pass::AtAll);
         loop {
             let bounds = self.bounds(window, margin, |seen| key(seen, some)).await;
             let found = self.collect(&bounds, |seen| key(seen, all)).await;
             if found.holds(window) {
                 return found;
             }
-            (some, all) = (Look::Again, Look::Again);
+            (some, all) = (Pass::Again, Pass::Again);
             margin *= 4.0;
         }
     }
 
     #[inline]
-    fn passes(&self, seen: &Glimpse<'_>) -> bool {
-        self.filter.is_empty() || self.filter.lets_through(seen, self.now_ms)
+    fn passes(&self, seen: &ProcessRef<'_>) -> bool {
+        self.filter.is_empty() || self.filter.matches_process(seen, self.now_ms)
     }
 
     /// Estimates the positions that enclose a window.
@@ -189,19 +193,19 @@ impl Walk<'_> {
         &self,
         window: ViewWindow,
         margin: f64,
-        mut key: impl FnMut(&Glimpse<'_>) -> K,
+        mut key: impl FnMut(&ProcessRef<'_>) -> K,
     ) -> Bounds<K> {
         let slots = observe::table_parts(self.runtime) * observe::TABLE_PART_SLOTS;
         if slots <= SMALL {
             return Bounds { upper: None, lower: None };
         }
-        let mut sample: Vec<Place<K>> = Vec::with_capacity(slots / STRIDE as usize);
+        let mut sample: Vec<SortPosition<K>> = Vec::with_capacity(slots / STRIDE as usize);
         let salt = self.now_ms.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ margin.to_bits();
         self.in_turns(slots / STRIDE as usize, 1024, |block| {
             // Pick a different slot of each block every time: process patterns often repeat at a power of two.
             let pick = (block as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRIDE.ilog2());
             let slot = (block as u64 * STRIDE + pick) as u32;
-            if let Some(seen) = observe::glimpse(self.runtime, slot).filter(|seen| self.passes(seen)) {
+            if let Some(seen) = observe::process_in_slot(self.runtime, slot).filter(|seen| self.passes(seen)) {
                 sample.push((key(&seen), Reverse(slot)));
             }
         })
@@ -219,7 +223,7 @@ impl Walk<'_> {
     }
 
     /// Reads every process.
-    async fn collect<K: Ord>(&self, bounds: &Bounds<K>, mut key: impl FnMut(&Glimpse<'_>) -> K) -> Found<K> {
+    async fn collect<K: Ord>(&self, bounds: &Bounds<K>, mut key: impl FnMut(&ProcessRef<'_>) -> K) -> Found<K> {
         let mut found = Found { rows: Vec::new(), above: 0, total: 0, matched: 0 };
         self.in_turns(observe::table_parts(self.runtime), PARTS_PER_TURN, |part| {
             if self.filter.is_empty() {
@@ -239,10 +243,10 @@ impl Walk<'_> {
         part: usize,
         bounds: &Bounds<K>,
         found: &mut Found<K>,
-        key: &mut impl FnMut(&Glimpse<'_>) -> K,
+        key: &mut impl FnMut(&ProcessRef<'_>) -> K,
     ) {
         let (mut total, mut above) = (0, 0);
-        observe::glimpses(self.runtime, part, |seen| {
+        observe::for_each_process(self.runtime, part, |seen| {
             total += 1;
             let place = (key(&seen), Reverse(seen.slot()));
             if bounds.lower.as_ref().is_none_or(|lower| place >= *lower) {
@@ -263,9 +267,9 @@ impl Walk<'_> {
         part: usize,
         bounds: &Bounds<K>,
         found: &mut Found<K>,
-        key: &mut impl FnMut(&Glimpse<'_>) -> K,
+        key: &mut impl FnMut(&ProcessRef<'_>) -> K,
     ) {
-        observe::glimpses(self.runtime, part, |seen| {
+        observe::for_each_process(self.runtime, part, |seen| {
             found.total += 1;
             let early = self.all_keys.then(|| key(&seen));
             if !self.passes(&seen) {
@@ -304,7 +308,7 @@ impl<K: Ord> Found<K> {
         let (from, to) = clamp(window, self.matched);
         let from = (from.saturating_sub(KEPT).max(self.above) - self.above) as usize;
         let to = ((to + KEPT - self.above) as usize).min(self.rows.len());
-        let largest_first = |a: &(Place<K>, u32), b: &(Place<K>, u32)| b.0.cmp(&a.0);
+        let largest_first = |a: &(SortPosition<K>, u32), b: &(SortPosition<K>, u32)| b.0.cmp(&a.0);
         if to < self.rows.len() {
             self.rows.select_nth_unstable_by(to, largest_first);
             self.rows.truncate(to);
@@ -314,7 +318,7 @@ impl<K: Ord> Found<K> {
         }
         let kept = &mut self.rows[from.min(to)..];
         kept.sort_unstable_by(largest_first);
-        let ranked = |row: &(Place<K>, u32)| Ranked { slot: row.0.1.0, generation: row.1 };
+        let ranked = |row: &(SortPosition<K>, u32)| Ranked { slot: row.0.1.0, generation: row.1 };
         Order {
             rows: kept.iter().map(ranked).collect(),
             first: self.above + from as u64,

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::LogSnapshot;
 
-use super::budget::{Duty, process_cpu, thread_cpu, thread_cpu_since};
+use super::budget::{BusyShare, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
 use super::lints::{LintLevels, Lints, Warning};
-use rusm_runtime::observe::{self, Glimpse, MailboxBytes, SchedulerCounters, SupervisionCounters, Totals};
+use rusm_runtime::observe::{self, MailboxBytes, ProcessRef, SchedulerCounters, SupervisionCounters, Totals};
 use rusm_runtime::{Handle, Pid};
 
 /// Number of ticks that the throughput window holds.
@@ -95,7 +95,7 @@ pub(super) struct Sampler {
     /// Times, totals and CPU time of the last second.
     history: VecDeque<Past>,
     throughput: VecDeque<f64>,
-    duty: Duty,
+    duty: BusyShare,
     census: Census,
     lints: Lints,
     statm: Option<File>,
@@ -132,7 +132,7 @@ impl Sampler {
             last: None,
             history: VecDeque::new(),
             throughput: VecDeque::with_capacity(WINDOW),
-            duty: Duty::new(now),
+            duty: BusyShare::new(now),
             census: Census::default(),
             lints: Lints::new(lints),
             statm: File::open("/proc/self/statm").ok(),
@@ -240,7 +240,7 @@ impl Sampler {
             let parts = observe::table_parts(&self.runtime);
             let first = mailboxes.as_ref().map_or(0, |mailboxes| mailboxes.first_part(parts));
             for part in (first..parts).chain(0..first) {
-                observe::glimpses(&self.runtime, part, |seen| {
+                observe::for_each_process(&self.runtime, part, |seen| {
                     census.future_bytes += seen.future_bytes();
                     census.mailbox_bytes += seen.mailbox_bytes();
                     if let Some(mailboxes) = &mut mailboxes {
@@ -272,7 +272,7 @@ impl Sampler {
 
 /// Returns the memory of all processes' control blocks.
 pub(super) fn control_block_bytes(live: u64) -> u64 {
-    live * Glimpse::control_block_bytes()
+    live * ProcessRef::control_block_bytes()
 }
 
 fn scheduler_rates(new: SchedulerCounters, old: SchedulerCounters, span: f64) -> SchedulerRates {

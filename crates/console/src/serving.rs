@@ -16,17 +16,17 @@ use tokio::task::LocalSet;
 use super::ConsoleConfig;
 use super::LogSource;
 use super::budget::sampling_pause;
-use super::doors;
-use super::handshake::Door;
+use super::handshake::Transport;
+use super::listeners;
 use super::node::Node;
 use super::sampler::{Sample, Sampler};
 use super::ticker::Ticker;
 use rusm_runtime::{Handle, observe};
 
 /// Time limit for sessions to close their connections.
-const GOODBYE: Duration = Duration::from_millis(700);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
-type Tcp<L> = Option<(L, Door)>;
+type Tcp<L> = Option<(L, Transport)>;
 
 /// The resources of the operating system, ready to serve.
 pub(super) struct Serving {
@@ -44,7 +44,7 @@ impl Serving {
         let ticker = Ticker::new(tick)?;
         let unix = UnixListener::from_std(unix)?;
         let tcp = match tcp {
-            Some((listener, door)) => Some((TcpListener::from_std(listener)?, door)),
+            Some((listener, transport)) => Some((TcpListener::from_std(listener)?, transport)),
             None => None,
         };
         drop(entered);
@@ -73,10 +73,10 @@ async fn serve(
     let work = async {
         tokio::join!(
             sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), config.log, newest, ticker),
-            doors::accept_unix(&node, unix),
+            listeners::accept_unix(&node, unix),
             async {
-                if let Some((listener, door)) = tcp {
-                    doors::accept_tcp(&node, listener, door).await;
+                if let Some((listener, transport)) = tcp {
+                    listeners::accept_tcp(&node, listener, transport).await;
                 }
             },
         )
@@ -86,7 +86,7 @@ async fn serve(
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
     // Sessions receive the same signal.
-    let until = Instant::now() + GOODBYE;
+    let until = Instant::now() + SHUTDOWN_TIMEOUT;
     while node.clients() > 0 && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -128,7 +128,7 @@ async fn sample(
         let mut sample = sampler.tick(Instant::now(), run, node.clients());
         sample.log = log.as_ref().map(|read| read());
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
-        node.pauses(pause);
+        node.set_pause(pause);
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.

@@ -30,47 +30,47 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 pub(super) use self::audit::ALL_REFUSALS_PER_SEC;
 use self::audit::Audit;
-use super::allowance::Allowance;
 use super::encode::{self, RowEncoder};
-use super::engines::EnginesScene;
+use super::engines::EnginesSource;
 use super::filter::Filter;
 use super::node::Node;
+use super::rate_limit::TokenBucket;
 use super::sampler::Sample;
-use super::stores::StoresScene;
+use super::stores::StoresSource;
 use super::table::Table;
-use super::time::TimeScene;
-use super::topics::TopicsScene;
-use super::tree::TreeScene;
-use super::window::{Scene, Window};
+use super::time::TimeSource;
+use super::topics::TopicsSource;
+use super::tree::TreeSource;
+use super::window::{ViewSource, Window};
 use rusm_runtime::Pid;
 use rusm_runtime::observe;
 
 /// Interval at which the one process in detail is sent.
 const DETAIL_EVERY: Duration = Duration::from_millis(250);
 /// Time for which a disconnected client may read the reason.
-const FAREWELL: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Tolerance for sending early: the node's tick and a client's intervals are not synchronised.
-const EARLY: Duration = Duration::from_millis(5);
+const EARLY_TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Reason why a session ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum SessionEnd {
     /// The client left, or its connection broke.
-    Left,
+    ClientClosed,
     /// The client broke a rule; the close frame says which.
-    Expelled(CloseCode, &'static str),
+    Disconnected(CloseCode, &'static str),
     /// The client was too slow or silent for too long; sending it the reason would take just as long.
     Lost(&'static str),
     /// The node is stopping.
     Stopping,
 }
 
-impl End {
+impl SessionEnd {
     /// Returns one phrase for the log.
     pub(super) const fn why(&self) -> &'static str {
         match self {
-            Self::Left => "left",
-            Self::Expelled(_, why) | Self::Lost(why) => why,
+            Self::ClientClosed => "left",
+            Self::Disconnected(_, why) | Self::Lost(why) => why,
             Self::Stopping => "the node is stopping",
         }
     }
@@ -80,7 +80,7 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Peer {
     /// The TCP address, or the user and the operating system process.
-    pub(super) who: String,
+    pub(super) name: String,
     /// Its permissions.
     pub(super) role: Role,
 }
@@ -100,12 +100,12 @@ pub(super) struct Session<S> {
     detail: bool,
     view: Option<Table>,
     /// Rows for a client that enabled detail and does not support views.
-    ancestor_rows: Option<Table>,
-    tree: Option<Window<TreeScene>>,
-    engines: Option<Window<EnginesScene>>,
-    time: Option<Window<TimeScene>>,
-    stores: Option<Window<StoresScene>>,
-    topics: Option<Window<TopicsScene>>,
+    legacy_rows: Option<Table>,
+    tree: Option<Window<TreeSource>>,
+    engines: Option<Window<EnginesSource>>,
+    time: Option<Window<TimeSource>>,
+    stores: Option<Window<StoresSource>>,
+    topics: Option<Window<TopicsSource>>,
     process: Option<(Pid, RowEncoder)>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
@@ -113,15 +113,15 @@ pub(super) struct Session<S> {
     /// Number of events noted when they were last sent; `None` if the client does not want them.
     events: Option<u64>,
     next_events: Instant,
-    commands: Allowance,
+    commands: TokenBucket,
     audit: Audit,
-    messages: Allowance,
+    messages: TokenBucket,
     heard: Instant,
     /// Time of the last liveness check.
     checked: Instant,
     /// Pause between two samples at that time.
     pause: Duration,
-    pinged: Instant,
+    pinged_at: Instant,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
@@ -140,7 +140,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             skipped: 0,
             detail: false,
             view: None,
-            ancestor_rows: None,
+            legacy_rows: None,
             tree: None,
             engines: None,
             time: None,
@@ -151,37 +151,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             next_process: now,
             events: None,
             next_events: now,
-            commands: Allowance::new(limits.commands_per_sec, now),
+            commands: TokenBucket::new(limits.commands_per_sec, now),
             audit: Audit::new(now),
-            messages: Allowance::new(limits.messages_per_sec, now),
+            messages: TokenBucket::new(limits.messages_per_sec, now),
             heard: now,
             checked: now,
             pause,
-            pinged: now,
+            pinged_at: now,
         }
     }
 
     /// Serves the client until it leaves or is disconnected.
-    pub(super) async fn run(mut self) -> End {
+    pub(super) async fn run(mut self) -> SessionEnd {
         let end = match self.serve().await {
             Ok(never) => match never {},
             Err(end) => end,
         };
         let close = match end {
-            End::Left | End::Lost(_) => None,
-            End::Expelled(code, why) => Some((code, why)),
-            End::Stopping => Some((CloseCode::Away, "the node is stopping")),
+            SessionEnd::ClientClosed | SessionEnd::Lost(_) => None,
+            SessionEnd::Disconnected(code, why) => Some((code, why)),
+            SessionEnd::Stopping => Some((CloseCode::Away, "the node is stopping")),
         };
-        if !matches!(end, End::Lost(_)) {
+        if !matches!(end, SessionEnd::Lost(_)) {
             // The client may be gone already, and then there is nothing to report.
-            drop(timeout(FAREWELL, self.say_goodbye(close)).await);
+            drop(timeout(CLOSE_TIMEOUT, self.close(close)).await);
         }
         end
     }
 
     /// Closes the connection and reads what the client still sends: unread bytes would reset the connection before the
     /// client has read the close frame.
-    async fn say_goodbye(&mut self, close: Option<(CloseCode, &'static str)>) {
+    async fn close(&mut self, close: Option<(CloseCode, &'static str)>) {
         let said = match close {
             Some((code, why)) => {
                 let reason = Utf8Bytes::from_static(why);
@@ -199,57 +199,57 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
-    async fn serve(&mut self) -> Result<Infallible, End> {
+    async fn serve(&mut self) -> Result<Infallible, SessionEnd> {
         let hello = self.node.hello(self.peer.role);
         self.send(&ServerMessage::Hello(Box::new(hello))).await?;
         let mut frames = self.node.frames();
         let mut stopping = self.node.stopping();
         loop {
             tokio::select! {
-                message = self.socket.next() => self.heard(message).await?,
+                message = self.socket.next() => self.on_message(message).await?,
                 changed = frames.changed() => {
                     if changed.is_err() {
-                        return Err(End::Stopping);
+                        return Err(SessionEnd::Stopping);
                     }
                     let sample = Arc::clone(&frames.borrow_and_update());
                     self.offer_frame(&sample).await?;
-                    self.check_life().await?;
+                    self.check_liveness().await?;
                 }
-                _ = stopping.wait_for(|stopping| *stopping) => return Err(End::Stopping),
+                _ = stopping.wait_for(|stopping| *stopping) => return Err(SessionEnd::Stopping),
             }
             self.send_what_is_due().await?;
         }
     }
 
-    async fn check_life(&mut self) -> Result<(), End> {
+    async fn check_liveness(&mut self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         // A node that was itself suspended could neither receive nor ping meanwhile, so that time does not count.
         let pause = self.node.pause();
         self.heard += (now - self.checked).saturating_sub(2 * pause.max(self.pause));
         (self.checked, self.pause) = (now, pause);
         if now.saturating_duration_since(self.heard) >= self.node.limits.dead_after {
-            return Err(End::Lost("sent nothing for too long"));
+            return Err(SessionEnd::Lost("sent nothing for too long"));
         }
-        if now.saturating_duration_since(self.pinged) >= self.node.limits.ping_every {
-            self.pinged = now;
+        if now.saturating_duration_since(self.pinged_at) >= self.node.limits.ping_every {
+            self.pinged_at = now;
             self.write(Message::Ping(bytes::Bytes::new())).await?;
         }
         Ok(())
     }
 
     /// Sends rows and detail if they are due: at a tick, or at once after a command that changes them.
-    async fn send_what_is_due(&mut self) -> Result<(), End> {
-        let soon = Instant::now() + EARLY;
+    async fn send_what_is_due(&mut self) -> Result<(), SessionEnd> {
+        let soon = Instant::now() + EARLY_TOLERANCE;
         if self.detail && self.view.as_ref().is_some_and(|table| soon >= table.next_rows(&self.node)) {
             self.send_rows(soon).await?;
         }
         let node = &*self.node;
         let seen = [
-            look(&mut self.tree, node, soon),
-            look(&mut self.engines, node, soon),
-            look(&mut self.time, node, soon),
-            look(&mut self.stores, node, soon),
-            look(&mut self.topics, node, soon),
+            refresh(&mut self.tree, node, soon),
+            refresh(&mut self.engines, node, soon),
+            refresh(&mut self.time, node, soon),
+            refresh(&mut self.stores, node, soon),
+            refresh(&mut self.topics, node, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(())
     }
 
-    async fn offer_frame(&mut self, sample: &Sample) -> Result<(), End> {
+    async fn offer_frame(&mut self, sample: &Sample) -> Result<(), SessionEnd> {
         let now = Instant::now();
         let every = self.frame_every.max(self.node.tick());
         // Counted in the node's samples, so that a client that wants all of them gets all of them.
@@ -286,13 +286,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.next_frame = now + every;
         let mut frame = encode::frame(sample);
         frame.skipped = self.skipped;
-        if let Some(table) = &mut self.ancestor_rows {
+        if let Some(table) = &mut self.legacy_rows {
             frame.observer.processes = table.process_infos(&self.node, now).await;
         }
         self.send(&ServerMessage::Tick { frame: Box::new(frame) }).await
     }
 
-    async fn send_rows(&mut self, now: Instant) -> Result<(), End> {
+    async fn send_rows(&mut self, now: Instant) -> Result<(), SessionEnd> {
         let Some(table) = &mut self.view else { return Ok(()) };
         match table.rows(&self.node, now).await {
             Some(rows) => self.send(&ServerMessage::Rows(rows)).await,
@@ -300,7 +300,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
-    async fn send_process(&mut self) -> Result<(), End> {
+    async fn send_process(&mut self) -> Result<(), SessionEnd> {
         let Some((pid, encoder)) = &mut self.process else { return Ok(()) };
         let process = encoder.detail(&self.node.runtime, *pid).map(Box::new);
         let pid = pid.to_string();
@@ -311,7 +311,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     /// Sends the newest events if the client does not have them yet.
-    async fn send_events(&mut self) -> Result<(), End> {
+    async fn send_events(&mut self) -> Result<(), SessionEnd> {
         let (noted, _) = observe::event_counts(&self.node.runtime);
         if self.events == Some(noted) {
             return Ok(());
@@ -320,39 +320,45 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.send(&ServerMessage::Events(encode::events(&self.node.runtime))).await
     }
 
-    async fn heard(&mut self, message: Option<Result<Message, WsError>>) -> Result<(), End> {
+    async fn on_message(&mut self, message: Option<Result<Message, WsError>>) -> Result<(), SessionEnd> {
         self.heard = Instant::now();
         if !self.messages.take(self.heard) {
-            return Err(End::Expelled(CloseCode::Policy, "sent too many messages"));
+            return Err(SessionEnd::Disconnected(CloseCode::Policy, "sent too many messages"));
         }
         match message {
             Some(Ok(Message::Text(text))) => self.command(&text).await,
-            Some(Ok(Message::Binary(_))) => Err(End::Expelled(CloseCode::Unsupported, "only text frames are accepted")),
-            Some(Ok(Message::Close(_))) | None => Err(End::Left),
+            Some(Ok(Message::Binary(_))) => {
+                Err(SessionEnd::Disconnected(CloseCode::Unsupported, "only text frames are accepted"))
+            }
+            Some(Ok(Message::Close(_))) | None => Err(SessionEnd::ClientClosed),
             Some(Ok(_)) => Ok(()),
             Some(Err(WsError::Capacity(CapacityError::MessageTooLong { .. }))) => {
-                Err(End::Expelled(CloseCode::Size, "a message may have at most 64 KiB"))
+                Err(SessionEnd::Disconnected(CloseCode::Size, "a message may have at most 64 KiB"))
             }
-            Some(Err(WsError::Utf8(_))) => Err(End::Expelled(CloseCode::Invalid, "text frames must be UTF-8")),
-            Some(Err(WsError::Protocol(_))) => Err(End::Expelled(CloseCode::Protocol, "not a WebSocket frame")),
-            Some(Err(_)) => Err(End::Left),
+            Some(Err(WsError::Utf8(_))) => {
+                Err(SessionEnd::Disconnected(CloseCode::Invalid, "text frames must be UTF-8"))
+            }
+            Some(Err(WsError::Protocol(_))) => {
+                Err(SessionEnd::Disconnected(CloseCode::Protocol, "not a WebSocket frame"))
+            }
+            Some(Err(_)) => Err(SessionEnd::ClientClosed),
         }
     }
 
-    async fn send(&mut self, message: &ServerMessage) -> Result<(), End> {
+    async fn send(&mut self, message: &ServerMessage) -> Result<(), SessionEnd> {
         self.write(Message::text(to_text(message))).await
     }
 
-    async fn write(&mut self, message: Message) -> Result<(), End> {
+    async fn write(&mut self, message: Message) -> Result<(), SessionEnd> {
         match timeout(self.node.limits.write, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(WsError::WriteBufferFull(_))) => Err(End::Lost("would receive a message that is too large")),
-            Ok(Err(_)) => Err(End::Left),
-            Err(_) => Err(End::Lost("did not read for too long")),
+            Ok(Err(WsError::WriteBufferFull(_))) => Err(SessionEnd::Lost("would receive a message that is too large")),
+            Ok(Err(_)) => Err(SessionEnd::ClientClosed),
+            Err(_) => Err(SessionEnd::Lost("did not read for too long")),
         }
     }
 }
 
-fn look<S: Scene>(window: &mut Option<Window<S>>, node: &Node, now: Instant) -> Option<ServerMessage> {
-    window.as_mut()?.look(node, now)
+fn refresh<S: ViewSource>(window: &mut Option<Window<S>>, node: &Node, now: Instant) -> Option<ServerMessage> {
+    window.as_mut()?.read(node, now)
 }

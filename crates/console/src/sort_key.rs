@@ -9,7 +9,7 @@ use rusm_protocol::Column;
 use super::budget::rate_span;
 use super::encode::engines::fact_of;
 use rusm_runtime::Handle;
-use rusm_runtime::observe::{self, Fact, Glimpse};
+use rusm_runtime::observe::{self, BodyFact, ProcessRef};
 
 /// Minimum time over which the counters of a large table are compared.
 const RATE_SPAN: Duration = Duration::from_millis(2_400);
@@ -18,20 +18,20 @@ const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
 
 /// Returns the number by which a column orders.
 #[inline]
-pub(super) fn number(column: Column, seen: &Glimpse<'_>, now_ms: u64) -> u64 {
+pub(super) fn number(column: Column, seen: &ProcessRef<'_>, now_ms: u64) -> u64 {
     match column {
         Column::Reds => seen.reductions(),
         Column::MemoryBytes => seen.memory_bytes(),
         Column::MailboxLen => seen.mailbox_len(),
         Column::Messages => seen.messages(),
-        Column::AgeMs => now_ms.saturating_sub(u64::from(seen.born_ms())),
+        Column::AgeMs => now_ms.saturating_sub(u64::from(seen.spawned_ms())),
         Column::Parent => u64::from(seen.parent_slot()),
         // The busiest state comes first when the largest number does.
         Column::State => u64::MAX - seen.state() as u64,
         Column::Pid => u64::from(seen.slot()),
         // A process that does not report the fact comes after those that report zero.
-        column => match fact_of(column).and_then(|name| observe::extra_of(seen)?.fact(name)) {
-            Some(Fact::Bytes(count) | Fact::Count(count)) => count.saturating_add(1),
+        column => match fact_of(column).and_then(|name| observe::body_info_of(seen)?.fact(name)) {
+            Some(BodyFact::Bytes(count) | BodyFact::Count(count)) => count.saturating_add(1),
             _ => 0,
         },
     }
@@ -46,14 +46,14 @@ pub(super) struct NameKey {
 
 impl NameKey {
     /// Returns the text of a column for a process.
-    pub(super) fn of(column: Column, seen: &Glimpse<'_>, desc: bool) -> Self {
-        let told = || observe::extra_of(seen);
+    pub(super) fn of(column: Column, seen: &ProcessRef<'_>, desc: bool) -> Self {
+        let told = || observe::body_info_of(seen);
         let name = match (column, fact_of(column)) {
-            (Column::Kind, _) => told().map(|extra| extra.kind().into()),
-            (Column::Module, _) => told().and_then(|extra| extra.source()),
-            (_, Some(fact)) => told().and_then(|extra| extra.fact(fact)).and_then(|fact| match fact {
-                Fact::Text(text) => Some(text),
-                Fact::Bytes(_) | Fact::Count(_) => None,
+            (Column::Kind, _) => told().map(|body_info| body_info.kind().into()),
+            (Column::Module, _) => told().and_then(|body_info| body_info.source()),
+            (_, Some(fact)) => told().and_then(|body_info| body_info.fact(fact)).and_then(|fact| match fact {
+                BodyFact::Text(text) => Some(text),
+                BodyFact::Bytes(_) | BodyFact::Count(_) => None,
             }),
             _ => {
                 let (name, label) = observe::names(seen);
@@ -86,7 +86,7 @@ fn lower_case(name: &str) -> impl Iterator<Item = u8> {
 
 /// The kind of a pass that reads processes for an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Pass {
     /// Reads a few processes, to estimate where a window is.
     AtSome,
     /// Reads every process.
@@ -111,7 +111,7 @@ pub(super) struct Rates {
     cost: Duration,
     /// The node's era in which the looks began.
     era: u64,
-    /// The node's stillness at the last look, and whether it was equal at the look before; if so, all rates are zero.
+    /// The node's idle progress at the last look, and whether it was equal at the look before; if so, all rates are zero.
     still: Option<u64>,
     all_zero: bool,
 }
@@ -170,7 +170,7 @@ impl Rates {
         if self.looking {
             self.looked_at = Some(now);
             self.looks += 1;
-            let still = observe::stillness(runtime);
+            let still = observe::idle_progress(runtime);
             self.all_zero = still.is_some() && still == self.still;
             self.still = still;
             if self.past.len() < slots {
@@ -180,26 +180,26 @@ impl Rates {
         self.looks < 2
     }
 
-    /// Returns the stillness during which all rates stay zero.
+    /// Returns the idle progress during which all rates stay zero.
     pub(super) fn still(&self) -> Option<u64> {
         self.still.filter(|_| self.all_zero)
     }
 
     /// Returns the increase of a process's counter; the whole counter for a new process.
     #[inline]
-    pub(super) fn key(&mut self, seen: &Glimpse<'_>, look: Look) -> u64 {
+    pub(super) fn key(&mut self, seen: &ProcessRef<'_>, pass: Pass) -> u64 {
         let counter = self.counter(seen);
         let generation = seen.generation();
         let Some(past) = self.past.get_mut(seen.slot() as usize) else {
             return u64::from(counter);
         };
         let same = past.generation == generation;
-        let added = match (same, self.looking && look != Look::Again) {
+        let added = match (same, self.looking && pass != Pass::Again) {
             (true, true) => counter.wrapping_sub(past.counter),
             (true, false) => past.added,
             (false, _) => counter,
         };
-        if self.looking && look == Look::AtAll {
+        if self.looking && pass == Pass::AtAll {
             *past = Past { generation, counter, added };
         }
         u64::from(added)
@@ -207,7 +207,7 @@ impl Rates {
 
     /// Returns the counter behind the rate; its low bits suffice for a difference.
     #[inline]
-    fn counter(&self, seen: &Glimpse<'_>) -> u32 {
+    fn counter(&self, seen: &ProcessRef<'_>) -> u32 {
         match self.column {
             Column::BusyPct => (seen.busy_ns() >> 10) as u32,
             Column::MsgsPerSec => seen.messages() as u32,

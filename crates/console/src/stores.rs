@@ -8,8 +8,8 @@ use rusm_protocol::{ErrorCode, KeysInfo, KeysView, Role, ServerMessage, Stores, 
 use super::encode::stores as encode;
 use super::host::HostError;
 use super::node::Node;
-use super::window::{Scene, Stamp, check_hz, check_rows};
-use rusm_runtime::observe::{self, KeysWish};
+use super::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use rusm_runtime::observe::{self, KeysQuery};
 
 /// Maximum number of keys in a page.
 const KEYS_MAX: u32 = 100;
@@ -17,13 +17,13 @@ const KEYS_MAX: u32 = 100;
 pub(super) const PREVIEW_BYTES: usize = 64;
 
 /// A client's view of the stores.
-pub(super) struct StoresScene {
+pub(super) struct StoresSource {
     view: StoresView,
-    keys: Option<KeysWish>,
+    keys: Option<KeysQuery>,
     role: Role,
 }
 
-impl StoresScene {
+impl StoresSource {
     /// Creates a view for a client with this role.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl StoresScene {
     pub(super) fn new(view: StoresView, role: Role) -> Result<Self, HostError> {
         check_rows(view.window)?;
         check_hz(view.hz)?;
-        let keys = view.keys.as_ref().map(wish).transpose()?;
+        let keys = view.keys.as_ref().map(query).transpose()?;
         Ok(Self { view, keys, role })
     }
 
@@ -40,36 +40,36 @@ impl StoresScene {
         self.keys.is_some()
     }
 
-    fn keys(&self, node: &Node, view: &KeysView, wish: &KeysWish) -> KeysInfo {
+    fn keys(&self, node: &Node, view: &KeysView, query: &KeysQuery) -> KeysInfo {
         let page = match observe::storage(&node.runtime, view.store as usize) {
             _ if self.role != Role::Control => Err("keys and values require the control role".to_owned()),
-            Some(storage) => storage.keys(&view.bucket, wish),
+            Some(storage) => storage.keys(&view.bucket, query),
             None => Err(format!("store {} does not exist", view.store)),
         };
         encode::keys(view, page)
     }
 }
 
-impl Scene for StoresScene {
-    type Found = Stores;
+impl ViewSource for StoresSource {
+    type Data = Stores;
 
     fn hz(&self) -> f64 {
         self.view.hz
     }
 
-    fn look(&mut self, node: &Node) -> Stores {
+    fn read(&mut self, node: &Node) -> Stores {
         let stores = encode::stores(&observe::stores(&node.runtime), self.view.window);
-        let keys = self.view.keys.as_ref().zip(self.keys.as_ref()).map(|(view, wish)| self.keys(node, view, wish));
+        let keys = self.view.keys.as_ref().zip(self.keys.as_ref()).map(|(view, query)| self.keys(node, view, query));
         Stores { keys: keys.map(Box::new), ..stores }
     }
 
-    fn tell(&self, found: Stores, stamp: Stamp) -> ServerMessage {
-        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+    fn message(&self, found: Stores, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, .. } = meta;
         ServerMessage::Stores(Stores { id: self.view.id, seq, at_ms, cost_us, ..found })
     }
 }
 
-fn wish(view: &KeysView) -> Result<KeysWish, HostError> {
+fn query(view: &KeysView) -> Result<KeysQuery, HostError> {
     if !(1..=KEYS_MAX).contains(&view.len) {
         let message = format!("a page of {} keys is not between 1 and {KEYS_MAX}", view.len);
         return Err(HostError { code: ErrorCode::OutOfRange, message });
@@ -78,7 +78,7 @@ fn wish(view: &KeysView) -> Result<KeysWish, HostError> {
         let message = format!("after of {:?} is not a key in hexadecimal", super::encode::cut(&view.after, 64));
         return Err(HostError { code: ErrorCode::Malformed, message });
     };
-    Ok(KeysWish {
+    Ok(KeysQuery {
         after,
         prefix: Vec::new(),
         limit: view.len as usize,

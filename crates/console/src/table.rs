@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// Creates a table of the first rows, for a client that enabled detail and does not support views.
-    pub(super) fn of_ancestor(now: Instant) -> Result<Self, HostError> {
+    pub(super) fn legacy(now: Instant) -> Result<Self, HostError> {
         let sort = SortKey { key: Column::Reds, desc: true };
         Self::new(View { sort, window: ViewWindow { offset: 0, len: DETAIL_ROWS }, ..View::default() }, now)
     }

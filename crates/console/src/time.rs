@@ -10,14 +10,14 @@ use rusm_protocol::{ServerMessage, Time, TimeView};
 use super::encode::time as encode;
 use super::host::HostError;
 use super::node::Node;
-use super::window::{Scene, Stamp, check_hz};
+use super::window::{ViewMeta, ViewSource, check_hz};
 use rusm_runtime::observe;
 
 /// Maximum number of tickers, and of rings, that are shown.
 const SHOWN: usize = 100;
 
 /// A client's view of tickers and streams.
-pub(super) struct TimeScene {
+pub(super) struct TimeSource {
     view: TimeView,
     before: Before,
 }
@@ -53,7 +53,7 @@ impl Before {
     }
 }
 
-impl TimeScene {
+impl TimeSource {
     /// Creates a view for a client.
     ///
     /// # Errors
@@ -64,14 +64,14 @@ impl TimeScene {
     }
 }
 
-impl Scene for TimeScene {
-    type Found = Time;
+impl ViewSource for TimeSource {
+    type Data = Time;
 
     fn hz(&self) -> f64 {
         self.view.hz
     }
 
-    fn look(&mut self, node: &Node) -> Time {
+    fn read(&mut self, node: &Node) -> Time {
         let runtime = &node.runtime;
         let driver = observe::ticker_driver(runtime);
         let tickers = observe::tickers(runtime, SHOWN);
@@ -108,7 +108,7 @@ impl Scene for TimeScene {
             at: Some(at),
             fired: Totals {
                 of: tickers.iter().map(|ticker| (ticker.id, ticker.account.fired)).collect(),
-                newest: driver.made_total,
+                newest: driver.created_total,
             },
             written: Totals {
                 of: rings.iter().map(|ring| (ring.id, ring.written_total)).collect(),
@@ -118,8 +118,8 @@ impl Scene for TimeScene {
         time
     }
 
-    fn tell(&self, found: Time, stamp: Stamp) -> ServerMessage {
-        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+    fn message(&self, found: Time, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, .. } = meta;
         ServerMessage::Time(Time { id: self.view.id, seq, at_ms, cost_us, ..found })
     }
 }

@@ -7,7 +7,7 @@ use rusm_protocol::{ServerMessage, Topics, TopicsView};
 use super::encode::topics as encode;
 use super::host::HostError;
 use super::node::Node;
-use super::window::{Scene, Stamp, check_hz, check_rows};
+use super::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe;
 
 /// Maximum number of receivers in one page, so that a message stays within a session's buffer.
@@ -16,9 +16,9 @@ const RECEIVERS_SHOWN: usize = 500;
 const RECEIVERS_OF_ONE: usize = 24;
 
 /// A client's view of the topics.
-pub(super) struct TopicsScene(TopicsView);
+pub(super) struct TopicsSource(TopicsView);
 
-impl TopicsScene {
+impl TopicsSource {
     /// Creates a view for a client.
     ///
     /// # Errors
@@ -30,14 +30,14 @@ impl TopicsScene {
     }
 }
 
-impl Scene for TopicsScene {
-    type Found = Topics;
+impl ViewSource for TopicsSource {
+    type Data = Topics;
 
     fn hz(&self) -> f64 {
         self.0.hz
     }
 
-    fn look(&mut self, node: &Node) -> Topics {
+    fn read(&mut self, node: &Node) -> Topics {
         let window = self.0.window;
         let (total, views) =
             observe::topics(&node.runtime, window.offset as usize, window.len as usize, RECEIVERS_OF_ONE);
@@ -46,8 +46,8 @@ impl Scene for TopicsScene {
         Topics { total: total as u64, offset: window.offset.min(total as u64), topics, ..Topics::default() }
     }
 
-    fn tell(&self, found: Topics, stamp: Stamp) -> ServerMessage {
-        let Stamp { seq, at_ms, cost_us, .. } = stamp;
+    fn message(&self, found: Topics, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, .. } = meta;
         ServerMessage::Topics(Topics { id: self.0.id, seq, at_ms, cost_us, ..found })
     }
 }

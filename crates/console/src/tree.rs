@@ -12,10 +12,10 @@ use std::ops::Range;
 
 use rusm_protocol::{ErrorCode, ServerMessage, TREE_OPEN_MAX, TreeDetail, TreeRow, TreeRows, TreeView};
 
-use super::encode::tree::{self as encode, Twig};
+use super::encode::tree::{self as encode, TreePosition};
 use super::host::HostError;
 use super::node::Node;
-use super::window::{Scene, Stamp, check_hz, check_rows};
+use super::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe::{self, ChildKey};
 use rusm_runtime::{Handle, Pid};
 
@@ -23,7 +23,7 @@ use rusm_runtime::{Handle, Pid};
 const DEPTH_MAX: usize = 60;
 
 /// A client's view of the supervision tree.
-pub(super) struct TreeScene {
+pub(super) struct TreeSource {
     view: TreeView,
     open: Open,
     selected: Option<(Pid, Vec<ChildKey>)>,
@@ -40,7 +40,7 @@ struct Branch {
     under: BTreeMap<ChildKey, Self>,
 }
 
-impl TreeScene {
+impl TreeSource {
     /// Creates a view for a client.
     ///
     /// # Errors
@@ -59,14 +59,14 @@ impl TreeScene {
     }
 }
 
-impl Scene for TreeScene {
-    type Found = TreeRows;
+impl ViewSource for TreeSource {
+    type Data = TreeRows;
 
     fn hz(&self) -> f64 {
         self.view.hz
     }
 
-    fn look(&mut self, node: &Node) -> TreeRows {
+    fn read(&mut self, node: &Node) -> TreeRows {
         let runtime = &node.runtime;
         let from = self.view.window.offset;
         let mut walk =
@@ -78,8 +78,8 @@ impl Scene for TreeScene {
         TreeRows { top, total, offset, rows, selected: selected.map(Box::new), ..TreeRows::default() }
     }
 
-    fn tell(&self, found: TreeRows, stamp: Stamp) -> ServerMessage {
-        let Stamp { seq, at_ms, cost_us, degraded } = stamp;
+    fn message(&self, found: TreeRows, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, degraded } = meta;
         ServerMessage::Tree(TreeRows { id: self.view.id, seq, at_ms, cost_us, degraded, ..found })
     }
 }
@@ -127,7 +127,7 @@ impl Walk<'_> {
         let count = observe::top_supervisors(self.runtime, 0, 0).0;
         let is_open = |pid: &Pid| open.0.get(pid).is_some_and(|branch| branch.open);
         let mut at = 0;
-        for (place, pid) in observe::top_places(self.runtime, open.0.keys().copied().filter(is_open)) {
+        for (place, pid) in observe::top_positions(self.runtime, open.0.keys().copied().filter(is_open)) {
             // Supervisors may have started or ended since they were counted.
             if !(at..count).contains(&place) {
                 continue;
@@ -135,7 +135,7 @@ impl Walk<'_> {
             self.tops(at..place + 1, count, is_open);
             at = place + 1;
             let rails = bit(at < count, 0);
-            let under = Twig { path: pid.to_string(), depth: 1, above: Some(self.place - 1), rails };
+            let under = TreePosition { path: pid.to_string(), depth: 1, above: Some(self.place - 1), rails };
             self.children(pid, &under, &open.0[&pid]);
         }
         self.tops(at..count, count, is_open);
@@ -146,8 +146,8 @@ impl Walk<'_> {
     fn tops(&mut self, run: Range<usize>, count: usize, is_open: impl Fn(&Pid) -> bool) {
         let Some((offset, most)) = self.wanted(&run) else { return };
         for (at, pid) in (offset..).zip(observe::top_supervisors(self.runtime, offset, most).1) {
-            let twig = Twig { path: pid.to_string(), depth: 0, above: None, rails: bit(at + 1 < count, 0) };
-            self.rows.extend(encode::top(self.runtime, pid, twig, is_open(&pid)));
+            let position = TreePosition { path: pid.to_string(), depth: 0, above: None, rails: bit(at + 1 < count, 0) };
+            self.rows.extend(encode::top(self.runtime, pid, position, is_open(&pid)));
         }
     }
 
@@ -161,13 +161,13 @@ impl Walk<'_> {
     }
 
     /// Adds the rows below an open supervisor.
-    fn children(&mut self, supervisor: Pid, under: &Twig, branch: &Branch) {
+    fn children(&mut self, supervisor: Pid, under: &TreePosition, branch: &Branch) {
         let Some(report) = observe::supervisor(self.runtime, supervisor) else { return };
         let count = report.counts.total();
         let opened: Vec<(ChildKey, &Branch)> =
             branch.under.iter().filter(|(_, branch)| branch.open).map(|(key, branch)| (*key, branch)).collect();
         let keys: Vec<ChildKey> = opened.iter().map(|(key, _)| *key).collect();
-        let places = observe::child_places(self.runtime, supervisor, &keys).unwrap_or_default();
+        let places = observe::child_positions(self.runtime, supervisor, &keys).unwrap_or_default();
         let mut at = 0;
         for ((key, branch), place) in opened.into_iter().zip(places) {
             let Some(place) = place.filter(|place| (at..count).contains(place)) else { continue };
@@ -176,13 +176,13 @@ impl Walk<'_> {
             let child = observe::child(self.runtime, supervisor, key).and_then(|(child, _)| child.state.pid());
             if let Some(pid) = child {
                 let rails = under.rails | bit(place + 1 < count, under.depth);
-                let twig = Twig {
+                let position = TreePosition {
                     path: format!("{}/{}", under.path, key.number()),
                     depth: under.depth + 1,
                     above: Some(self.place - 1),
                     rails,
                 };
-                self.children(pid, &twig, branch);
+                self.children(pid, &position, branch);
             }
         }
         self.run(supervisor, at..count, count, under, branch_keys(&keys));
@@ -194,19 +194,19 @@ impl Walk<'_> {
         supervisor: Pid,
         run: Range<usize>,
         count: usize,
-        under: &Twig,
+        under: &TreePosition,
         is_open: impl Fn(ChildKey) -> bool,
     ) {
         let Some((offset, most)) = self.wanted(&run) else { return };
         let page = observe::children(self.runtime, supervisor, offset, most);
         for (at, child) in (offset..).zip(page.unwrap_or_default().children) {
-            let twig = Twig {
+            let position = TreePosition {
                 path: format!("{}/{}", under.path, child.key.number()),
                 depth: under.depth,
                 above: under.above,
                 rails: under.rails | bit(at + 1 < count, under.depth),
             };
-            self.rows.push(encode::child(self.runtime, &child, twig, is_open(child.key)));
+            self.rows.push(encode::child(self.runtime, &child, position, is_open(child.key)));
         }
     }
 }
@@ -224,7 +224,7 @@ fn bit(set: bool, depth: u32) -> u64 {
 fn detail(runtime: &Handle, top: Pid, keys: &[ChildKey]) -> Option<TreeDetail> {
     let mut path = top.to_string();
     let Some((last, above)) = keys.split_last() else {
-        let row = encode::top(runtime, top, Twig { path, depth: 0, above: None, rails: 0 }, false)?;
+        let row = encode::top(runtime, top, TreePosition { path, depth: 0, above: None, rails: 0 }, false)?;
         return Some(encode::top_detail(runtime, top, row));
     };
     let mut supervisor = top;
@@ -233,7 +233,8 @@ fn detail(runtime: &Handle, top: Pid, keys: &[ChildKey]) -> Option<TreeDetail> {
         path = format!("{path}/{}", key.number());
     }
     let (report, ends) = observe::child(runtime, supervisor, *last)?;
-    let twig = Twig { path: format!("{path}/{}", last.number()), depth: keys.len() as u32, above: None, rails: 0 };
-    let row = encode::child(runtime, &report, twig, false);
+    let position =
+        TreePosition { path: format!("{path}/{}", last.number()), depth: keys.len() as u32, above: None, rails: 0 };
+    let row = encode::child(runtime, &report, position, false);
     Some(encode::child_detail(&report, &ends, row))
 }

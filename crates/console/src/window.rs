@@ -17,22 +17,22 @@ use super::node::Node;
 use rusm_runtime::observe;
 
 /// A source of data for a window.
-pub(super) trait Scene {
+pub(super) trait ViewSource {
     /// Result of a look.
-    type Found;
+    type Data;
 
     /// Returns the looks per second that the client wants.
     fn hz(&self) -> f64;
 
     /// Reads the current state of the node.
-    fn look(&mut self, node: &Node) -> Self::Found;
+    fn read(&mut self, node: &Node) -> Self::Data;
 
     /// Returns the message for the client.
-    fn tell(&self, found: Self::Found, stamp: Stamp) -> ServerMessage;
+    fn message(&self, found: Self::Data, meta: ViewMeta) -> ServerMessage;
 }
 
 /// Number, time and cost of a look.
-pub(super) struct Stamp {
+pub(super) struct ViewMeta {
     /// Number of this look, counting from 1.
     pub(super) seq: u64,
     /// The node's uptime, in milliseconds.
@@ -45,39 +45,39 @@ pub(super) struct Stamp {
 
 /// A scene and the time of its next look.
 pub(super) struct Window<S> {
-    scene: S,
+    source: S,
     seq: u64,
     next: Instant,
 }
 
-impl<S: Scene> Window<S> {
+impl<S: ViewSource> Window<S> {
     /// Creates a window with its first look due at once; its numbering continues that of the client's previous window.
-    pub(super) fn new(scene: S, before: Option<&Self>) -> Self {
-        Self { scene, seq: before.map_or(0, |before| before.seq), next: Instant::now() }
+    pub(super) fn new(source: S, before: Option<&Self>) -> Self {
+        Self { source, seq: before.map_or(0, |before| before.seq), next: Instant::now() }
     }
 
     /// Looks if it is time; returns the message for the client.
-    pub(super) fn look(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
+    pub(super) fn read(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
         if now < self.next.max(node.budget.ready_at()) {
             return None;
         }
         let before = thread_cpu();
-        let found = self.scene.look(node);
+        let found = self.source.read(node);
         let cost = thread_cpu_since(before);
         node.budget.spend(now, cost);
-        let wanted = Duration::from_secs_f64(1.0 / self.scene.hz());
+        let wanted = Duration::from_secs_f64(1.0 / self.source.hz());
         let every = refresh_every(wanted, cost);
         self.next = now + every;
         self.seq += 1;
         let cost_us = (cost.as_secs_f64() * 1e6).round();
         let is_degraded = every > wanted;
-        let stamp = Stamp {
+        let meta = ViewMeta {
             seq: self.seq,
             at_ms: observe::uptime(&node.runtime).as_millis() as u64,
             cost_us,
             degraded: is_degraded.then(|| format!("a look takes {:.1} ms of CPU: refreshed less often", cost_us / 1e3)),
         };
-        Some(self.scene.tell(found, stamp))
+        Some(self.source.message(found, meta))
     }
 }
 

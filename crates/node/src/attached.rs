@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use rusm_runtime::Shutdown;
+use rusm_runtime::ShutdownReport;
 use rusm_tui::connection::Target;
 use rusm_tui::{Exit, Options, Source};
 
@@ -50,7 +50,7 @@ pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
 }
 
 /// Reports the processes that could not be ended. The observer must have restored the terminal before.
-pub(crate) fn tell_stuck(shutdown: &Shutdown) {
+pub(crate) fn tell_stuck(shutdown: &ShutdownReport) {
     for pid in &shutdown.stuck {
         rusm_log::last_words(format_args!("rusm: process {pid} was stuck in a poll and was abandoned"));
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rusm_bench::StopFlag;
-use rusm_runtime::Shutdown;
+use rusm_runtime::ShutdownReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::bench::is_printing;
@@ -176,7 +176,7 @@ where
 }
 
 /// Ends the node once its processes have ended; a further signal ends the program without waiting for them.
-pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<Shutdown, Failure> {
+pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<ShutdownReport, Failure> {
     let mut stopping = tokio::task::spawn_blocking(move || node.stop());
     let echoes_end = Instant::now() + ECHO;
     loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusm_bench::Engine;
 use rusm_console::{Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir};
 use rusm_log::Log;
-use rusm_runtime::{Handle, Runtime, Shutdown};
+use rusm_runtime::{Handle, Runtime, ShutdownReport};
 use rusm_store::{Store, StoreConfig};
 
 use crate::failure::{Failure, system};
@@ -69,7 +69,7 @@ impl Node {
     }
 
     /// Ends the run, then the processes, then the connections of the observers.
-    pub(crate) fn stop(self) -> Shutdown {
+    pub(crate) fn stop(self) -> ShutdownReport {
         if let Some(engine) = &self.engine {
             engine.stop();
         }

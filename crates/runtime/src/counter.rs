@@ -11,10 +11,10 @@
 //! | Variant | Cost of an operation | Stored |
 //! |---|---|---|
 //! | [`Vsa`] | 3 ns, no shared cache line | the net change, past a threshold or an age |
-//! | [`Atomic`] | one store call | each operation |
-//! | [`Batch`] | 7 ns, and one store call per batch | each operation, in batches |
+//! | [`AtomicCounter`] | one store call | each operation |
+//! | [`BatchCounter`] | 7 ns, and one store call per batch | each operation, in batches |
 //! | [`Crdt`] | one store call | each operation, and merges |
-//! | [`Bucket`] | two store calls | the content of the bucket |
+//! | [`StoredBucket`] | two store calls | the content of the bucket |
 //!
 //! Positive units are *taken* and decrease the value; negative units are *given* and increase it. Invariant of all
 //! variants: the true value is the value at the start, less the units stored since, less the units not stored yet.
@@ -35,14 +35,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backend;
 mod bucket;
-mod cadence;
 mod coarse_clock;
+mod commit_schedule;
 mod crdt;
 mod delayed_store;
+mod flusher;
 mod gcra;
-mod ground;
-mod keeper;
 mod limiter;
 mod plain;
 mod store;
@@ -59,17 +59,17 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use bucket::{Bucket, BucketKind, BucketOptions};
-pub use cadence::{CommitOptions, CommitOptionsError};
+pub use backend::Backend;
+pub use bucket::{BucketKind, BucketOptions, StoredBucket};
+pub use commit_schedule::{CommitOptions, CommitOptionsError};
 pub use crdt::{Crdt, CrdtOptions, CrdtOptionsError, REPLICAS_MAX};
 pub use delayed_store::{AchievedDelay, DelayedStore};
+pub use flusher::{Counters, CountersError};
 pub use gcra::{Quota, QuotaError};
-pub use ground::Ground;
-pub use keeper::{Counters, CountersError};
 pub use limiter::{AcquireError, KeyedLimiter, Limiter};
-pub use plain::{Atomic, BATCH_MAX, Batch, BatchOptions, BatchOptionsError};
-pub use store::{Account, Change, CounterStore, KEY_MAX_BYTES, MemoryStore, Places, Slot, StoreError};
-pub use vsa::{State, Vsa};
+pub use plain::{AtomicCounter, BATCH_MAX, BatchCounter, BatchOptions, BatchOptionsError};
+pub use store::{Change, CounterStore, CounterStoreError, KEY_MAX_BYTES, MemoryStore, Slot, SlotTable, StoreAccount};
+pub use vsa::{Vsa, VsaState};
 
 /// A variant of counters, on top of a store.
 pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
@@ -85,13 +85,17 @@ pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
     fn check(options: &Self::Options) -> Result<(), Self::OptionsError>;
 
     /// Creates a counter with its value in `slot`; applications use [`Counters::counter`].
-    fn open(ground: &Ground<S>, options: &Self::Options, slot: Slot) -> Self;
+    fn open(backend: &Backend<S>, options: &Self::Options, slot: Slot) -> Self;
 
     /// Takes units; negative units are given.
-    fn update(&self, units: i64) -> impl Future<Output = Result<Admission, StoreError>> + Send;
+    fn update(&self, units: i64) -> impl Future<Output = Result<Admission, CounterStoreError>> + Send;
 
     /// Takes units on behalf of a worker, for variants that distinguish workers.
-    fn update_by(&self, worker: usize, units: i64) -> impl Future<Output = Result<Admission, StoreError>> + Send {
+    fn update_by(
+        &self,
+        worker: usize,
+        units: i64,
+    ) -> impl Future<Output = Result<Admission, CounterStoreError>> + Send {
         let _ = worker;
         self.update(units)
     }
@@ -99,7 +103,7 @@ pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns the true value, as far as this counter knows it at the moment.
     fn value(&self) -> i64;
 
-    /// Returns the time between two calls of [`tend`](Self::tend); `None` if the variant needs no calls.
+    /// Returns the time between two calls of [`maintain`](Self::maintain); `None` if the variant needs no calls.
     fn interval(options: &Self::Options) -> Option<Duration> {
         let _ = options;
         None
@@ -109,13 +113,13 @@ pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The error of the store. Units that could not be stored are retried.
-    fn tend(
-        ground: &Ground<S>,
+    fn maintain(
+        backend: &Backend<S>,
         options: &Self::Options,
         counters: &[Arc<Self>],
         last: bool,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let _ = (ground, options, counters, last);
+    ) -> impl Future<Output = Result<(), CounterStoreError>> + Send {
+        let _ = (backend, options, counters, last);
         std::future::ready(Ok(()))
     }
 }
@@ -135,7 +139,7 @@ pub struct NoOptions;
 
 /// Error that never occurs, for variants without options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OptionsNever {}
+pub enum NoOptionsError {}
 
 /// Returns the value of a future that is ready at once.
 #[cfg(test)]

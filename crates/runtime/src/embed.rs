@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 
 pub use crate::file_limit::check as check_file_limit;
 use crate::handle::Handle;
-use crate::realtime::Stand;
-use crate::runtime::Shared;
+use crate::realtime::RelativePriority;
+use crate::runtime::RuntimeShared;
 use crate::scheduler;
 use crate::stores::Storage;
 
@@ -20,14 +20,14 @@ pub const SCHEDULERS_MAX: usize = crate::parking::SCHEDULERS_MAX;
 
 /// Panics that the caller catches and reports.
 pub mod panics {
-    pub use crate::panics::{aloud, install, quietly, reason, wake};
+    pub use crate::panics::{install, print_panics, reason, silence_panics, wake};
 }
 
 /// Persistence of topics.
 pub mod topic {
-    pub use crate::topic::journal::{Fate, Journal, NotKept, Noted, Reply, Resumed};
+    pub use crate::topic::durable::{DurableLog, WeakTopic};
+    pub use crate::topic::journal::{DeliveryOutcome, FlushPoint, Journal, JournalError, SavedProgress, StoreCallback};
     pub use crate::topic::registry::check;
-    pub use crate::topic::stored::{StoredLog, StoredTopic};
 }
 
 /// Returns true on the threads of schedulers, which must not block.
@@ -37,7 +37,7 @@ pub fn is_scheduler_thread() -> bool {
 
 /// A runtime with work that will become ready soon.
 #[derive(Clone, Debug, Default)]
-pub struct Prewake(Weak<Shared>);
+pub struct Prewake(Weak<RuntimeShared>);
 
 impl Prewake {
     /// Sets the runtime to that of this thread; returns without effect on other threads.
@@ -52,7 +52,7 @@ impl Prewake {
     /// Wakes a scheduler that waits a moment for the work, because waking a thread takes time.
     pub fn wake(&self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.promise_work();
+            shared.prewake_one();
         }
     }
 }
@@ -75,10 +75,10 @@ pub fn own_store(runtime: &Handle) -> Option<Arc<dyn Storage>> {
 /// Adds to a counter that only this thread writes.
 #[inline]
 pub fn bump(counter: &AtomicU64, by: u64) {
-    crate::cell::bump(counter, by);
+    crate::header::bump(counter, by);
 }
 
 /// Lets this thread run ahead of the schedulers' threads, where the system allows it.
 pub fn run_ahead_of_schedulers() {
-    Stand::Ahead.take();
+    RelativePriority::Above.apply();
 }

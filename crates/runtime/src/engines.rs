@@ -129,7 +129,7 @@ impl fmt::Debug for Engines {
 
 impl Engines {
     /// Registers an engine, unless it is registered already, and removes engines that no longer exist.
-    pub(crate) fn show(&self, engine: Weak<dyn Engine>) {
+    pub(crate) fn register(&self, engine: Weak<dyn Engine>) {
         let mut engines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&engine));
         engines.push(engine);
@@ -165,9 +165,9 @@ mod tests {
             |engine: &Arc<Idle>| -> Weak<dyn Engine> { Arc::downgrade(&(Arc::clone(engine) as Arc<dyn Engine>)) };
         let seen = || engines.all().iter().map(|engine| engine.report().capacity).collect::<Vec<_>>();
 
-        engines.show(weak(&first));
-        engines.show(weak(&second));
-        engines.show(weak(&second));
+        engines.register(weak(&first));
+        engines.register(weak(&second));
+        engines.register(weak(&second));
         assert_eq!(seen(), [1, 2]);
 
         drop(first);

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::message::Message;
 use crate::pid::Pid;
-use crate::post::Posted;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
+use crate::send::SendOutcome;
 
 /// Error returned when a process cannot be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -55,13 +55,13 @@ impl fmt::Display for MailboxBound {
 
 impl MailboxBound {
     #[cold]
-    fn of(shared: &Shared, to: Pid) -> Self {
-        let Some(slot) = shared.slab.slot(to) else { return Self::Messages(0) };
-        let (cell, config) = (slot.cell(), &shared.config);
-        let capacity = cell.capacity.load(Ordering::Relaxed);
-        if cell.mailbox_len() >= u64::from(capacity) {
+    fn of(shared: &RuntimeShared, to: Pid) -> Self {
+        let Some(slot) = shared.table.slot(to) else { return Self::Messages(0) };
+        let (header, config) = (slot.header(), &shared.config);
+        let capacity = header.capacity.load(Ordering::Relaxed);
+        if header.mailbox_len() >= u64::from(capacity) {
             Self::Messages(capacity)
-        } else if cell.mail_bytes.load(Ordering::Relaxed) > config.mailbox_bytes {
+        } else if header.mail_bytes.load(Ordering::Relaxed) > config.mailbox_bytes {
             Self::Bytes(config.mailbox_bytes)
         } else if shared.mailboxes.is_full() {
             Self::Total(config.mailbox_total_bytes)
@@ -97,13 +97,13 @@ pub enum TrySendError {
 
 impl TrySendError {
     #[inline]
-    pub(crate) fn of(posted: Posted, shared: &Shared, to: Pid) -> Result<(), Self> {
-        match posted {
-            Posted::Sent => Ok(()),
-            Posted::Full(letter) => {
-                Err(Self::Full { message: letter.into_message(), to, bound: MailboxBound::of(shared, to) })
+    pub(crate) fn of(outcome: SendOutcome, shared: &RuntimeShared, to: Pid) -> Result<(), Self> {
+        match outcome {
+            SendOutcome::Sent => Ok(()),
+            SendOutcome::Full(envelope) => {
+                Err(Self::Full { message: envelope.into_message(), to, bound: MailboxBound::of(shared, to) })
             }
-            Posted::NoProcess(letter) => Err(Self::NoProcess { message: letter.into_message(), to }),
+            SendOutcome::NoProcess(envelope) => Err(Self::NoProcess { message: envelope.into_message(), to }),
         }
     }
 

@@ -14,13 +14,13 @@ use crate::pid::Pid;
 use crate::starting::InitError;
 
 /// Number of events kept.
-const KEPT: usize = 1024;
+const EVENTS_KEPT: usize = 1024;
 /// Maximum number of events that a scheduler records in one time slice.
 pub(crate) const EVENTS_PER_SLICE: u32 = 8;
 
 /// An event of a process or a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct RuntimeEvent {
     /// Number of the event among all recorded events, from 1.
     pub seq: u64,
     /// Time since the runtime started.
@@ -98,18 +98,18 @@ pub enum EventKind {
 /// The newest events of a runtime.
 pub(crate) struct Events {
     started: Instant,
-    ring: Mutex<VecDeque<Event>>,
-    noted: AtomicU64,
+    ring: Mutex<VecDeque<RuntimeEvent>>,
+    recorded: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Events {
     pub(crate) fn new(started: Instant) -> Self {
-        Self { started, ring: Mutex::default(), noted: AtomicU64::new(0), dropped: AtomicU64::new(0) }
+        Self { started, ring: Mutex::default(), recorded: AtomicU64::new(0), dropped: AtomicU64::new(0) }
     }
 
     /// Records an event; if another thread holds the lock of the ring, counts the event as dropped.
-    pub(crate) fn note(&self, kind: impl FnOnce() -> EventKind) {
+    pub(crate) fn record(&self, kind: impl FnOnce() -> EventKind) {
         let ring = match self.ring.try_lock() {
             Ok(ring) => ring,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -119,14 +119,14 @@ impl Events {
     }
 
     /// Records an event, and waits for the lock of the ring: for the few events that are never dropped.
-    pub(crate) fn insist(&self, kind: EventKind) {
+    pub(crate) fn record_blocking(&self, kind: EventKind) {
         self.push(self.ring.lock().unwrap_or_else(PoisonError::into_inner), kind);
     }
 
-    fn push(&self, mut ring: MutexGuard<'_, VecDeque<Event>>, kind: EventKind) {
-        let oldest = if ring.len() == KEPT { ring.pop_front() } else { None };
-        let seq = self.noted.fetch_add(1, Ordering::Relaxed) + 1;
-        ring.push_back(Event { seq, at: self.started.elapsed(), kind });
+    fn push(&self, mut ring: MutexGuard<'_, VecDeque<RuntimeEvent>>, kind: EventKind) {
+        let oldest = if ring.len() == EVENTS_KEPT { ring.pop_front() } else { None };
+        let seq = self.recorded.fetch_add(1, Ordering::Relaxed) + 1;
+        ring.push_back(RuntimeEvent { seq, at: self.started.elapsed(), kind });
         drop(ring);
         // Drop the oldest event after the lock: the destructor of a value in its reason may read the events.
         drop(oldest);
@@ -137,16 +137,16 @@ impl Events {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the newest events after `seq`, at most `most`, oldest first.
-    pub(crate) fn since(&self, seq: u64, most: usize) -> Vec<Event> {
+    /// Returns the newest events after `seq`, at most `limit`, oldest first.
+    pub(crate) fn since(&self, seq: u64, limit: usize) -> Vec<RuntimeEvent> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = ring.iter().rev().take_while(|event| event.seq > seq).count();
-        ring.iter().skip(ring.len() - newer.min(most)).cloned().collect()
+        ring.iter().skip(ring.len() - newer.min(limit)).cloned().collect()
     }
 
     /// Returns the number of events recorded and the number of events dropped.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.noted.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
+        (self.recorded.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
 }
 
@@ -158,12 +158,12 @@ mod tests {
     fn the_ring_keeps_the_newest_and_counts_all() {
         let events = Events::new(Instant::now());
         for slot in 1..=2_000 {
-            events.note(|| EventKind::Stuck { pid: Pid::local(slot, 1) });
+            events.record(|| EventKind::Stuck { pid: Pid::local(slot, 1) });
         }
         events.drop_one();
 
         assert_eq!(events.counts(), (2_000, 1));
-        assert_eq!(events.since(0, usize::MAX).len(), KEPT);
+        assert_eq!(events.since(0, usize::MAX).len(), EVENTS_KEPT);
         let newest = events.since(1_990, 3);
         assert_eq!(newest.iter().map(|event| event.seq).collect::<Vec<_>>(), [1_998, 1_999, 2_000]);
         assert_eq!(events.since(2_000, 10), []);
@@ -174,11 +174,11 @@ mod tests {
         let kind = || EventKind::Stuck { pid: Pid::local(1, 1) };
         let reader = events.ring.lock().unwrap();
 
-        events.note(kind);
+        events.record(kind);
         std::thread::scope(|scope| {
-            let insists = scope.spawn(|| events.insist(kind()));
+            let waiting = scope.spawn(|| events.record_blocking(kind()));
             drop(reader);
-            insists.join().unwrap();
+            waiting.join().unwrap();
         });
 
         assert_eq!(events.counts(), (1, 1));

@@ -9,7 +9,7 @@ use rusm_text::escaped;
 use crate::panics;
 
 /// Maximum number of bytes of a reason's text that are displayed.
-const WORDS_MAX_BYTES: usize = 4096;
+const TEXT_MAX_BYTES: usize = 4096;
 
 /// Reason why a process ended, sent to the processes that are linked to it or monitor it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,15 +127,15 @@ impl Display for ExitReason {
         match self {
             Self::Normal => f.write_str("normal"),
             Self::Shutdown => f.write_str("shutdown"),
-            Self::ShutdownWith(why) => write!(f, "shutdown: {}", escaped(why.text()).within(WORDS_MAX_BYTES)),
+            Self::ShutdownWith(why) => write!(f, "shutdown: {}", escaped(why.text()).within(TEXT_MAX_BYTES)),
             Self::Killed => f.write_str("killed"),
             Self::NoProcess => f.write_str("noproc"),
             Self::NoConnection => f.write_str("noconnection"),
             Self::Panic(info) => match &info.location {
-                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message).within(WORDS_MAX_BYTES)),
-                None => write!(f, "panic: {}", escaped(&info.message).within(WORDS_MAX_BYTES)),
+                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message).within(TEXT_MAX_BYTES)),
+                None => write!(f, "panic: {}", escaped(&info.message).within(TEXT_MAX_BYTES)),
             },
-            Self::Other(reason) => write!(f, "{}", escaped(reason.text()).within(WORDS_MAX_BYTES)),
+            Self::Other(reason) => write!(f, "{}", escaped(reason.text()).within(TEXT_MAX_BYTES)),
         }
     }
 }

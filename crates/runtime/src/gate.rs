@@ -7,7 +7,7 @@
 //!  └────────────┴─────────────────────────────┴──────────┘
 //!
 //!             open                begin_run              end_run
-//!   CLOSED ─────────▶ SCHEDULED ─────────────▶ RUNNING ──────────▶ 0 or DEAF
+//!   CLOSED ─────────▶ SCHEDULED ─────────────▶ RUNNING ──────────▶ 0 or NOT_RECEIVING
 //!      ▲                  ▲                       │                   │
 //!      └──────────────────┼───── close ───────────┘                   │
 //!                         └────── push, wake, signal ─────────────────┤
@@ -30,13 +30,13 @@ const SCHEDULED: u64 = 1;
 /// Inside a poll.
 const RUNNING: u64 = 1 << 1;
 /// Waits for something other than a message: messages do not wake the process.
-const DEAF: u64 = 1 << 2;
+const NOT_RECEIVING: u64 = 1 << 2;
 /// No process: the slot is free, or its process has ended.
 const CLOSED: u64 = 1 << 3;
 /// Signals are pending for the owner.
 const SIGNAL: u64 = 1 << 4;
 /// Senders wait for room.
-const CROWDED: u64 = 1 << 5;
+const BACKPRESSURE: u64 = 1 << 5;
 
 const FLAGS: u64 = 0x3f;
 const NODE: u64 = 0x0000_ffff_ffff_ffc0;
@@ -63,9 +63,9 @@ pub(crate) enum Push {
 
 /// Contents that the owner has taken from the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken(u64);
+pub(crate) struct Arrivals(u64);
 
-impl Taken {
+impl Arrivals {
     /// Returns the newest message node, linked to older ones; 0 without messages.
     pub(crate) const fn newest(self) -> u64 {
         self.0 & NODE
@@ -83,14 +83,14 @@ impl Taken {
     }
 
     /// Returns true if senders wait for room.
-    pub(crate) const fn crowded(self) -> bool {
-        self.0 & CROWDED != 0
+    pub(crate) const fn backpressure(self) -> bool {
+        self.0 & BACKPRESSURE != 0
     }
 
     /// Returns true if there is nothing to process.
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
-        self.0 & (NODE | SIGNAL | CROWDED | SCHEDULED) == 0
+        self.0 & (NODE | SIGNAL | BACKPRESSURE | SCHEDULED) == 0
     }
 
     /// Returns true if a wake-up arrived while the process ran; it must not be lost.
@@ -131,7 +131,7 @@ impl Gate {
     }
 
     /// Queues the node even without room. The word does not count messages beyond [`PENDING_MAX`].
-    pub(crate) fn push_anyway(&self, node: u64, link: impl FnMut(u64)) -> Push {
+    pub(crate) fn force_push(&self, node: u64, link: impl FnMut(u64)) -> Push {
         self.push_if(node, |_| true, link)
     }
 
@@ -148,7 +148,7 @@ impl Gate {
                 return Push::Full;
             }
             link(old & NODE);
-            let wake = old & (SCHEDULED | RUNNING | DEAF) == 0;
+            let wake = old & (SCHEDULED | RUNNING | NOT_RECEIVING) == 0;
             let flags = old & FLAGS | if wake { SCHEDULED } else { 0 };
             let counted = (pending + 1).min(PENDING_MAX);
             let new = flags | node | u64::from(counted) << COUNT_SHIFT;
@@ -164,7 +164,7 @@ impl Gate {
     ///
     /// On [`Push::Wake`], the caller must put the process into a run queue, so that it empties the inbox: the word can
     /// count no further messages.
-    pub(crate) fn crowd(&self, room: impl Fn(u32) -> bool) -> Push {
+    pub(crate) fn request_room(&self, room: impl Fn(u32) -> bool) -> Push {
         let mut old = self.0.load(Ordering::Relaxed);
         loop {
             if old & CLOSED != 0 {
@@ -175,7 +175,7 @@ impl Gate {
                 return Push::Queued;
             }
             let wake = pending == PENDING_MAX && old & (SCHEDULED | RUNNING) == 0;
-            let new = old | CROWDED | if wake { SCHEDULED } else { 0 };
+            let new = old | BACKPRESSURE | if wake { SCHEDULED } else { 0 };
             match self.0.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if wake => return Push::Wake,
                 // The first check may have read counters from before the owner parked; this check cannot.
@@ -199,48 +199,48 @@ impl Gate {
     /// Makes the caller the owner of a process that waits only for messages; false if the process does not. The new
     /// owner must put the process into a run queue.
     #[inline]
-    pub(crate) fn hand(&self) -> bool {
+    pub(crate) fn begin_handoff(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
             && self.0.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Begins the turn of a process that was handed over, and takes what has arrived since then.
     #[inline]
-    pub(crate) fn begin_handed(&self) -> Taken {
+    pub(crate) fn begin_after_handoff(&self) -> Arrivals {
         // A stale read only delays: anything missed here keeps `end_run` from parking the process.
         if self.0.load(Ordering::Relaxed) == RUNNING {
-            return Taken(0);
+            return Arrivals(0);
         }
         let old = self.0.swap(RUNNING, Ordering::AcqRel);
         debug_assert!(old & (RUNNING | CLOSED) == RUNNING, "no other scheduler runs a process that was handed over");
-        Taken(old & !SCHEDULED)
+        Arrivals(old & !SCHEDULED)
     }
 
     /// Begins the turn of a process from a run queue, and takes what has arrived.
     #[inline]
-    pub(crate) fn begin_run(&self) -> Taken {
+    pub(crate) fn begin_run(&self) -> Arrivals {
         let old = self.0.swap(RUNNING, Ordering::AcqRel);
         debug_assert!(old & (SCHEDULED | RUNNING | CLOSED) == SCHEDULED, "only a scheduled process is in a run queue");
-        Taken(old & !SCHEDULED)
+        Arrivals(old & !SCHEDULED)
     }
 
     /// Takes what has arrived while the owner runs; `None` if nothing has.
     #[inline]
-    pub(crate) fn absorb(&self) -> Option<Taken> {
-        self.has_some().then(|| Taken(self.0.swap(RUNNING, Ordering::AcqRel)))
+    pub(crate) fn absorb(&self) -> Option<Arrivals> {
+        self.has_arrivals().then(|| Arrivals(self.0.swap(RUNNING, Ordering::AcqRel)))
     }
 
     /// Returns true if something has arrived that the running owner should take.
     #[inline]
-    pub(crate) fn has_some(&self) -> bool {
+    pub(crate) fn has_arrivals(&self) -> bool {
         // A stale read only delays: anything missed here keeps `end_run` from parking the process.
-        self.0.load(Ordering::Relaxed) & (NODE | SIGNAL | CROWDED) != 0
+        self.0.load(Ordering::Relaxed) & (NODE | SIGNAL | BACKPRESSURE) != 0
     }
 
     /// Ends the turn. If true, something has arrived and the caller must put the process into a run queue.
     #[inline]
-    pub(crate) fn end_run(&self, deaf: bool, woken: bool) -> bool {
-        let parked = if deaf { DEAF } else { 0 };
+    pub(crate) fn end_run(&self, not_receiving: bool, woken: bool) -> bool {
+        let parked = if not_receiving { NOT_RECEIVING } else { 0 };
         if !woken && self.0.compare_exchange(RUNNING, parked, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return false;
         }
@@ -256,8 +256,8 @@ impl Gate {
 
     /// Closes the gate when the running process ends, and takes what is left; nothing enters from then on.
     #[inline]
-    pub(crate) fn close(&self) -> Taken {
-        Taken(self.0.swap(CLOSED, Ordering::AcqRel))
+    pub(crate) fn close(&self) -> Arrivals {
+        Arrivals(self.0.swap(CLOSED, Ordering::AcqRel))
     }
 
     /// Returns the number of messages that arrived since the owner's last visit.

@@ -17,12 +17,12 @@ use thiserror::Error;
 
 use crate::context::Context;
 use crate::handle::Handle;
-use crate::holdings::NAME_MAX_BYTES;
 use crate::message::Message;
 use crate::pid::Pid;
-use crate::post;
 use crate::running::Search;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
+use crate::send;
+use crate::side_table::NAME_MAX_BYTES;
 use crate::signal::MonitorRef;
 
 /// Message to a process that monitors a group: a process has joined the group.
@@ -169,14 +169,14 @@ impl Handle {
 #[derive(Default)]
 pub(crate) struct Memberships {
     /// Groups that the process has joined, with its position in each.
-    places: BTreeSet<(Arc<str>, u64)>,
+    positions: BTreeSet<(Arc<str>, u64)>,
     monitors: BTreeMap<MonitorRef, Arc<str>>,
 }
 
 impl Memberships {
     /// Returns the number of memberships plus the number of group monitors.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() + self.monitors.len()
+        self.positions.len() + self.monitors.len()
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) struct Groups(Mutex<Registry>);
 #[derive(Default)]
 struct Registry {
     groups: HashMap<Arc<str>, Group>,
-    last_place: u64,
+    last_position: u64,
 }
 
 #[derive(Default)]
@@ -232,53 +232,53 @@ impl Registry {
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         check(group)?;
-        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
-        registry.last_place += 1;
-        let place = registry.last_place;
+        registry.last_position += 1;
+        let position = registry.last_position;
         let (name, group) = registry.group(group);
-        group.members.insert(place, pid);
-        self.tell(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
-        locked.held().memberships().places.insert((name, place));
+        group.members.insert(position, pid);
+        self.notify_monitors(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
+        locked.side_table().memberships().positions.insert((name, position));
         Ok(())
     }
 
     fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
-        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
-        let places = &mut locked.held().memberships().places;
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
+        let positions = &mut locked.side_table().memberships().positions;
         let name: Arc<str> = group.into();
-        let newest = places.range((Arc::clone(&name), 0)..=(name, u64::MAX)).next_back().cloned();
-        let Some((name, place)) = newest.and_then(|newest| places.take(&newest)) else {
+        let newest = positions.range((Arc::clone(&name), 0)..=(name, u64::MAX)).next_back().cloned();
+        let Some((name, position)) = newest.and_then(|newest| positions.take(&newest)) else {
             return Err(GroupError::NotMember { group: group.to_owned(), pid });
         };
-        self.vacate(&mut self.groups.lock(), pid, &name, place);
+        self.remove_member(&mut self.groups.lock(), pid, &name, position);
         Ok(())
     }
 
-    fn vacate(&self, registry: &mut Registry, pid: Pid, name: &Arc<str>, place: u64) {
+    fn remove_member(&self, registry: &mut Registry, pid: Pid, name: &Arc<str>, position: u64) {
         registry.change(name, |group| {
-            group.members.remove(&place);
-            self.tell(group, |reference| Left { reference, group: Arc::clone(name), pid });
+            group.members.remove(&position);
+            self.notify_monitors(group, |reference| Left { reference, group: Arc::clone(name), pid });
         });
     }
 
     fn monitor_group(&self, pid: Pid, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
         check(group)?;
         let reference = self.references.next();
-        let mut locked = self.locked(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
         let (name, group) = registry.group(group);
         group.monitors.insert(reference, pid);
-        locked.held().memberships().monitors.insert(reference, name);
+        locked.side_table().memberships().monitors.insert(reference, name);
         Ok((reference, group.members.values().copied().collect()))
     }
 
     fn demonitor_group(&self, pid: Pid, reference: MonitorRef) -> bool {
-        let Some(mut locked) = self.locked(pid) else { return false };
-        let Some(name) = locked.held().memberships().monitors.remove(&reference) else { return false };
+        let Some(mut locked) = self.lock_process(pid) else { return false };
+        let Some(name) = locked.side_table().memberships().monitors.remove(&reference) else { return false };
         self.groups.lock().change(&name, |group| {
             group.monitors.remove(&reference);
         });
@@ -287,7 +287,7 @@ impl Shared {
 
     /// Removes a process that has ended from all of its groups, and notifies the processes that monitor them.
     pub(crate) fn leave_all(&self, pid: Pid, memberships: &Memberships) {
-        if memberships.places.is_empty() && memberships.monitors.is_empty() {
+        if memberships.positions.is_empty() && memberships.monitors.is_empty() {
             return;
         }
         let mut registry = self.groups.lock();
@@ -296,16 +296,16 @@ impl Shared {
                 group.monitors.remove(reference);
             });
         }
-        for (name, place) in &memberships.places {
-            self.vacate(&mut registry, pid, name, *place);
+        for (name, position) in &memberships.positions {
+            self.remove_member(&mut registry, pid, name, *position);
         }
     }
 
     /// Sends an event to every process that monitors a group.
-    fn tell<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
+    fn notify_monitors<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
         for (reference, pid) in &group.monitors {
-            if let Some(slot) = self.slab.slot(*pid).filter(|_| self.is_alive(*pid)) {
-                post::post_anyway(slot, post::letter(self, self.local(), *pid, event(*reference)), || ());
+            if let Some(slot) = self.table.slot(*pid).filter(|_| self.is_alive(*pid)) {
+                send::force_send(slot, send::envelope(self, self.local(), *pid, event(*reference)), || ());
             }
         }
     }

@@ -8,21 +8,21 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use crate::cell::TRAPS;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{SpawnError, TrySendError};
 use crate::exit::{ExitReason, Outcome};
-use crate::holdings::{Holdings, RegisterError};
+use crate::header::TRAPS;
 use crate::pid::Pid;
-use crate::post::{Posted, letter, post, wait_to_post};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
+use crate::send::{SendOutcome, envelope, send_envelope, send_or_wait};
+use crate::side_table::{RegisterError, SideTables};
 use crate::spawn;
 
 /// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeShared>,
 }
 
 impl fmt::Debug for Handle {
@@ -32,7 +32,7 @@ impl fmt::Debug for Handle {
 }
 
 impl Handle {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) const fn new(shared: Arc<RuntimeShared>) -> Self {
         Self { shared }
     }
 
@@ -51,7 +51,7 @@ impl Handle {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let slot = self.shared.take_slot()?;
-        Ok(spawn::from_outside(slot, 0, |_| {}, body))
+        Ok(spawn::spawn_external(slot, 0, |_| {}, body))
     }
 
     /// Spawns a process that runs only on one scheduler; see [`Context::spawn_pinned`].
@@ -65,7 +65,7 @@ impl Handle {
     {
         let flags = self.shared.pin(scheduler)?;
         let slot = self.shared.take_slot()?;
-        Ok(spawn::from_outside(slot, flags, |_| {}, body))
+        Ok(spawn::spawn_external(slot, flags, |_| {}, body))
     }
 
     /// Spawns a process that traps exits from the start and may run on any scheduler.
@@ -75,20 +75,20 @@ impl Handle {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let slot = self.shared.take_slot()?;
-        Ok(spawn::from_outside(slot, TRAPS, |_| {}, body))
+        Ok(spawn::spawn_external(slot, TRAPS, |_| {}, body))
     }
 
     /// Sends a value to a process, and waits while its mailbox is full. If the process has ended, the value is dropped.
     pub async fn send<T: Send + 'static>(&self, to: Pid, value: T) {
-        let mut waiting = Some(letter(&self.shared, None, to, value));
+        let mut waiting = Some(envelope(&self.shared, None, to, value));
         poll_fn(|cx| {
             let Some(value) = waiting.take() else {
                 return Poll::Ready(());
             };
-            match post(&self.shared, None, to, value) {
-                Posted::Sent | Posted::NoProcess(_) => Poll::Ready(()),
-                Posted::Full(back) => {
-                    waiting = wait_to_post(&self.shared, None, to, back, cx.waker());
+            match send_envelope(&self.shared, None, to, value) {
+                SendOutcome::Sent | SendOutcome::NoProcess(_) => Poll::Ready(()),
+                SendOutcome::Full(back) => {
+                    waiting = send_or_wait(&self.shared, None, to, back, cx.waker());
                     if waiting.is_some() { Poll::Pending } else { Poll::Ready(()) }
                 }
             }
@@ -101,7 +101,11 @@ impl Handle {
     /// # Errors
     /// [`TrySendError`], which returns the message, if the mailbox is full or the process has ended.
     pub fn try_send<T: Send + 'static>(&self, to: Pid, value: T) -> Result<(), TrySendError> {
-        TrySendError::of(post(&self.shared, None, to, letter(&self.shared, None, to, value)), &self.shared, to)
+        TrySendError::of(
+            send_envelope(&self.shared, None, to, envelope(&self.shared, None, to, value)),
+            &self.shared,
+            to,
+        )
     }
 
     /// Sends an exit signal: the process ends with `reason`, or receives an [`Exit`](crate::Exit) if it traps exits.
@@ -128,10 +132,10 @@ impl Handle {
 
     /// Returns a future that waits for the end of a process. It watches from this call on, even before its first poll.
     pub fn watch(&self, pid: Pid) -> Watch {
-        let (tell, told) = oneshot::channel();
-        let slot = self.shared.slab.slot(pid);
-        let alive = slot.is_some_and(|slot| Holdings::watch(slot, pid, tell));
-        Watch(alive.then_some(told))
+        let (sender, receiver) = oneshot::channel();
+        let slot = self.shared.table.slot(pid);
+        let alive = slot.is_some_and(|slot| SideTables::watch(slot, pid, sender));
+        Watch(alive.then_some(receiver))
     }
 
     /// Blocks this thread until a process ends, and returns the reason; [`ExitReason::NoProcess`] if it ended before.
@@ -147,18 +151,18 @@ impl Handle {
     /// # Errors
     /// [`RegisterError`] if another process has the name, the process has ended, or the name is empty or too long.
     pub fn register(&self, pid: Pid, name: &str) -> Result<(), RegisterError> {
-        let slot = self.shared.slab.slot(pid).ok_or(RegisterError::NoProcess { pid })?;
-        self.shared.holdings.register(slot, pid, name)
+        let slot = self.shared.table.slot(pid).ok_or(RegisterError::NoProcess { pid })?;
+        self.shared.side_tables.register(slot, pid, name)
     }
 
     /// Removes a name from its process. Returns false if no process had the name.
     pub fn unregister(&self, name: &str) -> bool {
-        self.shared.holdings.unregister(name, |pid| self.shared.slab.slot(pid))
+        self.shared.side_tables.unregister(name, |pid| self.shared.table.slot(pid))
     }
 
     /// Returns the process that is registered under a name.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
-        self.shared.holdings.whereis(name)
+        self.shared.side_tables.whereis(name)
     }
 }
 
@@ -174,7 +178,7 @@ impl Watch {
     /// # Panics
     /// On a scheduler thread, which must not block.
     pub fn wait(self) -> ExitReason {
-        self.0.and_then(|told| told.blocking_recv().ok()).unwrap_or(ExitReason::NoProcess)
+        self.0.and_then(|receiver| receiver.blocking_recv().ok()).unwrap_or(ExitReason::NoProcess)
     }
 }
 
@@ -183,7 +187,7 @@ impl Future for Watch {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<ExitReason> {
         match &mut self.0 {
-            Some(told) => Pin::new(told).poll(cx).map(|reason| reason.unwrap_or(ExitReason::NoProcess)),
+            Some(receiver) => Pin::new(receiver).poll(cx).map(|reason| reason.unwrap_or(ExitReason::NoProcess)),
             None => Poll::Ready(ExitReason::NoProcess),
         }
     }

@@ -14,12 +14,12 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
+use crate::free_list::{FreeList, Linked, SharedPool};
 use crate::message::Message;
 use crate::panics;
-use crate::stock::{Depot, Linked, Stock};
 
 /// Maximum number of batches in the shared pool (16 MiB); nodes beyond it are freed.
-const DEPOT_BATCHES: usize = 1024;
+const SHARED_POOL_BATCHES_MAX: usize = 1024;
 
 /// A message in a queue; one cache line.
 #[repr(C, align(64))]
@@ -28,7 +28,7 @@ pub(crate) struct Node {
     generation: u32,
     /// Heap bytes of the message, saturating.
     heap: u32,
-    /// Initialised from `Blank::fill` until the envelope is opened or dropped.
+    /// Initialised from `EmptyNode::fill` until the envelope is opened or dropped.
     message: ManuallyDrop<Message>,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Node {
 pub(crate) const NODE_BYTES: usize = size_of::<Node>();
 
 /// Envelope: an owned node that holds a message.
-pub(crate) struct Letter(NonNull<Node>);
+pub(crate) struct Envelope(NonNull<Node>);
 
 // SAFETY: an envelope owns its node, and messages are `Send`.
-unsafe impl Send for Letter {}
+unsafe impl Send for Envelope {}
 
-impl Letter {
+impl Envelope {
     /// Returns the address of the node, for [`Gate::push`](crate::gate::Gate::push).
     pub(crate) fn address(&self) -> u64 {
         self.0.as_ptr() as u64
@@ -59,7 +59,7 @@ impl Letter {
     }
 
     /// Gives up the node, which the gate owns now.
-    pub(crate) fn posted(self) {
+    pub(crate) fn leak(self) {
         std::mem::forget(self);
     }
 
@@ -75,7 +75,7 @@ impl Letter {
         // SAFETY: an envelope owns its node, which holds a message; the node is empty afterwards and goes to the pool.
         unsafe {
             let message = ManuallyDrop::take(&mut (*node.as_ptr()).message);
-            pool.0.give(Blank(node));
+            pool.0.push(EmptyNode(node));
             message
         }
     }
@@ -90,19 +90,19 @@ impl Letter {
         // SAFETY: as in `open`; the caller guarantees that the message carries a `T`.
         unsafe {
             let value = Message::read_from((&raw const (*node.as_ptr()).message).cast());
-            pool.0.give(Blank(node));
+            pool.0.push(EmptyNode(node));
             value
         }
     }
 }
 
-impl Drop for Letter {
+impl Drop for Envelope {
     fn drop(&mut self) {
         // SAFETY: an envelope owns its node, and the message in it is initialised. Free the node first, because the
         // drop of the message may panic.
         let message = unsafe {
             let message = ManuallyDrop::take(&mut (*self.0.as_ptr()).message);
-            Blank(self.0).free();
+            EmptyNode(self.0).free();
             message
         };
         drop(message);
@@ -111,27 +111,27 @@ impl Drop for Letter {
 
 /// An owned node without a message.
 #[derive(Clone, Copy)]
-pub(crate) struct Blank(NonNull<Node>);
+pub(crate) struct EmptyNode(NonNull<Node>);
 
-// SAFETY: a blank is owned and not bound to a thread.
-unsafe impl Send for Blank {}
+// SAFETY: an empty node is owned and not bound to a thread.
+unsafe impl Send for EmptyNode {}
 
-impl Linked for Blank {
+impl Linked for EmptyNode {
     #[inline]
     fn next(self) -> Option<Self> {
-        // SAFETY: a blank owns its node; `set_next` wrote the link.
+        // SAFETY: an empty node owns its node; `set_next` wrote the link.
         NonNull::new(unsafe { (*self.0.as_ptr()).next }).map(Self)
     }
 
     #[inline]
     fn set_next(self, next: Option<Self>) {
-        // SAFETY: a blank owns its node.
+        // SAFETY: an empty node owns its node.
         unsafe { (*self.0.as_ptr()).next = next.map_or(ptr::null_mut(), |next| next.0.as_ptr()) }
     }
 }
 
-impl Blank {
-    fn fresh() -> Self {
+impl EmptyNode {
+    fn allocate() -> Self {
         let layout = Layout::new::<Node>();
         // SAFETY: the layout is not of size zero.
         let node = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
@@ -139,67 +139,72 @@ impl Blank {
     }
 
     fn free(self) {
-        // SAFETY: a blank owns its node, which `fresh` allocated with this layout.
+        // SAFETY: an empty node owns its node, which `allocate` allocated with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), Layout::new::<Node>()) }
     }
 
     #[inline]
-    fn fill<T: Send + 'static>(self, generation: u32, value: T) -> Letter {
+    fn fill<T: Send + 'static>(self, generation: u32, value: T) -> Envelope {
         let node = self.0.as_ptr();
-        // SAFETY: a blank owns its node; the message is written before it is read.
+        // SAFETY: an empty node owns its node; the message is written before it is read.
         unsafe {
             Message::write_to((&raw mut (*node).message).cast::<Message>(), value);
             (*node).generation = generation;
             (*node).heap = u32::try_from((*node).message.heap_bytes()).unwrap_or(u32::MAX);
         }
-        Letter(self.0)
+        Envelope(self.0)
     }
 }
 
-/// Blank nodes that all threads share.
-pub(crate) type NodeDepot = Depot<Blank>;
+/// Empty nodes that all threads share.
+pub(crate) type SharedNodePool = SharedPool<EmptyNode>;
 
-/// Free list of blank nodes of one thread.
-pub(crate) struct NodePool(Stock<Blank>);
+/// Free list of empty nodes of one thread.
+pub(crate) struct NodePool(FreeList<EmptyNode>);
 
 impl NodePool {
     pub(crate) const fn new() -> Self {
-        Self(Stock::new())
+        Self(FreeList::new())
     }
 
     /// Creates an envelope with `value` for the process with this `generation`.
     #[inline]
-    pub(crate) fn letter<T: Send + 'static>(&self, depot: &NodeDepot, generation: u32, value: T) -> Letter {
-        let blank = self.0.take().unwrap_or_else(|| self.restock(depot));
-        blank.fill(generation, value)
+    pub(crate) fn envelope<T: Send + 'static>(
+        &self,
+        shared_pool: &SharedNodePool,
+        generation: u32,
+        value: T,
+    ) -> Envelope {
+        let empty = self.0.take().unwrap_or_else(|| self.replenish(shared_pool));
+        empty.fill(generation, value)
     }
 
     #[cold]
-    fn restock(&self, depot: &NodeDepot) -> Blank {
-        if !self.0.refill(depot) {
+    fn replenish(&self, shared_pool: &SharedNodePool) -> EmptyNode {
+        if !self.0.refill(shared_pool) {
             for _ in 0..32 {
-                self.0.give(Blank::fresh());
+                self.0.push(EmptyNode::allocate());
             }
         }
-        self.0.take().unwrap_or_else(Blank::fresh)
+        self.0.take().unwrap_or_else(EmptyNode::allocate)
     }
 
     /// Moves surplus nodes to the shared pool; [`trim`](Self::trim) frees what that does not need.
     #[inline]
-    pub(crate) fn balance(&self, depot: &NodeDepot) {
-        self.0.balance(depot);
+    pub(crate) fn balance(&self, shared_pool: &SharedNodePool) {
+        self.0.balance(shared_pool);
     }
 
     /// Frees the nodes of the shared pool beyond its limit.
-    pub(crate) fn trim(depot: &NodeDepot) {
-        while depot.batches() > DEPOT_BATCHES {
-            free_chain(depot.take_batch());
+    pub(crate) fn trim(shared_pool: &SharedNodePool) {
+        while shared_pool.batches() > SHARED_POOL_BATCHES_MAX {
+            free_chain(shared_pool.take_batch());
         }
     }
 
     /// Frees all nodes of the shared pool.
-    pub(crate) fn clear(depot: &NodeDepot) {
-        while let Some(chain) = depot.take_batch() {
+    pub(crate) fn clear(shared_pool: &SharedNodePool) {
+        while let Some(chain) = shared_pool.take_batch() {
             free_chain(Some(chain));
         }
     }
@@ -207,22 +212,22 @@ impl NodePool {
 
 impl Drop for NodePool {
     fn drop(&mut self) {
-        while let Some(blank) = self.0.take() {
-            blank.free();
+        while let Some(empty) = self.0.take() {
+            empty.free();
         }
     }
 }
 
-fn free_chain(mut next: Option<Blank>) {
-    while let Some(blank) = next {
-        next = blank.next();
-        blank.free();
+fn free_chain(mut next: Option<EmptyNode>) {
+    while let Some(empty) = next {
+        next = empty.next();
+        empty.free();
     }
 }
 
 /// Creates an envelope on a thread without a pool.
-pub(crate) fn loose_letter<T: Send + 'static>(generation: u32, value: T) -> Letter {
-    Blank::fresh().fill(generation, value)
+pub(crate) fn unpooled_envelope<T: Send + 'static>(generation: u32, value: T) -> Envelope {
+    EmptyNode::allocate().fill(generation, value)
 }
 
 /// Messages that a process has taken from its gate but not received, oldest first.
@@ -257,13 +262,13 @@ impl Backlog {
         let last = newest as *mut Node;
         let mut node = last;
         let mut first: *mut Node = ptr::null_mut();
-        let (mut count, mut strange) = (0, false);
+        let (mut count, mut has_stale) = (0, false);
         while !node.is_null() {
             // SAFETY: the caller passes an owned chain.
             unsafe {
                 let older = (*node).next;
                 (*node).next = first;
-                strange |= (*node).generation != generation;
+                has_stale |= (*node).generation != generation;
                 first = node;
                 node = older;
             }
@@ -279,15 +284,15 @@ impl Backlog {
             unsafe { (*self.last).next = first };
         }
         self.last = last;
-        if !strange {
+        if !has_stale {
             return (count, 0);
         }
-        let (dropped, heap) = self.drop_strangers(generation);
+        let (dropped, heap) = self.drop_stale(generation);
         (count - dropped, heap)
     }
 
     #[cold]
-    fn drop_strangers(&mut self, generation: u32) -> (u32, u32) {
+    fn drop_stale(&mut self, generation: u32) -> (u32, u32) {
         let all = std::mem::replace(self, Self::EMPTY);
         let (mut node, mut dropped, mut heap) = (all.first, 0, 0_u32);
         while let Some(owned) = NonNull::new(node) {
@@ -304,7 +309,7 @@ impl Backlog {
                     self.last = owned.as_ptr();
                 } else {
                     heap = heap.wrapping_add((*owned.as_ptr()).heap);
-                    panics::contain(|| drop(Letter(owned)));
+                    panics::contain(|| drop(Envelope(owned)));
                     dropped += 1;
                 }
             }
@@ -314,9 +319,9 @@ impl Backlog {
 
     /// Appends an envelope for the owner.
     #[inline]
-    pub(crate) fn push(&mut self, letter: Letter) {
-        letter.link(0);
-        let node = ManuallyDrop::new(letter).0.as_ptr();
+    pub(crate) fn push(&mut self, envelope: Envelope) {
+        envelope.link(0);
+        let node = ManuallyDrop::new(envelope).0.as_ptr();
         if self.first.is_null() {
             self.first = node;
         } else {
@@ -354,11 +359,11 @@ impl Backlog {
 
     /// Takes the oldest message.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Letter> {
+    pub(crate) fn pop(&mut self) -> Option<Envelope> {
         let node = NonNull::new(self.first)?;
         // SAFETY: the backlog owns its nodes.
         self.first = unsafe { (*node.as_ptr()).next };
-        Some(Letter(node))
+        Some(Envelope(node))
     }
 
     /// Takes the first message after `cursor` that `wanted` accepts, and moves the cursor past the messages it rejects.
@@ -368,7 +373,7 @@ impl Backlog {
         &mut self,
         cursor: &mut Cursor,
         wanted: &mut dyn FnMut(&Message) -> bool,
-    ) -> Option<Letter> {
+    ) -> Option<Envelope> {
         let mut before = cursor.0;
         // SAFETY: the backlog owns its nodes, all of which hold messages; a valid cursor points to one of them.
         unsafe {
@@ -385,7 +390,7 @@ impl Backlog {
                         self.last = before;
                     }
                     cursor.0 = before;
-                    return Some(Letter(owned));
+                    return Some(Envelope(owned));
                 }
                 before = node;
                 node = (*node).next;
@@ -401,17 +406,17 @@ mod tests {
     use super::*;
 
     fn drain(backlog: &mut Backlog, pool: &NodePool) -> Vec<u32> {
-        std::iter::from_fn(|| backlog.pop()).map(|letter| letter.open(pool).downcast().unwrap()).collect()
+        std::iter::from_fn(|| backlog.pop()).map(|envelope| envelope.open(pool).downcast().unwrap()).collect()
     }
 
     fn filled(generations: &[u32]) -> (Backlog, NodePool, u32) {
-        let (pool, depot) = (NodePool::new(), NodeDepot::new());
+        let (pool, shared_pool) = (NodePool::new(), SharedNodePool::new());
         let mut newest = 0;
         for (value, generation) in (0_u32..).zip(generations) {
-            let letter = pool.letter(&depot, *generation, value);
-            letter.link(newest);
-            newest = letter.address();
-            letter.posted();
+            let envelope = pool.envelope(&shared_pool, *generation, value);
+            envelope.link(newest);
+            newest = envelope.address();
+            envelope.leak();
         }
         let mut backlog = Backlog::EMPTY;
         // SAFETY: the chain is linked as a gate links it.

@@ -20,7 +20,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::observe::MailboxBytes;
 use crate::pid::Pid;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 use crate::scheduler::Local;
 use crate::sync::Mutex;
 
@@ -35,7 +35,7 @@ pub(crate) struct MailboxBudget {
     /// Number of times the budget became full.
     filled: AtomicU64,
     /// Receivers with senders that began to wait while the budget was full.
-    congested: Mutex<Vec<Pid>>,
+    blocked_receivers: Mutex<Vec<Pid>>,
 }
 
 impl MailboxBudget {
@@ -45,12 +45,12 @@ impl MailboxBudget {
             bytes: CachePadded::default(),
             is_full: CachePadded::default(),
             filled: AtomicU64::new(0),
-            congested: Mutex::default(),
+            blocked_receivers: Mutex::default(),
         }
     }
 
     /// Returns the values for observers.
-    pub(crate) fn seen(&self) -> MailboxBytes {
+    pub(crate) fn report(&self) -> MailboxBytes {
         MailboxBytes {
             bytes: u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0),
             max_bytes: self.max_bytes as u64,
@@ -96,7 +96,7 @@ impl MailboxBudget {
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Counts the heap bytes of a message that entered a mailbox.
     #[inline]
     pub(crate) fn charge_mail(&self, local: Option<&Local>, heap: u32) {
@@ -131,16 +131,17 @@ impl Shared {
     /// If the budget is full, registers the senders of `to` to be woken when it has room again.
     pub(crate) fn wait_for_budget(&self, to: Pid) {
         if self.mailboxes.is_full() {
-            self.mailboxes.congested.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+            self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner).push(to);
         }
     }
 
     #[cold]
     fn resume_senders(&self) {
-        let receivers = std::mem::take(&mut *self.mailboxes.congested.lock().unwrap_or_else(PoisonError::into_inner));
+        let receivers =
+            std::mem::take(&mut *self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner));
         for pid in receivers {
-            if let Some(slot) = self.slab.slot(pid) {
-                Self::relieve(slot, pid);
+            if let Some(slot) = self.table.slot(pid) {
+                Self::wake_waiting_senders(slot, pid);
             }
         }
     }

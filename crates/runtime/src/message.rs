@@ -31,12 +31,12 @@ pub const INLINE_MESSAGE_BYTES: usize = WORDS * 8;
 /// assert_eq!(message.downcast::<String>().unwrap_err().downcast::<u32>().unwrap(), 7);
 /// ```
 pub struct Message {
-    kind: &'static Kind,
+    vtable: &'static ValueVtable,
     words: [MaybeUninit<u64>; WORDS],
 }
 
 /// Description of the erased type.
-struct Kind {
+struct ValueVtable {
     id: TypeId,
     name: fn() -> &'static str,
     /// Drops the value (or its box) in `words`.
@@ -45,13 +45,13 @@ struct Kind {
     heap: unsafe fn(*const u64) -> usize,
 }
 
-struct KindOf<T>(T);
+struct VtableOf<T>(T);
 
-impl<T: 'static> KindOf<T> {
+impl<T: 'static> VtableOf<T> {
     const INLINE: bool = size_of::<T>() <= INLINE_MESSAGE_BYTES && align_of::<T>() <= align_of::<u64>();
 
-    const KIND: Kind =
-        Kind { id: TypeId::of::<T>(), name: type_name::<T>, drop: Self::drop_words, heap: Self::heap_bytes };
+    const VTABLE: ValueVtable =
+        ValueVtable { id: TypeId::of::<T>(), name: type_name::<T>, drop: Self::drop_words, heap: Self::heap_bytes };
 
     unsafe fn drop_words(words: *mut u64) {
         if Self::INLINE {
@@ -126,9 +126,9 @@ impl Message {
     pub(crate) unsafe fn write_to<T: Send + 'static>(place: *mut Self, value: T) {
         // SAFETY: an inline `T` fits into the words and needs no more than their alignment; a box is one word.
         unsafe {
-            (&raw mut (*place).kind).write(&KindOf::<T>::KIND);
+            (&raw mut (*place).vtable).write(&VtableOf::<T>::VTABLE);
             let words = &raw mut (*place).words;
-            if KindOf::<T>::INLINE {
+            if VtableOf::<T>::INLINE {
                 words.cast::<T>().write(value);
             } else {
                 words.cast::<Box<T>>().write(Box::new(value));
@@ -140,7 +140,7 @@ impl Message {
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
         // Mostly both are the same static: comparing addresses is faster than comparing type ids.
-        ptr::eq(self.kind, &KindOf::<T>::KIND) || self.kind.id == TypeId::of::<T>()
+        ptr::eq(self.vtable, &VtableOf::<T>::VTABLE) || self.vtable.id == TypeId::of::<T>()
     }
 
     /// Returns the value.
@@ -165,7 +165,7 @@ impl Message {
         // SAFETY: the words hold a `T`, inline or in a box as its kind says.
         unsafe {
             let words = &raw const (*place).words;
-            if KindOf::<T>::INLINE { words.cast::<T>().read() } else { *words.cast::<Box<T>>().read() }
+            if VtableOf::<T>::INLINE { words.cast::<T>().read() } else { *words.cast::<Box<T>>().read() }
         }
     }
 
@@ -175,13 +175,13 @@ impl Message {
         // SAFETY: as in `read_from`; the borrow of the message keeps the value in place.
         self.is::<T>().then(|| unsafe {
             let words = self.words.as_ptr();
-            if KindOf::<T>::INLINE { &*words.cast::<T>() } else { &**words.cast::<Box<T>>() }
+            if VtableOf::<T>::INLINE { &*words.cast::<T>() } else { &**words.cast::<Box<T>>() }
         })
     }
 
     /// Returns the name of the value's type, for display.
     pub fn type_name(&self) -> &'static str {
-        (self.kind.name)()
+        (self.vtable.name)()
     }
 
     /// Returns the heap bytes that the value keeps alive: its box, and the contents of `Bytes`, [`TaggedBytes`],
@@ -189,7 +189,7 @@ impl Message {
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         // SAFETY: these are the words of a live message of this kind.
-        unsafe { (self.kind.heap)(self.words.as_ptr().cast()) }
+        unsafe { (self.vtable.heap)(self.words.as_ptr().cast()) }
     }
 }
 
@@ -197,7 +197,7 @@ impl Drop for Message {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the words are live until here; `downcast` does not drop a message after taking its value.
-        unsafe { (self.kind.drop)(self.words.as_mut_ptr().cast()) }
+        unsafe { (self.vtable.drop)(self.words.as_mut_ptr().cast()) }
     }
 }
 

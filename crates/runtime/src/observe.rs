@@ -1,6 +1,6 @@
 //! Observation of a runtime while it runs. Only [`while_paused`] stops the runtime; nothing else slows it down.
 //!
-//! The functions read relaxed atomics that processes and schedulers update anyway. A [`Glimpse`] of a process reads 64
+//! The functions read relaxed atomics that processes and schedulers update anyway. A [`ProcessRef`] of a process reads 64
 //! bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
 //!
 //! ```
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-use crate::cell::{Cell, NAMED, STUCK, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP, WAIT_TURN};
+pub use crate::body_info::{BodyFact, BodyInfo, body_info, body_info_of};
 pub use crate::engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots, engines};
-pub use crate::events::{Event, EventKind};
-pub use crate::extra::{Extra, Fact, extra, extra_of};
+pub use crate::events::{EventKind, RuntimeEvent};
 use crate::gate::Phase;
 use crate::handle::Handle;
-pub use crate::holdings::Bonds;
-use crate::holdings::Holdings;
+use crate::header::{NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
 use crate::pid::Pid;
 pub use crate::ring::{ReaderView, RingView};
 use crate::scheduler::{Counters, SchedulerShared};
-use crate::slab::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, Slab, Slot};
-pub use crate::stores::{BucketReport, KeyReport, KeysPage, KeysWish, Storage, StorageReport, storage, stores};
-pub use crate::supervisor::look::{child, child_places, children, supervisor, top_places, top_supervisors};
-pub use crate::supervisor::strain::Strain;
+pub use crate::side_table::ProcessLinks;
+use crate::side_table::SideTables;
+pub use crate::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport, storage, stores};
+pub use crate::supervisor::queries::{child, child_positions, children, supervisor, top_positions, top_supervisors};
+pub use crate::supervisor::restart_pressure::RestartPressure;
 pub use crate::supervisor::tree::{
-    BranchState, ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, SupervisorReport,
+    ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, ChildStatus, SupervisorReport,
 };
+use crate::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
 use crate::ticker::{self, TickerDriver, TickerReport};
 pub use crate::timers::TimerCounters;
 pub use crate::topic::topics;
@@ -116,7 +116,7 @@ pub struct MailboxBytes {
 
 /// Reads the heap bytes of the messages in all mailboxes of a runtime, and their limit.
 pub fn mailbox_bytes(runtime: &Handle) -> MailboxBytes {
-    runtime.shared.mailboxes.seen()
+    runtime.shared.mailboxes.report()
 }
 
 /// Counters of all supervisors of a runtime; all of them only go up.
@@ -146,8 +146,8 @@ pub fn supervision(runtime: &Handle) -> SupervisionCounters {
 }
 
 /// Returns supervisors that had used more than half of their restarts at their last restart, however long ago it was.
-pub fn strained(runtime: &Handle) -> Vec<Strain> {
-    runtime.shared.strains.all()
+pub fn restart_pressure(runtime: &Handle) -> Vec<RestartPressure> {
+    runtime.shared.restart_pressures.all()
 }
 
 /// Returns the processes that are inside a poll, at most one for each scheduler.
@@ -197,10 +197,10 @@ pub fn schedulers(runtime: &Handle) -> Vec<SchedulerCounters> {
 
 /// Reads when a scheduler became busy, and its busy time before. Both are of one moment, or time could count twice.
 fn busy(counters: &Counters) -> (u64, u64) {
-    let look = || (counters.busy_ns.load(Acquire), counters.busy_since_ns.load(Acquire));
-    let mut seen = look();
+    let read = || (counters.busy_ns.load(Acquire), counters.busy_since_ns.load(Acquire));
+    let mut seen = read();
     loop {
-        let again = look();
+        let again = read();
         if again == seen {
             return (seen.1, seen.0);
         }
@@ -211,14 +211,14 @@ fn busy(counters: &Counters) -> (u64, u64) {
 /// Returns the sum of polls, spawns and exits so far; `None` while any process is running or queued.
 ///
 /// Two equal results mean that no process ran between the two calls.
-pub fn stillness(runtime: &Handle) -> Option<u64> {
+pub fn idle_progress(runtime: &Handle) -> Option<u64> {
     let shared = &runtime.shared;
-    let still = |scheduler: &Arc<SchedulerShared>| {
+    let is_idle = |scheduler: &Arc<SchedulerShared>| {
         scheduler.counters.current.load(Relaxed).is_null() && scheduler.run_queue() == 0
     };
     let polls = |scheduler: &Arc<SchedulerShared>| scheduler.counters.polls.load(Relaxed);
     let (spawned, exited) = shared.spawned_and_exited();
-    (shared.injector.is_empty() && shared.schedulers.iter().all(still))
+    (shared.injector.is_empty() && shared.schedulers.iter().all(is_idle))
         .then(|| shared.schedulers.iter().map(polls).sum::<u64>().wrapping_add(spawned).wrapping_add(exited))
 }
 
@@ -232,11 +232,11 @@ pub fn stuck(runtime: &Handle) -> Vec<Pid> {
     runtime.shared.stuck.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
 }
 
-/// Returns the rings that this runtime's observers see, each with at most `readers_most` readers, the slowest first.
+/// Returns the rings that this runtime's observers see, each with at most `readers_limit` readers, the slowest first.
 ///
 /// A rate is the difference between the totals of two calls.
-pub fn streams(runtime: &Handle, readers_most: usize) -> Vec<RingView> {
-    runtime.shared.streams.views(readers_most)
+pub fn streams(runtime: &Handle, readers_limit: usize) -> Vec<RingView> {
+    runtime.shared.streams.views(readers_limit)
 }
 
 /// Returns the maximum number of live processes.
@@ -247,21 +247,21 @@ pub fn process_limit(runtime: &Handle) -> usize {
 /// Number of slots in one part of the process table.
 pub const TABLE_PART_SLOTS: usize = CHUNK_SLOTS;
 
-/// Returns the number of parts of the process table, which only grows; [`glimpses`] reads one part.
+/// Returns the number of parts of the process table, which only grows; [`for_each_process`] reads one part.
 pub fn table_parts(runtime: &Handle) -> usize {
-    runtime.shared.slab.chunk_count()
+    runtime.shared.table.chunk_count()
 }
 
-/// Calls `look` for every process in one part of the table: at most 1,023 processes.
+/// Calls `visit` for every process in one part of the table: at most 1,023 processes.
 #[inline]
-pub fn glimpses(runtime: &Handle, part: usize, mut look: impl FnMut(Glimpse<'_>)) {
-    let Some((first, cells)) = runtime.shared.slab.cells(part) else {
+pub fn for_each_process(runtime: &Handle, part: usize, mut visit: impl FnMut(ProcessRef<'_>)) {
+    let Some((first, headers)) = runtime.shared.table.headers(part) else {
         return;
     };
-    for (slot, cell) in (first..).zip(cells).skip(1) {
-        Slab::prefetch(cell);
-        if cell.gate.phase() != Phase::Closed {
-            look(Glimpse { slot, cell });
+    for (slot, header) in (first..).zip(headers).skip(1) {
+        ProcessTable::prefetch(header);
+        if header.gate.phase() != Phase::Closed {
+            visit(ProcessRef { slot, header });
         }
     }
 }
@@ -274,45 +274,45 @@ pub fn while_paused<T>(runtime: &Handle, patience: Duration, code: impl FnOnce()
 
 /// Returns a view of the process in a slot; `None` if the slot is free.
 #[inline]
-pub fn glimpse(runtime: &Handle, slot: u32) -> Option<Glimpse<'_>> {
-    let (first, cells) = runtime.shared.slab.cells(slot as usize / CHUNK_SLOTS)?;
-    let cell = cells.get((slot - first) as usize).filter(|_| slot != first)?;
-    (cell.gate.phase() != Phase::Closed).then_some(Glimpse { slot, cell })
+pub fn process_in_slot(runtime: &Handle, slot: u32) -> Option<ProcessRef<'_>> {
+    let (first, headers) = runtime.shared.table.headers(slot as usize / CHUNK_SLOTS)?;
+    let header = headers.get((slot - first) as usize).filter(|_| slot != first)?;
+    (header.gate.phase() != Phase::Closed).then_some(ProcessRef { slot, header })
 }
 
 /// Returns a view of a process; `None` if it has ended.
-pub fn glimpse_of(runtime: &Handle, pid: Pid) -> Option<Glimpse<'_>> {
-    glimpse(runtime, pid.slot()).filter(|seen| seen.generation() == pid.generation())
+pub fn process_ref(runtime: &Handle, pid: Pid) -> Option<ProcessRef<'_>> {
+    process_in_slot(runtime, pid.slot()).filter(|seen| seen.generation() == pid.generation())
 }
 
 /// A live view of a process's counters; each method reads the current value.
 #[derive(Clone, Copy)]
-pub struct Glimpse<'a> {
+pub struct ProcessRef<'a> {
     slot: u32,
-    cell: &'a Cell,
+    header: &'a ProcessHeader,
 }
 
-impl std::fmt::Debug for Glimpse<'_> {
+impl std::fmt::Debug for ProcessRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Glimpse({})", self.pid())
+        write!(f, "ProcessRef({})", self.pid())
     }
 }
 
-impl Glimpse<'_> {
+impl ProcessRef<'_> {
     /// Returns the slot number in the process table.
     #[inline]
     pub const fn slot(&self) -> u32 {
         self.slot
     }
 
-    pub(crate) fn cell_slot(&self) -> Slot {
-        Slot::of(self.cell)
+    pub(crate) fn table_slot(&self) -> Slot {
+        Slot::of(self.header)
     }
 
     /// Returns the generation, which distinguishes the successive processes of one slot.
     #[inline]
     pub fn generation(&self) -> u32 {
-        self.cell.generation.load(Relaxed)
+        self.header.generation.load(Relaxed)
     }
 
     /// Returns the pid.
@@ -322,18 +322,18 @@ impl Glimpse<'_> {
 
     /// Returns true if exit signals arrive as messages.
     pub fn traps_exits(&self) -> bool {
-        self.cell.flags.load(Relaxed) & TRAPS != 0
+        self.header.flags.load(Relaxed) & TRAPS != 0
     }
 
     /// Returns the state of the process.
     pub fn state(&self) -> ProcessState {
-        match self.cell.gate.phase() {
+        match self.header.gate.phase() {
             Phase::Closed => ProcessState::Exiting,
-            Phase::Running if self.cell.wait.load(Relaxed) & WAIT_TURN != 0 => ProcessState::Runnable,
+            Phase::Running if self.header.wait.load(Relaxed) & WAIT_HANDOFF != 0 => ProcessState::Runnable,
             Phase::Running => ProcessState::Running,
             Phase::Runnable => ProcessState::Runnable,
             Phase::Parked => {
-                let wait = self.cell.wait.load(Relaxed);
+                let wait = self.header.wait.load(Relaxed);
                 if wait & (WAIT_RECEIVE | WAIT_SEND) != 0 {
                     ProcessState::Waiting
                 } else if wait & WAIT_SLEEP != 0 {
@@ -347,60 +347,60 @@ impl Glimpse<'_> {
 
     /// Returns true if a poll has run for longer than the threshold.
     pub fn is_stuck(&self) -> bool {
-        self.cell.flags.load(Relaxed) & STUCK != 0
+        self.header.flags.load(Relaxed) & STUCK != 0
     }
 
     /// Returns true if the process may have a name or a label.
     #[inline]
     pub fn may_be_named(&self) -> bool {
-        self.cell.flags.load(Relaxed) & NAMED != 0
+        self.header.flags.load(Relaxed) & NAMED != 0
     }
 
     /// Returns the number of polls plus the number of messages received.
     #[inline]
     pub fn reductions(&self) -> u64 {
-        self.cell.reductions()
+        self.header.reductions()
     }
 
     /// Returns the time inside polls that have ended, in nanoseconds.
     #[inline]
     pub fn busy_ns(&self) -> u64 {
-        self.cell.busy_ns.load(Relaxed)
+        self.header.busy_ns.load(Relaxed)
     }
 
     /// Returns the number of messages received.
     #[inline]
     pub fn messages(&self) -> u64 {
-        self.cell.messages.load(Relaxed)
+        self.header.messages.load(Relaxed)
     }
 
     /// Returns the number of waiting messages.
     #[inline]
     pub fn mailbox_len(&self) -> u64 {
-        self.cell.mailbox_len()
+        self.header.mailbox_len()
     }
 
     /// Returns the maximum number of waiting messages.
     pub fn mailbox_capacity(&self) -> u64 {
-        u64::from(self.cell.capacity.load(Relaxed))
+        u64::from(self.header.capacity.load(Relaxed))
     }
 
     /// Returns the bytes of the waiting messages.
     #[inline]
     pub fn mailbox_bytes(&self) -> u64 {
-        self.cell.mailbox_bytes()
+        self.header.mailbox_bytes()
     }
 
     /// Returns the bytes of a future that is too large for the control block.
     #[inline]
     pub fn future_bytes(&self) -> u64 {
-        u64::from(self.cell.future_bytes.load(Relaxed))
+        u64::from(self.header.future_bytes.load(Relaxed))
     }
 
     /// Returns the bytes of control block, future and mailbox.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
-        self.cell.memory_bytes()
+        self.header.memory_bytes()
     }
 
     /// Returns the bytes of a control block, including the space for a small future.
@@ -411,13 +411,13 @@ impl Glimpse<'_> {
     /// Returns the slot of the parent process; 0 if the process was spawned from outside.
     #[inline]
     pub fn parent_slot(&self) -> u32 {
-        Slot::of(self.cell).parent().0
+        Slot::of(self.header).parent().0
     }
 
     /// Returns the time of the spawn, in milliseconds since the runtime started.
     #[inline]
-    pub fn born_ms(&self) -> u32 {
-        self.cell.born_ms.load(Relaxed)
+    pub fn spawned_ms(&self) -> u32 {
+        self.header.spawned_ms.load(Relaxed)
     }
 }
 
@@ -440,25 +440,25 @@ pub struct ProcessReport {
 
 /// Returns the description of a process; `None` if it has ended.
 pub fn process(runtime: &Handle, pid: Pid) -> Option<ProcessReport> {
-    let glimpse = glimpse_of(runtime, pid)?;
-    let slot = runtime.shared.slab.slot(pid)?;
-    let (name, label) = names(&glimpse);
+    let process_ref = process_ref(runtime, pid)?;
+    let slot = runtime.shared.table.slot(pid)?;
+    let (name, label) = names(&process_ref);
     let (parent_slot, parent_generation) = slot.parent();
     Some(ProcessReport {
         pid,
         name,
         label,
-        state: glimpse.state(),
+        state: process_ref.state(),
         parent: (parent_slot != 0).then(|| Pid::local(parent_slot, parent_generation)),
         future_type: slot.future_type(),
     })
 }
 
-/// Returns the newest events after number `seq`, at most `most`, oldest first.
+/// Returns the newest events after number `seq`, at most `limit`, oldest first.
 ///
 /// The runtime keeps the newest 1,024 events and drops some if too many come at once; [`event_counts`] counts those.
-pub fn events(runtime: &Handle, seq: u64, most: usize) -> Vec<Event> {
-    runtime.shared.events.since(seq, most)
+pub fn events(runtime: &Handle, seq: u64, limit: usize) -> Vec<RuntimeEvent> {
+    runtime.shared.events.since(seq, limit)
 }
 
 /// Returns the number of events recorded, and the number of events dropped because too many came at once.
@@ -468,9 +468,9 @@ pub fn event_counts(runtime: &Handle) -> (u64, u64) {
     (noted, dropped + runtime.shared.schedulers.iter().map(dropped_by).sum::<u64>())
 }
 
-/// Returns the links and monitors of a process, at most `most` of each kind; `None` if the process has ended.
-pub fn bonds(runtime: &Handle, pid: Pid, most: usize) -> Option<Bonds> {
-    runtime.shared.slab.slot(pid).and_then(|slot| Holdings::bonds(slot, pid, most))
+/// Returns the links and monitors of a process, at most `limit` of each kind; `None` if the process has ended.
+pub fn links(runtime: &Handle, pid: Pid, limit: usize) -> Option<ProcessLinks> {
+    runtime.shared.table.slot(pid).and_then(|slot| SideTables::links_and_monitors(slot, pid, limit))
 }
 
 /// Reads the counters of the runtime's timers.
@@ -478,9 +478,9 @@ pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// Returns the oldest `most` tickers: of processes, and of threads with [`seen_by`](crate::ticker::Ticker::seen_by).
-pub fn tickers(runtime: &Handle, most: usize) -> Vec<TickerReport> {
-    ticker::read_tickers(&runtime.shared.tickers, most)
+/// Returns the oldest `limit` tickers: of processes, and of threads with [`observed_by`](crate::ticker::Ticker::observed_by).
+pub fn tickers(runtime: &Handle, limit: usize) -> Vec<TickerReport> {
+    ticker::read_tickers(&runtime.shared.tickers, limit)
 }
 
 /// Reads the state of the thread that wakes processes at their ticks.
@@ -489,8 +489,12 @@ pub fn ticker_driver(runtime: &Handle) -> TickerDriver {
 }
 
 /// Returns the first registered name and the label of a process.
-pub fn names(glimpse: &Glimpse<'_>) -> (Option<Arc<str>>, Option<Arc<str>>) {
-    if glimpse.may_be_named() { Holdings::called(Slot::of(glimpse.cell), glimpse.pid()) } else { (None, None) }
+pub fn names(process_ref: &ProcessRef<'_>) -> (Option<Arc<str>>, Option<Arc<str>>) {
+    if process_ref.may_be_named() {
+        SideTables::name_and_label(Slot::of(process_ref.header), process_ref.pid())
+    } else {
+        (None, None)
+    }
 }
 
 /// Returns the number of schedulers that are inside a poll.

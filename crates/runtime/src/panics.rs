@@ -16,33 +16,33 @@ use crate::exit::{ExitReason, PanicInfo};
 use crate::scheduler;
 
 thread_local! {
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
     /// True if panics of this thread are caught by code that reports them itself.
-    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+    static IS_SILENCED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs code with another setting for this thread, and restores the previous one even if the code panics.
-fn with_quiet<T>(is_quiet: bool, code: impl FnOnce() -> T) -> T {
+fn with_silenced<T>(is_silenced: bool, code: impl FnOnce() -> T) -> T {
     struct Restore(bool);
 
     impl Drop for Restore {
         fn drop(&mut self) {
-            IS_QUIET.set(self.0);
+            IS_SILENCED.set(self.0);
         }
     }
 
-    let _restore = Restore(IS_QUIET.replace(is_quiet));
+    let _restore = Restore(IS_SILENCED.replace(is_silenced));
     code()
 }
 
 /// Runs code without printing its panics: the caller catches and reports them itself.
-pub fn quietly<T>(code: impl FnOnce() -> T) -> T {
-    with_quiet(true, code)
+pub fn silence_panics<T>(code: impl FnOnce() -> T) -> T {
+    with_silenced(true, code)
 }
 
-/// Runs code of the program within [`quietly`] and prints its panics as usual.
-pub fn aloud<T>(code: impl FnOnce() -> T) -> T {
-    with_quiet(false, code)
+/// Runs code of the program within [`silence_panics`] and prints its panics as usual.
+pub fn print_panics<T>(code: impl FnOnce() -> T) -> T {
+    with_silenced(false, code)
 }
 
 /// Messages of panics after which the standard library aborts.
@@ -54,17 +54,17 @@ pub fn install() {
     HOOK.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            if IS_QUIET.get() {
-                PLACE.set(info.location().map(ToString::to_string));
+            if IS_SILENCED.get() {
+                LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
             } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
                 before(info);
             } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
                 // The program aborts, so no exit reason will report the location: print it now.
-                let place = PLACE.take().unwrap_or_default();
-                drop(writeln!(std::io::stderr(), "last panic of a process: {place}"));
+                let location = LAST_PANIC_LOCATION.take().unwrap_or_default();
+                drop(writeln!(std::io::stderr(), "last panic of a process: {location}"));
                 before(info);
             } else {
-                PLACE.set(info.location().map(ToString::to_string));
+                LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
             }
         }));
     });
@@ -84,7 +84,7 @@ pub fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
             }
         }
     };
-    let location = PLACE.with(|place| place.borrow_mut().take());
+    let location = LAST_PANIC_LOCATION.with(|location| location.borrow_mut().take());
     ExitReason::Panic(Arc::new(PanicInfo { message, location }))
 }
 
@@ -92,11 +92,11 @@ pub fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
 ///
 /// Such a panic is only logged. It does not overwrite the location of a panic that this thread is about to report.
 pub(crate) fn contain(code: impl FnOnce()) {
-    let place = PLACE.take();
+    let location = LAST_PANIC_LOCATION.take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        tell(payload);
+        log_panic(payload);
     }
-    PLACE.set(place);
+    LAST_PANIC_LOCATION.set(location);
 }
 
 /// Wakes a waker that may belong to another executor. A panic in it does not reach the caller, which can wake further
@@ -106,13 +106,13 @@ pub fn wake(waker: Waker) {
     if std::thread::panicking() {
         contain(|| waker.wake());
     } else if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        tell(payload);
+        log_panic(payload);
     }
 }
 
 /// Logs a panic that is not the exit reason of a process.
 #[cold]
-fn tell(payload: Box<dyn Any + Send>) {
+fn log_panic(payload: Box<dyn Any + Send>) {
     let reason = reason(payload);
     tracing::debug!(%reason, "a panic outside of the body of a process");
 }

@@ -40,7 +40,7 @@ impl Parking {
 
     /// Returns true if a scheduler sleeps. Cheap, but may be stale.
     #[inline]
-    pub(crate) fn might_wake(&self) -> bool {
+    pub(crate) fn has_sleepers(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) != 0
     }
 

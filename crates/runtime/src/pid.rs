@@ -15,7 +15,7 @@ pub struct Pid {
     // store-forwarding stall.
     node: u64,
     /// Slot in the upper half, generation in the lower half.
-    place: u64,
+    slot_and_generation: u64,
 }
 
 impl Pid {
@@ -26,11 +26,11 @@ impl Pid {
 
     /// Creates a pid from its parts, which may come from an untrusted source.
     pub const fn from_parts(node: u32, slot: u32, generation: u32) -> Self {
-        Self { node: node as u64, place: (slot as u64) << 32 | generation as u64 }
+        Self { node: node as u64, slot_and_generation: (slot as u64) << 32 | generation as u64 }
     }
 
     /// No process. The sender of everything that comes from outside of the runtime.
-    pub const NONE: Self = Self { node: 0, place: 0 };
+    pub const NONE: Self = Self { node: 0, slot_and_generation: 0 };
 
     /// Returns the node on which the process lives; 0 is this node.
     #[inline]
@@ -41,13 +41,13 @@ impl Pid {
     /// Returns the slot in the node's process table.
     #[inline]
     pub const fn slot(self) -> u32 {
-        (self.place >> 32) as u32
+        (self.slot_and_generation >> 32) as u32
     }
 
     /// Returns the generation: the number of the slot's tenant, counted from 1.
     #[inline]
     pub const fn generation(self) -> u32 {
-        self.place as u32
+        self.slot_and_generation as u32
     }
 }
 

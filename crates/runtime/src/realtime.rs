@@ -8,14 +8,14 @@ use std::io;
 use std::marker::PhantomData;
 use std::num::NonZeroU8;
 
-use crate::layers::Layers;
+use crate::override_stack::OverrideStack;
 
 /// Highest priority of `SCHED_FIFO`.
 pub const PRIORITY_MAX: u8 = 99;
 
 thread_local! {
     /// The policies requested for this thread.
-    static POLICIES: RefCell<Layers<Policy>> = const { RefCell::new(Layers::new()) };
+    static POLICIES: RefCell<OverrideStack<Policy>> = const { RefCell::new(OverrideStack::new()) };
 }
 
 /// Scheduling policy and priority of a thread.
@@ -71,23 +71,23 @@ impl Drop for Realtime {
 /// `chrt`. Threads that run only when woken, to interrupt guests or to stop the runtime, must preempt a scheduler that
 /// never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum RelativePriority {
     /// One step above the thread that started it.
-    Ahead,
+    Above,
     /// One step below it.
-    Back,
+    Below,
 }
 
-impl Stand {
+impl RelativePriority {
     /// Applies this priority to the current thread, if it has a real-time policy and may change it.
-    pub(crate) fn take(self) {
+    pub(crate) fn apply(self) {
         let mut now = libc::sched_param { sched_priority: 0 };
         // SAFETY: 0 is this thread.
         let policy = unsafe { libc::sched_getscheduler(0) };
         // SAFETY: as above, and the kernel writes one `sched_param`.
         let known = unsafe { libc::sched_getparam(0, &raw mut now) } == 0;
         if known && matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR) {
-            let step = if self == Self::Ahead { 1 } else { -1 };
+            let step = if self == Self::Above { 1 } else { -1 };
             let priority = (now.sched_priority + step).clamp(1, PRIORITY_MAX.into());
             if let Err(error) = set(Policy { policy, priority }) {
                 tracing::debug!(%error, "the real-time priority of a thread stays at {}", now.sched_priority);
@@ -118,16 +118,16 @@ mod tests {
 
     #[test]
     fn a_thread_stands_where_it_should_if_its_policy_is_a_real_time_one() {
-        let stands = std::thread::spawn(|| {
+        let thread = std::thread::spawn(|| {
             let before = own();
-            Stand::Back.take();
+            RelativePriority::Below.apply();
             assert_eq!(own(), before);
             // Without the permission, the rest cannot be tested.
             let Ok(realtime) = Realtime::enter(NonZeroU8::new(5).unwrap()) else { return };
-            Stand::Back.take();
+            RelativePriority::Below.apply();
             assert_eq!(own(), (libc::SCHED_FIFO, 4));
-            Stand::Ahead.take();
-            Stand::Ahead.take();
+            RelativePriority::Above.apply();
+            RelativePriority::Above.apply();
             assert_eq!(own(), (libc::SCHED_FIFO, 6));
             drop(realtime);
             assert_eq!(own(), before);
@@ -138,6 +138,6 @@ mod tests {
             assert_eq!(own(), before);
         });
 
-        stands.join().unwrap();
+        thread.join().unwrap();
     }
 }

@@ -14,7 +14,7 @@
 //! let (mut writer, subscriber) = ring::Builder::new(1024).build::<f32>()?;
 //! let sums: Vec<_> = (0..3)
 //!     .map(|_| {
-//!         let mut reader = subscriber.join().expect("there is a seat");
+//!         let mut reader = subscriber.join().expect("there is a free reader slot");
 //!         let (tell, told) = std::sync::mpsc::channel();
 //!         let read = runtime.spawn(|_| async move {
 //!             let (mut samples, mut sum) = ([0.0; 64], 0.0);
@@ -55,7 +55,7 @@ mod grant;
 pub(crate) mod park;
 mod read_cursor;
 mod reader;
-mod seats;
+mod reader_slots;
 mod shared;
 mod slots;
 pub(crate) mod turn;
@@ -77,8 +77,8 @@ pub use writer::{ChunkError, Flush, Writer, WriterStats};
 
 use crate::handle::Handle;
 use cursors::{Cursors, Guard};
-use seats::Seats;
-use shared::Shared;
+use reader_slots::ReaderSlots;
+use shared::RingShared;
 use slots::Slots;
 
 /// Default number of reader slots of a ring. A slot takes 152 bytes.
@@ -209,7 +209,7 @@ impl Builder {
     }
 
     /// Sets the runtime that shows the ring to its observers. Default: the runtime of the process that builds it.
-    pub fn seen_by(mut self, runtime: &Handle) -> Self {
+    pub fn observed_by(mut self, runtime: &Handle) -> Self {
         self.runtime = Some(runtime.clone());
         self
     }
@@ -236,8 +236,13 @@ impl Builder {
         };
         let memory = RingError::Memory { capacity, item_bytes: size_of::<T>() };
         let slots = Slots::new(capacity as u64).ok_or(memory)?;
-        let seats = Seats::new(self.readers_max, self.padding.bytes());
-        let shared = Arc::new(Shared::new(Cursors::new(capacity as u64, seats, guard), slots, self.policy, self.label));
+        let reader_slots = ReaderSlots::new(self.readers_max, self.padding.bytes());
+        let shared = Arc::new(RingShared::new(
+            Cursors::new(capacity as u64, reader_slots, guard),
+            slots,
+            self.policy,
+            self.label,
+        ));
         view::announce(self.runtime.as_ref(), &shared);
         Ok((Writer::new(Arc::clone(&shared)), Subscriber::new(shared)))
     }

@@ -9,15 +9,15 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
 
-use crate::cell::{OWN_WAKERS, WAIT_RECEIVE, bump};
-use crate::chance::Chance;
-use crate::holdings::Holdings;
-use crate::mailbox::{Backlog, Cursor, Letter};
+use crate::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
+use crate::mailbox::{Backlog, Cursor, Envelope};
 use crate::message::Message;
 use crate::pid::Pid;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
+use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::scheduler::Local;
-use crate::slab::{Body, Slot};
+use crate::side_table::SideTables;
+use crate::table::{Body, Slot};
 
 /// Handle of the running process for its own code.
 #[derive(Clone, Copy)]
@@ -35,15 +35,15 @@ impl Running<'_> {
 
     /// Records that the poll waits for the reasons in `wait`.
     #[inline]
-    pub(crate) fn waits_for(&self, wait: u8) {
+    pub(crate) fn record_wait(&self, wait: u8) {
         self.local.wait.set(self.local.wait.get() | wait);
     }
 
     /// Records that the poll waits for a message.
     #[inline]
-    pub(crate) fn waits_for_mail(&self, cx: &TaskContext<'_>) {
-        self.waits_for(WAIT_RECEIVE);
-        self.is_awaited_by(cx);
+    pub(crate) fn record_wait_for_message(&self, cx: &TaskContext<'_>) {
+        self.record_wait(WAIT_RECEIVE);
+        self.register_waker(cx);
     }
 
     /// Yields: other processes run first.
@@ -54,43 +54,43 @@ impl Running<'_> {
     /// Wakes `cx` when the process runs next. Runtime events wake only the process's own waker. A combinator that polls
     /// only woken futures would not notice them.
     #[inline]
-    pub(crate) fn is_awaited_by(&self, cx: &TaskContext<'_>) {
+    pub(crate) fn register_waker(&self, cx: &TaskContext<'_>) {
         if !ptr::eq(cx.waker().data(), self.slot.as_ptr().cast::<()>()) {
-            self.keep_waker(cx);
+            self.store_inner_waker(cx);
         }
     }
 
     #[cold]
-    fn keep_waker(&self, cx: &TaskContext<'_>) {
-        Holdings::keep_waker(self.slot, self.pid(), cx.waker());
+    fn store_inner_waker(&self, cx: &TaskContext<'_>) {
+        SideTables::store_inner_waker(self.slot, self.pid(), cx.waker());
     }
 
     /// Makes the next receive check the mailbox even if the budget of the process is used up, without yielding.
-    pub(crate) fn must_look(&self) {
+    pub(crate) fn force_mailbox_check(&self) {
         self.local.budget.set(self.local.budget.get().max(1));
-        if let Some(chance) = &self.local.chance {
-            chance.hold();
+        if let Some(fuzzer) = &self.local.fuzzer {
+            fuzzer.suppress_preemption();
         }
     }
 
     /// Returns true if a seeded schedule preempts the process here. It must then return to its scheduler.
     #[inline]
-    pub(crate) fn strays(&self, cx: &TaskContext<'_>) -> bool {
-        let strays = self.local.chance.as_ref().is_some_and(Chance::strays);
-        if strays {
+    pub(crate) fn is_preempted(&self, cx: &TaskContext<'_>) -> bool {
+        let is_preempted = self.local.fuzzer.as_ref().is_some_and(ScheduleFuzzer::preempts);
+        if is_preempted {
             self.yield_now();
-            self.is_awaited_by(cx);
+            self.register_waker(cx);
         }
-        strays
+        is_preempted
     }
 
     /// Takes one unit of the process's budget for this turn. Returns false if none is left: the process must then
     /// return to its scheduler.
-    pub(crate) fn has_share(&self, cx: &TaskContext<'_>) -> bool {
+    pub(crate) fn consume_budget(&self, cx: &TaskContext<'_>) -> bool {
         let budget = self.local.budget.get();
         if budget == 0 {
             self.yield_now();
-            self.is_awaited_by(cx);
+            self.register_waker(cx);
             return false;
         }
         self.local.budget.set(budget - 1);
@@ -100,11 +100,11 @@ impl Running<'_> {
     /// Returns the oldest message, unless the budget for this turn is used up.
     #[inline]
     pub(crate) fn receive(&self) -> Option<Message> {
-        self.next_letter().map(|letter| self.counted(letter).open(&self.local.nodes))
+        self.next_envelope().map(|envelope| self.record_received(envelope).open(&self.local.nodes))
     }
 
     #[inline]
-    fn next_letter(&self) -> Option<Letter> {
+    fn next_envelope(&self) -> Option<Envelope> {
         let budget = self.local.budget.get();
         if budget == 0 {
             self.yield_now();
@@ -112,26 +112,26 @@ impl Running<'_> {
         }
         let body = self.body();
         let mut backlog = body.backlog.get();
-        let Some(letter) = backlog.pop() else {
-            return if self.slot.cell().gate.has_some() { self.new_letter() } else { None };
+        let Some(envelope) = backlog.pop() else {
+            return if self.slot.header().gate.has_arrivals() { self.next_new_envelope() } else { None };
         };
         body.backlog.set(backlog);
         self.local.budget.set(budget - 1);
-        Some(letter)
+        Some(envelope)
     }
 
-    /// Like `next_letter`, when all messages taken in before have been received.
+    /// Like `next_envelope`, when all messages taken in before have been received.
     #[inline(never)]
-    fn new_letter(&self) -> Option<Letter> {
+    fn next_new_envelope(&self) -> Option<Envelope> {
         self.absorb()?;
-        self.next_letter()
+        self.next_envelope()
     }
 
     /// Takes the messages that have reached the gate since the poll began. Returns `None` if no message has arrived.
     fn absorb(&self) -> Option<()> {
-        let taken = self.slot.cell().gate.absorb()?;
-        self.local.take_in(self.slot, taken);
-        let others = || self.slot.cell().flags.load(Ordering::Relaxed) & OWN_WAKERS != 0;
+        let taken = self.slot.header().gate.absorb()?;
+        self.local.take_arrivals(self.slot, taken);
+        let others = || self.slot.header().flags.load(Ordering::Relaxed) & HAS_INNER_WAKERS != 0;
         if self.local.wait.get() & WAIT_RECEIVE != 0 || others() {
             // Another future has checked the mailbox and waits, perhaps for a message just taken in: it must check
             // again.
@@ -141,37 +141,37 @@ impl Running<'_> {
     }
 
     #[inline]
-    fn counted(&self, letter: Letter) -> Letter {
-        let (cell, body) = (self.slot.cell(), self.body());
-        let left = cell.backlog.load(Ordering::Relaxed) - 1;
-        cell.backlog.store(left, Ordering::Relaxed);
+    fn record_received(&self, envelope: Envelope) -> Envelope {
+        let (header, body) = (self.slot.header(), self.body());
+        let left = header.backlog.load(Ordering::Relaxed) - 1;
+        header.backlog.store(left, Ordering::Relaxed);
         body.removals.set(body.removals.get().wrapping_add(1));
-        bump(&cell.messages, 1);
+        bump(&header.messages, 1);
         bump(&self.local.me.counters.messages, 1);
-        if letter.heap() != 0 || body.crowded.get() {
-            self.frees(letter.heap());
+        if envelope.heap() != 0 || body.backpressured.get() {
+            self.release_bytes(envelope.heap());
         }
-        letter
+        envelope
     }
 
     #[inline(never)]
-    fn frees(&self, heap: u32) {
+    fn release_bytes(&self, heap: u32) {
         if heap != 0 {
-            self.slot.cell().mail_bytes.fetch_sub(heap, Ordering::Relaxed);
+            self.slot.header().mail_bytes.fetch_sub(heap, Ordering::Relaxed);
             self.local.shared.release_mail(Some(self.local), heap);
         }
-        if self.body().crowded.get() {
-            self.room();
+        if self.body().backpressured.get() {
+            self.wake_senders_if_room();
         }
     }
 
     /// Wakes the senders that wait for room, when half of the mailbox is free.
     #[cold]
-    pub(crate) fn room(&self) {
-        let cell = self.slot.cell();
-        if self.local.shared.is_relieved(cell, cell.gate.pending()) {
-            self.body().crowded.set(false);
-            Shared::relieve(self.slot, self.slot.pid());
+    pub(crate) fn wake_senders_if_room(&self) {
+        let header = self.slot.header();
+        if self.local.shared.is_below_low_watermark(header, header.gate.pending()) {
+            self.body().backpressured.set(false);
+            RuntimeShared::wake_waiting_senders(self.slot, self.slot.pid());
         }
     }
 
@@ -184,48 +184,56 @@ impl Running<'_> {
         search: &mut Search,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Option<Message> {
-        self.find(search, wanted).map(|letter| self.counted(letter).open(&self.local.nodes))
+        self.find(search, wanted).map(|envelope| self.record_received(envelope).open(&self.local.nodes))
     }
 
     #[inline]
-    fn find(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Letter> {
-        if self.body().backlog.get().oldest().is_none() && !self.slot.cell().gate.has_some() {
+    fn find(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Envelope> {
+        if self.body().backlog.get().oldest().is_none() && !self.slot.header().gate.has_arrivals() {
             return None;
         }
-        self.search_on(search, wanted)
+        self.resume_search(search, wanted)
     }
 
     /// Like `receive_match`, for a `wanted` that is deterministic. Optimised for a match of the oldest message.
     #[inline]
-    pub(crate) fn receive_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
-        self.find_certain(search, wanted).map(|letter| self.counted(letter).open(&self.local.nodes))
+    pub(crate) fn receive_deterministic(
+        &self,
+        search: &mut Search,
+        wanted: impl Fn(&Message) -> bool,
+    ) -> Option<Message> {
+        self.find_deterministic(search, wanted).map(|envelope| self.record_received(envelope).open(&self.local.nodes))
     }
 
     /// Returns the value of the first message that carries a `T`.
     #[inline]
     pub(crate) fn receive_of<T: 'static>(&self, search: &mut Search) -> Option<T> {
-        let letter = self.find_certain(search, Message::is::<T>)?;
+        let envelope = self.find_deterministic(search, Message::is::<T>)?;
         // SAFETY: this is the message that was checked for the type.
-        Some(unsafe { self.counted(letter).open_as(&self.local.nodes) })
+        Some(unsafe { self.record_received(envelope).open_as(&self.local.nodes) })
     }
 
     #[inline]
-    fn find_certain(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Letter> {
+    fn find_deterministic(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Envelope> {
         let mut backlog = self.body().backlog.get();
         let Some(oldest) = backlog.oldest() else {
-            return if self.slot.cell().gate.has_some() { self.search_on(search, &mut |it| wanted(it)) } else { None };
+            return if self.slot.header().gate.has_arrivals() {
+                self.resume_search(search, &mut |it| wanted(it))
+            } else {
+                None
+            };
         };
         let budget = self.local.budget.get();
         if budget == 0 || !wanted(oldest) {
-            return self.search_on(search, &mut |message| wanted(message));
+            return self.resume_search(search, &mut |message| wanted(message));
         }
-        let letter = backlog.pop()?;
+        let envelope = backlog.pop()?;
         self.body().backlog.set(backlog);
         self.local.budget.set(budget - 1);
-        Some(letter)
+        Some(envelope)
     }
 
-    fn search_on(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Letter> {
+    fn resume_search(&self, search: &mut Search, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Envelope> {
         let budget = self.local.budget.get();
         if budget == 0 {
             self.yield_now();
@@ -238,9 +246,9 @@ impl Running<'_> {
                 search.removals = Some(body.removals.get());
             }
             // Take the backlog out of the body while `wanted` runs: what `wanted` does cannot then disturb the walk.
-            let mut away = Away { body, backlog: body.backlog.replace(Backlog::EMPTY) };
-            let found = away.backlog.take_match(&mut search.cursor, wanted);
-            drop(away);
+            let mut guard = BacklogGuard { body, backlog: body.backlog.replace(Backlog::EMPTY) };
+            let found = guard.backlog.take_match(&mut search.cursor, wanted);
+            drop(guard);
             if found.is_some() {
                 self.local.budget.set(budget - 1);
                 return found;
@@ -250,7 +258,7 @@ impl Running<'_> {
     }
 
     /// Returns a search that skips all messages now in the backlog.
-    pub(crate) fn search_from_here(&self) -> Search {
+    pub(crate) fn search_from_end(&self) -> Search {
         let body = self.body();
         Search { cursor: body.backlog.get().end(), removals: Some(body.removals.get()) }
     }
@@ -281,12 +289,12 @@ impl Search {
 }
 
 /// Restores a backlog, also when the predicate panics.
-struct Away<'a> {
+struct BacklogGuard<'a> {
     body: &'a Body,
     backlog: Backlog,
 }
 
-impl Drop for Away<'_> {
+impl Drop for BacklogGuard<'_> {
     fn drop(&mut self) {
         let newer = self.body.backlog.get();
         self.body.backlog.set(self.backlog.followed_by(newer));

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!              spawn, requeue ──▶ queue ──▶ run        (other schedulers steal from the far end)
-//!   message wakes a receiver ──▶ next ───▶ run next    (at most HOT_STREAK in a row)
+//!   message wakes a receiver ──▶ next ───▶ run next    (at most LIFO_STREAK_MAX in a row)
 //!      other threads ──▶ injector ──┘
 //!    guest at its slice's end ──▶ preempted ──▶ run when nothing is ready, and after 1 ms at the latest
 //!      no work? steal from lasting queues ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or a wake-up
@@ -17,7 +17,6 @@
 
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
-mod guard;
 mod idle;
 mod introductions;
 mod pause;
@@ -25,8 +24,9 @@ mod queue;
 mod reap;
 mod shared;
 mod start;
+mod steal_monitor;
 
-use std::cell::Cell as Plain;
+use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,29 +34,29 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use crossbeam_deque::Worker;
 
-use crate::cell::{WAIT_RECEIVE, bump};
-use crate::chance::Chance;
+use crate::busy_time::BusyTimer;
 use crate::events::EVENTS_PER_SLICE;
 use crate::exit::ExitReason;
-use crate::gate::Taken;
-use crate::holdings::{Held, Holdings};
+use crate::free_list::FreeList;
+use crate::gate::Arrivals;
+use crate::header::{WAIT_RECEIVE, bump};
 use crate::mailbox::NodePool;
 use crate::panics;
 use crate::parking::Parking;
 use crate::ring::turn::Turn;
 use crate::running::Running;
-use crate::runtime::Shared;
-use crate::slab::Slot;
-use crate::stock::Stock;
-use crate::stopwatch::Stopwatch;
+use crate::runtime::RuntimeShared;
+use crate::schedule_fuzzer::ScheduleFuzzer;
+use crate::side_table::{SideTable, SideTables};
+use crate::table::Slot;
 use crate::task::Polled;
 use crate::waker;
 
-use guard::Wards;
-use introductions::Introductions;
+use introductions::IntroductionCache;
+use steal_monitor::StealMonitor;
 
 pub(crate) use pause::Pause;
-pub(crate) use queue::insist;
+pub(crate) use queue::retry_steal;
 pub(crate) use shared::{Counters, SchedulerShared};
 
 /// Number of polls between two reads of the clock.
@@ -74,75 +74,75 @@ pub(crate) const RECEIVE_BUDGET: u32 = 256;
 
 /// Thread-local state of a scheduler.
 pub(crate) struct Local {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RuntimeShared>,
     pub(crate) id: usize,
     pub(crate) me: Arc<SchedulerShared>,
     queue: Worker<Slot>,
     /// Selects the next process instead of the queue, in runs with a seed.
-    pub(crate) chance: Option<Chance>,
-    slots: Stock<Slot>,
+    pub(crate) fuzzer: Option<ScheduleFuzzer>,
+    slots: FreeList<Slot>,
     pub(crate) nodes: NodePool,
     /// Empty side tables for processes that need one from their start.
     #[expect(clippy::vec_box, reason = "the boxes themselves are kept for reuse")]
-    held: Plain<Vec<Box<Held>>>,
-    stopwatch: Stopwatch,
-    current: Plain<Option<Slot>>,
-    /// Waits of the running poll, as flags of [`Cell::wait`](crate::cell::Cell::wait).
-    pub(crate) wait: Plain<u8>,
+    spare_side_tables: Cell<Vec<Box<SideTable>>>,
+    busy_timer: BusyTimer,
+    current: Cell<Option<Slot>>,
+    /// Waits of the running poll, as flags of [`ProcessHeader::wait`](crate::header::ProcessHeader::wait).
+    pub(crate) wait: Cell<u8>,
     /// The running process must be queued again.
-    pub(crate) woken: Plain<bool>,
+    pub(crate) woken: Cell<bool>,
     /// The running process has pending signals.
-    pub(crate) signalled: Plain<bool>,
-    pub(crate) budget: Plain<u32>,
+    pub(crate) signalled: Cell<bool>,
+    pub(crate) budget: Cell<u32>,
     /// Wake-ups that the running process owes to rings.
     pub(crate) turn: Turn,
     /// Number of processes that may still run from the LIFO slot before the queue gets its turn.
-    hot_left: Plain<u32>,
+    lifo_left: Cell<u32>,
     /// True while the reactor runs instead of the task of the loop.
-    reacting: Plain<bool>,
-    loop_waker: Plain<Option<Waker>>,
-    /// See [`References`](crate::signal::References).
-    pub(crate) last_reference: Plain<u64>,
+    in_reactor: Cell<bool>,
+    loop_waker: Cell<Option<Waker>>,
+    /// See [`ReferenceAllocator`](crate::signal::ReferenceAllocator).
+    pub(crate) last_reference: Cell<u64>,
     /// Processes that began a wait with a timeout and have set no timer yet; see `timeout.rs`.
-    listed: Plain<Vec<Slot>>,
+    deferred_timeouts: Cell<Vec<Slot>>,
     /// No other scheduler was woken for the process in the queue, because this one will run it next.
-    owed: Plain<bool>,
+    wake_deferred: Cell<bool>,
     /// The running poll ends as soon as it has queued one process.
-    pub(crate) brief: Plain<bool>,
-    first: Plain<bool>,
-    events_left: Plain<u32>,
-    now_ms: Plain<u32>,
+    pub(crate) ends_after_enqueue: Cell<bool>,
+    first: Cell<bool>,
+    events_left: Cell<u32>,
+    now_ms: Cell<u32>,
     /// Number of polls until the next check for work from other threads.
-    until_look: Plain<u32>,
+    polls_until_check: Cell<u32>,
     /// Heap bytes that entered mailboxes minus those that left them, not yet added to the sum of the runtime.
-    pub(crate) unsettled_mail: Plain<i64>,
-    introduced: Introductions,
-    looks: Plain<u32>,
+    pub(crate) unsettled_mail: Cell<i64>,
+    introduction_cache: IntroductionCache,
+    checks: Cell<u32>,
     /// Number of slices that ended after a few long polls.
-    long_slices: Plain<u32>,
+    long_slices: Cell<u32>,
     /// Guests that the running guest has spawned in this poll.
-    children: Plain<Vec<Slot>>,
+    children: Cell<Vec<Slot>>,
     /// The process whose poll was ended because its time slice was used up.
-    preempted: Plain<Option<Slot>>,
+    preempted: Cell<Option<Slot>>,
     /// The last process taken from the preempted ones.
-    resumed: Plain<Option<Slot>>,
+    resumed: Cell<Option<Slot>>,
     /// It used up its time slice again.
-    resumed_long: Plain<bool>,
+    resumed_long: Cell<bool>,
     /// Time of the slice after that.
-    resumed_ns: Plain<u64>,
+    resumed_ns: Cell<u64>,
     /// Preempted processes run next, although others are ready, until one has used up its time slice.
-    preempted_due: Plain<bool>,
-    spins: Plain<u32>,
+    preempted_due: Cell<bool>,
+    spins: Cell<u32>,
     /// Other schedulers recently sent work soon after this one had run out of it.
-    fed: Plain<bool>,
-    slept_at_ns: Plain<u64>,
-    searching: Plain<bool>,
-    asleep: Plain<bool>,
-    wards: Wards,
+    expects_peer_work: Cell<bool>,
+    slept_at_ns: Cell<u64>,
+    searching: Cell<bool>,
+    asleep: Cell<bool>,
+    steal_monitor: StealMonitor,
 }
 
 thread_local! {
-    static LOCAL: Plain<*const Local> = const { Plain::new(ptr::null()) };
+    static LOCAL: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
 /// Returns the scheduler of this thread, if it is one.
@@ -150,22 +150,22 @@ thread_local! {
 pub(crate) fn local<'a>() -> Option<&'a Local> {
     // SAFETY: the pointer is set for as long as the scheduler's thread runs its loop, and only this thread reads it. No
     // caller keeps the reference beyond a poll.
-    unsafe { LOCAL.with(Plain::get).as_ref() }
+    unsafe { LOCAL.with(Cell::get).as_ref() }
 }
 
 /// Wakes the process in `slot`, from any thread.
 #[inline]
 pub(crate) fn wake(slot: Slot) {
-    if slot.cell().gate.wake() {
+    if slot.header().gate.wake() {
         enqueue(slot, false);
     }
 }
 
 /// Puts a process into a run queue. The caller has just set its gate to scheduled.
 #[inline]
-pub(crate) fn enqueue(slot: Slot, hot: bool) {
+pub(crate) fn enqueue(slot: Slot, lifo: bool) {
     match local() {
-        Some(local) if ptr::eq(&raw const *local.shared, slot.shared()) => local.enqueue(slot, hot),
+        Some(local) if ptr::eq(&raw const *local.shared, slot.shared()) => local.enqueue(slot, lifo),
         _ => slot.shared().inject(slot),
     }
 }
@@ -173,36 +173,36 @@ pub(crate) fn enqueue(slot: Slot, hot: bool) {
 impl Local {
     /// Runs processes until the reactor gets its turn or no work is left.
     fn slice(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let now_ns = self.stopwatch.now_ns();
+        let now_ns = self.busy_timer.now_ns();
         let counters = &self.me.counters;
         self.me.unpark.get_or_init(|| cx.waker().clone());
-        self.reacting.set(false);
+        self.in_reactor.set(false);
         if counters.busy_since_ns.load(Ordering::Relaxed) == 0 {
             counters.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
             bump(&counters.wakes, 1);
             self.first.set(true);
         }
         // Mark the scheduler awake before releasing monitored peers: otherwise two schedulers could search at once.
-        if self.rise() && !self.me.was_served_from_outside() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
-            self.fed.set(true);
+        if self.mark_awake() && !self.me.take_external_wake() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
+            self.expects_peer_work.set(true);
         }
-        if self.me.promised.load(Ordering::Relaxed) {
-            self.await_promised();
+        if self.me.prewoken.load(Ordering::Relaxed) {
+            self.spin_for_prewoken_work();
         }
-        self.look_after_wards(now_ns);
-        if self.shared.pause.is_asked() {
+        self.check_monitored_peers(now_ns);
+        if self.shared.pause.is_requested() {
             self.shared.pause.wait();
         }
         if self.shared.is_stopped() {
-            self.rest(cx);
+            self.yield_to_reactor(cx);
             return Poll::Ready(());
         }
         self.now_ms.set((now_ns / 1_000_000) as u32);
-        self.stopwatch.resume(now_ns);
-        self.let_preempted_run(now_ns);
+        self.busy_timer.resume(now_ns);
+        self.schedule_preempted(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
-        let seeded = self.chance.is_some();
+        let seeded = self.fuzzer.is_some();
         let slice_end_ns = if seeded { 0 } else { now_ns + SLICE_NS };
         let mut until_clock = SLICE_POLLS;
         let mut ran = 0_u32;
@@ -210,11 +210,11 @@ impl Local {
             let Some(slot) = self.next_slot() else {
                 // A stop counts as work, so that no scheduler sleeps through it. Do not wait for it as for work.
                 if self.shared.is_stopped() {
-                    self.rest(cx);
+                    self.yield_to_reactor(cx);
                     return Poll::Ready(());
                 }
-                if self.fed.get() {
-                    self.fed.set(self.await_feed());
+                if self.expects_peer_work.get() {
+                    self.expects_peer_work.set(self.spin_for_peer_work());
                     continue;
                 }
                 // After a short stretch the next work most likely comes from the reactor, which spinning would delay.
@@ -223,7 +223,7 @@ impl Local {
                     continue;
                 }
                 self.spins.set(0);
-                if self.rouse_listed() {
+                if self.wake_deferred_timeouts() {
                     continue;
                 }
                 if self.sleep(cx) {
@@ -235,30 +235,30 @@ impl Local {
             if self.searching.get() {
                 self.found_work();
             }
-            self.pay_wake();
+            self.send_deferred_wake();
             let (polls, end_ns) = self.run_streak(slot, until_clock);
             let before = ran;
             ran = ran.wrapping_add(polls);
             if ran / SLICE_POLLS != before / SLICE_POLLS {
-                self.housekeep();
+                self.run_maintenance();
             }
             until_clock -= polls;
             let end_ns = match end_ns.filter(|_| !seeded) {
                 None if until_clock != 0 => continue,
-                None => self.stopwatch.now_ns(),
+                None => self.busy_timer.now_ns(),
                 Some(end_ns) => end_ns,
             };
             until_clock = SLICE_POLLS;
             if end_ns >= slice_end_ns {
-                self.slice_ends_after(ran);
-                self.rest(cx);
+                self.on_slice_end(ran);
+                self.yield_to_reactor(cx);
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
     }
 
-    fn housekeep(&self) {
+    fn run_maintenance(&self) {
         self.nodes.balance(&self.shared.nodes);
         Parking::announce_work();
         if self.may_wake() && !self.queue.is_empty() {
@@ -267,27 +267,27 @@ impl Local {
     }
 
     /// Publishes the busy time and gives the reactor its turn.
-    fn rest(&self, cx: &mut TaskContext<'_>) {
-        self.rouse_listed();
+    fn yield_to_reactor(&self, cx: &mut TaskContext<'_>) {
+        self.wake_deferred_timeouts();
         self.nodes.balance(&self.shared.nodes);
-        let now_ns = self.stopwatch.pause();
+        let now_ns = self.busy_timer.pause();
         let counters = &self.me.counters;
         bump(&counters.busy_ns, now_ns - counters.busy_since_ns.load(Ordering::Relaxed).min(now_ns));
         counters.busy_since_ns.store(now_ns, Ordering::Relaxed);
-        self.react(cx);
+        self.arm_loop_waker(cx);
         // Only after the loop can be woken again: this may queue senders that continue.
         self.shared.settle_mail(self);
     }
 
-    fn react(&self, cx: &mut TaskContext<'_>) {
+    fn arm_loop_waker(&self, cx: &mut TaskContext<'_>) {
         let waker = self.loop_waker.take().filter(|waker| waker.will_wake(cx.waker()));
         self.loop_waker.set(Some(waker.unwrap_or_else(|| cx.waker().clone())));
-        self.reacting.set(true);
+        self.in_reactor.set(true);
     }
 
     /// Runs one process until it waits, yields or ends. Returns the end of the poll, if it was timed.
     fn run_slot(&self, slot: Slot) -> Option<u64> {
-        let cell = slot.cell();
+        let header = slot.header();
         let taken = Self::begin_run(slot);
         self.current.set(Some(slot));
         // Release: a reader that sees this process also sees that it was taken from the LIFO slot.
@@ -295,17 +295,17 @@ impl Local {
         self.wait.set(0);
         self.woken.set(false);
         self.signalled.set(false);
-        self.brief.set(false);
+        self.ends_after_enqueue.set(false);
         self.budget.set(RECEIVE_BUDGET);
         if !taken.is_empty() {
-            self.take_in(slot, taken);
+            self.take_arrivals(slot, taken);
         }
-        bump(&cell.polls, 1);
+        bump(&header.polls, 1);
         bump(&self.me.counters.polls, 1);
-        let timing = self.stopwatch.before(slot, self.first.replace(false));
+        let timing = self.busy_timer.begin_poll(slot, self.first.replace(false));
         let polled = self.poll(slot);
         self.turn.end();
-        let end_ns = self.stopwatch.after(slot, timing);
+        let end_ns = self.busy_timer.end_poll(slot, timing);
         match polled {
             Polled::Pending => match self.exit_signal(slot) {
                 None => self.park(slot),
@@ -352,15 +352,15 @@ impl Local {
             return None;
         }
         self.signalled.set(false);
-        Holdings::take_exit_signal(slot, slot.pid())
+        SideTables::take_exit_signal(slot, slot.pid())
     }
 
     #[inline]
     fn park(&self, slot: Slot) {
-        let cell = slot.cell();
-        let wait = self.waits(cell);
-        if cell.gate.end_run(wait & WAIT_RECEIVE == 0, self.woken.get()) {
-            self.brief.set(true);
+        let header = slot.header();
+        let wait = self.waits(header);
+        if header.gate.end_run(wait & WAIT_RECEIVE == 0, self.woken.get()) {
+            self.ends_after_enqueue.set(true);
             if self.preempted.get() == Some(slot) {
                 self.enqueue_preempted(slot);
             } else {
@@ -370,28 +370,28 @@ impl Local {
     }
 
     /// Moves the messages, signals and wake-ups found at the gate to the process.
-    pub(crate) fn take_in(&self, slot: Slot, taken: Taken) {
-        let mut is_relieved = false;
+    pub(crate) fn take_arrivals(&self, slot: Slot, taken: Arrivals) {
+        let mut is_below_low_watermark = false;
         if taken.newest() != 0 {
-            let cell = slot.cell();
+            let header = slot.header();
             // SAFETY: this thread runs the process, and the chain comes from its gate.
             unsafe {
                 let body = slot.body();
                 let mut backlog = body.backlog.get();
-                let (count, dropped) = backlog.append(taken.newest(), cell.generation.load(Ordering::Relaxed));
+                let (count, dropped) = backlog.append(taken.newest(), header.generation.load(Ordering::Relaxed));
                 body.backlog.set(backlog);
-                cell.backlog.store(cell.backlog.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+                header.backlog.store(header.backlog.load(Ordering::Relaxed) + count, Ordering::Relaxed);
                 if dropped != 0 {
-                    cell.mail_bytes.fetch_sub(dropped, Ordering::Relaxed);
+                    header.mail_bytes.fetch_sub(dropped, Ordering::Relaxed);
                     self.shared.release_mail(Some(self), dropped);
-                    is_relieved = body.crowded.get();
+                    is_below_low_watermark = body.backpressured.get();
                 }
             }
         }
-        if taken.crowded() || is_relieved {
+        if taken.backpressure() || is_below_low_watermark {
             // SAFETY: this thread runs the process.
-            unsafe { slot.body() }.crowded.set(true);
-            Running { slot, local: self }.room();
+            unsafe { slot.body() }.backpressured.set(true);
+            Running { slot, local: self }.wake_senders_if_room();
         }
         if taken.signal() {
             self.signalled.set(true);
@@ -410,7 +410,7 @@ impl Local {
     /// Returns true if the tenant `generation` of a slot runs on this thread.
     #[inline]
     pub(crate) fn is_running(&self, slot: Slot, generation: u32) -> bool {
-        self.current.get() == Some(slot) && slot.cell().generation.load(Ordering::Relaxed) == generation
+        self.current.get() == Some(slot) && slot.header().generation.load(Ordering::Relaxed) == generation
     }
 
     /// Returns the number of this scheduler in the runtime, counted from 0.

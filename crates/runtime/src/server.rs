@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::call::{Answer, CallError, Caller, ReplyTo, Request};
+use crate::call::{CallError, Caller, PendingReply, ReplyTo, Request};
 use crate::context::Context;
 use crate::error::TrySendError;
 use crate::exit::ExitReason;
@@ -196,11 +196,11 @@ impl<S: Server> ServerRef<S> {
     pub async fn stop(self, ctx: &Context, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
         let to = self.pid;
         if to == ctx.pid() {
-            return Err(CallError::Oneself { pid: to });
+            return Err(CallError::CallingSelf { pid: to });
         }
         let wanted = reason.clone();
         let stopped = async {
-            let end = Answer::<()>::of(ctx, to);
+            let end = PendingReply::<()>::of(ctx, to);
             ctx.send(to, Stop(reason)).await;
             match end.await {
                 Err(reason) if reason != wanted => Err(CallError::ended(to, reason)),

@@ -15,15 +15,15 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cell::{KILLED, TRAPS};
 use crate::exit::ExitReason;
-use crate::holdings::{Held, Locked};
-use crate::mailbox::Letter;
+use crate::header::{KILLED, TRAPS};
+use crate::mailbox::Envelope;
 use crate::pid::Pid;
-use crate::post;
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 use crate::scheduler::{self, Local, enqueue};
-use crate::slab::Slot;
+use crate::send;
+use crate::side_table::{SideTable, SideTableGuard};
+use crate::table::Slot;
 
 /// An exit signal, as a message to a process that traps exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct MonitorRef(NonZeroU64);
 
 impl MonitorRef {
     /// Returns the reference with this number, which may come from an untrusted source. No reference has the number 0.
-    pub fn numbered(number: u64) -> Option<Self> {
+    pub fn from_number(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
@@ -73,12 +73,12 @@ const REFERENCES: u64 = 1 << 16;
 /// Allocates references that are never reused: schedulers use the numbers between two multiples of [`REFERENCES`],
 /// other threads use the multiples.
 #[derive(Default)]
-pub(crate) struct References {
+pub(crate) struct ReferenceAllocator {
     taken: AtomicU64,
     outside: AtomicU64,
 }
 
-impl References {
+impl ReferenceAllocator {
     /// Initial `last_reference` of a scheduler: the end of a block, so that the next reference begins a new one.
     pub(crate) const USED_UP: u64 = REFERENCES - 1;
 
@@ -101,34 +101,34 @@ impl References {
 
 /// Relations of a process to its parent that exist from its start.
 #[derive(Clone, Copy)]
-pub(crate) struct Bond {
+pub(crate) struct LinkOptions {
     pub(crate) link: bool,
     pub(crate) monitor: Option<MonitorRef>,
 }
 
-impl Bond {
+impl LinkOptions {
     /// Adds the side of the new process to its side table.
-    pub(crate) fn bind_child(self, held: &mut Held, parent: Pid) {
+    pub(crate) fn apply_to_child(self, side_table: &mut SideTable, parent: Pid) {
         if self.link {
-            held.links.insert(parent, ());
+            side_table.links.insert(parent, ());
         }
         if let Some(reference) = self.monitor {
-            held.monitored_by.insert(reference, parent);
+            side_table.monitored_by.insert(reference, parent);
         }
     }
 
     /// Adds the side of the parent, which runs on this thread.
-    pub(crate) fn bind_parent(self, own: Slot, pid: Pid, child: Pid) {
+    pub(crate) fn apply_to_parent(self, own: Slot, pid: Pid, child: Pid) {
         if !self.link && self.monitor.is_none() {
             return;
         }
-        let Some(mut locked) = Locked::of_live(own, pid) else { return };
-        let held = locked.held();
+        let Some(mut locked) = SideTableGuard::lock_live(own, pid) else { return };
+        let side_table = locked.side_table();
         if self.link {
-            held.links.insert(child, ());
+            side_table.links.insert(child, ());
         }
         if let Some(reference) = self.monitor {
-            held.monitors.insert(reference, child);
+            side_table.monitors.insert(reference, child);
         }
     }
 }
@@ -141,9 +141,9 @@ pub(crate) struct ExitSignal {
     pub(crate) reason: ExitReason,
 }
 
-impl Shared {
-    pub(crate) fn locked(&self, pid: Pid) -> Option<Locked> {
-        self.slab.slot(pid).and_then(|slot| Locked::of_live(slot, pid))
+impl RuntimeShared {
+    pub(crate) fn lock_process(&self, pid: Pid) -> Option<SideTableGuard> {
+        self.table.slot(pid).and_then(|slot| SideTableGuard::lock_live(slot, pid))
     }
 
     /// Links two processes, the first of which runs on this thread.
@@ -152,13 +152,13 @@ impl Shared {
             return;
         }
         // A process that runs on this thread is alive.
-        let (Some(mut locked), peer) = self.locked_both(own, pid, other) else { return };
-        if locked.held().links.insert(other, ()).is_some() {
+        let (Some(mut locked), peer) = self.lock_both(own, pid, other) else { return };
+        if locked.side_table().links.insert(other, ()).is_some() {
             // If the other process has just ended, it will find the link and send its reason.
             return;
         }
         if let Some(mut peer) = peer {
-            peer.held().links.insert(pid, ());
+            peer.side_table().links.insert(pid, ());
             return;
         }
         drop(locked);
@@ -166,10 +166,10 @@ impl Shared {
     }
 
     /// Locks the process that runs on this thread and another one.
-    fn locked_both(&self, own: Slot, pid: Pid, other: Pid) -> (Option<Locked>, Option<Locked>) {
-        match self.slab.slot(other) {
-            Some(slot) => Locked::of_both((own, pid), (slot, other)),
-            None => (Locked::of_live(own, pid), None),
+    fn lock_both(&self, own: Slot, pid: Pid, other: Pid) -> (Option<SideTableGuard>, Option<SideTableGuard>) {
+        match self.table.slot(other) {
+            Some(slot) => SideTableGuard::lock_both((own, pid), (slot, other)),
+            None => (SideTableGuard::lock_live(own, pid), None),
         }
     }
 
@@ -177,14 +177,14 @@ impl Shared {
     pub(crate) fn unlink(&self, own: Slot, pid: Pid, other: Pid) {
         // Drop the signals after the locks are released: dropping a reason may take the same locks.
         let mut forgotten = Vec::new();
-        let (own, peer) = self.locked_both(own, pid, other);
+        let (own, peer) = self.lock_both(own, pid, other);
         if let Some(mut own) = own {
-            let held = own.held();
-            held.links.remove(&other);
-            forgotten.extend(held.exit_signals.extract_if(.., |signal| signal.link == Some(other)));
+            let side_table = own.side_table();
+            side_table.links.remove(&other);
+            forgotten.extend(side_table.exit_signals.extract_if(.., |signal| signal.link == Some(other)));
         }
         if let Some(mut peer) = peer {
-            peer.held().links.remove(&pid);
+            peer.side_table().links.remove(&pid);
         }
     }
 
@@ -194,11 +194,11 @@ impl Shared {
         if pid == target {
             return reference;
         }
-        if let Some(mut locked) = Locked::of_live(own, pid) {
-            locked.held().monitors.insert(reference, target);
+        if let Some(mut locked) = SideTableGuard::lock_live(own, pid) {
+            locked.side_table().monitors.insert(reference, target);
         }
-        match self.locked(target) {
-            Some(mut locked) => drop(locked.held().monitored_by.insert(reference, pid)),
+        match self.lock_process(target) {
+            Some(mut locked) => drop(locked.side_table().monitored_by.insert(reference, pid)),
             None => self.down(pid, reference, target, &ExitReason::NoProcess),
         }
         reference
@@ -206,15 +206,15 @@ impl Shared {
 
     /// Ends the monitor `reference` of `pid` with a message instead of its [`Down`]. Returns `value` if the monitor has
     /// already ended.
-    pub(crate) fn answer<T, M: Send + 'static>(
+    pub(crate) fn deliver_reply<T, M: Send + 'static>(
         &self,
         pid: Pid,
         reference: MonitorRef,
         value: T,
         message: impl FnOnce(T) -> M,
     ) -> Option<T> {
-        let Some(mut locked) = self.locked(pid) else { return Some(value) };
-        if locked.held().monitors.remove(&reference).is_none() {
+        let Some(mut locked) = self.lock_process(pid) else { return Some(value) };
+        if locked.side_table().monitors.remove(&reference).is_none() {
             return Some(value);
         }
         self.deliver_message(locked, pid, message(value));
@@ -222,17 +222,18 @@ impl Shared {
     }
 
     /// Removes the target's side of a monitor that was answered.
-    pub(crate) fn forget_monitor(&self, target: Pid, reference: MonitorRef) {
-        if let Some(mut locked) = self.locked(target) {
-            locked.held().monitored_by.remove(&reference);
+    pub(crate) fn remove_monitored_by(&self, target: Pid, reference: MonitorRef) {
+        if let Some(mut locked) = self.lock_process(target) {
+            locked.side_table().monitored_by.remove(&reference);
         }
     }
 
     /// Removes a monitor. Returns false if it has ended, because the target has.
     pub(crate) fn demonitor(&self, own: Slot, pid: Pid, reference: MonitorRef) -> bool {
-        let target = Locked::of_live(own, pid).and_then(|mut locked| locked.held().monitors.remove(&reference));
+        let target =
+            SideTableGuard::lock_live(own, pid).and_then(|mut locked| locked.side_table().monitors.remove(&reference));
         if let Some(target) = target {
-            self.forget_monitor(target, reference);
+            self.remove_monitored_by(target, reference);
         }
         target.is_some()
     }
@@ -242,8 +243,8 @@ impl Shared {
     ///
     /// Earlier signals are obeyed regardless.
     pub(crate) fn trap_exits(own: Slot, pid: Pid, trap: bool) -> bool {
-        let Some(_locked) = Locked::of_live(own, pid) else { return false };
-        let flags = &own.cell().flags;
+        let Some(_locked) = SideTableGuard::lock_live(own, pid) else { return false };
+        let flags = &own.header().flags;
         let before =
             if trap { flags.fetch_or(TRAPS, Ordering::Relaxed) } else { flags.fetch_and(!TRAPS, Ordering::Relaxed) };
         before & TRAPS != 0
@@ -251,12 +252,12 @@ impl Shared {
 
     /// Sends an exit signal; `from` is the sending process, if there is one.
     pub(crate) fn exit(&self, from: Option<Pid>, pid: Pid, reason: ExitReason) {
-        if let Some(locked) = self.locked(pid) {
+        if let Some(locked) = self.lock_process(pid) {
             self.exit_locked(from, pid, reason, locked);
         }
     }
 
-    pub(crate) fn exit_locked(&self, from: Option<Pid>, pid: Pid, reason: ExitReason, locked: Locked) {
+    pub(crate) fn exit_locked(&self, from: Option<Pid>, pid: Pid, reason: ExitReason, locked: SideTableGuard) {
         let slot = locked.slot();
         if reason == ExitReason::Killed {
             deliver_signal(slot, locked, ExitSignal { link: None, reason });
@@ -269,9 +270,9 @@ impl Shared {
 
     /// Notifies `pid` that `other`, to which it was linked, has ended.
     fn exit_by_link(&self, pid: Pid, other: Pid, reason: &ExitReason) {
-        let Some(slot) = self.slab.slot(pid) else { return };
-        let Some(mut locked) = Locked::of_live(slot, pid) else { return };
-        if locked.held().links.remove(&other).is_none() {
+        let Some(slot) = self.table.slot(pid) else { return };
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return };
+        if locked.side_table().links.remove(&other).is_none() {
             return;
         }
         if traps(slot) {
@@ -283,15 +284,15 @@ impl Shared {
 
     /// Notifies `pid` that `target`, which it monitors by `reference`, has ended.
     fn down(&self, pid: Pid, reference: MonitorRef, target: Pid, reason: &ExitReason) {
-        let Some(slot) = self.slab.slot(pid) else { return };
-        let Some(mut locked) = Locked::of_live(slot, pid) else { return };
-        if locked.held().monitors.remove(&reference).is_some() {
+        let Some(slot) = self.table.slot(pid) else { return };
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return };
+        if locked.side_table().monitors.remove(&reference).is_some() {
             self.deliver_message(locked, pid, Down { reference, pid: target, reason: reason.clone() });
         }
     }
 
-    fn deliver_message<T: Send + 'static>(&self, locked: Locked, pid: Pid, message: T) {
-        deliver_letter(locked, post::letter(self, self.local(), pid, message));
+    fn deliver_message<T: Send + 'static>(&self, locked: SideTableGuard, pid: Pid, message: T) {
+        deliver_envelope(locked, send::envelope(self, self.local(), pid, message));
     }
 
     /// Returns the scheduler of this thread, if it belongs to this runtime.
@@ -300,33 +301,33 @@ impl Shared {
     }
 
     /// Notifies all processes that are linked to `pid` or monitor it of its end, and removes its own monitors.
-    pub(crate) fn part(&self, pid: Pid, held: &mut Held, reason: &ExitReason) {
-        held.links.drain(|other, ()| self.exit_by_link(other, pid, reason));
-        held.monitored_by.drain(|reference, watcher| self.down(watcher, reference, pid, reason));
-        held.monitors.drain(|reference, target| self.forget_monitor(target, reference));
+    pub(crate) fn propagate_exit(&self, pid: Pid, side_table: &mut SideTable, reason: &ExitReason) {
+        side_table.links.drain(|other, ()| self.exit_by_link(other, pid, reason));
+        side_table.monitored_by.drain(|reference, watcher| self.down(watcher, reference, pid, reason));
+        side_table.monitors.drain(|reference, target| self.remove_monitored_by(target, reference));
     }
 }
 
 /// Puts an envelope into a mailbox even if that is full, and releases the lock only then: the next holder of the lock
 /// finds it delivered.
-pub(crate) fn deliver_letter(locked: Locked, letter: Letter) {
-    post::post_anyway(locked.slot(), letter, || drop(locked));
+pub(crate) fn deliver_envelope(locked: SideTableGuard, envelope: Envelope) {
+    send::force_send(locked.slot(), envelope, || drop(locked));
 }
 
 fn traps(slot: Slot) -> bool {
-    slot.cell().flags.load(Ordering::Relaxed) & TRAPS != 0
+    slot.header().flags.load(Ordering::Relaxed) & TRAPS != 0
 }
 
 /// Leaves an exit signal for a process, which obeys it when it runs next.
-fn deliver_signal(slot: Slot, mut locked: Locked, signal: ExitSignal) {
+fn deliver_signal(slot: Slot, mut locked: SideTableGuard, signal: ExitSignal) {
     if signal.reason == ExitReason::Killed && signal.link.is_none() {
         // No side table for this: a million processes may be killed at once.
-        slot.cell().flags.fetch_or(KILLED, Ordering::Relaxed);
+        slot.header().flags.fetch_or(KILLED, Ordering::Relaxed);
     } else {
-        locked.held().exit_signals.push(signal);
+        locked.side_table().exit_signals.push(signal);
     }
     drop(locked);
-    if slot.cell().gate.signal() {
+    if slot.header().gate.signal() {
         enqueue(slot, false);
     }
 }

@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
-use crate::call::{Answer, ReplyTo, reply_or_end};
+use crate::call::{PendingReply, ReplyTo, reply_or_end};
 use crate::context::Context;
 use crate::error::SpawnError;
 use crate::exit::{ExitReason, Outcome};
 use crate::handle::Handle;
 use crate::pid::Pid;
-use crate::signal::Bond;
-use crate::slab::Slot;
+use crate::signal::LinkOptions;
 use crate::spawn;
+use crate::table::Slot;
 
 impl Context {
     /// Starts a process that is linked to this one from its start, and waits until it has acknowledged that it has
@@ -42,27 +42,27 @@ impl Context {
     }
 
     /// Like `start_link`, in two steps: returns the pid and a future that completes when the process has started.
-    pub(crate) fn begin_link<B, F>(&self, body: B) -> Result<(Pid, Answer<'_, ()>), InitError>
+    pub(crate) fn begin_link<B, F>(&self, body: B) -> Result<(Pid, PendingReply<'_, ()>), InitError>
     where
         B: FnOnce(Self, Starting) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
         let running = self.running();
         let shared = &running.local.shared;
-        let search = running.search_from_here();
+        let search = running.search_from_end();
         let reference = shared.references.next();
         let acknowledge = ReplyTo::process(self.pid(), reference);
-        let stillborn = Stillborn::default();
+        let aborted = AbortedStart::default();
         let start = |ctx: Self| {
-            let (parent, child, stillborn) = (self.pid(), ctx.pid(), stillborn.clone());
+            let (parent, child, aborted) = (self.pid(), ctx.pid(), aborted.clone());
             let runtime = Handle::new(Arc::clone(shared));
-            body(ctx, Starting(Some(Token { acknowledge, parent, child, runtime, stillborn })))
+            body(ctx, Starting(Some(Token { acknowledge, parent, child, runtime, aborted })))
         };
-        let pid = running.spawn_bound(Bond { link: true, monitor: Some(reference) }, start)?;
-        if stillborn.is_noted() {
-            end_soon(&Handle::new(Arc::clone(shared)), pid);
+        let pid = running.spawn_linked(LinkOptions { link: true, monitor: Some(reference) }, start)?;
+        if aborted.is_set() {
+            kill_after_first_poll(&Handle::new(Arc::clone(shared)), pid);
         }
-        Ok((pid, Answer::by(self, pid, reference, search)))
+        Ok((pid, PendingReply::by(self, pid, reference, search)))
     }
 }
 
@@ -77,14 +77,9 @@ impl Handle {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let (acknowledge, started) = ReplyTo::outside();
-        let stillborn = Stillborn::default();
-        let token = |child| Token {
-            acknowledge,
-            parent: Pid::NONE,
-            child,
-            runtime: self.clone(),
-            stillborn: stillborn.clone(),
-        };
+        let aborted = AbortedStart::default();
+        let token =
+            |child| Token { acknowledge, parent: Pid::NONE, child, runtime: self.clone(), aborted: aborted.clone() };
         let slot = self.shared.take_slot()?;
         let mut end = None;
         let bind = |pid| end = Some(self.watch(pid));
@@ -92,9 +87,9 @@ impl Handle {
             let child = ctx.pid();
             body(ctx, Starting(Some(token(child))))
         };
-        let pid = spawn::from_outside(slot, 0, bind, start);
-        if stillborn.is_noted() {
-            end_soon(self, pid);
+        let pid = spawn::spawn_external(slot, 0, bind, start);
+        if aborted.is_set() {
+            kill_after_first_poll(self, pid);
         }
         let end = end.unwrap_or_else(|| self.watch(pid));
         reply_or_end(started, end).await.map(|()| pid).map_err(InitError::Ended)
@@ -102,9 +97,9 @@ impl Handle {
 }
 
 impl Handle {
-    fn is_yet_to_run(&self, pid: Pid) -> bool {
-        let has_run = |slot: Slot| slot.cell().polls.load(Ordering::Relaxed) > 0;
-        self.shared.is_alive(pid) && !self.shared.slab.slot(pid).is_some_and(has_run)
+    fn has_not_run(&self, pid: Pid) -> bool {
+        let has_run = |slot: Slot| slot.header().polls.load(Ordering::Relaxed) > 0;
+        self.shared.is_alive(pid) && !self.shared.table.slot(pid).is_some_and(has_run)
     }
 }
 
@@ -137,28 +132,28 @@ struct Token {
     parent: Pid,
     child: Pid,
     runtime: Handle,
-    stillborn: Stillborn,
+    aborted: AbortedStart,
 }
 
 /// Set when the token is dropped, perhaps by the closure that creates the process: no signal reaches the process then.
 #[derive(Clone, Default)]
-struct Stillborn(Arc<AtomicBool>);
+struct AbortedStart(Arc<AtomicBool>);
 
-impl Stillborn {
-    fn note(&self) {
+impl AbortedStart {
+    fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    fn is_noted(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
 /// Kills a process that will never acknowledge its start, after its first poll: if it ends by itself until then, its
 /// reason is more precise.
-fn end_soon(runtime: &Handle, child: Pid) {
+fn kill_after_first_poll(runtime: &Handle, child: Pid) {
     let end = move |ctx: Context| async move {
-        while ctx.runtime().is_yet_to_run(child) {
+        while ctx.runtime().has_not_run(child) {
             ctx.yield_now().await;
         }
         ctx.exit(child, ExitReason::Killed);
@@ -196,7 +191,7 @@ impl Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(token) = self.0.take() {
-            token.stillborn.note();
+            token.aborted.set();
             // If the process is already ending, its own exit reason is kept.
             token.runtime.exit(token.child, ExitReason::Killed);
         }

@@ -193,7 +193,7 @@ impl ChildSpec {
 }
 
 /// A machine between two events.
-struct Automaton<M: StateMachine> {
+struct StateMachineLoop<M: StateMachine> {
     handler: M,
     state: M::State,
     /// Deadline of the state's timeout; none after it has passed.
@@ -201,19 +201,19 @@ struct Automaton<M: StateMachine> {
     /// Events for the next state, the oldest first.
     postponed: VecDeque<Event<M>>,
     /// Events that were postponed in an earlier state and come again in this one.
-    again: VecDeque<Event<M>>,
+    replayed: VecDeque<Event<M>>,
 }
 
 /// Body of a state machine.
 async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -> ExitReason {
     let (handler, state) = match M::init(&ctx, args).await {
-        Ok(made) => made,
+        Ok(initial) => initial,
         Err(reason) => return starting.refuse(&ctx, reason),
     };
     starting.acknowledge();
     let parent = ctx.parent().unwrap_or(Pid::NONE);
     let until = deadline(&handler, &state);
-    let mut machine = Automaton { handler, state, until, postponed: VecDeque::new(), again: VecDeque::new() };
+    let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
     loop {
         let step = match machine.next(&ctx).await {
             Event::Info(message) => match message.downcast_ref::<Exit>() {
@@ -234,10 +234,10 @@ fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {
     handler.timeout(state).and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-impl<M: StateMachine> Automaton<M> {
+impl<M: StateMachine> StateMachineLoop<M> {
     /// Returns the next event: a postponed one, the timeout, or the next message.
     async fn next(&mut self, ctx: &Context) -> Event<M> {
-        if let Some(event) = self.again.pop_front() {
+        if let Some(event) = self.replayed.pop_front() {
             return event;
         }
         let Some(until) = self.until else { return event(ctx.receive().await) };
@@ -257,8 +257,8 @@ impl<M: StateMachine> Automaton<M> {
                 self.until = deadline(&self.handler, &state);
                 self.state = state;
                 // Events postponed in this state are older than those still waiting in `again`, so they come first.
-                self.postponed.append(&mut self.again);
-                self.again = std::mem::take(&mut self.postponed);
+                self.postponed.append(&mut self.replayed);
+                self.replayed = std::mem::take(&mut self.postponed);
             }
             Step::Postpone(event) => self.postponed.push_back(event),
             Step::Keep | Step::Stop(_) => {}

@@ -22,7 +22,7 @@ pub trait Storage: Any + Send + Sync {
     ///
     /// # Errors
     /// A line of text with the reason.
-    fn keys(&self, bucket: &str, wish: &KeysWish) -> Result<KeysPage, String>;
+    fn keys(&self, bucket: &str, query: &KeysQuery) -> Result<KeysPage, String>;
 
     /// Returns the store itself, for callers that know its type.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -30,7 +30,7 @@ pub trait Storage: Any + Send + Sync {
 
 /// Query for a page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeysWish {
+pub struct KeysQuery {
     /// Only keys after this one.
     pub after: Vec<u8>,
     /// Only keys with this prefix.
@@ -128,10 +128,10 @@ pub struct BucketReport {
 
 /// Stores of a runtime.
 #[derive(Default)]
-pub(crate) struct Stores(Mutex<Vec<Shown>>);
+pub(crate) struct Stores(Mutex<Vec<RegisteredStore>>);
 
 /// A store that observers see.
-struct Shown {
+struct RegisteredStore {
     store: Arc<dyn Storage>,
     /// True if the processes of the runtime may use it.
     is_own: bool,
@@ -147,32 +147,32 @@ impl Stores {
     /// Shows a store to observers, at most once. With `is_own`, processes of the runtime may use it.
     pub(crate) fn show(&self, store: Arc<dyn Storage>, is_own: bool) {
         let mut stores = self.lock();
-        match stores.iter_mut().find(|known| Arc::ptr_eq(&known.store, &store)) {
-            Some(known) => known.is_own |= is_own,
-            None => stores.push(Shown { store, is_own }),
+        match stores.iter_mut().find(|entry| Arc::ptr_eq(&entry.store, &store)) {
+            Some(entry) => entry.is_own |= is_own,
+            None => stores.push(RegisteredStore { store, is_own }),
         }
     }
 
     /// Hides a store from observers and processes.
     pub(crate) fn hide(&self, store: &Arc<dyn Storage>) {
-        self.lock().retain(|known| !Arc::ptr_eq(&known.store, store));
+        self.lock().retain(|entry| !Arc::ptr_eq(&entry.store, store));
     }
 
     /// Returns the first store of the runtime that its processes may use.
     pub(crate) fn own(&self) -> Option<Arc<dyn Storage>> {
-        self.lock().iter().find(|known| known.is_own).map(|known| Arc::clone(&known.store))
+        self.lock().iter().find(|entry| entry.is_own).map(|entry| Arc::clone(&entry.store))
     }
 
     /// Returns the store at an index, in the order in which they were shown.
-    fn at(&self, place: usize) -> Option<Arc<dyn Storage>> {
-        self.lock().get(place).map(|known| Arc::clone(&known.store))
+    fn at(&self, index: usize) -> Option<Arc<dyn Storage>> {
+        self.lock().get(index).map(|entry| Arc::clone(&entry.store))
     }
 
     fn all(&self) -> Vec<Arc<dyn Storage>> {
-        self.lock().iter().map(|known| Arc::clone(&known.store)).collect()
+        self.lock().iter().map(|entry| Arc::clone(&entry.store)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Shown>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<RegisteredStore>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,6 +184,6 @@ pub fn stores(runtime: &Handle) -> Vec<StorageReport> {
 }
 
 /// Returns the store at an index of [`stores`].
-pub fn storage(runtime: &Handle, place: usize) -> Option<Arc<dyn Storage>> {
-    runtime.shared.stores.at(place)
+pub fn storage(runtime: &Handle, index: usize) -> Option<Arc<dyn Storage>> {
+    runtime.shared.stores.at(index)
 }

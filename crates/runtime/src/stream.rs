@@ -105,7 +105,7 @@ impl StreamWriter {
     /// # Errors
     /// [`StreamError::ReaderGone`] when the reader is gone, and [`StreamError::Closed`] after a shutdown.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
-        std::future::poll_fn(|cx| self.poll_some(cx, bytes)).await
+        std::future::poll_fn(|cx| self.poll_write_some(cx, bytes)).await
     }
 
     /// Writes all of the bytes, and waits while the pipe is full. If the future is dropped, the bytes already written
@@ -153,7 +153,7 @@ impl StreamWriter {
         self.ring.readers() > 0
     }
 
-    fn poll_some(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, StreamError>> {
+    fn poll_write_some(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, StreamError>> {
         if self.closed {
             return Poll::Ready(Err(StreamError::Closed));
         }
@@ -168,7 +168,7 @@ impl StreamWriter {
 
 impl AsyncWrite for StreamWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_some(cx, bytes).map_err(io::Error::from)
+        self.poll_write_some(cx, bytes).map_err(io::Error::from)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -196,7 +196,7 @@ impl StreamReader {
     /// # Errors
     /// [`StreamError::Cut`] when the writer ended without closing the stream, after all bytes that it had written.
     pub async fn read(&mut self, bytes: &mut [u8]) -> Result<usize, StreamError> {
-        std::future::poll_fn(|cx| self.ring.poll_read(cx, bytes).map(ended)).await
+        std::future::poll_fn(|cx| self.ring.poll_read(cx, bytes).map(convert_read)).await
     }
 
     /// Returns the next bytes in place, without a copy, and waits while the stream is empty. Returns no bytes at the
@@ -207,7 +207,7 @@ impl StreamReader {
     /// # Errors
     /// As for [`read`](Self::read).
     pub async fn fill(&mut self) -> Result<&[u8], StreamError> {
-        let count = std::future::poll_fn(|cx| self.ring.poll_open(cx).map(ended)).await?;
+        let count = std::future::poll_fn(|cx| self.ring.poll_open(cx).map(convert_read)).await?;
         Ok(self.ring.opened(count).0)
     }
 
@@ -233,7 +233,7 @@ impl StreamReader {
 }
 
 /// Converts the result of a read from the ring.
-fn ended(read: Result<usize, ReadError>) -> Result<usize, StreamError> {
+fn convert_read(read: Result<usize, ReadError>) -> Result<usize, StreamError> {
     match read {
         Ok(count) => Ok(count),
         Err(ReadError::Ended) => Ok(0),
@@ -246,7 +246,7 @@ fn ended(read: Result<usize, ReadError>) -> Result<usize, StreamError> {
 
 impl AsyncRead for StreamReader {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let count = ready!(self.ring.poll_read(cx, into.initialize_unfilled()).map(ended))?;
+        let count = ready!(self.ring.poll_read(cx, into.initialize_unfilled()).map(convert_read))?;
         into.advance(count);
         Poll::Ready(Ok(()))
     }
@@ -255,7 +255,7 @@ impl AsyncRead for StreamReader {
 impl AsyncBufRead for StreamReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
-        let count = ready!(this.ring.poll_open(cx).map(ended))?;
+        let count = ready!(this.ring.poll_open(cx).map(convert_read))?;
         Poll::Ready(Ok(this.ring.opened(count).0))
     }
 

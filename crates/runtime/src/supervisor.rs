@@ -1,12 +1,12 @@
 //! Supervisors: processes that start others in order, restart them when they die, and stop them in reverse order.
 //!
 //! ```text
-//!   Exit of a child ─▶ Family::exited ─▶ nothing │ restart ─▶ stop and start affected children ─▶ (failed: try again)
+//!   Exit of a child ─▶ SupervisorState::exited ─▶ nothing │ restart ─▶ stop and start affected children ─▶ (failed: try again)
 //!                       (decides, pure)          │ give up ─▶ stop all, end with `shutdown`
 //!   SupervisorRef ─── Request ──▶ start, terminate, restart, delete, which, count
 //! ```
 //!
-//! `Family` in `family.rs` holds the whole state of a supervisor and decides what to do. The process in `keeper.rs`
+//! `SupervisorState` in `state.rs` holds the whole state of a supervisor and decides what to do. The process in `run_loop.rs`
 //! carries the decisions out, and `tree.rs` shows the state to observers. While the process starts or stops a child,
 //! everything else waits in its mailbox, so no death is lost. The rules are those of OTP's `supervisor`, with two
 //! exceptions: children are listed in the order of their start, and restarts may be delayed.
@@ -14,15 +14,15 @@
 mod backoff;
 mod child;
 mod child_spec;
-mod family;
+mod command;
 mod history;
-mod keeper;
-pub(crate) mod look;
 mod nested;
-mod order;
+pub(crate) mod queries;
 mod reports;
+pub(crate) mod restart_pressure;
 mod restart_window;
-pub(crate) mod strain;
+mod run_loop;
+mod state;
 pub(crate) mod tree;
 
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::starting::{InitError, Starting};
 
 pub use backoff::Backoff;
 pub use child_spec::{ChildSpec, ChildType, Restart, Shutdown};
+pub use command::{ChildError, ChildInfo, ChildRef, ChildState, Counts, StartChildError, SupervisorRef};
 pub use history::ENDS_KEPT;
-pub use order::{ChildInfo, ChildRef, ChildState, Counts, OrderError, StartChildError, SupervisorRef};
 pub use restart_window::{Intensity, RestartWindow};
 
 /// Selects the children that are restarted together with a child that died.
@@ -183,7 +183,7 @@ impl Supervisor {
     }
 
     async fn run(self, ctx: Context, starting: Starting) -> ExitReason {
-        keeper::run(self, ctx, starting).await
+        run_loop::run(self, ctx, starting).await
     }
 }
 

@@ -6,7 +6,7 @@
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, atomic};
 
 /// A cell that is written once. The models replace it to check its readers.
-pub(crate) use std::sync::OnceLock as Place;
+pub(crate) use std::sync::OnceLock as OnceSlot;
 
 /// A lock without poisoning.
 pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
@@ -22,7 +22,7 @@ pub(crate) const fn raw_mutex() -> RawMutex {
 /// Position of a [`store_load`] fence in a protocol with two sides that must not miss each other; see
 /// `ring/cursors.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dekker {
+pub(crate) enum FenceSite {
     /// The writer has published items and looks for sleeping readers.
     Wake,
     /// A reader has announced that it sleeps and looks for items.
@@ -35,7 +35,7 @@ pub(crate) enum Dekker {
     Join,
     /// The writer has published items and looks for readers.
     Look,
-    /// A thread has added a ticker and checks until when the driver sleeps; see `ticker/alarm.rs`.
+    /// A thread has added a ticker and checks until when the driver sleeps; see `ticker/sleep_word.rs`.
     Arm,
     /// The driver has announced until when it sleeps and checks for added tickers.
     Doze,
@@ -43,7 +43,7 @@ pub(crate) enum Dekker {
 
 /// Full fence: prevents store–load reordering between the two sides.
 #[inline]
-pub(crate) fn store_load(_side: Dekker) {
+pub(crate) fn store_load(_side: FenceSite) {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn overwrite(word: &atomic::AtomicU64, value: u64, order: atomic::Ord
 /// Returns true if a thread that has announced its sleep checks again before it sleeps, under the lock of the waking
 /// side. Always true. Models set it to false to prove that the second check is required.
 #[inline]
-pub(crate) const fn looks_again(_side: Dekker) -> bool {
+pub(crate) const fn rechecks_before_sleep(_side: FenceSite) -> bool {
     true
 }
 

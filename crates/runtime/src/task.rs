@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
 
 use crate::exit::{ExitReason, Outcome};
-use crate::slab::{Body, INLINE_FUTURE_WORDS};
+use crate::table::{Body, INLINE_FUTURE_WORDS};
 
 /// Result of a finished process: `None` is a normal exit.
 pub(crate) type Exit = Option<Box<ExitReason>>;
 
 /// Functions and properties of a type-erased future.
-pub(crate) struct TaskKind {
+pub(crate) struct TaskVtable {
     poll: unsafe fn(*mut u64, &mut TaskContext<'_>) -> Poll<Exit>,
     drop: unsafe fn(*mut u64),
     pub(crate) name: fn() -> &'static str,
@@ -26,18 +26,18 @@ pub(crate) struct TaskKind {
     pub(crate) heap_bytes: u32,
 }
 
-impl TaskKind {
+impl TaskVtable {
     /// No future: finished when polled, with nothing to drop.
     pub(crate) const NONE: &'static Self =
         &Self { poll: |_, _| Poll::Ready(None), drop: |_| {}, name: || "", heap_bytes: 0 };
 }
 
-struct KindOf<F>(F);
+struct VtableOf<F>(F);
 
-impl<F: Future<Output: Outcome> + Send + 'static> KindOf<F> {
+impl<F: Future<Output: Outcome> + Send + 'static> VtableOf<F> {
     const INLINE: bool = size_of::<F>() <= INLINE_FUTURE_WORDS * 8 && align_of::<F>() <= align_of::<u64>();
 
-    const KIND: &'static TaskKind = &TaskKind {
+    const VTABLE: &'static TaskVtable = &TaskVtable {
         poll: Self::poll,
         drop: Self::drop,
         name: type_name::<F>,
@@ -80,24 +80,24 @@ pub(crate) enum Polled {
 impl Body {
     /// Puts the future into an empty body. Returns its properties.
     #[inline]
-    pub(crate) fn install<F: Future<Output: Outcome> + Send + 'static>(&self, future: F) -> &'static TaskKind {
+    pub(crate) fn install<F: Future<Output: Outcome> + Send + 'static>(&self, future: F) -> &'static TaskVtable {
         let storage = self.future.get().cast::<u64>();
         // SAFETY: an inline future fits; the caller owns a body without a future.
         unsafe {
-            if KindOf::<F>::INLINE {
+            if VtableOf::<F>::INLINE {
                 storage.cast::<F>().write(future);
             } else {
                 storage.cast::<*mut F>().write(Box::into_raw(Box::new(future)));
             }
         }
-        self.kind.store(ptr::from_ref(KindOf::<F>::KIND).cast_mut(), Ordering::Relaxed);
-        KindOf::<F>::KIND
+        self.vtable.store(ptr::from_ref(VtableOf::<F>::VTABLE).cast_mut(), Ordering::Relaxed);
+        VtableOf::<F>::VTABLE
     }
 
     #[inline]
-    fn known(&self) -> &'static TaskKind {
+    fn vtable(&self) -> &'static TaskVtable {
         // SAFETY: the pointer always refers to a static.
-        unsafe { &*self.kind.load(Ordering::Relaxed) }
+        unsafe { &*self.vtable.load(Ordering::Relaxed) }
     }
 
     /// Polls the future and catches a panic.
@@ -107,9 +107,9 @@ impl Body {
     #[inline]
     pub(crate) unsafe fn poll(&self, cx: &mut TaskContext<'_>) -> Polled {
         let storage = self.future.get().cast::<u64>();
-        let kind = self.known();
+        let vtable = self.vtable();
         // SAFETY: guaranteed by the caller.
-        match catch_unwind(AssertUnwindSafe(|| unsafe { (kind.poll)(storage, cx) })) {
+        match catch_unwind(AssertUnwindSafe(|| unsafe { (vtable.poll)(storage, cx) })) {
             Ok(Poll::Pending) => Polled::Pending,
             Ok(Poll::Ready(exit)) => Polled::Finished(exit),
             Err(payload) => Polled::Panicked(payload),
@@ -123,8 +123,8 @@ impl Body {
     #[inline]
     pub(crate) unsafe fn drop_future(&self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let storage = self.future.get().cast::<u64>();
-        let kind = self.known();
+        let vtable = self.vtable();
         // SAFETY: guaranteed by the caller.
-        catch_unwind(AssertUnwindSafe(|| unsafe { (kind.drop)(storage) }))
+        catch_unwind(AssertUnwindSafe(|| unsafe { (vtable.drop)(storage) }))
     }
 }

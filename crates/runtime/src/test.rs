@@ -43,12 +43,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::chance::Chance;
 use crate::config::Config;
 use crate::context::Context;
 use crate::exit::{ExitReason, Outcome};
 use crate::handle::{Handle, Watch};
-use crate::runtime::{Shared, bury, for_each_live};
+use crate::runtime::{RuntimeShared, for_each_live, tear_down};
+use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::{scheduler, spawn, ticker, timers};
 
 /// Environment variable with the seed that [`explore`] and [`find`] run alone.
@@ -66,7 +66,7 @@ where
     B: FnOnce(Context) -> F,
     F: Future<Output = T> + Send + 'static,
 {
-    World::default().run(seed, body).unwrap_or_else(|failure| panic!("{failure}"))
+    Simulation::default().run(seed, body).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// Runs an application once for each seed, or only for the seed in `RUSM_SEED` if that is set.
@@ -94,15 +94,15 @@ where
     B: Fn(Context) -> F,
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let world = World::default();
+    let world = Simulation::default();
     let fails = |seed| world.drive(seed, &body).err();
-    match seed_asked_for() {
+    match seed_from_env() {
         Some(seed) => fails(seed),
         None => seeds.into_iter().find_map(fails),
     }
 }
 
-fn seed_asked_for() -> Option<u64> {
+fn seed_from_env() -> Option<u64> {
     let text = std::env::var(SEED_VARIABLE).ok()?;
     Some(text.trim().parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} of {text:?} is not a whole number")))
 }
@@ -140,7 +140,7 @@ impl fmt::Display for Cause {
 
 /// Settings of a run.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Simulation {
     /// Settings of the runtime. Default: those of a runtime, with a limit of a million processes. `schedulers` is
     /// ignored: a run always has one.
     pub config: Config,
@@ -152,7 +152,7 @@ pub struct World {
     pub time_max: Duration,
 }
 
-impl Default for World {
+impl Default for Simulation {
     fn default() -> Self {
         Self {
             config: Config { process_limit: 1_000_000, ..Config::default() },
@@ -162,7 +162,7 @@ impl Default for World {
     }
 }
 
-impl World {
+impl Simulation {
     /// Runs an application as [`run`] does.
     ///
     /// # Errors
@@ -197,8 +197,8 @@ impl World {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let config = Config { schedulers: 1, ..self.config.clone() };
-        let (shared, mut queues) = Shared::new(config).unwrap_or_else(|error| panic!("{error}"));
-        let grave = Grave(Arc::clone(&shared));
+        let (shared, mut queues) = RuntimeShared::new(config).unwrap_or_else(|error| panic!("{error}"));
+        let teardown = TeardownGuard(Arc::clone(&shared));
         let reactor = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .event_interval(1)
@@ -207,18 +207,18 @@ impl World {
             .unwrap_or_else(|error| panic!("cannot create the reactor: {error}"));
         let queue = queues.pop().expect("there is one scheduler");
         let slot = shared.take_slot().unwrap_or_else(|error| panic!("{error}"));
-        let first = spawn::from_outside(slot, 0, |_| {}, body);
+        let first = spawn::spawn_external(slot, 0, |_| {}, body);
         let ended = Handle::new(Arc::clone(&shared)).watch(first);
-        let chance = Some(Chance::new(seed, self.polls_max));
-        let cause = scheduler::Local::drive(&shared, 0, queue, chance, &reactor, self.lead(&shared, ended));
-        drop((reactor, grave));
+        let fuzzer = Some(ScheduleFuzzer::new(seed, self.polls_max));
+        let cause = scheduler::Local::drive(&shared, 0, queue, fuzzer, &reactor, self.run_first(&shared, ended));
+        drop((reactor, teardown));
         cause.map_or(Ok(()), |cause| Err(Failure { seed, cause }))
     }
 
     /// Waits for the end of the first process, then ends the other processes and the scheduler.
-    async fn lead(&self, shared: &Arc<Shared>, ended: Watch) -> Option<Cause> {
-        let timers = tokio::spawn(timers::attend(Arc::clone(shared)));
-        let tickers = tokio::spawn(ticker::attend(Arc::clone(shared)));
+    async fn run_first(&self, shared: &Arc<RuntimeShared>, ended: Watch) -> Option<Cause> {
+        let timers = tokio::spawn(timers::drive_virtual(Arc::clone(shared)));
+        let tickers = tokio::spawn(ticker::drive_virtual(Arc::clone(shared)));
         let cause = match tokio::time::timeout(self.time_max, first_of(ended)).await {
             Ok(Some(reason)) => (!reason.is_normal()).then_some(Cause::Ended(reason)),
             Ok(None) => Some(Cause::OutOfPolls(self.polls_max)),
@@ -233,11 +233,11 @@ impl World {
 }
 
 /// Frees everything that a run has left behind, also if the run could not begin.
-struct Grave(Arc<Shared>);
+struct TeardownGuard(Arc<RuntimeShared>);
 
-impl Drop for Grave {
+impl Drop for TeardownGuard {
     fn drop(&mut self) {
-        bury(&self.0);
+        tear_down(&self.0);
     }
 }
 
@@ -247,8 +247,8 @@ async fn first_of(mut ended: Watch) -> Option<ExitReason> {
         if let Poll::Ready(reason) = Pin::new(&mut ended).poll(cx) {
             return Poll::Ready(Some(reason));
         }
-        let chance = scheduler::local().and_then(|local| local.chance.as_ref());
-        if chance.is_some_and(|chance| chance.is_spent(cx.waker())) { Poll::Ready(None) } else { Poll::Pending }
+        let fuzzer = scheduler::local().and_then(|local| local.fuzzer.as_ref());
+        if fuzzer.is_some_and(|fuzzer| fuzzer.is_exhausted(cx.waker())) { Poll::Ready(None) } else { Poll::Pending }
     })
     .await
 }
@@ -258,11 +258,11 @@ const KILLS: u32 = 100;
 /// Least number of polls that a scheduler makes between two turns of its reactor while it has work.
 const POLLS_A_TURN: u64 = 64;
 
-async fn end_all(shared: &Shared) {
+async fn end_all(shared: &RuntimeShared) {
     for _ in 0..KILLS {
         let live = shared.live();
-        if let Some(chance) = scheduler::local().and_then(|local| local.chance.as_ref()) {
-            chance.refill(2 * live + 1_000);
+        if let Some(fuzzer) = scheduler::local().and_then(|local| local.fuzzer.as_ref()) {
+            fuzzer.refill(2 * live + 1_000);
         }
         for_each_live(shared, |pid| shared.exit(None, pid, ExitReason::Killed));
         for _ in 0..=2 * live / POLLS_A_TURN + 2 {

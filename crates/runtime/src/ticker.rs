@@ -14,21 +14,21 @@
 //! time of day does not matter, and a suspended machine causes one large overrun. In virtual time
 //! (`rusm_runtime::test`, feature `test`) the ticks of processes come at their exact instants.
 
-mod alarm;
 pub(crate) mod clock;
 mod driver;
+mod early_wake;
 mod frequency;
-mod gauge;
 mod governor;
 mod grid;
-mod lead;
 mod ledger;
+mod metrics;
 mod observed;
 mod process;
-mod pulse;
+mod sleep_word;
 mod thread;
 #[cfg(feature = "test")]
 mod virtual_time;
+mod wake_signal;
 
 use std::num::NonZeroU8;
 use std::time::Duration;
@@ -38,17 +38,17 @@ use thiserror::Error;
 pub use crate::realtime::PRIORITY_MAX;
 pub use clock::sleep_precise;
 pub use frequency::{FREQUENCY_MAX_HZ, Frequency, FrequencyError, PERIOD_MAX};
-pub use gauge::Lateness;
-pub use ledger::{Account, Firings};
+pub use ledger::{Firings, TickCounts};
+pub use metrics::Lateness;
 pub use observed::{TickerDriver, TickerReport};
 pub use process::ProcessTicker;
 pub use thread::Ticker;
 
 pub(crate) use driver::Tickers;
 pub(crate) use observed::{read_driver, read_tickers};
-pub(crate) use process::sleep_by;
+pub(crate) use process::sleep_through_driver;
 #[cfg(feature = "test")]
-pub(crate) use virtual_time::attend;
+pub(crate) use virtual_time::drive_virtual;
 
 /// Largest number of ticks a second for a process.
 pub const PROCESS_TICK_RATE_MAX_HZ: u64 = 1_000_000;
@@ -78,7 +78,7 @@ pub struct TickerOptions {
     /// Default true. Most wake-ups are then a little early, and the thread spins for the rest: 0.5 µs on average, or
     /// 1/200 of the period if that is less. The report counts this as spun. The driver for processes always wakes
     /// early, and spins for 0.2 µs.
-    pub lead: bool,
+    pub early_wake: bool,
     /// Handling of ticks that had passed before their process or thread waited for them. Default: drop them.
     pub overrun: Overrun,
     /// Measurement of lateness. Default off. It costs a clock read per tick, and 5 KiB.
@@ -98,7 +98,7 @@ impl Default for TickerOptions {
         Self {
             tick_rate: None,
             spin: Spin::Off,
-            lead: true,
+            early_wake: true,
             overrun: Overrun::Drop,
             measure: Measure::Off,
             start: Start::Now,

@@ -27,7 +27,7 @@ impl Context {
                 self.yield_now().await;
             }
             return poll_fn(|cx| {
-                self.running().must_look();
+                self.running().force_mailbox_check();
                 match receive.as_mut().poll(cx) {
                     Poll::Ready(message) => Poll::Ready(Some(message)),
                     Poll::Pending => Poll::Ready(None),
@@ -35,13 +35,13 @@ impl Context {
             })
             .await;
         }
-        let mut listed = false;
+        let mut is_deferred = false;
         let mut sleep = pin!(None);
         poll_fn(|cx| {
             if let Poll::Ready(message) = receive.as_mut().poll(cx) {
                 return Poll::Ready(Some(message));
             }
-            if !std::mem::replace(&mut listed, true) && self.running().sets_timer_later(cx) {
+            if !std::mem::replace(&mut is_deferred, true) && self.running().defers_timer(cx) {
                 return Poll::Pending;
             }
             if sleep.is_none() {
@@ -56,10 +56,10 @@ impl Context {
 impl Running<'_> {
     /// Lets the process be polled again within the slice, unless a combinator in between keeps wakers of its own: it
     /// polls only woken futures.
-    fn sets_timer_later(&self, cx: &TaskContext<'_>) -> bool {
+    fn defers_timer(&self, cx: &TaskContext<'_>) -> bool {
         let direct = cx.waker().will_wake(&waker::lent(self.slot));
         if direct {
-            self.local.list_waiting(self.slot);
+            self.local.defer_timeout(self.slot);
         }
         direct
     }

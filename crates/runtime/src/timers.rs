@@ -21,17 +21,17 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::exit::ExitReason;
 use crate::handle::Handle;
-use crate::holdings::Locked;
-use crate::mailbox::{Letter, loose_letter};
+use crate::mailbox::{Envelope, unpooled_envelope};
 use crate::panics;
 use crate::pid::Pid;
-use crate::runtime::Shared;
-use crate::signal::deliver_letter;
+use crate::runtime::RuntimeShared;
+use crate::side_table::SideTableGuard;
+use crate::signal::deliver_envelope;
 use crate::small_map::SmallMap;
 use queue::Due;
 pub(crate) use service::Timers;
 #[cfg(feature = "test")]
-pub(crate) use virtual_time::{VirtualClock, attend};
+pub(crate) use virtual_time::{VirtualClock, drive_virtual};
 
 /// Shortest period of an interval.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 pub(crate) struct CallRef(Due);
 
 /// Target of calls, which have no target process: generation 0 is never used.
-const NOBODY: Pid = Pid::local(0, 0);
+const NO_TARGET: Pid = Pid::local(0, 0);
 
 /// Reference to a timer, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,7 +174,7 @@ struct Timer {
 
 /// Action of a timer when it fires.
 enum Action {
-    Send(Letter),
+    Send(Envelope),
     Repeat(Box<Repeat>),
     Exit(Box<(Option<Pid>, ExitReason)>),
     /// A call of the runtime itself, without a target process.
@@ -184,10 +184,10 @@ enum Action {
 /// An interval.
 struct Repeat {
     period_ns: u64,
-    copy: Box<dyn Fn() -> Letter + Send>,
+    copy: Box<dyn Fn() -> Envelope + Send>,
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Returns the nanoseconds since the start, by the clock of the timers.
     pub(crate) fn now_ns(&self) -> u64 {
         #[cfg(feature = "test")]
@@ -198,12 +198,12 @@ impl Shared {
     }
 
     fn send_after<T: Send + 'static>(self: &Arc<Self>, to: Pid, delay: Duration, value: T) -> TimerRef {
-        self.set_timer(to, delay, Action::Send(loose_letter(to.generation(), value)))
+        self.set_timer(to, delay, Action::Send(unpooled_envelope(to.generation(), value)))
     }
 
     fn send_interval<T: Clone + Send + 'static>(self: &Arc<Self>, to: Pid, period: Duration, value: T) -> TimerRef {
         let period = period.max(PERIOD_MIN);
-        let copy = Box::new(move || loose_letter(to.generation(), value.clone()));
+        let copy = Box::new(move || unpooled_envelope(to.generation(), value.clone()));
         self.set_timer(to, period, Action::Repeat(Box::new(Repeat { period_ns: nanos(period), copy })))
     }
 
@@ -213,8 +213,8 @@ impl Shared {
 
     fn set_timer(self: &Arc<Self>, target: Pid, delay: Duration, action: Action) -> TimerRef {
         let at_ns = self.now_ns().saturating_add(nanos(delay));
-        let Some(mut locked) = self.locked(target) else { return TimerRef { target, id: 0 } };
-        let others = locked.held().timers();
+        let Some(mut locked) = self.lock_process(target) else { return TimerRef { target, id: 0 } };
+        let others = locked.side_table().timers();
         let id = self.timers.insert(self, at_ns, Timer { target, action }, others);
         others.insert(id, at_ns);
         TimerRef { target, id }
@@ -222,19 +222,19 @@ impl Shared {
 
     /// Schedules `call` on the timer service at an instant. For quick calls that belong to no process.
     pub(crate) fn call_at(self: &Arc<Self>, at_ns: u64, call: impl FnOnce() + Send + 'static) -> CallRef {
-        let timer = Timer { target: NOBODY, action: Action::Call(Box::new(call)) };
+        let timer = Timer { target: NO_TARGET, action: Action::Call(Box::new(call)) };
         let id = self.timers.insert(self, at_ns, timer, &SmallMap::default());
         CallRef(Due { at_ns, id })
     }
 
     /// Cancels a call that has not begun.
-    pub(crate) fn forget_call(&self, CallRef(due): CallRef) {
+    pub(crate) fn cancel_call(&self, CallRef(due): CallRef) {
         drop(self.timers.remove(due));
     }
 
     fn cancel_timer(&self, timer: TimerRef) -> Option<Duration> {
-        let mut locked = self.locked(timer.target)?;
-        let at_ns = locked.look()?.take_timer(timer.id)?;
+        let mut locked = self.lock_process(timer.target)?;
+        let at_ns = locked.get()?.take_timer(timer.id)?;
         let cancelled = self.timers.remove(Due { at_ns, id: timer.id });
         drop(locked);
         // Dropped after the lock is released: dropping the message may run any code.
@@ -243,7 +243,7 @@ impl Shared {
     }
 
     fn read_timer(&self, timer: TimerRef) -> Option<Duration> {
-        let at_ns = self.locked(timer.target)?.look()?.timer(timer.id)?;
+        let at_ns = self.lock_process(timer.target)?.get()?.timer(timer.id)?;
         Some(self.left(at_ns))
     }
 
@@ -252,16 +252,16 @@ impl Shared {
     }
 
     /// Drops the timers of a process that has ended.
-    pub(crate) fn forget_timers(&self, mut timers: SmallMap<u64, u64>) {
+    pub(crate) fn drop_timers(&self, mut timers: SmallMap<u64, u64>) {
         timers.drain(|id, at_ns| {
             let timer = self.timers.remove(Due { at_ns, id });
             panics::contain(|| drop(timer));
         });
     }
 
-    /// Fires due timers if the thread of the timer service could not be created; see [`Timers::unattended`].
-    pub(crate) fn fire_unattended(&self) {
-        self.fire(self.timers.unattended(self.now_ns()));
+    /// Fires due timers if the thread of the timer service could not be created; see [`Timers::take_due_without_runner`].
+    pub(crate) fn fire_without_runner(&self) {
+        self.fire(self.timers.take_due_without_runner(self.now_ns()));
     }
 
     /// Fires due timers on this thread.
@@ -271,7 +271,7 @@ impl Shared {
 
     /// Runs all scheduled calls at once, after the timer service has stopped: threads may wait for their effects. Calls
     /// that these calls schedule never run.
-    pub(crate) fn call_the_rest(&self) {
+    pub(crate) fn run_remaining_calls(&self) {
         let mut rest = Vec::new();
         loop {
             let due = self.timers.take_due(u64::MAX);
@@ -292,7 +292,7 @@ impl Shared {
     fn fire(&self, due: Vec<(Due, Timer)>) {
         for (due, Timer { target, action }) in due {
             panics::contain(|| match action {
-                Action::Send(letter) => self.fire_message(due, target, letter),
+                Action::Send(envelope) => self.fire_message(due, target, envelope),
                 Action::Repeat(repeat) => self.tick(due, target, repeat),
                 Action::Exit(exit) => self.fire_exit(due, target, *exit),
                 Action::Call(call) => call(),
@@ -302,16 +302,16 @@ impl Shared {
 
     /// Locks the target of a timer that fires, and removes the timer from it. Returns `None` if the timer was
     /// cancelled.
-    fn claim(&self, due: Due, target: Pid) -> Option<Locked> {
-        let mut locked = self.locked(target)?;
-        locked.look()?.take_timer(due.id)?;
+    fn claim(&self, due: Due, target: Pid) -> Option<SideTableGuard> {
+        let mut locked = self.lock_process(target)?;
+        locked.get()?.take_timer(due.id)?;
         Some(locked)
     }
 
-    fn fire_message(&self, due: Due, target: Pid, letter: Letter) {
+    fn fire_message(&self, due: Due, target: Pid, envelope: Envelope) {
         if let Some(locked) = self.claim(due, target) {
             self.timers.count_fired();
-            deliver_letter(locked, letter);
+            deliver_envelope(locked, envelope);
         }
     }
 
@@ -324,18 +324,18 @@ impl Shared {
 
     fn tick(&self, due: Due, target: Pid, repeat: Box<Repeat>) {
         // Copy before locking the target: cloning may run any code.
-        let mut letter = None;
-        panics::contain(|| letter = Some((repeat.copy)()));
+        let mut envelope = None;
+        panics::contain(|| envelope = Some((repeat.copy)()));
         let Some(mut locked) = self.claim(due, target) else { return };
-        let Some(letter) = letter else { return };
+        let Some(envelope) = envelope else { return };
         let next = Due { at_ns: next_tick_ns(due.at_ns, repeat.period_ns, self.now_ns()), ..due };
-        let others = locked.held().timers();
+        let others = locked.side_table().timers();
         self.timers.put_back(next, Timer { target, action: Action::Repeat(repeat) }, others);
         others.insert(next.id, next.at_ns);
         let slot = locked.slot();
-        if self.has_room(slot.cell(), slot.cell().gate.pending(), 0) {
+        if self.has_room(slot.header(), slot.header().gate.pending(), 0) {
             self.timers.count_fired();
-            deliver_letter(locked, letter);
+            deliver_envelope(locked, envelope);
         } else {
             self.timers.count_skipped();
             drop(locked);

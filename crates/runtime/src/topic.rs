@@ -48,31 +48,31 @@
 mod broadcast;
 mod consumer;
 mod cursor;
-mod desk;
-mod hand;
+pub(crate) mod durable;
+mod in_flight;
 pub(crate) mod journal;
-mod keys;
 mod log;
 mod message;
+mod ordering_keys;
 mod publish;
 mod publisher;
 pub(crate) mod registry;
+mod retention;
 mod retry;
 mod segment;
 mod shared;
-mod shelf;
-pub(crate) mod stored;
 mod subscription;
+mod subscription_state;
+mod timer_wheel;
 mod view;
-mod wheel;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 pub use broadcast::{Batch, BroadcastAccount, Ended, Overflow, Subscriber};
 pub use consumer::Consumer;
-pub use hand::{AckId, AckStatus};
-pub use log::Unread;
+pub use in_flight::{AckId, AckStatus};
+pub use log::Retention;
 pub use message::{
     ATTRIBUTE_NAME_MAX_BYTES, ATTRIBUTE_VALUE_MAX_BYTES, ATTRIBUTES_MAX, Message, MessageError, ORDERING_KEY_MAX_BYTES,
     PAYLOAD_MAX_BYTES,
@@ -82,14 +82,14 @@ pub use publisher::{Publisher, PublisherAccount, PublisherConfig, PublisherRange
 pub use registry::{CreateError, TopicConfig, TopicsHandle, UnknownTopic};
 pub use retry::Retry;
 pub use subscription::{
-    ACK_DEADLINE_MAX, Account, DeadLetter, Lease, NotSaved, SubscribeError, Subscription, SubscriptionConfig,
-    UnknownSubscription,
+    ACK_DEADLINE_MAX, DeadLetter, FlushError, Lease, SubscribeError, Subscription, SubscriptionAccount,
+    SubscriptionConfig, UnknownSubscription,
 };
 pub use view::{SubscriptionView, TopicView, topics};
 
 pub(crate) use registry::Topics;
-pub(crate) use shared::Shared;
-use subscription::Inner;
+pub(crate) use shared::TopicShared;
+use subscription::SubscriptionInner;
 
 /// Longest name of a topic or subscription, in bytes.
 pub const NAME_MAX_BYTES: usize = 255;
@@ -99,8 +99,8 @@ pub const NAME_MAX_BYTES: usize = 255;
 /// It exists until it is [closed](Self::close) or its runtime ends, even if no handle is left.
 #[derive(Clone)]
 pub struct Topic {
-    shared: Arc<Shared>,
-    runtime: Weak<crate::runtime::Shared>,
+    shared: Arc<TopicShared>,
+    runtime: Weak<crate::runtime::RuntimeShared>,
 }
 
 impl fmt::Debug for Topic {
@@ -110,7 +110,7 @@ impl fmt::Debug for Topic {
 }
 
 impl Topic {
-    const fn new(shared: Arc<Shared>, runtime: Weak<crate::runtime::Shared>) -> Self {
+    const fn new(shared: Arc<TopicShared>, runtime: Weak<crate::runtime::RuntimeShared>) -> Self {
         Self { shared, runtime }
     }
 
@@ -151,7 +151,7 @@ impl Topic {
             return Err(SubscribeError::Taken { topic: self.name().to_owned(), name: name.to_owned() });
         }
         let name: Arc<str> = name.into();
-        let inner = Inner::new(&self.shared, Arc::clone(&name), config, dead_letters);
+        let inner = SubscriptionInner::new(&self.shared, Arc::clone(&name), config, dead_letters);
         // A closed topic must not keep subscriptions: they keep the topic alive in turn.
         if !self.shared.log.is_closed() {
             subscriptions.insert(name, Arc::clone(&inner));
@@ -173,7 +173,7 @@ impl Topic {
         self.shared.subscriptions.lock().len()
     }
 
-    fn dead_letters(&self, name: &str) -> Result<Weak<Shared>, SubscribeError> {
+    fn dead_letters(&self, name: &str) -> Result<Weak<TopicShared>, SubscribeError> {
         let runtime = self.runtime.upgrade().ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
         let topic = runtime.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
         if Arc::ptr_eq(&topic, &self.shared) {
@@ -204,10 +204,10 @@ impl Topic {
         if let Some(journal) = &self.shared.journal {
             journal.close();
         }
-        for sleeper in self.shared.log.close() {
-            sleeper.wake();
+        for waiter in self.shared.log.close() {
+            waiter.wake();
         }
-        self.shared.let_go_of_subscriptions();
+        self.shared.release_subscriptions();
     }
 
     /// Returns the state of the topic for observers, including its slowest subscribers.

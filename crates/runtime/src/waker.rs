@@ -1,13 +1,13 @@
-//! The waker of a process: the address of its cell.
+//! The waker of a process: the address of its header.
 
-#![expect(unsafe_code, reason = "a raw waker; each block says what keeps the cell's memory alive")]
+#![expect(unsafe_code, reason = "a raw waker; each block says what keeps the header's memory alive")]
 
 use std::mem::ManuallyDrop;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use crate::cell::Cell;
+use crate::header::ProcessHeader;
 use crate::scheduler;
-use crate::slab::Slot;
+use crate::table::Slot;
 
 /// One vtable for both kinds, so that a clone is recognised as the same waker. A waker kept by timers, sockets or other
 /// futures keeps the chunk alive. A waker lent to a poll does not, because the running process does; it is never woken
@@ -24,8 +24,8 @@ pub(crate) fn lent(slot: Slot) -> ManuallyDrop<Waker> {
 }
 
 unsafe fn slot(data: *const ()) -> Slot {
-    // SAFETY: the data of the vtable is the address of a cell in a chunk that is alive.
-    unsafe { Slot::from_ptr(data as *mut Cell) }.expect("a waker points to a slot")
+    // SAFETY: the data of the vtable is the address of a header in a chunk that is alive.
+    unsafe { Slot::from_ptr(data as *mut ProcessHeader) }.expect("a waker points to a slot")
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {

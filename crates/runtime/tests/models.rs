@@ -20,7 +20,7 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use gate::{Gate, Push, Taken};
+use gate::{Arrivals, Gate, Push};
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -43,7 +43,7 @@ struct Process {
     /// The process has received a message that did not go through the gate.
     directly: UnsafeCell<bool>,
     /// Futures wait inside the process, and only messages that come through the gate wake them.
-    waits_within: AtomicBool,
+    waits_of_inner_futures: AtomicBool,
 }
 
 /// Returns the address of a node, a multiple of 64.
@@ -61,7 +61,7 @@ impl Process {
             signals: UnsafeCell::new(0),
             handed: UnsafeCell::new(false),
             directly: UnsafeCell::new(false),
-            waits_within: AtomicBool::new(false),
+            waits_of_inner_futures: AtomicBool::new(false),
         };
         process.gate.open();
         process.gate.begin_run();
@@ -80,7 +80,7 @@ impl Process {
         )
     }
 
-    fn take(&self, taken: Taken) {
+    fn take(&self, taken: Arrivals) {
         let mut node = taken.newest();
         let mut count = 0;
         let mut batch = Vec::new();
@@ -102,8 +102,8 @@ impl Process {
 
     /// Sends like a scheduler that will run the receiver itself, and runs the receiver if required.
     fn send_and_run(&self, node: usize) {
-        let may_be_handed = || !self.waits_within.load(Ordering::Relaxed);
-        if may_be_handed() && self.gate.hand() {
+        let may_be_handed = || !self.waits_of_inner_futures.load(Ordering::Relaxed);
+        if may_be_handed() && self.gate.begin_handoff() {
             let handed = may_be_handed();
             // SAFETY: the gate made this thread the owner; loom checks it.
             unsafe {
@@ -123,13 +123,16 @@ impl Process {
         }
     }
 
-    fn begin(&self) -> Taken {
+    fn begin(&self) -> Arrivals {
         // SAFETY: the thread that must run the process owns it; loom checks it.
         let handed = self.handed.with_mut(|handed| unsafe { std::mem::take(&mut *handed) });
-        let taken = if handed { self.gate.begin_handed() } else { self.gate.begin_run() };
+        let taken = if handed { self.gate.begin_after_handoff() } else { self.gate.begin_run() };
         // SAFETY: as above.
         let directly = self.directly.with_mut(|directly| unsafe { std::mem::take(&mut *directly) });
-        assert!(!directly || !self.waits_within.load(Ordering::Relaxed), "futures inside would miss the message");
+        assert!(
+            !directly || !self.waits_of_inner_futures.load(Ordering::Relaxed),
+            "futures inside would miss the message"
+        );
         taken
     }
 
@@ -220,7 +223,7 @@ fn a_process_that_begins_to_wait_inside_as_a_sender_looks_gets_the_message_throu
         };
         if process.gate.wake() {
             process.take(process.begin());
-            process.waits_within.store(true, Ordering::Relaxed);
+            process.waits_of_inner_futures.store(true, Ordering::Relaxed);
             if process.gate.end_run(false, false) {
                 process.run(false);
             }
@@ -442,13 +445,13 @@ fn a_sender_that_waits_for_room_is_told() {
                     return false;
                 }
                 *waiting.lock().unwrap() = true;
-                process.gate.crowd(room) == Push::Full
+                process.gate.request_room(room) == Push::Full
             })
         };
         // The process takes its messages, and notifies the waiting sender whenever the gate says so.
-        let serve = |taken: Taken| {
+        let serve = |taken: Arrivals| {
             process.take(taken);
-            if taken.crowded() && std::mem::take(&mut *waiting.lock().unwrap()) {
+            if taken.backpressure() && std::mem::take(&mut *waiting.lock().unwrap()) {
                 told.store(true, Ordering::Relaxed);
             }
         };

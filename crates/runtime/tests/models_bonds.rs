@@ -2,7 +2,7 @@
 //! interleaving that loom explores.
 //!
 //! ```text
-//!   src/{signal,holdings,post,mailbox,cell,gate}.rs    the real files, over loom's atomics and locks (models/weak.rs)
+//!   src/{signal,side_table,send,mailbox,header,gate}.rs    the real files, over loom's atomics and locks (models/weak.rs)
 //!   models/world.rs                                    minimal versions of table, schedulers and spawns
 //! ```
 //!
@@ -13,14 +13,14 @@
 #![allow(unfulfilled_lint_expectations, reason = "some expectations of these files hold in a library only")]
 #![expect(clippy::unwrap_used, reason = "a model may panic like a test")]
 
-#[path = "../src/cell.rs"]
-mod cell;
 #[path = "../src/exit.rs"]
 mod exit;
+#[path = "../src/free_list.rs"]
+mod free_list;
 #[path = "../src/gate.rs"]
 mod gate;
-#[path = "../src/holdings.rs"]
-mod holdings;
+#[path = "../src/header.rs"]
+mod header;
 #[path = "../src/mailbox.rs"]
 mod mailbox;
 #[path = "../src/message.rs"]
@@ -29,14 +29,14 @@ mod message;
 mod panics;
 #[path = "../src/pid.rs"]
 mod pid;
-#[path = "../src/post.rs"]
-mod post;
+#[path = "../src/send.rs"]
+mod send;
+#[path = "../src/side_table.rs"]
+mod side_table;
 #[path = "../src/signal.rs"]
 mod signal;
 #[path = "../src/small_map.rs"]
 mod small_map;
-#[path = "../src/stock.rs"]
-mod stock;
 #[path = "models/weak.rs"]
 mod sync;
 #[path = "../src/tagged.rs"]
@@ -49,13 +49,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use loom::thread;
 
 use exit::ExitReason;
-use holdings::Holdings;
 use pid::Pid;
-use post::{Posted, letter, post};
+use send::{SendOutcome, envelope, send_envelope};
+use side_table::SideTables;
 use signal::{Down, Exit};
 use std::sync::Arc;
-use sync::{Plant, plant};
-use world::{Heard, Shared, Slot, call, extra, groups, runtime, scheduler, slab};
+use sync::{InjectedFault, inject};
+use world::{Received, RuntimeShared, Slot, body_info, call, groups, runtime, scheduler, table};
 
 type Model = fn();
 
@@ -66,10 +66,10 @@ fn explore(preemptions: usize, model: Model) {
 }
 
 /// Checks that the model fails once `fault` is planted.
-fn finds(fault: Plant, preemptions: usize, model: Model) {
-    plant(Some(fault));
+fn finds(fault: InjectedFault, preemptions: usize, model: Model) {
+    inject(Some(fault));
     let found = catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err();
-    plant(None);
+    inject(None);
     assert!(found, "the model passes with {fault:?}");
 }
 
@@ -78,7 +78,7 @@ fn crash() -> ExitReason {
 }
 
 /// Runs a process to its end, on a thread of its own.
-fn ending(shared: &Arc<Shared>, slot: Slot) -> thread::JoinHandle<()> {
+fn ending(shared: &Arc<RuntimeShared>, slot: Slot) -> thread::JoinHandle<()> {
     let shared = Arc::clone(shared);
     thread::spawn(move || {
         let _shared = shared;
@@ -86,30 +86,30 @@ fn ending(shared: &Arc<Shared>, slot: Slot) -> thread::JoinHandle<()> {
     })
 }
 
-fn exits(shared: &Shared, pid: Pid) -> Vec<ExitReason> {
-    let exits = |heard| match heard {
-        Heard::Exit(Exit { reason, .. }) => Some(reason),
+fn exits(shared: &RuntimeShared, pid: Pid) -> Vec<ExitReason> {
+    let exits = |received_by| match received_by {
+        Received::Exit(Exit { reason, .. }) => Some(reason),
         _ => None,
     };
-    shared.heard(pid).into_iter().filter_map(exits).collect()
+    shared.received_by(pid).into_iter().filter_map(exits).collect()
 }
 
-fn downs(shared: &Shared, pid: Pid) -> Vec<ExitReason> {
-    let downs = |heard| match heard {
-        Heard::Down(Down { reason, .. }) => Some(reason),
+fn downs(shared: &RuntimeShared, pid: Pid) -> Vec<ExitReason> {
+    let downs = |received_by| match received_by {
+        Received::Down(Down { reason, .. }) => Some(reason),
         _ => None,
     };
-    shared.heard(pid).into_iter().filter_map(downs).collect()
+    shared.received_by(pid).into_iter().filter_map(downs).collect()
 }
 
-fn links(shared: &Shared, pid: Pid) -> Vec<Pid> {
-    Holdings::bonds(shared.slot_of(pid), pid, 9).map(|bonds| bonds.links).unwrap_or_default()
+fn links(shared: &RuntimeShared, pid: Pid) -> Vec<Pid> {
+    SideTables::links_and_monitors(shared.slot_of(pid), pid, 9).map(|bonds| bonds.links).unwrap_or_default()
 }
 
 fn monitored_while_it_ends() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (watcher, target) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, other) = (watcher.admit(), target.admit());
+    let (own, other) = (watcher.activate(), target.activate());
     let end = ending(&shared, target);
 
     watcher.run_with(|slot| shared.monitor(slot, own, other));
@@ -126,16 +126,16 @@ fn s12_a_monitor_of_one_who_ends_yields_one_down() {
 
 #[test]
 fn the_model_of_monitors_bites() {
-    finds(Plant::NoTotalOrder, 3, monitored_while_it_ends);
-    finds(Plant::LooksTooEarly, 3, monitored_while_it_ends);
-    finds(Plant::NoLock, 3, monitored_while_it_ends);
+    finds(InjectedFault::NoTotalOrder, 3, monitored_while_it_ends);
+    finds(InjectedFault::LooksTooEarly, 3, monitored_while_it_ends);
+    finds(InjectedFault::NoLock, 3, monitored_while_it_ends);
 }
 
 fn linked_while_it_ends(trap: bool) {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, other) = (linker.admit(), target.admit());
-    Shared::trap_exits(linker, own, trap);
+    let (own, other) = (linker.activate(), target.activate());
+    RuntimeShared::trap_exits(linker, own, trap);
     let end = ending(&shared, target);
 
     linker.run_with(|slot| shared.link(slot, own, other));
@@ -154,16 +154,16 @@ fn s11_a_link_to_one_who_ends_yields_one_exit_signal() {
 
 #[test]
 fn the_model_of_links_bites() {
-    finds(Plant::NoTotalOrder, 3, || linked_while_it_ends(true));
-    finds(Plant::LooksTooEarly, 3, || linked_while_it_ends(false));
-    finds(Plant::NoLock, 3, || linked_while_it_ends(false));
+    finds(InjectedFault::NoTotalOrder, 3, || linked_while_it_ends(true));
+    finds(InjectedFault::LooksTooEarly, 3, || linked_while_it_ends(false));
+    finds(InjectedFault::NoLock, 3, || linked_while_it_ends(false));
 }
 
 fn linked_from_both_sides() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (one, other) = (shared.free_slot(0), shared.free_slot(1));
-    let (pid, peer) = (one.admit(), other.admit());
-    Shared::trap_exits(one, pid, true);
+    let (pid, peer) = (one.activate(), other.activate());
+    RuntimeShared::trap_exits(one, pid, true);
     let thread = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
@@ -189,9 +189,9 @@ fn s07_two_who_link_each_other_at_once_have_one_link() {
 }
 
 fn linked_as_the_other_unlinks(linked_before: bool) {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (one, other) = (shared.free_slot(0), shared.free_slot(1));
-    let (pid, peer) = (one.admit(), other.admit());
+    let (pid, peer) = (one.activate(), other.activate());
     if linked_before {
         shared.link(one, pid, peer);
     }
@@ -213,10 +213,10 @@ fn s07_a_link_stands_on_both_sides_or_on_none_as_one_links_and_the_other_unlinks
 }
 
 fn linked_again_as_it_ends() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, other) = (linker.admit(), target.admit());
-    Shared::trap_exits(linker, own, true);
+    let (own, other) = (linker.activate(), target.activate());
+    RuntimeShared::trap_exits(linker, own, true);
     shared.link(linker, own, other);
     let end = ending(&shared, target);
 
@@ -234,10 +234,10 @@ fn s07_who_links_again_as_the_other_ends_still_hears_why_it_ended() {
 }
 
 fn unlinked_while_it_ends() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (linker, target) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, other) = (linker.admit(), target.admit());
-    Shared::trap_exits(linker, own, true);
+    let (own, other) = (linker.activate(), target.activate());
+    RuntimeShared::trap_exits(linker, own, true);
     shared.link(linker, own, other);
     let end = ending(&shared, target);
 
@@ -260,21 +260,21 @@ fn s07_after_an_unlink_no_exit_signal_of_that_link_arrives() {
 
 #[test]
 fn the_model_of_unlinks_bites() {
-    finds(Plant::NoLock, 3, unlinked_while_it_ends);
+    finds(InjectedFault::NoLock, 3, unlinked_while_it_ends);
 }
 
 fn named_and_watched_while_it_ends() {
-    let shared = Shared::with_slots(1);
+    let shared = RuntimeShared::with_slots(1);
     let slot = shared.free_slot(0);
-    let pid = slot.admit();
+    let pid = slot.activate();
     let end = ending(&shared, slot);
 
-    let registered = shared.holdings.register(slot, pid, "name");
+    let registered = shared.side_tables.register(slot, pid, "name");
     let (tell, mut told) = tokio::sync::oneshot::channel();
-    let watches = Holdings::watch(slot, pid, tell);
+    let watches = SideTables::watch(slot, pid, tell);
     end.join().unwrap();
 
-    assert_eq!(shared.holdings.whereis("name"), None, "{registered:?}");
+    assert_eq!(shared.side_tables.whereis("name"), None, "{registered:?}");
     assert_eq!(told.try_recv().is_ok(), watches, "told if it was registered, and only then");
 }
 
@@ -285,60 +285,60 @@ fn s15_a_name_given_to_one_who_ends_is_free_afterwards_and_a_watcher_is_told_or_
 
 #[test]
 fn the_model_of_names_bites() {
-    finds(Plant::NoTotalOrder, 3, named_and_watched_while_it_ends);
-    finds(Plant::LooksTooEarly, 3, named_and_watched_while_it_ends);
+    finds(InjectedFault::NoTotalOrder, 3, named_and_watched_while_it_ends);
+    finds(InjectedFault::LooksTooEarly, 3, named_and_watched_while_it_ends);
 }
 
 /// Runs `deed` with the pid of a process that ends meanwhile, and checks that the next tenant of its slot is
 /// unaffected.
-fn a_slot_is_used_again(deed: fn(&Shared, Pid)) -> Arc<Shared> {
-    a_slot_is_used_again_by(Slot::admit, deed)
+fn a_slot_is_used_again(deed: fn(&RuntimeShared, Pid)) -> Arc<RuntimeShared> {
+    a_slot_is_used_again_by(Slot::activate, deed)
 }
 
-fn a_slot_is_used_again_by(admit: fn(Slot) -> Pid, deed: fn(&Shared, Pid)) -> Arc<Shared> {
-    let shared = Shared::with_slots(2);
+fn a_slot_is_used_again_by(activate: fn(Slot) -> Pid, deed: fn(&RuntimeShared, Pid)) -> Arc<RuntimeShared> {
+    let shared = RuntimeShared::with_slots(2);
     let slot = shared.free_slot(1);
-    let old = slot.admit();
+    let old = slot.activate();
     let thread = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || deed(&shared, old))
     };
     slot.run_to_end(&crash());
-    let new = admit(slot);
+    let new = activate(slot);
     slot.run();
     thread.join().unwrap();
 
     assert_ne!(old, new, "a pid is never reused");
-    assert_eq!(shared.heard(new), [], "messages for the previous tenant");
+    assert_eq!(shared.received_by(new), [], "messages for the previous tenant");
     assert_eq!(shared.ends(new), [], "a signal for the previous tenant");
-    let bonds = Holdings::bonds(slot, new, 9).unwrap();
+    let bonds = SideTables::links_and_monitors(slot, new, 9).unwrap();
     assert_eq!((bonds.link_count, bonds.monitored_by_count), (0, 0));
     shared
 }
 
-fn sends_late(shared: &Shared, old: Pid) {
-    drop(post(shared, None, old, letter(shared, None, old, 7_u32)));
+fn sends_late(shared: &RuntimeShared, old: Pid) {
+    drop(send_envelope(shared, None, old, envelope(shared, None, old, 7_u32)));
 }
 
-fn signals_late(shared: &Shared, old: Pid) {
+fn signals_late(shared: &RuntimeShared, old: Pid) {
     shared.exit(None, old, crash());
     shared.exit(None, old, ExitReason::Killed);
 }
 
-fn wakes_late(shared: &Shared, old: Pid) {
+fn wakes_late(shared: &RuntimeShared, old: Pid) {
     let slot = shared.slot_of(old);
     for _ in 0..2 {
-        if slot.cell().gate.wake() {
+        if slot.header().gate.wake() {
             slot.run();
         }
     }
 }
 
-fn binds_late(shared: &Shared, old: Pid) {
+fn binds_late(shared: &RuntimeShared, old: Pid) {
     let slot = shared.free_slot(0);
-    let own = slot.admit();
+    let own = slot.activate();
     slot.run_with(|slot| {
-        Shared::trap_exits(slot, own, true);
+        RuntimeShared::trap_exits(slot, own, true);
         shared.link(slot, own, old);
         shared.monitor(slot, own, old);
     });
@@ -372,30 +372,30 @@ fn no_link_reaches_the_next_tenant_of_a_slot() {
 
 #[test]
 fn no_signal_reaches_the_next_tenant_of_a_slot_that_holds_something_at_once() {
-    explore(3, || drop(a_slot_is_used_again_by(Slot::admit_bound, signals_late)));
+    explore(3, || drop(a_slot_is_used_again_by(Slot::activate_linked, signals_late)));
 }
 
 #[test]
 fn no_link_reaches_the_next_tenant_of_a_slot_that_holds_something_at_once() {
-    explore(2, || drop(a_slot_is_used_again_by(Slot::admit_bound, binds_late)));
+    explore(2, || drop(a_slot_is_used_again_by(Slot::activate_linked, binds_late)));
 }
 
 #[test]
 fn the_models_of_slots_that_are_used_again_bite() {
-    finds(Plant::StrangersAreLetIn, 3, || drop(a_slot_is_used_again(sends_late)));
-    finds(Plant::NoGenerations, 3, || drop(a_slot_is_used_again(sends_late)));
-    finds(Plant::NoTotalOrder, 3, || drop(a_slot_is_used_again(signals_late)));
-    finds(Plant::NoLock, 3, || drop(a_slot_is_used_again(signals_late)));
-    finds(Plant::NoGenerations, 2, bound_late);
+    finds(InjectedFault::StrangersAreLetIn, 3, || drop(a_slot_is_used_again(sends_late)));
+    finds(InjectedFault::NoGenerations, 3, || drop(a_slot_is_used_again(sends_late)));
+    finds(InjectedFault::NoTotalOrder, 3, || drop(a_slot_is_used_again(signals_late)));
+    finds(InjectedFault::NoLock, 3, || drop(a_slot_is_used_again(signals_late)));
+    finds(InjectedFault::NoGenerations, 2, bound_late);
 }
 
 /// Monitors a process before it exists: the closure that creates a process may pass on its pid.
 fn bound_before_it_is_there() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
-    let own = watcher.admit();
+    let own = watcher.activate();
     // An earlier tenant leaves its flags in the slot.
-    let before = slot.admit();
+    let before = slot.activate();
     shared.link(slot, before, own);
     shared.unlink(slot, before, own);
     slot.run_to_end(&ExitReason::Normal);
@@ -403,7 +403,7 @@ fn bound_before_it_is_there() {
     let thread = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
-            slot.admit();
+            slot.activate();
             slot.run_to_end(&crash());
             drop(shared);
         })
@@ -422,14 +422,14 @@ fn s12_one_that_is_monitored_as_it_comes_into_being_yields_one_down() {
 
 #[test]
 fn the_model_of_beginnings_bites() {
-    finds(Plant::OpensTooEarly, 3, bound_before_it_is_there);
+    finds(InjectedFault::OpensTooEarly, 3, bound_before_it_is_there);
 }
 
 /// A process returns, receives an exit signal and is killed, all at once.
 fn ends_for_many_reasons() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, pid) = (watcher.admit(), slot.admit());
+    let (own, pid) = (watcher.activate(), slot.activate());
     watcher.run_with(|watcher| shared.monitor(watcher, own, pid));
     let killer = {
         let shared = Arc::clone(&shared);
@@ -448,22 +448,22 @@ fn ends_for_many_reasons() {
 
 /// A waiting process is killed while a message arrives.
 fn killed_as_it_waits() {
-    let shared = Shared::with_slots(2);
+    let shared = RuntimeShared::with_slots(2);
     let (watcher, slot) = (shared.free_slot(0), shared.free_slot(1));
-    let (own, pid) = (watcher.admit(), slot.admit());
+    let (own, pid) = (watcher.activate(), slot.activate());
     watcher.run_with(|watcher| shared.monitor(watcher, own, pid));
     slot.run();
     let killer = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || shared.exit(None, pid, ExitReason::Killed))
     };
-    let posted = post(&shared, None, pid, letter(&shared, None, pid, 7_u32));
+    let posted = send_envelope(&shared, None, pid, envelope(&shared, None, pid, 7_u32));
     killer.join().unwrap();
 
     assert_eq!(shared.ends(pid), [ExitReason::Killed]);
     assert_eq!(downs(&shared, own), [ExitReason::Killed]);
-    let heard = shared.heard(pid).len() + shared.left_over();
-    assert_eq!(heard, usize::from(matches!(posted, Posted::Sent)), "received, left over or handed back");
+    let received_by = shared.received_by(pid).len() + shared.left_over();
+    assert_eq!(received_by, usize::from(matches!(posted, SendOutcome::Sent)), "received, left over or handed back");
 }
 
 #[test]
@@ -478,6 +478,6 @@ fn s05_a_kill_is_never_lost_and_a_message_is_received_left_over_or_handed_back()
 
 #[test]
 fn the_models_of_kills_bite() {
-    finds(Plant::NoLock, 3, ends_for_many_reasons);
-    finds(Plant::SignalsAreForgotten, 3, killed_as_it_waits);
+    finds(InjectedFault::NoLock, 3, ends_for_many_reasons);
+    finds(InjectedFault::SignalsAreForgotten, 3, killed_as_it_waits);
 }

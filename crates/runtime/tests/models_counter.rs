@@ -17,7 +17,7 @@ mod stripes;
 use loom::sync::Arc;
 use loom::thread;
 
-use stripes::{Lane, Stripes};
+use stripes::{Stripe, Stripes};
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -31,10 +31,10 @@ fn two_schedulers_never_spend_more_than_there_is_and_all_of_it_if_they_want() {
         let stripes = Arc::new(Stripes::new(2, 3));
         let other = {
             let stripes = Arc::clone(&stripes);
-            thread::spawn(move || (0..2).filter(|_| stripes.spend(Lane::Own(1), 1)).count())
+            thread::spawn(move || (0..2).filter(|_| stripes.spend(Stripe::Own(1), 1)).count())
         };
 
-        let granted = (0..2).filter(|_| stripes.spend(Lane::Own(0), 1)).count();
+        let granted = (0..2).filter(|_| stripes.spend(Stripe::Own(0), 1)).count();
         let granted = granted + other.join().expect("loom reports a panic itself");
 
         assert_eq!(granted, 3);
@@ -49,20 +49,20 @@ fn what_is_given_back_is_there_for_others_and_counted_once() {
         let other = {
             let stripes = Arc::clone(&stripes);
             thread::spawn(move || {
-                if stripes.spend(Lane::Own(1), 1) {
-                    assert_eq!(stripes.refund(Lane::Own(1), 1), 1);
+                if stripes.spend(Stripe::Own(1), 1) {
+                    assert_eq!(stripes.refund(Stripe::Own(1), 1), 1);
                 }
             })
         };
 
-        let granted = stripes.spend(Lane::Own(0), 1);
-        // Returns one unit even if the other lane has moved the spent unit out of this purse.
-        let back = if granted { stripes.refund(Lane::Own(0), 1) } else { 0 };
+        let granted = stripes.spend(Stripe::Own(0), 1);
+        // Returns one unit even if the other stripe has moved the spent unit out of this local credit.
+        let back = if granted { stripes.refund(Stripe::Own(0), 1) } else { 0 };
         other.join().expect("loom reports a panic itself");
 
         assert_eq!(back, u64::from(granted));
         assert_eq!(stripes.taken(), 0);
-        assert!(stripes.spend(Lane::Shared, 1) && !stripes.spend(Lane::Shared, 1));
+        assert!(stripes.spend(Stripe::Shared, 1) && !stripes.spend(Stripe::Shared, 1));
     });
 }
 
@@ -70,15 +70,15 @@ fn what_is_given_back_is_there_for_others_and_counted_once() {
 fn a_reading_never_shows_less_taken_than_was() {
     explore(3, || {
         let stripes = Arc::new(Stripes::new(2, 2));
-        assert!(stripes.spend(Lane::Own(0), 2));
+        assert!(stripes.spend(Stripe::Own(0), 2));
         let other = {
             let stripes = Arc::clone(&stripes);
-            // Moves the units that lane 0 has spent out of its purse, and refunds one of the two.
-            thread::spawn(move || assert_eq!(stripes.refund(Lane::Own(1), 1), 1))
+            // Moves the units that stripe 0 has spent out of its local credit, and refunds one of the two.
+            thread::spawn(move || assert_eq!(stripes.refund(Stripe::Own(1), 1), 1))
         };
 
         assert!(stripes.taken() >= 1);
-        let (_, settled) = stripes.settled();
+        let (_, settled) = stripes.totals();
         assert!((1..=2).contains(&settled));
         other.join().expect("loom reports a panic itself");
 
@@ -93,8 +93,8 @@ fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
         let writers = [3, -5].into_iter().enumerate().map(|(number, units)| {
             let stripes = Arc::clone(&stripes);
             thread::spawn(move || {
-                stripes.update(Lane::Own(number), units);
-                stripes.update(Lane::Own(number), 1);
+                stripes.update(Stripe::Own(number), units);
+                stripes.update(Stripe::Own(number), 1);
             })
         });
         let writers: Vec<_> = writers.collect();
@@ -102,7 +102,7 @@ fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
         // The part of the keeper: it stores what was taken since the last commit.
         let (mut committed, mut stored) = (0, 0);
         let mut commit = || {
-            let (operations, taken) = stripes.settled();
+            let (operations, taken) = stripes.totals();
             stored += taken - committed;
             committed = taken;
             (operations, taken)

@@ -15,9 +15,9 @@ mod sync {
     }
     pub(crate) use loom::sync::Mutex;
 
-    /// Subset of `Dekker` in `src/sync.rs`: the fences of rings.
+    /// Subset of `FenceSite` in `src/sync.rs`: the fences of rings.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Dekker {
+    pub(crate) enum FenceSite {
         Wake,
         Sleep,
         Move,
@@ -28,19 +28,19 @@ mod sync {
 
     thread_local! {
         // Loom runs all threads of a model on one system thread, so each test has its own value.
-        static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
+        static OMITTED_FENCE: Cell<Option<FenceSite>> = const { Cell::new(None) };
     }
 
-    pub(crate) fn leave_out(side: Option<Dekker>) {
-        LEFT_OUT.set(side);
+    pub(crate) fn omit_fence(side: Option<FenceSite>) {
+        OMITTED_FENCE.set(side);
     }
 
     pub(crate) fn overwrite(word: &atomic::AtomicU64, value: u64, order: atomic::Ordering) {
         word.swap(value, order);
     }
 
-    pub(crate) fn store_load(side: Dekker) {
-        if LEFT_OUT.get() != Some(side) {
+    pub(crate) fn store_load(side: FenceSite) {
+        if OMITTED_FENCE.get() != Some(side) {
             atomic::fence(atomic::Ordering::SeqCst);
         }
     }
@@ -54,8 +54,8 @@ mod panics {
 mod cursors;
 #[path = "../src/ring/read_cursor.rs"]
 mod read_cursor;
-#[path = "../src/ring/seats.rs"]
-mod seats;
+#[path = "../src/ring/reader_slots.rs"]
+mod reader_slots;
 #[path = "../src/ring/write_cursor.rs"]
 mod write_cursor;
 
@@ -67,10 +67,10 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use cursors::{Cursors, Ended, Found, Guard};
+use cursors::{Available, Cursors, Ended, Guard};
 use read_cursor::ReaderCursor;
-use seats::Seats;
-use sync::Dekker;
+use reader_slots::ReaderSlots;
+use sync::FenceSite;
 use write_cursor::WriterCursor;
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -117,9 +117,9 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(capacity: usize, seats: usize, guard: Guard) -> Arc<Self> {
+    fn new(capacity: usize, reader_slots: usize, guard: Guard) -> Arc<Self> {
         Arc::new(Self {
-            cursors: Cursors::new(capacity as u64, Seats::new(seats, 0), guard),
+            cursors: Cursors::new(capacity as u64, ReaderSlots::new(reader_slots, 0), guard),
             items: (0..capacity).map(|_| UnsafeCell::new(0)).collect(),
         })
     }
@@ -152,9 +152,9 @@ impl Ring {
     /// Reads one item, and adds the number of items missed before it to `missed`. Returns false at the end.
     fn read(&self, reader: &mut ReaderCursor, missed: &mut u64) -> bool {
         loop {
-            match block_on(poll_fn(|cx| reader.poll_found(&self.cursors, cx))) {
-                Found::End(_) | Found::Evicted => return false,
-                Found::Items(_) => {}
+            match block_on(poll_fn(|cx| reader.poll_available(&self.cursors, cx))) {
+                Available::End(_) | Available::Evicted => return false,
+                Available::Items(_) => {}
             }
             let Some(gap) = reader.begin(&self.cursors) else { return false };
             *missed += gap;
@@ -195,7 +195,7 @@ fn streams(capacity: usize, readers: usize, count: u64) {
     let ring = Ring::new(capacity, readers, Guard::Unguarded);
     let threads: Vec<_> = (0..readers)
         .map(|_| {
-            let reader = ring.cursors.join().expect("there is a seat");
+            let reader = ring.cursors.join().expect("there is a free reader slot");
             let ring = Arc::clone(&ring);
             thread::spawn(move || assert_eq!(ring.read_all(reader), count))
         })
@@ -226,12 +226,12 @@ fn of_two_readers_that_sleep_time_and_again_none_is_forgotten() {
     explore(3, || {
         let ring = Ring::new(2, 2, Guard::Unguarded);
         let threads = [(); 2].map(|()| {
-            let mut reader = ring.cursors.join().expect("there is a seat");
+            let mut reader = ring.cursors.join().expect("there is a free reader slot");
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
                 let mut count = 0;
                 while count < 2 {
-                    block_on(poll_fn(|cx| reader.poll_found(&ring.cursors, cx)));
+                    block_on(poll_fn(|cx| reader.poll_available(&ring.cursors, cx)));
                     ring.take(&mut reader);
                     count += 1;
                 }
@@ -251,7 +251,7 @@ fn of_two_readers_that_sleep_time_and_again_none_is_forgotten() {
 /// Runs readers that read `reads` single items and rest after each, and a writer that needs `reads` free positions.
 fn readers_rest(readers: usize, reads: u64) {
     let ring = Ring::new(4, readers, Guard::Unguarded);
-    let joined: Vec<_> = (0..readers).map(|_| ring.cursors.join().expect("there is a seat")).collect();
+    let joined: Vec<_> = (0..readers).map(|_| ring.cursors.join().expect("there is a free reader slot")).collect();
     let mut writer = WriterCursor::new(&ring.cursors);
     for _ in 0..4 {
         ring.put(&mut writer);
@@ -290,7 +290,7 @@ fn a_writer_waits_for_no_reader_that_rests_and_is_not_in_its_way() {
 /// Returns a full ring, its writer, and a reader that has read one item in its turn: too few to publish its position.
 fn in_a_turn() -> (Arc<Ring>, WriterCursor, ReaderCursor) {
     let ring = Ring::new(16, 1, Guard::Unguarded);
-    let mut reader = ring.cursors.join().expect("there is a seat");
+    let mut reader = ring.cursors.join().expect("there is a free reader slot");
     let mut writer = WriterCursor::new(&ring.cursors);
     for _ in 0..16 {
         ring.put(&mut writer);
@@ -299,15 +299,15 @@ fn in_a_turn() -> (Arc<Ring>, WriterCursor, ReaderCursor) {
     (ring, writer, reader)
 }
 
-/// Ends the turn of the process that read from this seat, on the thread that ran it.
-fn end_of_turn(ring: &Arc<Ring>, seat: usize) -> thread::JoinHandle<()> {
+/// Ends the turn of the process that read from this reader slot, on the thread that ran it.
+fn end_of_turn(ring: &Arc<Ring>, reader_slot: usize) -> thread::JoinHandle<()> {
     let ring = Arc::clone(ring);
-    thread::spawn(move || ring.cursors.publish_seat(seat))
+    thread::spawn(move || ring.cursors.publish_reader(reader_slot))
 }
 
 fn a_turn_ends() {
     let (ring, mut writer, reader) = in_a_turn();
-    let turn = end_of_turn(&ring, reader.seat());
+    let turn = end_of_turn(&ring, reader.reader_slot());
     ring.write_quietly(&mut writer);
     turn.join().expect("loom reports a panic itself");
 }
@@ -322,7 +322,7 @@ fn a_writer_hears_of_what_was_read_when_the_turn_ends() {
 fn a_turn_that_ends_late_frees_nothing_that_its_reader_still_reads_elsewhere() {
     explore(3, || {
         let (ring, mut writer, mut reader) = in_a_turn();
-        let turn = end_of_turn(&ring, reader.seat());
+        let turn = end_of_turn(&ring, reader.reader_slot());
         let elsewhere = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
@@ -342,9 +342,9 @@ fn a_turn_that_ends_late_frees_nothing_that_its_reader_still_reads_elsewhere() {
 fn a_turn_that_ends_late_frees_nothing_of_whoever_has_the_seat_by_then() {
     explore(3, || {
         let (ring, mut writer, reader) = in_a_turn();
-        let turn = end_of_turn(&ring, reader.seat());
+        let turn = end_of_turn(&ring, reader.reader_slot());
         ring.cursors.leave(&reader);
-        ring.cursors.join().expect("there is a seat");
+        ring.cursors.join().expect("there is a free reader slot");
         for _ in 0..16 {
             ring.write_quietly(&mut writer);
         }
@@ -360,7 +360,7 @@ fn one_comes_and_goes() {
     let guest = {
         let ring = Arc::clone(&ring);
         thread::spawn(move || {
-            let mut reader = ring.cursors.join().expect("there is a seat");
+            let mut reader = ring.cursors.join().expect("there is a free reader slot");
             if reader.available(&ring.cursors, 1) > 0 {
                 ring.take(&mut reader);
             }
@@ -387,7 +387,7 @@ fn who_joins_sees_only_what_stays_and_who_leaves_stops_nobody() {
 fn a_writer_that_skips_never_touches_what_is_read_and_loses_count_of_nothing() {
     explore(3, || {
         let ring = Ring::new(1, 1, Guard::Skips);
-        let mut reader = ring.cursors.join().expect("there is a seat");
+        let mut reader = ring.cursors.join().expect("there is a free reader slot");
         let thread = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
@@ -412,7 +412,7 @@ fn a_writer_that_skips_never_touches_what_is_read_and_loses_count_of_nothing() {
 fn an_evicted_reader_keeps_what_it_reads_and_gets_nothing_more() {
     explore(3, || {
         let ring = Ring::new(1, 1, Guard::Evicts);
-        let mut reader = ring.cursors.join().expect("there is a seat");
+        let mut reader = ring.cursors.join().expect("there is a free reader slot");
         let thread = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
@@ -442,7 +442,7 @@ fn an_evicted_reader_keeps_what_it_reads_and_gets_nothing_more() {
 const LEFT_OUT_VARIABLE: &str = "RUSM_LEFT_OUT";
 
 /// Runs a test of this program in a child process without a fence; returns the output of loom before it aborts.
-fn says_without(side: Dekker, test: &str) -> String {
+fn says_without(side: FenceSite, test: &str) -> String {
     let program = std::env::current_exe().expect("a test is a program");
     let run = std::process::Command::new(program)
         .args(["--exact", test, "--nocapture"])
@@ -457,8 +457,8 @@ fn says_without(side: Dekker, test: &str) -> String {
 /// Leaves out the fence that [`says_without`] requests.
 fn leave_out_asked_for() {
     let asked = std::env::var(LEFT_OUT_VARIABLE).unwrap_or_default();
-    let sides = [Dekker::Wake, Dekker::Sleep, Dekker::Move, Dekker::Park, Dekker::Join, Dekker::Look];
-    sync::leave_out(sides.into_iter().find(|side| format!("{side:?}") == asked));
+    let sides = [FenceSite::Wake, FenceSite::Sleep, FenceSite::Move, FenceSite::Park, FenceSite::Join, FenceSite::Look];
+    sync::omit_fence(sides.into_iter().find(|side| format!("{side:?}") == asked));
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn one_item_fits_and_nobody_sleeps_for_ever() {
 
 #[test]
 fn without_a_fence_of_the_writer_or_the_readers_somebody_sleeps_for_ever() {
-    for side in [Dekker::Wake, Dekker::Sleep, Dekker::Move, Dekker::Park] {
+    for side in [FenceSite::Wake, FenceSite::Sleep, FenceSite::Move, FenceSite::Park] {
         let said = says_without(side, "one_item_fits_and_nobody_sleeps_for_ever");
         assert!(said.contains("deadlock"), "{side:?}: {said}");
     }
@@ -477,7 +477,7 @@ fn without_a_fence_of_the_writer_or_the_readers_somebody_sleeps_for_ever() {
 
 #[test]
 fn without_a_fence_when_one_joins_it_reads_what_is_being_overwritten() {
-    for side in [Dekker::Join, Dekker::Look] {
+    for side in [FenceSite::Join, FenceSite::Look] {
         let said = says_without(side, "who_joins_sees_only_what_stays_and_who_leaves_stops_nobody");
         assert!(said.contains("Causality violation") || said.contains("left == right"), "{side:?}: {said}");
     }
@@ -485,7 +485,7 @@ fn without_a_fence_when_one_joins_it_reads_what_is_being_overwritten() {
 
 #[test]
 fn without_the_fence_at_the_end_of_a_turn_its_writer_sleeps_for_ever() {
-    for side in [Dekker::Move, Dekker::Park] {
+    for side in [FenceSite::Move, FenceSite::Park] {
         let said = says_without(side, "a_writer_hears_of_what_was_read_when_the_turn_ends");
         assert!(said.contains("deadlock"), "{side:?}: {said}");
     }

@@ -21,8 +21,8 @@ mod sync {
         true
     }
 }
-#[path = "../src/next.rs"]
-mod next;
+#[path = "../src/lifo_slot.rs"]
+mod lifo_slot;
 #[path = "../src/parking.rs"]
 mod parking;
 
@@ -31,7 +31,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-use next::NextPlace;
+use lifo_slot::LifoSlot;
 use parking::{Parking, Sleep};
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
@@ -48,7 +48,7 @@ const fn address(process: usize) -> usize {
 /// The owner puts two processes and takes them between its polls, while the watchdog opens the slot and a thief steals.
 fn next_is_taken_once(barrier: bool) {
     explore(move || {
-        let place = Arc::new(NextPlace::new(barrier));
+        let place = Arc::new(LifoSlot::new(barrier));
         let in_poll = Arc::new(AtomicBool::new(true));
         let runs: Arc<[UnsafeCell<u32>; 2]> = Arc::new(std::array::from_fn(|_| UnsafeCell::new(0)));
         let run = |runs: &[UnsafeCell<u32>; 2], next: *mut u64| {

@@ -14,32 +14,32 @@ mod sync {
     }
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 
-    /// Subset of `Dekker` in `src/sync.rs`: the fences of tickers.
+    /// Subset of `FenceSite` in `src/sync.rs`: the fences of tickers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Dekker {
+    pub(crate) enum FenceSite {
         Arm,
         Doze,
     }
 
     thread_local! {
         // Loom runs all threads of a model on one system thread, so each test has its own value.
-        static LEFT_OUT: Cell<Option<Dekker>> = const { Cell::new(None) };
+        static OMITTED_FENCE: Cell<Option<FenceSite>> = const { Cell::new(None) };
     }
 
-    pub(crate) fn leave_out(side: Option<Dekker>) {
-        LEFT_OUT.set(side);
+    pub(crate) fn omit_fence(side: Option<FenceSite>) {
+        OMITTED_FENCE.set(side);
     }
 
-    pub(crate) fn store_load(side: Dekker) {
-        if LEFT_OUT.get() != Some(side) {
+    pub(crate) fn store_load(side: FenceSite) {
+        if OMITTED_FENCE.get() != Some(side) {
             atomic::fence(atomic::Ordering::SeqCst);
         }
     }
 }
-#[path = "../src/ticker/alarm.rs"]
-mod alarm;
-#[path = "../src/ticker/pulse.rs"]
-mod pulse;
+#[path = "../src/ticker/sleep_word.rs"]
+mod sleep_word;
+#[path = "../src/ticker/wake_signal.rs"]
+mod wake_signal;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
@@ -48,9 +48,9 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use alarm::Alarm;
-use pulse::Pulse;
-use sync::Dekker;
+use sleep_word::SleepWord;
+use sync::FenceSite;
+use wake_signal::WakeSignal;
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -83,14 +83,14 @@ impl Futex {
 #[derive(Default)]
 struct Tickers {
     inbox: Mutex<Vec<u64>>,
-    alarm: Alarm,
+    sleep_word: SleepWord,
     futex: Futex,
 }
 
 impl Tickers {
     fn add(&self, at_ns: u64) {
         self.inbox.lock().expect("it is not poisoned").push(at_ns);
-        if self.alarm.change(at_ns) {
+        if self.sleep_word.change(at_ns) {
             self.futex.wake();
         }
     }
@@ -99,12 +99,12 @@ impl Tickers {
     fn take_in(&self, wanted: usize) {
         let mut taken = 0;
         loop {
-            let word = self.alarm.look();
+            let word = self.sleep_word.load();
             taken += std::mem::take(&mut *self.inbox.lock().expect("it is not poisoned")).len();
             if taken == wanted {
                 return;
             }
-            self.alarm.doze(u64::MAX, |on| self.futex.wait(on, word));
+            self.sleep_word.sleep(u64::MAX, |on| self.futex.wait(on, word));
         }
     }
 }
@@ -146,15 +146,15 @@ fn two_that_add_at_once_are_both_taken_in() {
 
 #[test]
 fn without_either_fence_the_model_fails() {
-    for side in [Dekker::Arm, Dekker::Doze] {
+    for side in [FenceSite::Arm, FenceSite::Doze] {
         let model = move || {
-            sync::leave_out(Some(side));
+            sync::omit_fence(Some(side));
             one_adds_while_the_driver_goes_to_sleep();
         };
 
         let found = catch_unwind(AssertUnwindSafe(|| explore(model)));
 
-        sync::leave_out(None);
+        sync::omit_fence(None);
         assert!(found.is_err(), "the model passes without {side:?}");
     }
 }
@@ -185,8 +185,8 @@ impl Wake for Sleeper {
 #[test]
 fn every_tick_wakes_the_process_that_waits_for_it() {
     explore(|| {
-        let pulse = Arc::new(Pulse::default());
-        let fired = Arc::clone(&pulse);
+        let wake_signal = Arc::new(WakeSignal::default());
+        let fired = Arc::clone(&wake_signal);
         let driver = thread::spawn(move || {
             fired.lock().fire(1);
             fired.lock().fire(2);
@@ -196,13 +196,13 @@ fn every_tick_wakes_the_process_that_waits_for_it() {
         let waker = Waker::from(std::sync::Arc::clone(&sleeper));
         let mut seen = 0;
         while seen < 2 {
-            let mut beat = pulse.lock();
-            if beat.due > seen {
-                seen = beat.due;
+            let mut state = wake_signal.lock();
+            if state.due > seen {
+                seen = state.due;
                 continue;
             }
-            beat.wait(&waker);
-            drop(beat);
+            state.wait(&waker);
+            drop(state);
             sleeper.sleep();
         }
 
@@ -213,18 +213,18 @@ fn every_tick_wakes_the_process_that_waits_for_it() {
 #[test]
 fn a_ticker_that_is_let_go_of_while_it_fires_keeps_no_waker() {
     explore(|| {
-        let pulse = Arc::new(Pulse::default());
-        let fired = Arc::clone(&pulse);
+        let wake_signal = Arc::new(WakeSignal::default());
+        let fired = Arc::clone(&wake_signal);
         let driver = thread::spawn(move || {
-            let mut beat = fired.lock();
-            if !beat.is_over() {
-                beat.fire(1);
+            let mut state = fired.lock();
+            if !state.has_ended() {
+                state.fire(1);
             }
         });
 
         let sleeper = std::sync::Arc::new(Sleeper::default());
-        pulse.lock().wait(&Waker::from(std::sync::Arc::clone(&sleeper)));
-        pulse.lock().end();
+        wake_signal.lock().wait(&Waker::from(std::sync::Arc::clone(&sleeper)));
+        wake_signal.lock().end();
 
         driver.join().expect("it fires, or finds that it is over");
         assert_eq!(std::sync::Arc::strong_count(&sleeper), 1);

@@ -38,9 +38,9 @@ mod sync {
         }
     }
 
-    /// Subset of `Dekker` in `src/sync.rs`: the second checks of topics.
+    /// Subset of `FenceSite` in `src/sync.rs`: the second checks of topics.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Dekker {
+    pub(crate) enum FenceSite {
         Sleep,
         Park,
     }
@@ -49,12 +49,12 @@ mod sync {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Plant {
         /// This second check is left out.
-        LooksOnce(Dekker),
+        LooksOnce(FenceSite),
         /// A subscriber stores its waker only after it has parked.
         WakerComesLate,
         /// A consumer sleeps even if there are unread messages.
         SleepsOverUnread,
-        /// A publisher wakes no sleeper.
+        /// A publisher wakes no waiter.
         WakesNobody,
         /// A message may be counted before it is written.
         FilledTooEarly,
@@ -73,7 +73,7 @@ mod sync {
         PLANT.get() == Some(fault)
     }
 
-    pub(crate) fn looks_again(side: Dekker) -> bool {
+    pub(crate) fn rechecks_before_sleep(side: FenceSite) -> bool {
         !has(Plant::LooksOnce(side))
     }
 
@@ -91,12 +91,12 @@ mod sync {
     }
 
     /// A place that is written once; loom checks every access.
-    pub(crate) struct Place<T>(UnsafeCell<Option<T>>);
+    pub(crate) struct OnceSlot<T>(UnsafeCell<Option<T>>);
 
     // SAFETY: loom reports a failure if a read overlaps with the write.
-    unsafe impl<T: Send + Sync> Sync for Place<T> {}
+    unsafe impl<T: Send + Sync> Sync for OnceSlot<T> {}
 
-    impl<T> Place<T> {
+    impl<T> OnceSlot<T> {
         pub(crate) fn new() -> Self {
             Self(UnsafeCell::new(None))
         }
@@ -145,10 +145,10 @@ mod message {
         }
     }
 }
+#[path = "../src/topic/retention.rs"]
+mod retention;
 #[path = "../src/topic/segment.rs"]
 mod segment;
-#[path = "../src/topic/shelf.rs"]
-mod shelf;
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -160,9 +160,9 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use cursor::Cursor;
-use log::{Log, Refused, Rules, Sleeper, Unread};
+use log::{AppendError, Log, LogLimits, Retention, Waiter};
 use message::Message;
-use sync::{Dekker, Lock, Plant};
+use sync::{FenceSite, Lock, Plant};
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -180,12 +180,12 @@ fn finds(fault: Plant, preemptions: usize, model: impl Fn() + Sync + Send + 'sta
 
 /// A thread that sleeps until it is woken.
 #[derive(Default)]
-struct Bed {
+struct ParkedThread {
     woken: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Wake for Bed {
+impl Wake for ParkedThread {
     fn wake(self: Arc<Self>) {
         *self.woken.lock().expect("it is not poisoned") = true;
         self.changed.notify_one();
@@ -193,16 +193,16 @@ impl Wake for Bed {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let bed = Arc::new(Bed::default());
-    let waker = Waker::from(Arc::clone(&bed));
+    let parked = Arc::new(ParkedThread::default());
+    let waker = Waker::from(Arc::clone(&parked));
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(value) => return value,
             Poll::Pending => {
-                let mut woken = bed.woken.lock().expect("it is not poisoned");
+                let mut woken = parked.woken.lock().expect("it is not poisoned");
                 while !std::mem::take(&mut *woken) {
-                    woken = bed.changed.wait(woken).expect("it is not poisoned");
+                    woken = parked.changed.wait(woken).expect("it is not poisoned");
                 }
             }
         }
@@ -211,13 +211,13 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// Creates a log with room for `messages` messages, each in a segment of its own.
 fn log(messages: usize) -> Arc<Log> {
-    Arc::new(Log::new(Rules { messages, bytes: 1 << 20, unread: Unread::Forget }, 0))
+    Arc::new(Log::new(LogLimits { messages, bytes: 1 << 20, retention: Retention::Forget }, 0))
 }
 
 fn wake(log: &Log) {
     if !sync::has(Plant::WakesNobody) {
-        for sleeper in log.take_woken() {
-            sleeper.wake();
+        for waiter in log.take_woken() {
+            waiter.wake();
         }
     }
 }
@@ -234,7 +234,7 @@ fn publish(log: &Log, count: u8) {
                 }
                 match outcome {
                     Ok(()) => return Poll::Ready(()),
-                    Err(Refused::Full) => {
+                    Err(AppendError::Full) => {
                         if message.as_ref().is_some_and(|message| log.wait(message, cx.waker(), &mut ticket)) {
                             return Poll::Pending;
                         }
@@ -248,15 +248,15 @@ fn publish(log: &Log, count: u8) {
 
 /// Waker for a cursor.
 #[derive(Default)]
-struct Seat(Mutex<Option<Waker>>);
+struct SubscriberState(Mutex<Option<Waker>>);
 
-impl Seat {
+impl SubscriberState {
     fn note(&self, waker: &Waker) {
         *self.0.lock().expect("it is not poisoned") = Some(waker.clone());
     }
 }
 
-impl Sleeper for Seat {
+impl Waiter for SubscriberState {
     fn wake(&self) {
         let waker = self.0.lock().expect("it is not poisoned").take();
         if let Some(waker) = waker {
@@ -268,16 +268,16 @@ impl Sleeper for Seat {
 /// A subscriber that must receive every message.
 struct Subscriber {
     log: Arc<Log>,
-    seat: Arc<Seat>,
-    sleeper: Arc<dyn Sleeper>,
+    state: Arc<SubscriberState>,
+    waiter: Arc<dyn Waiter>,
     cursor: Cursor,
 }
 
 impl Subscriber {
     fn join(log: &Arc<Log>) -> Self {
-        let seat = Arc::new(Seat::default());
-        let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
-        Self { log: Arc::clone(log), cursor: Cursor::join(log, false, true, &sleeper), seat, sleeper }
+        let state = Arc::new(SubscriberState::default());
+        let waiter: Arc<dyn Waiter> = Arc::<SubscriberState>::clone(&state);
+        Self { log: Arc::clone(log), cursor: Cursor::join(log, false, true, &waiter), state, waiter }
     }
 
     /// Returns the number of the next message, or `None` at the end of the topic.
@@ -291,11 +291,11 @@ impl Subscriber {
                     return Poll::Ready(false);
                 }
                 if !sync::has(Plant::WakerComesLate) {
-                    self.seat.note(cx.waker());
+                    self.state.note(cx.waker());
                 }
-                let sleeps = self.cursor.park(&self.log, &self.sleeper);
+                let sleeps = self.cursor.park(&self.log, &self.waiter);
                 if sync::has(Plant::WakerComesLate) {
-                    self.seat.note(cx.waker());
+                    self.state.note(cx.waker());
                 }
                 if sleeps && !self.log.is_closed() {
                     return Poll::Pending;
@@ -312,12 +312,12 @@ impl Subscriber {
     }
 
     fn leave(mut self) {
-        self.cursor.leave(&self.log, &self.sleeper);
+        self.cursor.leave(&self.log, &self.waiter);
     }
 }
 
 /// Runs a publisher of `count` messages, and `subscribers` that each read all of them. The topic is never closed, which
-/// would also wake sleepers.
+/// would also wake waiters.
 fn streams(room: usize, subscribers: usize, count: u8) {
     let log = log(room);
     let threads: Vec<_> = (0..subscribers)
@@ -345,8 +345,8 @@ fn closes(count: u8) {
         subscriber.leave();
     });
     publish(&log, count);
-    for sleeper in log.close() {
-        sleeper.wake();
+    for waiter in log.close() {
+        waiter.wake();
     }
     thread.join().expect("loom reports a panic itself");
 }
@@ -369,14 +369,14 @@ fn a_publisher_waits_for_the_slower_of_two() {
 
 #[test]
 fn it_matters_that_sleepers_look_again_and_say_whom_to_wake_before() {
-    finds(Plant::LooksOnce(Dekker::Sleep), 3, || streams(8, 1, 2));
+    finds(Plant::LooksOnce(FenceSite::Sleep), 3, || streams(8, 1, 2));
     finds(Plant::WakerComesLate, 3, || streams(8, 1, 1));
     finds(Plant::WakesNobody, 3, || streams(8, 1, 1));
 }
 
 #[test]
 fn it_matters_that_a_publisher_that_finds_no_room_looks_again() {
-    finds(Plant::LooksOnce(Dekker::Park), 3, || streams(1, 1, 2));
+    finds(Plant::LooksOnce(FenceSite::Park), 3, || streams(1, 1, 2));
 }
 
 #[test]
@@ -408,18 +408,18 @@ fn two_publishers_that_wait_both_get_their_turn() {
 }
 
 /// State of a subscription that its consumers share.
-struct Desk {
+struct SubscriptionState {
     cursor: Cursor,
     waits: Option<Waker>,
 }
 
 /// Wakes the consumer that waits for the subscription.
-struct Bell(Lock<Option<Arc<Lock<Desk>>>>);
+struct ConsumerWaiter(Lock<Option<Arc<Lock<SubscriptionState>>>>);
 
-impl Sleeper for Bell {
+impl Waiter for ConsumerWaiter {
     fn wake(&self) {
-        let desk = self.0.lock().clone();
-        let waker = desk.and_then(|desk| desk.lock().waits.take());
+        let state = self.0.lock().clone();
+        let waker = state.and_then(|state| state.lock().waits.take());
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -429,30 +429,30 @@ impl Sleeper for Bell {
 /// Runs a consumer that takes two messages, which arrive while it checks or while it sleeps.
 fn consumes() {
     let log = log(8);
-    let bell = Arc::new(Bell(Lock::new(None)));
-    let sleeper: Arc<dyn Sleeper> = Arc::<Bell>::clone(&bell);
-    let cursor = Cursor::join(&log, false, true, &sleeper);
-    let desk = Arc::new(Lock::new(Desk { cursor, waits: None }));
-    *bell.0.lock() = Some(Arc::clone(&desk));
+    let consumer_waiter = Arc::new(ConsumerWaiter(Lock::new(None)));
+    let waiter: Arc<dyn Waiter> = Arc::<ConsumerWaiter>::clone(&consumer_waiter);
+    let cursor = Cursor::join(&log, false, true, &waiter);
+    let state = Arc::new(Lock::new(SubscriptionState { cursor, waits: None }));
+    *consumer_waiter.0.lock() = Some(Arc::clone(&state));
     let publisher = {
         let log = Arc::clone(&log);
         thread::spawn(move || publish(&log, 2))
     };
     for number in 0..2 {
         let taken = block_on(poll_fn(|cx| {
-            let mut desk = desk.lock();
-            if desk.cursor.ready(&log, &mut 0) > 0 {
-                return Poll::Ready(desk.cursor.next().0);
+            let mut state = state.lock();
+            if state.cursor.ready(&log, &mut 0) > 0 {
+                return Poll::Ready(state.cursor.next().0);
             }
-            desk.waits = Some(cx.waker().clone());
-            let unread = log.head() > desk.cursor.position();
+            state.waits = Some(cx.waker().clone());
+            let unread = log.head() > state.cursor.position();
             let more = if sync::has(Plant::SleepsOverUnread) {
-                !unread && !desk.cursor.park(&log, &sleeper)
+                !unread && !state.cursor.park(&log, &waiter)
             } else {
-                unread || !desk.cursor.park(&log, &sleeper)
+                unread || !state.cursor.park(&log, &waiter)
             };
-            let waker = if more { desk.waits.take() } else { None };
-            drop(desk);
+            let waker = if more { state.waits.take() } else { None };
+            drop(state);
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -461,9 +461,9 @@ fn consumes() {
         assert_eq!(taken, number);
     }
     publisher.join().expect("loom reports a panic itself");
-    desk.lock().cursor.leave(&log, &sleeper);
-    // Break the reference cycle between bell and desk.
-    *bell.0.lock() = None;
+    state.lock().cursor.leave(&log, &waiter);
+    // Break the reference cycle between consumer_waiter and state.
+    *consumer_waiter.0.lock() = None;
 }
 
 #[test]

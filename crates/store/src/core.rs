@@ -12,7 +12,7 @@ use super::buckets::Buckets;
 use super::config::StoreConfig;
 use super::disk::Disk;
 use super::error::StoreError;
-use super::queue::{Pushed, Queue};
+use super::queue::{PushResult, Queue};
 use super::salvage::Salvage;
 use super::work::Request;
 use rusm_runtime::observe::StorageReport;
@@ -57,7 +57,7 @@ impl Core {
         }
     }
 
-    pub(super) fn note_error(&self, error: &StoreError) {
+    pub(super) fn record_error(&self, error: &StoreError) {
         *self.last_error.lock() = Some(error.to_string().into());
     }
 
@@ -67,13 +67,13 @@ impl Core {
     }
 
     /// Records and logs that the store is damaged and accepts no writes.
-    pub(super) fn tell_damage(&self, salvage: &Salvage) {
+    pub(super) fn report_damage(&self, salvage: &Salvage) {
         let damage = salvage.damage().unwrap_or_default();
         let parts = damage.len();
         let first = damage.into_iter().next();
         let error = first.map_or_else(|| self.read_only(), |first| StoreError::Damaged(Box::new(first)));
         tracing::error!(store = %self.disk.path().display(), %error, parts, "the store is open read-only");
-        self.note_error(&error);
+        self.record_error(&error);
     }
 
     pub(super) fn last_error(&self) -> Option<Arc<str>> {
@@ -90,10 +90,10 @@ impl Core {
     }
 
     /// Lets the writer discover a failed read and reopen the file: redb refuses all operations after one.
-    pub(super) fn ask_for_recovery(&self) {
-        if let Pushed::Blocked(_, ticket) = self.queue.push(Request::sync().0, Waker::noop()) {
+    pub(super) fn request_recovery(&self) {
+        if let PushResult::Blocked(_, ticket) = self.queue.push(Request::sync().0, Waker::noop()) {
             // The queue is full, so the queued requests will discover the failure.
-            self.queue.leave(ticket, false);
+            self.queue.withdraw(ticket, false);
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use rusm_runtime::counter::{self, Account, Change, CounterStore, Places, Slot};
+use rusm_runtime::counter::{self, Change, CounterStore, Slot, SlotTable, StoreAccount};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
@@ -48,7 +48,7 @@ impl fmt::Debug for DurableCounters {
 struct Shared {
     core: Arc<Core>,
     bucket: Arc<BucketState>,
-    entries: Places,
+    entries: SlotTable,
     written: Mutex<Written>,
 }
 
@@ -67,13 +67,13 @@ impl DurableCounters {
     /// Opens the counters of a bucket. Blocks until all are read, so it must not be called from a process.
     ///
     /// # Errors
-    /// [`counter::StoreError`] if the bucket cannot be read, holds other values, or its name is not valid.
-    pub fn open(store: &Store, bucket: &str, durability: Durability) -> Result<Self, counter::StoreError> {
+    /// [`counter::CounterStoreError`] if the bucket cannot be read, holds other values, or its name is not valid.
+    pub fn open(store: &Store, bucket: &str, durability: Durability) -> Result<Self, counter::CounterStoreError> {
         let bucket = store.bucket(bucket).map_err(failed)?;
         let shared = Shared {
             core: Arc::clone(&store.0.core),
             bucket: Arc::clone(&bucket.state),
-            entries: Places::default(),
+            entries: SlotTable::default(),
             written: Mutex::default(),
         };
         shared.load(&bucket)?;
@@ -86,20 +86,20 @@ impl DurableCounters {
         &self.store
     }
 
-    async fn ask(&self, change: Updated) -> Result<(), counter::StoreError> {
+    async fn ask(&self, change: Updated) -> Result<(), counter::CounterStoreError> {
         let (reply, replied) = oneshot::channel();
         let bytes = match &change {
             Updated::Set(slot, _) => slot.key().len() + VALUE_BYTES,
             Updated::Add(changes) => changes.iter().map(|change| change.slot.key().len() + VALUE_BYTES).sum(),
         };
         let work = Update { shared: Arc::clone(&self.shared), change, values: Vec::new(), failure: None, reply };
-        let request = Request { work: Box::new(work), durability: self.durability, bytes, is_upkeep: false };
+        let request = Request { work: Box::new(work), durability: self.durability, bytes, is_maintenance: false };
         Write::new(Arc::clone(&self.shared.core), request, replied).await.map_err(failed)
     }
 }
 
 impl Shared {
-    fn load(&self, bucket: &Bucket) -> Result<(), counter::StoreError> {
+    fn load(&self, bucket: &Bucket) -> Result<(), counter::CounterStoreError> {
         let mut after = bytes::Bytes::new();
         loop {
             let page = bucket.scan([], &after, PAGE_ROWS).wait().map_err(failed)?;
@@ -108,7 +108,7 @@ impl Shared {
                 else {
                     let what =
                         format!("the row {} of bucket {:?} is not a counter", row.key.escape_ascii(), bucket.name());
-                    return Err(counter::StoreError::Storage(what));
+                    return Err(counter::CounterStoreError::Storage(what));
                 };
                 self.entries.slot(key, i64::from_be_bytes(value))?;
             }
@@ -121,10 +121,10 @@ impl Shared {
 }
 
 /// Converts an error of the store to one of counters.
-fn failed(error: StoreError) -> counter::StoreError {
+fn failed(error: StoreError) -> counter::CounterStoreError {
     match error {
-        StoreError::Closed => counter::StoreError::Closed,
-        error => counter::StoreError::Storage(error.to_string()),
+        StoreError::Closed => counter::CounterStoreError::Closed,
+        error => counter::CounterStoreError::Storage(error.to_string()),
     }
 }
 
@@ -195,31 +195,31 @@ impl Work for Update {
 }
 
 impl CounterStore for DurableCounters {
-    fn slot(&self, key: &str, initial: i64) -> Result<Slot, counter::StoreError> {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, counter::CounterStoreError> {
         self.shared.entries.slot(key, initial)
     }
 
-    async fn read(&self, slot: &Slot) -> Result<i64, counter::StoreError> {
+    async fn read(&self, slot: &Slot) -> Result<i64, counter::CounterStoreError> {
         slot.count_read();
-        if self.shared.core.is_closed() { Err(counter::StoreError::Closed) } else { Ok(slot.value()) }
+        if self.shared.core.is_closed() { Err(counter::CounterStoreError::Closed) } else { Ok(slot.value()) }
     }
 
-    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), counter::StoreError> {
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), counter::CounterStoreError> {
         slot.count_write(events);
         self.ask(Updated::Add(vec![Change { slot: slot.clone(), units, events }])).await
     }
 
-    async fn set(&self, slot: &Slot, value: i64) -> Result<(), counter::StoreError> {
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), counter::CounterStoreError> {
         slot.count_write(1);
         self.ask(Updated::Set(slot.clone(), value)).await
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), counter::StoreError> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), counter::CounterStoreError> {
         self.shared.entries.count_commit(&changes);
         self.ask(Updated::Add(changes)).await
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> StoreAccount {
         self.shared.entries.account()
     }
 }

@@ -1,7 +1,7 @@
 //! A redb database that is verified before it is used, and abandoned after a panic in redb.
 //!
 //! ```text
-//!   redb ──▶ Guarded ──▶ Metered ──▶ Journaled ──▶ file and journal
+//!   redb ──▶ VerifiedStorage ──▶ Metered ──▶ Journaled ──▶ file and journal
 //!              ├ first access, once the file is locked: header, commit and every page are verified
 //!              ├ each write: the checksums of its blocks are recorded
 //!              └ each read: they are compared
@@ -24,17 +24,17 @@ use parking_lot::{Mutex, RwLock};
 use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
 use thiserror::Error;
 
+use super::checksums::BlockChecksums;
 use super::error::OpenError;
 use super::journal::label;
 use super::pages::{HEADER, Header, PAGE, Pages, Slot};
 use super::salvage::Salvage;
-use super::sums::BlockSums;
 use rusm_runtime::embed::panics;
 
 /// An opened database.
 #[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
 pub(crate) enum Opened {
-    Sound(SafeDatabase),
+    Intact(SafeDatabase),
     /// Part of the file cannot be read: it stays locked, and accepts no writes.
     Damaged(Salvage),
 }
@@ -58,36 +58,38 @@ pub(crate) fn open<B: StorageBackend>(
     storage: Box<dyn StorageBackend>,
     cache_bytes: usize,
     verifies: bool,
-    wrap: impl FnOnce(Guarded) -> B,
+    wrap: impl FnOnce(VerifiedStorage) -> B,
 ) -> Result<Opened, OpenFailure> {
     panics::install();
-    let guarded = Guarded(Arc::new(Guard {
+    let verified = VerifiedStorage(Arc::new(VerifiedInner {
         storage: RwLock::new(Some(storage)),
-        sums: verifies.then(BlockSums::default),
-        verdict: Mutex::new(if verifies { Verdict::Open } else { Verdict::Sound }),
+        checksums: verifies.then(BlockChecksums::default),
+        verdict: Mutex::new(if verifies { Verdict::Unverified } else { Verdict::Intact }),
     }));
     let mut builder = Builder::new();
     builder.set_cache_size(cache_bytes);
-    let backend = wrap(guarded.clone());
-    let opened = panics::quietly(|| catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(backend))));
-    let verdict = std::mem::replace(&mut *guarded.0.verdict.lock(), Verdict::Sound);
+    let backend = wrap(verified.clone());
+    let opened = panics::silence_panics(|| catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(backend))));
+    let verdict = std::mem::replace(&mut *verified.0.verdict.lock(), Verdict::Intact);
     if let Verdict::Damaged(found) = verdict {
         let salvaged = found.and_then(|(header, slot)| {
-            Salvage::new(Box::new(guarded.clone()), &header, slot).map_err(|error| error.to_string())
+            Salvage::new(Box::new(verified.clone()), &header, slot).map_err(|error| error.to_string())
         });
         return salvaged.map(Opened::Damaged).map_err(|what| {
-            guarded.abandon();
+            verified.abandon();
             OpenFailure::Corrupt(what)
         });
     }
     match opened {
-        Ok(Ok(database)) => {
-            Ok(Opened::Sound(SafeDatabase { database: Some(database), has_panicked: AtomicBool::new(false), guarded }))
-        }
+        Ok(Ok(database)) => Ok(Opened::Intact(SafeDatabase {
+            database: Some(database),
+            has_panicked: AtomicBool::new(false),
+            verified,
+        })),
         Ok(Err(error)) => Err(error.into()),
         // Unwinding has already dropped the database.
         Err(payload) => {
-            guarded.abandon();
+            verified.abandon();
             drop(panics::reason(payload));
             Err(OpenFailure::Corrupt("redb cannot read it".to_owned()))
         }
@@ -100,7 +102,7 @@ pub struct SafeDatabase {
     /// `None` only while it is dropped.
     database: Option<Database>,
     has_panicked: AtomicBool,
-    guarded: Guarded,
+    verified: VerifiedStorage,
 }
 
 /// Error returned when redb has panicked; the database can no longer be used.
@@ -126,7 +128,7 @@ impl SafeDatabase {
     /// [`Panicked`] if redb panics, or has panicked before.
     pub fn run<T>(&self, code: impl FnOnce(&Database) -> T) -> Result<T, Panicked> {
         let Some(database) = self.database.as_ref().filter(|_| !self.has_panicked()) else { return Err(Panicked) };
-        let outcome = panics::quietly(|| catch_unwind(AssertUnwindSafe(|| code(database))));
+        let outcome = panics::silence_panics(|| catch_unwind(AssertUnwindSafe(|| code(database))));
         outcome.map_err(|payload| {
             self.has_panicked.store(true, Relaxed);
             let reason = panics::reason(payload);
@@ -145,12 +147,12 @@ impl Drop for SafeDatabase {
         let Some(database) = self.database.take() else { return };
         if self.has_panicked() {
             std::mem::forget(database);
-            self.guarded.abandon();
+            self.verified.abandon();
             return;
         }
-        if let Err(payload) = panics::quietly(|| catch_unwind(AssertUnwindSafe(|| drop(database)))) {
+        if let Err(payload) = panics::silence_panics(|| catch_unwind(AssertUnwindSafe(|| drop(database)))) {
             drop(panics::reason(payload));
-            self.guarded.abandon();
+            self.verified.abandon();
         }
     }
 }
@@ -165,31 +167,31 @@ impl fmt::Debug for SafeDatabase {
 #[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
 enum Verdict {
     /// The storage has not been verified yet.
-    Open,
-    Sound,
+    Unverified,
+    Intact,
     /// The commit from which to salvage rows, or the reason why none can be read.
     Damaged(Result<(Header, Slot), String>),
 }
 
-struct Guard {
+struct VerifiedInner {
     /// `None` once the storage was abandoned.
     storage: RwLock<Option<Box<dyn StorageBackend>>>,
     /// `None` for a storage that is not verified.
-    sums: Option<BlockSums>,
+    checksums: Option<BlockChecksums>,
     verdict: Mutex<Verdict>,
 }
 
 /// A storage that verifies itself at its first use, and compares blocks when they are read again.
 #[derive(Clone)]
-pub(crate) struct Guarded(Arc<Guard>);
+pub(crate) struct VerifiedStorage(Arc<VerifiedInner>);
 
-impl fmt::Debug for Guarded {
+impl fmt::Debug for VerifiedStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded").finish_non_exhaustive()
+        f.debug_struct("VerifiedStorage").finish_non_exhaustive()
     }
 }
 
-impl Guarded {
+impl VerifiedStorage {
     fn with<T>(&self, code: impl FnOnce(&dyn StorageBackend) -> io::Result<T>) -> io::Result<T> {
         match &*self.0.storage.read() {
             Some(storage) => code(&**storage),
@@ -209,8 +211,8 @@ impl Guarded {
     /// Verifies the storage, once.
     fn verify(&self) -> io::Result<()> {
         let mut verdict = self.0.verdict.lock();
-        if let (Verdict::Open, Some(sums)) = (&*verdict, &self.0.sums) {
-            *verdict = self.with(|storage| verify(storage, sums))?;
+        if let (Verdict::Unverified, Some(checksums)) = (&*verdict, &self.0.checksums) {
+            *verdict = self.with(|storage| verify(storage, checksums))?;
         }
         match &*verdict {
             Verdict::Damaged(_) => Err(io::Error::new(ErrorKind::InvalidData, "it is damaged")),
@@ -219,10 +221,10 @@ impl Guarded {
     }
 }
 
-fn verify(storage: &dyn StorageBackend, sums: &BlockSums) -> io::Result<Verdict> {
+fn verify(storage: &dyn StorageBackend, checksums: &BlockChecksums) -> io::Result<Verdict> {
     let len = storage.len()?;
     if len == 0 {
-        return Ok(Verdict::Sound);
+        return Ok(Verdict::Intact);
     }
     if len < PAGE {
         return Ok(Verdict::Damaged(Err(format!("it is truncated: {len} bytes are left of at least {PAGE}"))));
@@ -241,14 +243,14 @@ fn verify(storage: &dyn StorageBackend, sums: &BlockSums) -> io::Result<Verdict>
     let is_acknowledged = header.is_clean() || matches!(label::read(storage)?, label::Found::Label(_));
     let tried = if is_acknowledged { &candidates[..1] } else { &candidates[..] };
     for slot in tried {
-        if pages.verify(slot, &mut |offset, page| sums.note(offset, page))? {
-            return Ok(Verdict::Sound);
+        if pages.verify(slot, &mut |offset, page| checksums.record(offset, page))? {
+            return Ok(Verdict::Intact);
         }
     }
     Ok(Verdict::Damaged(Ok((header, first))))
 }
 
-impl StorageBackend for Guarded {
+impl StorageBackend for VerifiedStorage {
     fn len(&self) -> io::Result<u64> {
         self.verify()?;
         self.with(StorageBackend::len)
@@ -256,7 +258,7 @@ impl StorageBackend for Guarded {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.with(|storage| storage.read(offset, out))?;
-        if self.0.sums.as_ref().is_none_or(|sums| sums.are_as_noted(offset, out)) {
+        if self.0.checksums.as_ref().is_none_or(|checksums| checksums.match_recorded(offset, out)) {
             return Ok(());
         }
         let what = format!("the page at {offset} differs from what was written");
@@ -265,8 +267,8 @@ impl StorageBackend for Guarded {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.with(|storage| storage.set_len(len))?;
-        if let Some(sums) = &self.0.sums {
-            sums.cut(len);
+        if let Some(checksums) = &self.0.checksums {
+            checksums.truncate(len);
         }
         Ok(())
     }
@@ -276,8 +278,8 @@ impl StorageBackend for Guarded {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if let Some(sums) = &self.0.sums {
-            sums.note(offset, data);
+        if let Some(checksums) = &self.0.checksums {
+            checksums.record(offset, data);
         }
         self.with(|storage| storage.write(offset, data))
     }

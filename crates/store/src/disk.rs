@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 use redb::{BackendError, DatabaseError, StorageBackend};
 
-use super::birth;
 use super::config::defaults::CACHE_BYTES;
+use super::create;
 use super::database::{self, Opened, SafeDatabase};
 use super::error::{OpenError, StoreError};
-use super::journal::{Journaled, Shelf, replay};
+use super::journal::{JournalStorage, Journaled, replay};
 use super::limited_file::LimitedFile;
-use super::prompt::Prompt;
+use super::prewake::CommitPrewake;
 use super::salvage::Salvage;
 
 /// Longest disk read that a scheduler can afford, in nanoseconds.
 const QUICK_READ_NS: u64 = 50_000;
 /// Time limit for readers to release the database, after which it is reopened regardless.
-const LETTING_GO: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens the storage of a store, each time it must be opened.
 pub(super) type Opener = Box<dyn Fn() -> Result<Box<dyn StorageBackend>, DatabaseError> + Send + Sync>;
@@ -55,7 +55,7 @@ pub(super) struct Disk {
     verifies: bool,
     source: RwLock<Option<Source>>,
     pub(super) counters: Arc<DiskCounters>,
-    pub(super) prompt: Arc<Prompt>,
+    pub(super) prewake: Arc<CommitPrewake>,
 }
 
 /// Source that a store is read from.
@@ -69,7 +69,7 @@ pub(super) enum Source {
 impl From<Opened> for Source {
     fn from(opened: Opened) -> Self {
         match opened {
-            Opened::Sound(database) => Self::Database(Arc::new(database)),
+            Opened::Intact(database) => Self::Database(Arc::new(database)),
             Opened::Damaged(salvage) => Self::Salvage(Arc::new(salvage)),
         }
     }
@@ -84,7 +84,7 @@ impl Disk {
 
     pub(super) fn open(path: PathBuf, opener: Opener, cache_bytes: usize, verifies: bool) -> Result<Self, OpenError> {
         let (source, counters) = (RwLock::new(None), Arc::default());
-        let disk = Self { path, opener, cache_bytes, verifies, source, counters, prompt: Arc::default() };
+        let disk = Self { path, opener, cache_bytes, verifies, source, counters, prewake: Arc::default() };
         let source = disk.connect()?;
         *disk.source.write() = Some(source);
         Ok(disk)
@@ -119,7 +119,7 @@ impl Disk {
     pub(super) fn close(&self) {
         let Some(mut source) = self.source.write().take() else { return };
         let started = Instant::now();
-        while started.elapsed() < LETTING_GO {
+        while started.elapsed() < RELEASE_TIMEOUT {
             let shared = match source {
                 Source::Database(database) => Arc::try_unwrap(database).map(drop).map_err(Source::Database),
                 Source::Salvage(salvage) => Arc::try_unwrap(salvage).map(drop).map_err(Source::Salvage),
@@ -143,11 +143,11 @@ impl Disk {
     fn connect(&self) -> Result<Source, OpenError> {
         let refused = |error| OpenError::database(self.path.clone(), error);
         let storage = (self.opener)().map_err(refused)?;
-        let (counters, prompt) = (Arc::clone(&self.counters), Arc::clone(&self.prompt));
-        let opened = database::open(storage, self.cache_bytes, self.verifies, |guarded| Metered {
-            inner: Box::new(guarded),
+        let (counters, prewake) = (Arc::clone(&self.counters), Arc::clone(&self.prewake));
+        let opened = database::open(storage, self.cache_bytes, self.verifies, |verified| Metered {
+            inner: Box::new(verified),
             counters,
-            prompt,
+            prewake,
         });
         opened.map(Source::from).map_err(|failure| OpenError::opening(self.path.clone(), failure))
     }
@@ -156,9 +156,9 @@ impl Disk {
 /// Opens the file of a database that is not a store, with the same checks as the file of a store.
 pub(super) fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
     let storage = opener_of(path)?().map_err(|error| OpenError::database(path.to_owned(), error))?;
-    let opened = database::open(storage, CACHE_BYTES, true, |guarded| guarded);
+    let opened = database::open(storage, CACHE_BYTES, true, |verified| verified);
     match opened.map_err(|failure| OpenError::opening(path.to_owned(), failure))? {
-        Opened::Sound(database) => Ok(database),
+        Opened::Intact(database) => Ok(database),
         Opened::Damaged(salvage) => {
             let damage = salvage.damage().map_err(|error| OpenError::io(path.to_owned(), error))?;
             let first = damage.first().map_or_else(String::new, ToString::to_string);
@@ -180,8 +180,8 @@ fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     drop(sync_directory(&again));
     let journal = journal_of(&again);
     Ok(Box::new(move || {
-        let beside = Beside { path: journal.clone(), opened: Mutex::new(None) };
-        Ok(Box::new(Journaled::new(LimitedFile::new(open_file(&again)?)?, beside)))
+        let journal_file = JournalFile { path: journal.clone(), opened: Mutex::new(None) };
+        Ok(Box::new(Journaled::new(LimitedFile::new(open_file(&again)?)?, journal_file)))
     }))
 }
 
@@ -204,9 +204,9 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
             let refused = |error| OpenError::io(path.to_owned(), error);
             let file = open_regular(&journal, OpenOptions::new().read(true)).map_err(refused)?;
             let file = LimitedFile::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;
-            Err(refused(replay::without_a_file(&file).map_err(refused)?))
+            Err(refused(replay::orphan_journal_error(&file).map_err(refused)?))
         }
-        None => birth::ensure(path).map_err(|error| OpenError::database(path.to_owned(), error)),
+        None => create::create_if_missing(path).map_err(|error| OpenError::database(path.to_owned(), error)),
     }
 }
 
@@ -244,13 +244,13 @@ pub(super) fn journal_of(path: &Path) -> PathBuf {
 }
 
 /// A journal that is stored beside its file.
-struct Beside {
+struct JournalFile {
     path: PathBuf,
     /// Device and inode number of the opened journal.
     opened: Mutex<Option<(u64, u64)>>,
 }
 
-impl Shelf for Beside {
+impl JournalStorage for JournalFile {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let open = || {
             let is_new = !self.path.exists();
@@ -264,21 +264,21 @@ impl Shelf for Beside {
             if is_new {
                 synced?;
             }
-            *self.opened.lock() = Some(place(&file.metadata()?));
+            *self.opened.lock() = Some(inode_of(&file.metadata()?));
             LimitedFile::new(file).map_err(io::Error::other)
         };
         let said = |error: io::Error| io::Error::new(error.kind(), format!("its journal: {error}"));
         Ok(Box::new(open().map_err(said)?))
     }
 
-    fn retire(&self) -> io::Result<()> {
+    fn remove(&self) -> io::Result<()> {
         // Another file may have replaced this one while it was open.
-        let is_there = fs::metadata(&self.path).is_ok_and(|found| Some(place(&found)) == *self.opened.lock());
+        let is_there = fs::metadata(&self.path).is_ok_and(|found| Some(inode_of(&found)) == *self.opened.lock());
         if is_there { fs::remove_file(&self.path) } else { Ok(()) }
     }
 }
 
-fn place(file: &fs::Metadata) -> (u64, u64) {
+fn inode_of(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
@@ -300,7 +300,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 struct Metered {
     inner: Box<dyn StorageBackend>,
     counters: Arc<DiskCounters>,
-    prompt: Arc<Prompt>,
+    prewake: Arc<CommitPrewake>,
 }
 
 impl StorageBackend for Metered {
@@ -334,7 +334,7 @@ impl StorageBackend for Metered {
     fn sync_data(&self) -> io::Result<()> {
         let started = Instant::now();
         self.inner.sync_data()?;
-        self.prompt.synced();
+        self.prewake.wake_if_armed();
         self.counters.sync_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
         self.counters.syncs.fetch_add(1, Relaxed);
         Ok(())

@@ -17,15 +17,15 @@ use super::tables::{self, EXPIRY, Rows};
 pub(super) struct Group<'t> {
     txn: &'t WriteTransaction,
     now_ms: u64,
-    opened: Vec<Opened<'t>>,
+    opened: Vec<OpenBucket<'t>>,
     expiry: Option<Table<'t, &'static [u8], ()>>,
     row: Vec<u8>,
     failure: Option<StoreError>,
     must_sync: bool,
-    puts_expiring: bool,
+    writes_expiring: bool,
 }
 
-struct Opened<'t> {
+struct OpenBucket<'t> {
     bucket: Arc<BucketState>,
     rows: Rows<'t>,
     bytes_added: u64,
@@ -34,14 +34,14 @@ struct Opened<'t> {
 }
 
 /// Size of a bucket after the commit.
-pub(super) struct Grown {
+pub(super) struct BucketSize {
     bucket: Arc<BucketState>,
     keys: u64,
     bytes: u64,
     writes: u64,
 }
 
-impl Grown {
+impl BucketSize {
     pub(super) fn publish(&self) {
         self.bucket.keys.store(self.keys, Relaxed);
         self.bucket.bytes.store(self.bytes, Relaxed);
@@ -60,7 +60,7 @@ impl<'t> Group<'t> {
             row: Vec::new(),
             failure: None,
             must_sync: false,
-            puts_expiring: false,
+            writes_expiring: false,
         }
     }
 
@@ -74,8 +74,8 @@ impl<'t> Group<'t> {
     }
 
     /// Returns true if something was written that will expire.
-    pub(super) const fn puts_expiring(&self) -> bool {
-        self.puts_expiring
+    pub(super) const fn writes_expiring(&self) -> bool {
+        self.writes_expiring
     }
 
     pub(super) const fn now_ms(&self) -> u64 {
@@ -105,7 +105,7 @@ impl<'t> Group<'t> {
         let now_ms = self.now_ms;
         let Some(row) = self.open(bucket)?.rows.get(key)? else { return Ok(None) };
         let (expiry_ms, value) = tables::read_row(row.value());
-        Ok((!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
+        Ok((!tables::is_expired(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value)))
     }
 
     /// Returns true if a key has this value; `None` means that it does not exist.
@@ -140,7 +140,7 @@ impl<'t> Group<'t> {
         let mut row = std::mem::take(&mut self.row);
         tables::write_row(&mut row, expiry_ms, value);
         let opened = self.open(bucket)?;
-        let before = opened.rows.insert(key, row.as_slice())?.map(|old| weigh(old.value()));
+        let before = opened.rows.insert(key, row.as_slice())?.map(|old| expiry_and_size(old.value()));
         let (old_expiry_ms, old_bytes) = before.unwrap_or((0, 0));
         let key_bytes = if before.is_none() { key.len() as u64 } else { 0 };
         opened.bytes_added += key_bytes + value.len() as u64;
@@ -159,13 +159,13 @@ impl<'t> Group<'t> {
     fn try_delete(&mut self, bucket: &Arc<BucketState>, key: &[u8]) -> Result<bool, StoreError> {
         let now_ms = self.now_ms;
         let opened = self.open(bucket)?;
-        let Some((expiry_ms, bytes)) = opened.rows.remove(key)?.map(|old| weigh(old.value())) else {
+        let Some((expiry_ms, bytes)) = opened.rows.remove(key)?.map(|old| expiry_and_size(old.value())) else {
             return Ok(false);
         };
         opened.bytes_removed += key.len() as u64 + bytes;
         opened.writes += 1;
         self.move_expiry(bucket, key, expiry_ms, 0)?;
-        Ok(!tables::is_over(expiry_ms, now_ms))
+        Ok(!tables::is_expired(expiry_ms, now_ms))
     }
 
     /// Removes up to `most` expired keys; returns their number, and whether keys remain that will expire.
@@ -197,11 +197,11 @@ impl<'t> Group<'t> {
     }
 
     /// Records the sizes of the buckets, and deletes empty ones; then the transaction can be committed.
-    pub(super) fn close(mut self) -> Result<Vec<Grown>, StoreError> {
+    pub(super) fn close(mut self) -> Result<Vec<BucketSize>, StoreError> {
         self.expiry = None;
         let mut sizes = None;
-        let mut grown = Vec::new();
-        for Opened { bucket, rows, bytes_added, bytes_removed, writes } in std::mem::take(&mut self.opened) {
+        let mut bucket_sizes = Vec::new();
+        for OpenBucket { bucket, rows, bytes_added, bytes_removed, writes } in std::mem::take(&mut self.opened) {
             let keys = rows.len()?;
             drop(rows);
             if keys == 0 {
@@ -221,9 +221,9 @@ impl<'t> Group<'t> {
             } else {
                 sizes.insert(&*bucket.name, bytes)?;
             }
-            grown.push(Grown { bucket, keys, bytes, writes });
+            bucket_sizes.push(BucketSize { bucket, keys, bytes, writes });
         }
-        Ok(grown)
+        Ok(bucket_sizes)
     }
 
     fn move_expiry(&mut self, bucket: &BucketState, key: &[u8], old_ms: u64, new_ms: u64) -> Result<(), StoreError> {
@@ -236,18 +236,18 @@ impl<'t> Group<'t> {
         }
         if new_ms != 0 {
             expiry.insert(tables::expiry_key(new_ms, &bucket.name, key).as_slice(), ())?;
-            self.puts_expiring = true;
+            self.writes_expiring = true;
         }
         Ok(())
     }
 
-    fn open(&mut self, bucket: &Arc<BucketState>) -> Result<&mut Opened<'t>, StoreError> {
+    fn open(&mut self, bucket: &Arc<BucketState>) -> Result<&mut OpenBucket<'t>, StoreError> {
         let known = self.opened.iter().rposition(|opened| Arc::ptr_eq(&opened.bucket, bucket));
         let place = known.unwrap_or(self.opened.len());
         if known.is_none() {
             let rows = self.txn.open_table(tables::rows(&bucket.table))?;
             let bucket = Arc::clone(bucket);
-            self.opened.push(Opened { bucket, rows, bytes_added: 0, bytes_removed: 0, writes: 0 });
+            self.opened.push(OpenBucket { bucket, rows, bytes_added: 0, bytes_removed: 0, writes: 0 });
         }
         Ok(&mut self.opened[place])
     }
@@ -261,7 +261,7 @@ impl<'t> Group<'t> {
 }
 
 /// Returns the time at which a row expires, and the number of bytes of its value.
-fn weigh(row: &[u8]) -> (u64, u64) {
+fn expiry_and_size(row: &[u8]) -> (u64, u64) {
     let (expiry_ms, value) = tables::read_row(row);
     (expiry_ms, value.len() as u64)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, WriteTransaction};
 
-use super::birth;
+use super::create;
 use super::disk::{journal_of, open_regular};
 use super::error::{Damage, OpenError};
 use super::journal::label;
@@ -244,17 +244,17 @@ impl Inspection {
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         // Under a name of its own: a file that another process creates meanwhile is neither written to nor removed.
-        let (whole, file) = birth::beside(output)?;
-        let made = birth::make(file).map_err(io::Error::other);
-        let written = made.and_then(|()| self.write(&whole, output));
-        let named = written.and_then(|repaired| birth::name(&whole, output).map(|()| repaired));
+        let (temp, file) = create::create_temp(output)?;
+        let made = create::init_database(file).map_err(io::Error::other);
+        let written = made.and_then(|()| self.write(&temp, output));
+        let named = written.and_then(|repaired| create::publish(&temp, output).map(|()| repaired));
         // The other name of the file, or a partial file, which is useless.
-        drop(fs::remove_file(&whole));
+        drop(fs::remove_file(&temp));
         named
     }
 
-    fn write(&self, whole: &Path, output: &Path) -> io::Result<Repaired> {
-        let database = Database::open(whole).map_err(io::Error::other)?;
+    fn write(&self, temp: &Path, output: &Path) -> io::Result<Repaired> {
+        let database = Database::open(temp).map_err(io::Error::other)?;
         let mut txn = database.begin_write().map_err(io::Error::other)?;
         txn.set_durability(Durability::Immediate).map_err(io::Error::other)?;
         let mut repaired = Repaired { path: output.to_owned(), rows: 0, rows_lost: 0 };

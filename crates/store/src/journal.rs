@@ -4,23 +4,23 @@
 //! ```text
 //!   write ──▶ storage (without waiting for its disk) and the record that grows
 //!   sync  ──▶ the record goes to the journal: one write, one sync ──▶ acknowledged
-//!             side 0 ┃ 1 2 3 4 5 ┃     a side is full ──▶ the other one takes over, while a thread syncs the storage,
-//!             side 1 ┃ 6 7 ┃           after which the full side may be overwritten
+//!             half 0 ┃ 1 2 3 4 5 ┃     a half is full ──▶ the other one takes over, while a thread syncs the storage,
+//!             half 1 ┃ 6 7 ┃           after which the full half may be overwritten
 //! ```
 //!
 //! A group of 64 updates changes about sixty pages. Syncing them in place takes sixty disk writes: 0.6 ms as measured,
 //! of which 0.4 ms are CPU time. As one record it takes 0.25 ms, of which 0.1 ms are CPU time.
 //!
-//! After a crash the records are replayed before the first read: see [`replay`]. Records that are too long for a side,
+//! After a crash the records are replayed before the first read: see [`replay`]. Records that are too long for a half,
 //! or for which the disk is too full, are synced in place instead. A journal belongs to one session of one file; the
 //! file's label contains the session's id.
 //!
 //! Invariant: at every instant, what a sync acknowledged is complete in the journal or durable in the storage.
 
+mod checkpoint;
 pub(super) mod label;
 mod record;
 pub(super) mod replay;
-mod safe;
 #[cfg(test)]
 mod tests;
 
@@ -33,37 +33,37 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
+use self::checkpoint::Checkpointer;
 use self::label::Label;
 use self::record::{BLOCK, Record};
 use self::replay::Recovered;
-use self::safe::Safe;
 use super::error::means_full;
 use super::pages::{HEADER, Header};
 
-/// Offset of the second side, and maximum size of a side.
-pub(super) const SIDE: u64 = 16 * 1024 * 1024;
-/// Minimum size from which a side counts as full.
-const SIDE_MIN: u64 = 2 * 1024 * 1024;
+/// Offset of the second half, and maximum size of a half.
+pub(super) const HALF_BYTES: u64 = 16 * 1024 * 1024;
+/// Minimum size from which a half counts as full.
+const HALF_MIN_BYTES: u64 = 2 * 1024 * 1024;
 /// Step by which a journal grows: a sync of a file that has grown takes longer.
-const STEP: u64 = 1024 * 1024;
+const GROWTH_BYTES: u64 = 1024 * 1024;
 /// Number of syncs without a journal after the disk was too full for it.
-const WITHOUT: u32 = 1024;
+const SYNCS_WITHOUT_JOURNAL: u32 = 1024;
 
 /// Location of a journal. Both methods are called while the storage is locked.
-pub(super) trait Shelf: Send + Sync + 'static {
+pub(super) trait JournalStorage: Send + Sync + 'static {
     /// Opens the journal, or creates an empty one, durably including its name.
     fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
 
     /// Removes a journal that holds nothing needed.
-    fn retire(&self) -> io::Result<()>;
+    fn remove(&self) -> io::Result<()>;
 }
 
-impl<J: StorageBackend, F: Fn() -> io::Result<J> + Send + Sync + 'static> Shelf for F {
+impl<J: StorageBackend, F: Fn() -> io::Result<J> + Send + Sync + 'static> JournalStorage for F {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         Ok(Box::new(self()?))
     }
 
-    fn retire(&self) -> io::Result<()> {
+    fn remove(&self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -71,11 +71,11 @@ impl<J: StorageBackend, F: Fn() -> io::Result<J> + Send + Sync + 'static> Shelf 
 /// A storage with a journal in front of it.
 pub(super) struct Journaled {
     storage: Arc<dyn StorageBackend>,
-    shelf: Box<dyn Shelf>,
+    journal_storage: Box<dyn JournalStorage>,
     pending: Mutex<Pending>,
     /// `None` until the storage is locked, and after it is closed.
-    log: Mutex<Option<Log>>,
-    safe: Arc<Safe>,
+    log: Mutex<Option<JournalLog>>,
+    checkpointer: Arc<Checkpointer>,
 }
 
 /// Writes since the last sync.
@@ -95,7 +95,7 @@ struct Acked {
 }
 
 #[derive(Debug)]
-struct Log {
+struct JournalLog {
     journal: Box<dyn StorageBackend>,
     phase: Phase,
     acked: Acked,
@@ -103,22 +103,22 @@ struct Log {
     record: Record,
     /// Number of the last record.
     number: u64,
-    /// The side that is written to, and the position in it.
-    side: usize,
+    /// The half that is written to, and the position in it.
+    half: usize,
     at: u64,
-    sides: [Side; 2],
+    halves: [Half; 2],
     /// Number up to which the last record declares records durable in the storage.
-    said_safe: u64,
+    declared_durable: u64,
     /// True if the journal may contain something.
     is_touched: bool,
     /// Number of syncs that still go without a journal.
-    without: u32,
+    syncs_without_journal: u32,
     checkpoints: Option<JoinHandle<()>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    /// Length of the part of the file that belongs to the side.
+struct Half {
+    /// Length of the part of the file that belongs to the half.
     len: u64,
     /// Number of its last record; 0 if it is empty.
     last: u64,
@@ -133,7 +133,7 @@ enum Phase {
     Journaling(Label),
 }
 
-impl Log {
+impl JournalLog {
     fn new(journal: Box<dyn StorageBackend>) -> Self {
         Self {
             journal,
@@ -141,79 +141,79 @@ impl Log {
             acked: Acked { header: [0; HEADER], storage_len: 0 },
             record: Record::default(),
             number: 0,
-            side: 0,
+            half: 0,
             at: 0,
-            sides: [Side::default(); 2],
-            said_safe: 0,
+            halves: [Half::default(); 2],
+            declared_durable: 0,
             is_touched: false,
-            without: 0,
+            syncs_without_journal: 0,
             checkpoints: None,
         }
     }
 
     /// Returns the length of the journal's file.
     const fn journal_len(&self) -> u64 {
-        if self.sides[1].len > 0 { SIDE + self.sides[1].len } else { self.sides[0].len }
+        if self.halves[1].len > 0 { HALF_BYTES + self.halves[1].len } else { self.halves[0].len }
     }
 
     /// Appends a record after the last one, and syncs it.
     fn write(&mut self, record: &mut Record, label: &Label, safe: u64, storage_len: u64) -> io::Result<()> {
-        let (from, side) = (self.side as u64 * SIDE, &mut self.sides[self.side]);
+        let (from, half) = (self.half as u64 * HALF_BYTES, &mut self.halves[self.half]);
         let end = self.at + record.len();
         self.is_touched = true;
-        if side.len < end {
-            let reach = end.max(side.len + STEP).min(SIDE);
-            self.journal.write(from + side.len, &vec![0; (reach - side.len) as usize])?;
-            side.len = reach;
+        if half.len < end {
+            let reach = end.max(half.len + GROWTH_BYTES).min(HALF_BYTES);
+            self.journal.write(from + half.len, &vec![0; (reach - half.len) as usize])?;
+            half.len = reach;
         }
         let number = self.number + 1;
         let sealed = record.seal(label.session, number, safe, [storage_len, self.journal_len()]);
         self.journal.write(from + self.at, sealed)?;
         self.journal.sync_data()?;
-        self.sides[self.side].last = number;
+        self.halves[self.half].last = number;
         self.at = end;
         self.number = number;
-        self.said_safe = safe;
+        self.declared_durable = safe;
         Ok(())
     }
 
     /// Stops the thread that syncs the storage.
-    fn stop(&mut self, safe: &Safe) {
-        safe.close();
+    fn stop(&mut self, checkpointer: &Checkpointer) {
+        checkpointer.close();
         drop(self.checkpoints.take().map(JoinHandle::join));
     }
 }
 
 impl Journaled {
-    pub(super) fn new(storage: impl StorageBackend, shelf: impl Shelf) -> Self {
+    pub(super) fn new(storage: impl StorageBackend, journal_storage: impl JournalStorage) -> Self {
         Self {
             storage: Arc::new(storage),
-            shelf: Box::new(shelf),
+            journal_storage: Box::new(journal_storage),
             pending: Mutex::default(),
             log: Mutex::new(None),
-            safe: Arc::default(),
+            checkpointer: Arc::default(),
         }
     }
 
     /// Recovers the storage before its first use, which redb makes after locking it.
-    fn enter(&self) -> io::Result<()> {
+    fn recover_once(&self) -> io::Result<()> {
         let mut log = self.log.lock();
-        if log.is_none() && replay::is_ours(&*self.storage)? {
-            let journal = self.shelf.open()?;
+        if log.is_none() && replay::is_redb_file(&*self.storage)? {
+            let journal = self.journal_storage.open()?;
             if self.storage.len()? > 0 {
                 if replay::recover(&*self.storage, &*journal)? == Recovered::HeaderRestored {
                     tracing::warn!("the header or the length of a store was damaged and was restored from its copy");
                 }
             } else if journal.len()? > 0 {
-                return Err(replay::without_a_file(&*journal)?);
+                return Err(replay::orphan_journal_error(&*journal)?);
             }
             self.pending.lock().storage_len = self.storage.len()?;
-            *log = Some(Log::new(journal));
+            *log = Some(JournalLog::new(journal));
         }
         Ok(())
     }
 
-    fn sync(&self, log: &mut Log) -> io::Result<()> {
+    fn sync(&self, log: &mut JournalLog) -> io::Result<()> {
         let (storage_len, header) = {
             let mut pending = self.pending.lock();
             std::mem::swap(&mut log.record, &mut pending.record);
@@ -221,29 +221,29 @@ impl Journaled {
         };
         // Safe to set early: if the sync fails, nothing is written any more that contains it.
         log.acked = Acked { header: header.unwrap_or(log.acked.header), storage_len };
-        let failed = self.safe.check();
+        let failed = self.checkpointer.check();
         let synced = failed.and_then(|()| match log.phase {
             Phase::Open => self.begin(log),
             Phase::Journaling(_) if log.record.is_too_long() => self.sync_in_place(log),
-            Phase::Journaling(_) if log.without > 0 => {
-                log.without -= 1;
+            Phase::Journaling(_) if log.syncs_without_journal > 0 => {
+                log.syncs_without_journal -= 1;
                 self.sync_in_place(log)
             }
             Phase::Journaling(label) => match self.append(log, label, storage_len) {
                 Err(error) if is_full(&error) => {
-                    log.without = WITHOUT;
+                    log.syncs_without_journal = SYNCS_WITHOUT_JOURNAL;
                     self.sync_in_place(log)
                 }
                 appended => appended,
             },
         });
         log.record.clear();
-        synced.inspect_err(|error| self.safe.fail(error))
+        synced.inspect_err(|error| self.checkpointer.fail(error))
     }
 
     /// Performs the first sync and begins a session; before it, a new storage cannot hold a label.
-    fn begin(&self, log: &mut Log) -> io::Result<()> {
-        self.safe.sync(&*self.storage)?;
+    fn begin(&self, log: &mut JournalLog) -> io::Result<()> {
+        self.checkpointer.sync(&*self.storage)?;
         if let Some(label) = replay::begin_session(&*self.storage)? {
             log.acked.header = label.header;
             log.phase = Phase::Journaling(label);
@@ -252,19 +252,19 @@ impl Journaled {
     }
 
     /// Writes the record to the journal.
-    fn append(&self, log: &mut Log, mut label: Label, storage_len: u64) -> io::Result<()> {
-        // Keep the sides of a small storage small: records that are durable in the storage take up space twice.
-        let most = (storage_len * 2).clamp(SIDE_MIN, SIDE);
+    fn append(&self, log: &mut JournalLog, mut label: Label, storage_len: u64) -> io::Result<()> {
+        // Keep the halves of a small storage small: records that are durable in the storage take up space twice.
+        let most = (storage_len * 2).clamp(HALF_MIN_BYTES, HALF_BYTES);
         if log.at > 0 && log.at + log.record.len() + BLOCK > most {
-            self.turn_over(log, &label, storage_len)?;
+            self.switch_half(log, &label, storage_len)?;
         }
         if !label.has_records {
             // All that it may ever need, as a hole: a cut of the file is noticed wherever it is. Where the system refuses
             // that, for example by a limit on the size of files, the heads of the records still tell of most cuts.
-            label.journal_len = if log.journal.set_len(2 * SIDE).is_ok() { 2 * SIDE } else { 0 };
+            label.journal_len = if log.journal.set_len(2 * HALF_BYTES).is_ok() { 2 * HALF_BYTES } else { 0 };
         }
         let mut record = std::mem::take(&mut log.record);
-        let written = log.write(&mut record, &label, self.safe.number(), storage_len);
+        let written = log.write(&mut record, &label, self.checkpointer.last_durable(), storage_len);
         log.record = record;
         written?;
         if !label.has_records {
@@ -276,43 +276,43 @@ impl Journaled {
     }
 
     /// Writes this label to the storage, durably.
-    fn relabel(&self, log: &mut Log, mut label: Label) -> io::Result<()> {
-        label.write(&*self.storage).inspect_err(|error| self.safe.fail(error))?;
-        self.safe.sync(&*self.storage)?;
+    fn relabel(&self, log: &mut JournalLog, mut label: Label) -> io::Result<()> {
+        label.write(&*self.storage).inspect_err(|error| self.checkpointer.fail(error))?;
+        self.checkpointer.sync(&*self.storage)?;
         log.phase = Phase::Journaling(label);
         Ok(())
     }
 
-    /// Continues with the other side once all its records are durable in the storage, and requests the same for the
+    /// Continues with the other half once all its records are durable in the storage, and requests the same for the
     /// full one.
-    fn turn_over(&self, log: &mut Log, label: &Label, storage_len: u64) -> io::Result<()> {
-        let other = 1 - log.side;
-        self.safe.wait(log.sides[other].last)?;
-        if log.said_safe < log.sides[other].last {
+    fn switch_half(&self, log: &mut JournalLog, label: &Label, storage_len: u64) -> io::Result<()> {
+        let other = 1 - log.half;
+        self.checkpointer.wait(log.halves[other].last)?;
+        if log.declared_durable < log.halves[other].last {
             // A crash may tear the first record there. This record first declares that the overwritten records are not
             // needed.
-            log.write(&mut Record::default(), label, self.safe.number(), storage_len)?;
+            log.write(&mut Record::default(), label, self.checkpointer.last_durable(), storage_len)?;
         }
-        self.safe.want(log.number);
+        self.checkpointer.request(log.number);
         if log.checkpoints.is_none() {
-            let (storage, safe) = (Arc::clone(&self.storage), Arc::clone(&self.safe));
+            let (storage, checkpointer) = (Arc::clone(&self.storage), Arc::clone(&self.checkpointer));
             let thread = std::thread::Builder::new().name("rusm-checkpoint".to_owned());
-            if let Ok(thread) = thread.spawn(move || safe.serve(&*storage)) {
+            if let Ok(thread) = thread.spawn(move || checkpointer.run(&*storage)) {
                 log.checkpoints = Some(thread);
             } else {
                 // Starting a thread may succeed later.
-                self.safe.sync(&*self.storage)?;
-                self.safe.are_all(log.number);
+                self.checkpointer.sync(&*self.storage)?;
+                self.checkpointer.advance_to(log.number);
             }
         }
-        log.side = other;
+        log.half = other;
         log.at = 0;
         Ok(())
     }
 
     /// Syncs the storage itself, after which the journal holds nothing needed.
-    fn sync_in_place(&self, log: &mut Log) -> io::Result<()> {
-        self.safe.sync(&*self.storage)?;
+    fn sync_in_place(&self, log: &mut JournalLog) -> io::Result<()> {
+        self.checkpointer.sync(&*self.storage)?;
         if let Phase::Journaling(mut label) = log.phase {
             // Record the last acknowledged state, which is in no record now: the storage may have half of the next
             // commit.
@@ -327,31 +327,31 @@ impl Journaled {
     }
 
     /// Empties the journal, once the storage contains everything in it.
-    fn empty(&self, log: &mut Log) -> io::Result<()> {
+    fn empty(&self, log: &mut JournalLog) -> io::Result<()> {
         if log.is_touched {
             let emptied = log.journal.set_len(0).and_then(|()| log.journal.sync_data());
-            emptied.inspect_err(|error| self.safe.fail(error))?;
+            emptied.inspect_err(|error| self.checkpointer.fail(error))?;
         }
-        self.safe.are_all(log.number);
+        self.checkpointer.advance_to(log.number);
         log.is_touched = false;
-        log.sides = [Side::default(); 2];
+        log.halves = [Half::default(); 2];
         log.at = 0;
         Ok(())
     }
 
     /// Frees the journal's disk space for the storage.
-    fn give_room(&self) -> io::Result<()> {
+    fn free_journal_space(&self) -> io::Result<()> {
         let mut log = self.log.lock();
         let log = log.as_mut().ok_or_else(not_open)?;
-        log.without = WITHOUT;
+        log.syncs_without_journal = SYNCS_WITHOUT_JOURNAL;
         self.sync_in_place(log)
     }
 
     /// Changes the storage. If the disk is too full for both, frees the journal's and tries again.
-    fn with_room(&self, mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    fn retry_when_full(&self, mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
         match change() {
             Err(error) if is_full(&error) => {
-                if self.give_room().is_err() {
+                if self.free_journal_space().is_err() {
                     return Err(error);
                 }
                 change()
@@ -376,7 +376,7 @@ fn is_full(error: &io::Error) -> bool {
 
 impl StorageBackend for Journaled {
     fn len(&self) -> io::Result<u64> {
-        self.enter()?;
+        self.recover_once()?;
         self.storage.len()
     }
 
@@ -385,7 +385,7 @@ impl StorageBackend for Journaled {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with_room(|| {
+        self.retry_when_full(|| {
             let mut pending = self.pending.lock();
             self.storage.set_len(len)?;
             pending.storage_len = len;
@@ -398,10 +398,10 @@ impl StorageBackend for Journaled {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with_room(|| {
+        self.retry_when_full(|| {
             let mut pending = self.pending.lock();
             self.storage.write(offset, data)?;
-            pending.record.push(offset, data, SIDE);
+            pending.record.push(offset, data, HALF_BYTES);
             if offset == 0 {
                 pending.header = data.first_chunk().copied().or(pending.header);
             }
@@ -412,8 +412,8 @@ impl StorageBackend for Journaled {
     fn close(&self) -> io::Result<()> {
         let log = self.log.lock().take();
         let lacks_nothing = log.map_or(Ok(()), |mut log| {
-            log.stop(&self.safe);
-            if self.safe.check().is_err() {
+            log.stop(&self.checkpointer);
+            if self.checkpointer.check().is_err() {
                 // The next session needs the journal.
                 return Ok(());
             }
@@ -423,7 +423,7 @@ impl StorageBackend for Journaled {
                 // redb gave up in the middle, and the storage may have half of a commit: leave it as after a crash.
                 return Ok(());
             }
-            self.safe.sync(&*self.storage)?;
+            self.checkpointer.sync(&*self.storage)?;
             if let Phase::Journaling(mut label) = log.phase {
                 label.update(&*self.storage)?;
                 label.is_open = false;
@@ -431,7 +431,7 @@ impl StorageBackend for Journaled {
             }
             self.empty(&mut log)?;
             log.journal.close()?;
-            self.shelf.retire()
+            self.journal_storage.remove()
         });
         self.storage.close().and(lacks_nothing)
     }
@@ -464,7 +464,7 @@ impl StorageBackend for Journaled {
 impl Drop for Journaled {
     fn drop(&mut self) {
         if let Some(log) = self.log.get_mut() {
-            log.stop(&self.safe);
+            log.stop(&self.checkpointer);
         }
     }
 }

@@ -33,30 +33,30 @@
 //!
 //! Invariant: a reader sees every commit as a whole or not at all.
 
-mod birth;
+mod batching;
 mod buckets;
+mod checksums;
 mod claim;
 mod clock;
 mod config;
 mod core;
 mod counters;
+mod create;
 mod database;
 mod disk;
 mod error;
 pub mod escaped;
 mod format;
-mod gathering;
 mod group;
 pub mod inspection;
 mod journal;
 mod limited_file;
 mod overlay;
 mod pages;
-mod prompt;
+mod prewake;
 mod queue;
 mod read;
 mod salvage;
-mod sums;
 mod tables;
 mod topic;
 mod transaction;
@@ -94,12 +94,12 @@ use self::core::Core;
 use self::disk::{Disk, Source};
 use self::group::Group;
 use self::journal::Journaled;
-use self::transaction::contained;
+use self::transaction::catch_panic;
 use self::work::{Operation, Request};
 use self::writer::Writer;
 use rusm_runtime::Handle;
 use rusm_runtime::embed::{self, is_scheduler_thread};
-use rusm_runtime::observe::{KeyReport, KeysPage, KeysWish, Storage};
+use rusm_runtime::observe::{KeyReport, KeysPage, KeysQuery, Storage};
 
 /// Largest number of bytes of rows read for one page of an observer.
 const BROWSE_BYTES_MAX: usize = 1024 * 1024;
@@ -182,7 +182,7 @@ impl Store {
             }
             Some(Source::Salvage(salvage)) => {
                 format::check_salvage(&salvage, &path)?;
-                core.tell_damage(&salvage);
+                core.report_damage(&salvage);
                 let measured = core.buckets.measure_salvage(&salvage);
                 measured.map_err(|error| OpenError::storage(path.clone(), &error))?;
                 false
@@ -307,7 +307,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let (work, reply) = Operation::boxed(code);
-        let request = Request { work, durability: self.config().durability, bytes, is_upkeep: false };
+        let request = Request { work, durability: self.config().durability, bytes, is_maintenance: false };
         Write::new(Arc::clone(&self.0.core), request, reply)
     }
 }
@@ -339,21 +339,21 @@ impl Storage for Owner {
         self.core.report()
     }
 
-    fn keys(&self, bucket: &str, wish: &KeysWish) -> Result<KeysPage, String> {
+    fn keys(&self, bucket: &str, query: &KeysQuery) -> Result<KeysPage, String> {
         let state = self.core.buckets.known(bucket).ok_or_else(|| format!("bucket `{bucket}` does not exist"))?;
-        let scan = read::Wish {
-            prefix: wish.prefix.as_slice().into(),
-            after: wish.after.as_slice().into(),
-            limit: wish.limit,
+        let scan = read::ScanQuery {
+            prefix: query.prefix.as_slice().into(),
+            after: query.after.as_slice().into(),
+            limit: query.limit,
             bytes_max: BROWSE_BYTES_MAX,
         };
         let page = read::scan(&self.core, &state, scan).wait().map_err(|error| error.to_string())?;
         let now_ms = self.core.config.clock.now_ms();
         let first = |bytes: &Bytes, most: usize| bytes[..bytes.len().min(most)].to_vec();
         let key = |row: Row| KeyReport {
-            key: first(&row.key, wish.key_bytes),
+            key: first(&row.key, query.key_bytes),
             key_bytes: row.key.len() as u64,
-            value: first(&row.value, wish.value_bytes),
+            value: first(&row.value, query.value_bytes),
             value_bytes: row.value.len() as u64,
             expires_in: (row.expiry_ms != 0).then(|| Duration::from_millis(row.expiry_ms.saturating_sub(now_ms))),
         };
@@ -440,7 +440,7 @@ impl Bucket {
         self.write(key.as_ref(), &[], move |group, bucket, key| {
             let old = group.get(bucket, key)?;
             let was_there = old.is_some();
-            let value = contained(|| code(old))?;
+            let value = catch_panic(|| code(old))?;
             match &value {
                 Some(value) => {
                     check_value(value.len(), max)?;
@@ -457,15 +457,15 @@ impl Bucket {
     /// (empty: from the first). A page may end before the limit; [`Page::next`] is set if there are more rows.
     pub fn scan(&self, prefix: impl AsRef<[u8]>, after: impl AsRef<[u8]>, limit: usize) -> Read<Page> {
         let (prefix, after) = (prefix.as_ref().into(), after.as_ref().into());
-        let wish = read::Wish { prefix, after, limit, bytes_max: SCAN_BYTES_MAX };
-        read::scan(&self.store.0.core, &self.state, wish)
+        let query = read::ScanQuery { prefix, after, limit, bytes_max: SCAN_BYTES_MAX };
+        read::scan(&self.store.0.core, &self.state, query)
     }
 
     /// Like [`scan`](Self::scan), with a limit on the bytes of the page.
     pub fn scan_within(&self, prefix: Vec<u8>, after: Vec<u8>, limit: usize, bytes_max: usize) -> Read<Page> {
         let bytes_max = bytes_max.min(SCAN_BYTES_MAX);
-        let wish = read::Wish { prefix: prefix.into(), after: after.into(), limit, bytes_max };
-        read::scan(&self.store.0.core, &self.state, wish)
+        let query = read::ScanQuery { prefix: prefix.into(), after: after.into(), limit, bytes_max };
+        read::scan(&self.store.0.core, &self.state, query)
     }
 
     fn write<T: Send + 'static>(
@@ -476,7 +476,7 @@ impl Bucket {
     ) -> Write<T> {
         let checked = check_key(key).and_then(|()| values.iter().try_for_each(|bytes| self.check_value(*bytes)));
         if let Err(error) = checked {
-            return Write::refused(Arc::clone(&self.store.0.core), error);
+            return Write::failed(Arc::clone(&self.store.0.core), error);
         }
         let (bucket, key) = (Arc::clone(&self.state), Box::<[u8]>::from(key));
         self.store.write(key.len() + values.iter().sum::<usize>(), move |group| code(group, &bucket, &key))

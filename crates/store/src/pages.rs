@@ -185,7 +185,7 @@ impl<'a> Pages<'a> {
     }
 
     fn read(&self, page: PageRef) -> Result<(u64, Vec<u8>), PageError> {
-        let place = self.header.place(page.number);
+        let place = self.header.location(page.number);
         let (offset, len) = place.filter(|(offset, len)| offset + len <= self.len).ok_or(PageError::Damaged)?;
         let mut bytes = vec![0; len as usize];
         self.storage.read(offset, &mut bytes).map_err(PageError::Io)?;
@@ -286,15 +286,15 @@ impl<'a> Pages<'a> {
         mut level: Vec<Pending>,
         visit: &mut dyn FnMut(u64, &[u8]),
     ) -> io::Result<Option<Vec<Pending>>> {
-        level.sort_unstable_by_key(|pending| self.header.place(pending.page.number).map_or(0, |(offset, _)| offset));
+        level.sort_unstable_by_key(|pending| self.header.location(pending.page.number).map_or(0, |(offset, _)| offset));
         let (mut below, mut rest, mut buffer) = (Vec::new(), &*level, Vec::new());
         while let Some(first) = rest.first() {
             let (mut count, mut end) = (0, None);
-            let from = self.header.place(first.page.number).map_or(0, |(offset, _)| offset);
+            let from = self.header.location(first.page.number).map_or(0, |(offset, _)| offset);
             for pending in rest {
-                let Some((offset, len)) = self.header.place(pending.page.number) else { return Ok(None) };
+                let Some((offset, len)) = self.header.location(pending.page.number) else { return Ok(None) };
                 let reach = offset + len;
-                if reach > self.len || end.is_some_and(|end| offset != end || reach - from > PIECE) {
+                if reach > self.len || end.is_some_and(|end| offset != end || reach - from > READ_BYTES_MAX) {
                     break;
                 }
                 end = Some(reach);
@@ -308,7 +308,7 @@ impl<'a> Pages<'a> {
             let mut bytes = &*buffer;
             let mut at = from;
             for pending in these {
-                let len = self.header.place(pending.page.number).map_or(0, |(_, len)| len);
+                let len = self.header.location(pending.page.number).map_or(0, |(_, len)| len);
                 let (page, after) = bytes.split_at(len as usize);
                 if !pending.verify(page, &mut below) {
                     return Ok(None);
@@ -323,7 +323,7 @@ impl<'a> Pages<'a> {
 }
 
 /// Maximum number of bytes in one read during verification, unless one page is larger.
-const PIECE: u64 = 1024 * 1024;
+const READ_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A page to be verified.
 #[derive(Clone, Copy)]

@@ -18,9 +18,9 @@ use super::work::Request;
 use rusm_runtime::embed::panics;
 
 /// Result of pushing a request.
-pub(super) enum Pushed {
+pub(super) enum PushResult {
     /// The request is in the queue.
-    In,
+    Queued,
     /// The queue is full. The waker is woken when there may be some; the ticket withdraws it.
     Blocked(Request, u64),
     /// The writer has ended.
@@ -29,7 +29,7 @@ pub(super) enum Pushed {
 
 /// Reason why the writer continues.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     /// There are requests.
     Requests,
     /// The deadline has passed.
@@ -39,21 +39,21 @@ pub(super) enum Woken {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     requests: VecDeque<Request>,
     bytes: usize,
     blocked: VecDeque<(u64, Waker)>,
     tickets: u64,
     is_closed: bool,
     /// Number of requests that the writer waits for; 0 if it does not wait.
-    writer_waits: usize,
+    writer_waits_for: usize,
 }
 
 /// A bounded queue of requests with one consumer.
 pub(super) struct Queue {
     operations_max: usize,
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     arrived: Condvar,
     /// Number of requests in the queue, readable without the lock. Relaxed: readers take the lock before acting on it.
     len: AtomicUsize,
@@ -65,14 +65,14 @@ impl Queue {
         Self { operations_max, bytes_max, state, arrived, len: AtomicUsize::new(0) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, request: Request, waker: &Waker) -> Pushed {
+    pub(super) fn push(&self, request: Request, waker: &Waker) -> PushResult {
         let mut state = self.state();
         if state.is_closed {
-            return Pushed::Closed;
+            return PushResult::Closed;
         }
         let fits = state.requests.is_empty()
             || (state.requests.len() < self.operations_max && state.bytes + request.bytes <= self.bytes_max);
@@ -80,29 +80,29 @@ impl Queue {
             state.tickets += 1;
             let ticket = state.tickets;
             state.blocked.push_back((ticket, waker.clone()));
-            return Pushed::Blocked(request, ticket);
+            return PushResult::Blocked(request, ticket);
         }
         state.bytes += request.bytes;
         state.requests.push_back(request);
         self.len.store(state.requests.len(), Relaxed);
-        let is_enough = (1..=state.requests.len()).contains(&state.writer_waits);
+        let is_enough = (1..=state.requests.len()).contains(&state.writer_waits_for);
         if is_enough {
-            state.writer_waits = 0;
+            state.writer_waits_for = 0;
         }
         drop(state);
         if is_enough {
             self.arrived.notify_one();
         }
-        Pushed::In
+        PushResult::Queued
     }
 
-    /// Withdraws a ticket; `comes_again` is true if its holder will push again.
-    pub(super) fn leave(&self, ticket: u64, comes_again: bool) {
+    /// Withdraws a ticket; `will_retry` is true if its holder will push again.
+    pub(super) fn withdraw(&self, ticket: u64, will_retry: bool) {
         let mut state = self.state();
         match state.blocked.iter().position(|(known, _)| *known == ticket) {
             Some(at) => _ = state.blocked.remove(at),
             // The holder was woken for room that it will not use: pass the wake-up on.
-            None if !comes_again => {
+            None if !will_retry => {
                 let next = state.blocked.pop_front();
                 drop(state);
                 if let Some((_, waker)) = next {
@@ -127,29 +127,29 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for `most` requests, at most until `until`; spins instead of sleeping for the first `awake`.
-    pub(super) fn wait(&self, most: usize, until: Option<Instant>, awake: Duration) -> Woken {
+    /// Waits for `most` requests, at most until `until`; spins instead of sleeping for the first `spin_time`.
+    pub(super) fn wait(&self, most: usize, until: Option<Instant>, spin_time: Duration) -> WakeReason {
         let begun = Instant::now();
-        while self.len.load(Relaxed) < most && begun.elapsed() < awake {
+        while self.len.load(Relaxed) < most && begun.elapsed() < spin_time {
             (0..16).for_each(|_| std::hint::spin_loop());
         }
         let mut state = self.state();
         loop {
             if state.requests.len() >= most {
-                state.writer_waits = 0;
-                return Woken::Requests;
+                state.writer_waits_for = 0;
+                return WakeReason::Requests;
             }
             if state.is_closed {
-                return Woken::Closed;
+                return WakeReason::Closed;
             }
-            state.writer_waits = most;
+            state.writer_waits_for = most;
             state = match until {
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        state.writer_waits = 0;
-                        return Woken::Time;
+                        state.writer_waits_for = 0;
+                        return WakeReason::Time;
                     }
                     self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }

@@ -31,7 +31,7 @@ use super::writer::REDB_PANICKED;
 /// Maximum number of rows that a scheduler reads itself.
 const QUICK_ROWS: usize = 128;
 /// Maximum number of expired rows that a page skips before it ends early.
-const OVER_ROWS_MAX: usize = 10_000;
+const EXPIRED_ROWS_MAX: usize = 10_000;
 
 type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 
@@ -39,13 +39,13 @@ type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 #[must_use = "a read starts only when it is awaited or `wait` is called"]
 pub struct Read<T> {
     core: Arc<Core>,
-    state: State<T>,
+    state: ReadState<T>,
 }
 
-enum State<T> {
-    Fresh { job: Job<T>, is_quick: bool },
-    Away(JoinHandle<Result<T, StoreError>>),
-    Over,
+enum ReadState<T> {
+    NotStarted { job: Job<T>, is_quick: bool },
+    Blocking(JoinHandle<Result<T, StoreError>>),
+    Done,
 }
 
 impl<T> std::fmt::Debug for Read<T> {
@@ -56,7 +56,7 @@ impl<T> std::fmt::Debug for Read<T> {
 
 impl<T: Send + 'static> Read<T> {
     fn new(core: &Arc<Core>, is_quick: bool, job: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Self {
-        Self { core: Arc::clone(core), state: State::Fresh { job: Box::new(job), is_quick } }
+        Self { core: Arc::clone(core), state: ReadState::NotStarted { job: Box::new(job), is_quick } }
     }
 
     /// Reads on this thread. Processes must use `.await` instead.
@@ -72,20 +72,20 @@ impl<T: Send + 'static> Future for Read<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut away = match std::mem::replace(&mut self.state, State::Over) {
-            State::Fresh { job, is_quick } => {
-                let holds_up = embed::is_scheduler_thread() && (!is_quick || self.core.disk.is_slow());
+        let mut task = match std::mem::replace(&mut self.state, ReadState::Done) {
+            ReadState::NotStarted { job, is_quick } => {
+                let would_block = embed::is_scheduler_thread() && (!is_quick || self.core.disk.is_slow());
                 match Tokio::try_current() {
-                    Ok(tokio) if holds_up => tokio.spawn_blocking(job),
+                    Ok(tokio) if would_block => tokio.spawn_blocking(job),
                     _ => return Poll::Ready(job()),
                 }
             }
-            State::Away(away) => away,
-            State::Over => unreachable!("a read is not polled after completion"),
+            ReadState::Blocking(task) => task,
+            ReadState::Done => unreachable!("a read is not polled after completion"),
         };
-        let polled = Pin::new(&mut away).poll(cx);
+        let polled = Pin::new(&mut task).poll(cx);
         if polled.is_pending() {
-            self.state = State::Away(away);
+            self.state = ReadState::Blocking(task);
         }
         // The task ends without an outcome only if the runtime shuts down.
         polled.map(|outcome| outcome.unwrap_or(Err(StoreError::Closed)))
@@ -118,14 +118,14 @@ pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Re
     Read::new(core, true, move || {
         bucket.reads.fetch_add(1, Relaxed);
         let now_ms = shared.config.clock.now_ms();
-        look(&shared, &bucket, |rows| {
+        with_rows(&shared, &bucket, |rows| {
             let visible = |row: &[u8]| {
                 let (expiry_ms, value) = tables::read_row(row);
-                (!tables::is_over(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value))
+                (!tables::is_expired(expiry_ms, now_ms)).then(|| Bytes::copy_from_slice(value))
             };
             Ok(match rows {
-                Look::Rows(rows) => rows.get(&*key)?.and_then(|row| visible(row.value())),
-                Look::Salvage(salvage) => salvage.get(&bucket.name, &key)?.and_then(|row| visible(&row)),
+                RowSource::Rows(rows) => rows.get(&*key)?.and_then(|row| visible(row.value())),
+                RowSource::Salvage(salvage) => salvage.get(&bucket.name, &key)?.and_then(|row| visible(&row)),
             })
         })
         .map(Option::flatten)
@@ -134,7 +134,7 @@ pub(super) fn get(core: &Arc<Core>, bucket: &Arc<BucketState>, key: &[u8]) -> Re
 
 /// Query for a page.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct ScanQuery {
     pub(super) prefix: Box<[u8]>,
     pub(super) after: Box<[u8]>,
     pub(super) limit: usize,
@@ -142,79 +142,80 @@ pub(super) struct Wish {
 }
 
 /// Reads a page of rows.
-pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, wish: Wish) -> Read<Page> {
+pub(super) fn scan(core: &Arc<Core>, bucket: &Arc<BucketState>, query: ScanQuery) -> Read<Page> {
     let (shared, bucket) = (Arc::clone(core), Arc::clone(bucket));
-    Read::new(core, wish.limit <= QUICK_ROWS, move || {
-        if !(1..=SCAN_ROWS_MAX).contains(&wish.limit) {
-            return Err(StoreError::Rows { limit: wish.limit, max: SCAN_ROWS_MAX });
+    Read::new(core, query.limit <= QUICK_ROWS, move || {
+        if !(1..=SCAN_ROWS_MAX).contains(&query.limit) {
+            return Err(StoreError::Rows { limit: query.limit, max: SCAN_ROWS_MAX });
         }
         bucket.reads.fetch_add(1, Relaxed);
         let now_ms = shared.config.clock.now_ms();
-        look(&shared, &bucket, |rows| page(rows, &bucket, &wish, now_ms)).map(Option::unwrap_or_default)
+        with_rows(&shared, &bucket, |rows| page(rows, &bucket, &query, now_ms)).map(Option::unwrap_or_default)
     })
 }
 
-fn page(look: &Look<'_>, bucket: &BucketState, wish: &Wish, now_ms: u64) -> Result<Page, StoreError> {
-    let end = tables::after_prefix(&wish.prefix);
-    let from = if wish.after < wish.prefix { Bound::Included(&*wish.prefix) } else { Bound::Excluded(&*wish.after) };
+fn page(source: &RowSource<'_>, bucket: &BucketState, query: &ScanQuery, now_ms: u64) -> Result<Page, StoreError> {
+    let end = tables::after_prefix(&query.prefix);
+    let from =
+        if query.after < query.prefix { Bound::Included(&*query.prefix) } else { Bound::Excluded(&*query.after) };
     // redb panics on a range with its start after its end.
-    if end.as_ref().is_some_and(|end| **end <= *wish.after) {
+    if end.as_ref().is_some_and(|end| **end <= *query.after) {
         return Ok(Page::default());
     }
-    let mut filling = Filling { wish, now_ms, page: Page::default(), bytes: 0, over: 0, last: None };
-    match look {
-        Look::Rows(rows) => {
+    let mut builder = PageBuilder { query, now_ms, page: Page::default(), bytes: 0, expired: 0, last: None };
+    match source {
+        RowSource::Rows(rows) => {
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             for row in rows.range::<&[u8]>((from, to))? {
                 let (key, row) = row?;
-                if !filling.takes(key.value(), row.value()) {
+                if !builder.push(key.value(), row.value()) {
                     break;
                 }
             }
         }
-        Look::Salvage(salvage) => {
+        RowSource::Salvage(salvage) => {
             let first = match from {
                 Bound::Excluded(after) => [after, &[0]].concat(),
-                _ => wish.prefix.to_vec(),
+                _ => query.prefix.to_vec(),
             };
-            let scanned = salvage.scan(&bucket.name, (&first, end.as_deref()), &mut |key, row| filling.takes(key, row));
+            let scanned = salvage.scan(&bucket.name, (&first, end.as_deref()), &mut |key, row| builder.push(key, row));
             match scanned {
                 // Return the rows before the damage; the next page reports the damage.
-                Err(StoreError::Damaged(_)) if filling.last.is_some() => filling.page.next = filling.last.take(),
+                Err(StoreError::Damaged(_)) if builder.last.is_some() => builder.page.next = builder.last.take(),
                 scanned => scanned?,
             }
         }
     }
-    Ok(filling.page)
+    Ok(builder.page)
 }
 
 /// A page under construction.
-struct Filling<'a> {
-    wish: &'a Wish,
+struct PageBuilder<'a> {
+    query: &'a ScanQuery,
     now_ms: u64,
     page: Page,
     bytes: usize,
     /// Number of rows that were skipped because they have expired.
-    over: usize,
+    expired: usize,
     last: Option<Bytes>,
 }
 
-impl Filling<'_> {
+impl PageBuilder<'_> {
     /// Adds a row; returns false if the page ends before it.
-    fn takes(&mut self, key: &[u8], row: &[u8]) -> bool {
+    fn push(&mut self, key: &[u8], row: &[u8]) -> bool {
         let (expiry_ms, value) = tables::read_row(row);
-        let is_over = tables::is_over(expiry_ms, self.now_ms);
-        let weight = if is_over { 0 } else { key.len() + value.len() };
-        let is_full = self.page.rows.len() == self.wish.limit || self.over == OVER_ROWS_MAX;
-        if is_full || (self.bytes + weight > self.wish.bytes_max && !self.page.rows.is_empty()) {
+        let is_expired = tables::is_expired(expiry_ms, self.now_ms);
+        let weight = if is_expired { 0 } else { key.len() + value.len() };
+        let is_full = self.page.rows.len() == self.query.limit || self.expired == EXPIRED_ROWS_MAX;
+        if is_full || (self.bytes + weight > self.query.bytes_max && !self.page.rows.is_empty()) {
             self.page.next = self.last.take();
             return false;
         }
         self.bytes += weight;
         let key = Bytes::copy_from_slice(key);
         self.last = Some(key.clone());
-        if is_over {
-            self.over += 1;
+        if is_expired {
+            self.expired += 1;
         } else {
             self.page.rows.push(Row { key, value: Bytes::copy_from_slice(value), expiry_ms });
         }
@@ -223,27 +224,27 @@ impl Filling<'_> {
 }
 
 /// Source of a bucket's rows: a database, or the readable rest of one.
-enum Look<'a> {
+enum RowSource<'a> {
     Rows(&'a ReadRows),
     Salvage(&'a Salvage),
 }
 
 /// Reads the rows of a bucket at the last commit; returns `None` if the bucket does not exist yet.
-fn look<T>(
+fn with_rows<T>(
     core: &Core,
     bucket: &BucketState,
-    reads: impl FnOnce(&Look<'_>) -> Result<T, StoreError>,
+    reads: impl FnOnce(&RowSource<'_>) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     let outcome = match core.disk.source() {
         Some(Source::Database(database)) => {
-            let looked = database.run(|database| look_at(database, bucket, reads));
+            let looked = database.run(|database| read_bucket(database, bucket, reads));
             drop(database);
             looked.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())))
         }
-        Some(Source::Salvage(salvage)) => return reads(&Look::Salvage(&salvage)).map(Some),
+        Some(Source::Salvage(salvage)) => return reads(&RowSource::Salvage(&salvage)).map(Some),
         None if core.is_closed() => return Err(StoreError::Closed),
         None => {
-            core.ask_for_recovery();
+            core.request_recovery();
             return Err(Disk::unavailable(core.last_error()));
         }
     };
@@ -252,25 +253,25 @@ fn look<T>(
             StoreError::Corrupt(what) => StoreError::Corrupt(format!("bucket `{}`: {what}", bucket.name).into()),
             other => other,
         };
-        core.note_error(&error);
+        core.record_error(&error);
         if matches!(error, StoreError::Failed(_) | StoreError::Corrupt(_)) {
-            core.ask_for_recovery();
+            core.request_recovery();
         }
         error
     })
 }
 
-fn look_at<T>(
+fn read_bucket<T>(
     database: &Database,
     bucket: &BucketState,
-    reads: impl FnOnce(&Look<'_>) -> Result<T, StoreError>,
+    reads: impl FnOnce(&RowSource<'_>) -> Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
     let txn = ManuallyDrop::new(database.begin_read()?);
     let looked = match txn.open_table(tables::rows(&bucket.table)) {
         Ok(rows) => {
             let rows = ManuallyDrop::new(rows);
-            let looked = reads(&Look::Rows(&rows)).map(Some);
+            let looked = reads(&RowSource::Rows(&rows)).map(Some);
             drop(ManuallyDrop::into_inner(rows));
             looked
         }

@@ -52,23 +52,23 @@ pub(super) fn read_row(row: &[u8]) -> (u64, &[u8]) {
 }
 
 /// Returns true if a row with this expiry has expired.
-pub(super) const fn is_over(expiry_ms: u64, now_ms: u64) -> bool {
+pub(super) const fn is_expired(expiry_ms: u64, now_ms: u64) -> bool {
     expiry_ms != 0 && expiry_ms <= now_ms
 }
 
 /// Returns the key of an entry in the expiry table.
 pub(super) fn expiry_key(expiry_ms: u64, bucket: &str, key: &[u8]) -> Vec<u8> {
-    let mut place = Vec::with_capacity(EXPIRY_BYTES + 1 + bucket.len() + key.len());
-    place.extend_from_slice(&expiry_ms.to_be_bytes());
-    place.push(bucket.len() as u8);
-    place.extend_from_slice(bucket.as_bytes());
-    place.extend_from_slice(key);
-    place
+    let mut bytes = Vec::with_capacity(EXPIRY_BYTES + 1 + bucket.len() + key.len());
+    bytes.extend_from_slice(&expiry_ms.to_be_bytes());
+    bytes.push(bucket.len() as u8);
+    bytes.extend_from_slice(bucket.as_bytes());
+    bytes.extend_from_slice(key);
+    bytes
 }
 
 /// Decodes a key of the expiry table.
-pub(super) fn read_expiry_key(place: &[u8]) -> Option<(u64, &str, &[u8])> {
-    let (expiry_ms, rest) = place.split_first_chunk::<EXPIRY_BYTES>()?;
+pub(super) fn read_expiry_key(bytes: &[u8]) -> Option<(u64, &str, &[u8])> {
+    let (expiry_ms, rest) = bytes.split_first_chunk::<EXPIRY_BYTES>()?;
     let (length, rest) = rest.split_first()?;
     let (bucket, key) = rest.split_at_checked(usize::from(*length))?;
     Some((u64::from_be_bytes(*expiry_ms), std::str::from_utf8(bucket).ok()?, key))

@@ -2,7 +2,7 @@
 //! ended.
 //!
 //! ```text
-//!   publish ──▶ post ──▶ keeper: one commit for all waiting ──▶ store
+//!   publish ──▶ queue ──▶ writer: one commit for all waiting ──▶ store
 //!     ▲                    │                                      │ opened again
 //!     └─ stored: returns ◀─┴──▶ the log ─▶ subscriptions ◀────────┘ with unfinished messages and their attempts
 //! ```
@@ -11,9 +11,9 @@
 //! whatever happens to the node. Stored messages never exceed the topic's bounds. A subscription's account continues
 //! after a restart.
 
-mod book;
-mod keeper;
-mod post;
+mod durable_state;
+mod journal_queue;
+mod journal_writer;
 mod progress;
 mod record;
 
@@ -23,15 +23,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 
-use self::book::Book;
-use self::keeper::Keeper;
-use self::post::{Handle as PostHandle, Post};
+use self::durable_state::DurableState;
+use self::journal_queue::{JournalHandle, JournalQueue};
+use self::journal_writer::JournalWriter;
 use self::progress::Progress;
-use self::record::{Head, RECORD_BYTES_MAX};
+use self::record::{RECORD_BYTES_MAX, TopicHeader};
 use crate::{Bucket, Store, StoreError};
 use rusm_runtime::SpawnError;
-use rusm_runtime::embed::topic::{Resumed, StoredTopic, check};
-use rusm_runtime::topic::{CreateError, Message, Topic, TopicConfig, TopicsHandle, Unread};
+use rusm_runtime::embed::topic::{SavedProgress, WeakTopic, check};
+use rusm_runtime::topic::{CreateError, Message, Retention, Topic, TopicConfig, TopicsHandle};
 
 /// Number of rows per page while a topic is read.
 const PAGE_ROWS: usize = 1000;
@@ -53,7 +53,7 @@ pub enum DurableError {
         /// Name of the topic.
         name: String,
     },
-    /// The policy [`Unread::KeepNewest`] does not work on disk. Use [`Unread::Forget`] or [`Unread::KeepAll`].
+    /// The policy [`Retention::KeepNewest`] does not work on disk. Use [`Retention::Forget`] or [`Retention::KeepAll`].
     #[error("topic {name:?} is durable and cannot use the policy KeepNewest: use Forget or KeepAll")]
     KeepNewest {
         /// Name of the topic.
@@ -103,14 +103,14 @@ impl Store {
     /// let orders = store.open_topic(&runtime.topics(), "orders", TopicConfig::default())?;
     /// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
     /// // From here on it is there, also if the node is killed …
-    /// billing.blocking_saved()?;
+    /// billing.blocking_flush_acks()?;
     /// // … as is every order once this returns.
     /// orders.blocking_publish(Message::new("tea"))?;
     /// let mut consumer = billing.consumer();
     /// let lease = consumer.blocking_next()?;
     /// assert_eq!(consumer.ack(lease.id), AckStatus::Done);
     /// // And this one will not come again.
-    /// billing.blocking_saved()?;
+    /// billing.blocking_flush_acks()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -118,25 +118,25 @@ impl Store {
     /// [`DurableError`] names the topic and what is wrong with it.
     pub fn open_topic(&self, topics: &TopicsHandle, name: &str, config: TopicConfig) -> Result<Topic, DurableError> {
         check(name, &config)?;
-        if config.unread == Unread::KeepNewest {
+        if config.retention == Retention::KeepNewest {
             return Err(DurableError::KeepNewest { name: name.to_owned() });
         }
         let bucket = self.bucket(&format!("topic/{name}"))?;
         let claim = self.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
-        let (head, book, messages) = Found { name, bucket: &bucket }.read(&config)?;
-        let post = Arc::new(Post::default());
+        let (head, durable_state, messages) = Found { name, bucket: &bucket }.read(&config)?;
+        let queue = Arc::new(JournalQueue::default());
         let payload_max = self.config().value_bytes_max.saturating_sub(RECORD_BYTES_MAX);
-        let journal = Arc::new(PostHandle(Arc::clone(&post)));
-        let (topic, stored) = topics.add_stored(name, &config, book.floor, payload_max, journal)?;
+        let journal = Arc::new(JournalHandle(Arc::clone(&queue)));
+        let (topic, stored) = topics.add_durable(name, &config, durable_state.floor, payload_max, journal)?;
         // Other callers can find the topic from now on, before this function returns it: fill it first.
-        fill(&stored, &book, &post, messages);
-        let keeper = Keeper {
+        fill(&stored, &durable_state, &queue, messages);
+        let writer = JournalWriter {
             topic: stored,
-            post,
+            queue,
             store: self.clone(),
             bucket,
-            book,
-            kept: VecDeque::new(),
+            durable_state,
+            stored: VecDeque::new(),
             ticket: 0,
             heads: vec![head],
             claim: Some(claim),
@@ -144,7 +144,7 @@ impl Store {
         let label = format!("topic {name}");
         let spawned = topics.runtime().spawn(move |ctx| async move {
             ctx.set_label(label);
-            keeper.run().await;
+            writer.run().await;
         });
         spawned.inspect_err(|_| topic.close())?;
         Ok(topic)
@@ -152,16 +152,17 @@ impl Store {
 }
 
 /// Appends the messages found on disk to the log, and holds them for subscriptions that have not resumed yet.
-fn fill(topic: &StoredTopic, book: &Book, post: &Post, mut messages: VecDeque<Message>) {
+fn fill(topic: &WeakTopic, durable_state: &DurableState, queue: &JournalQueue, mut messages: VecDeque<Message>) {
     let Some(log) = topic.log() else { return };
-    let resumed = |progress: &Progress| Resumed { hold: Some(log.hold()), ..progress.resumed() };
-    let found = book.progress.iter().map(|(name, progress)| (Arc::clone(name), resumed(progress))).collect();
-    if book.head.known {
-        log.set_known();
+    let saved_progress = |progress: &Progress| SavedProgress { hold: Some(log.hold()), ..progress.saved_progress() };
+    let found =
+        durable_state.progress.iter().map(|(name, progress)| (Arc::clone(name), saved_progress(progress))).collect();
+    if durable_state.head.had_subscriber {
+        log.set_had_subscriber();
     }
     let is_filled = log.append(&mut messages, None, &mut 0);
     debug_assert!(is_filled, "the messages on disk are within the bounds");
-    post.inbox.lock().found = found;
+    queue.state.lock().found = found;
 }
 
 /// A topic on disk.
@@ -171,10 +172,13 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn read(&self, config: &TopicConfig) -> Result<(Option<Head>, Book, VecDeque<Message>), DurableError> {
+    fn read(
+        &self,
+        config: &TopicConfig,
+    ) -> Result<(Option<TopicHeader>, DurableState, VecDeque<Message>), DurableError> {
         let decode =
-            |value: Bytes| Head::decode(&value).ok_or_else(|| self.damaged("its head is not valid".to_owned()));
-        let found = self.bucket.get(record::HEAD).wait()?.map(decode).transpose()?;
+            |value: Bytes| TopicHeader::decode(&value).ok_or_else(|| self.damaged("its head is not valid".to_owned()));
+        let found = self.bucket.get(record::HEADER_KEY).wait()?.map(decode).transpose()?;
         let head = found.unwrap_or_default();
         let mut progress = BTreeMap::new();
         self.each(record::SUBSCRIPTIONS, Bytes::new(), |key, value| {
@@ -189,36 +193,37 @@ impl Found<'_> {
             }
         })?;
         self.check(head, &progress)?;
-        let mut book = Book::new(*config, head, progress);
+        let mut durable_state = DurableState::new(*config, head, progress);
         let mut messages = VecDeque::new();
-        let after = book.floor.checked_sub(1).map_or_else(Bytes::new, |before| record::message_key(before).into());
+        let after =
+            durable_state.floor.checked_sub(1).map_or_else(Bytes::new, |before| record::message_key(before).into());
         self.each(record::MESSAGES, after, |key, value| {
-            let expected = book.floor + messages.len() as u64;
+            let expected = durable_state.floor + messages.len() as u64;
             match (record::position(key), record::decode_message(value)) {
                 // Row of a publication that failed and was never reported as stored.
                 (Some(position), _) if position >= head.next => Ok(()),
                 (Some(position), Some(message)) if position == expected => {
-                    book.count(message.bytes());
+                    durable_state.count(message.bytes());
                     messages.push_back(message);
                     Ok(())
                 }
                 _ => Err(self.damaged(format!("the row {} is not message {expected}", key.escape_ascii()))),
             }
         })?;
-        let missing = book.floor + messages.len() as u64;
+        let missing = durable_state.floor + messages.len() as u64;
         if missing != head.next {
             return Err(self.damaged(format!("message {missing} is missing, of {}", head.next)));
         }
-        let (count, bytes) = book.held();
+        let (count, bytes) = durable_state.usage();
         for (what, held, bound) in [("messages", count, config.messages), ("bytes", bytes, config.bytes)] {
             if held > bound {
                 return Err(DurableError::Bound { name: self.name.to_owned(), what, held, bound });
             }
         }
-        Ok((found, book, messages))
+        Ok((found, durable_state, messages))
     }
 
-    fn check(&self, head: Head, progress: &BTreeMap<Arc<str>, Progress>) -> Result<(), DurableError> {
+    fn check(&self, head: TopicHeader, progress: &BTreeMap<Arc<str>, Progress>) -> Result<(), DurableError> {
         let within = |position: &u64| (head.oldest..=head.next).contains(position);
         let is_sane = |one: &Progress| {
             let last = one.done.last().copied().unwrap_or(one.floor).max(one.floor);

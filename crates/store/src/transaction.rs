@@ -44,7 +44,7 @@ impl<'a, 't> Transaction<'a, 't> {
         code: impl FnOnce(&mut Transaction<'_, 't>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut transaction = Transaction { group, changes: Vec::new(), operations: 0, bytes: 0 };
-        let outcome = contained(|| code(&mut transaction))??;
+        let outcome = catch_panic(|| code(&mut transaction))??;
         let Transaction { group, changes, .. } = transaction;
         for (bucket, changes) in changes {
             for (key, change) in changes {
@@ -124,8 +124,8 @@ impl<'a, 't> Transaction<'a, 't> {
 }
 
 /// Runs foreign code on the writer thread; converts a panic to an error.
-pub(super) fn contained<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
-    panics::aloud(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
+pub(super) fn catch_panic<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
+    panics::print_panics(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
         ExitReason::Panic(info) => StoreError::Panicked(info.message.as_str().into()),
         other => StoreError::Panicked(other.to_string().into()),
     })

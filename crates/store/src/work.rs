@@ -33,7 +33,7 @@ pub(super) struct Request {
     /// Bytes that the operation holds in memory.
     pub(super) bytes: usize,
     /// True for the store's own upkeep, false for a caller's write.
-    pub(super) is_upkeep: bool,
+    pub(super) is_maintenance: bool,
 }
 
 impl Request {
@@ -43,7 +43,7 @@ impl Request {
             group.sync();
             Ok(())
         });
-        (Self { work, durability: Durability::Immediate, bytes: 0, is_upkeep: true }, reply)
+        (Self { work, durability: Durability::Immediate, bytes: 0, is_maintenance: true }, reply)
     }
 
     /// Creates a request that removes some expired keys; its reply is their number, and whether keys remain that will
@@ -54,7 +54,7 @@ impl Request {
             core.counters.expired.fetch_add(swept, Relaxed);
             Ok((swept, is_left))
         });
-        (Self { work, durability: Durability::Eventual, bytes: 0, is_upkeep: true }, reply)
+        (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true }, reply)
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread::Thread;
 use super::config::Durability;
 use super::core::Core;
 use super::error::StoreError;
-use super::queue::Pushed;
+use super::queue::PushResult;
 use super::work::{Reply, Request};
 use rusm_runtime::embed::is_scheduler_thread;
 
@@ -20,28 +20,28 @@ use rusm_runtime::embed::is_scheduler_thread;
 #[must_use = "a write is sent only when it is awaited or `wait` is called"]
 pub struct Write<T, E = StoreError> {
     core: Arc<Core>,
-    state: State<T, E>,
+    state: WriteState<T, E>,
     /// True once it is included in the number of waiting writes.
     is_counted: bool,
 }
 
-enum State<T, E> {
-    Refused(E),
-    Fresh(Request, Reply<T, E>),
+enum WriteState<T, E> {
+    Failed(E),
+    NotSent(Request, Reply<T, E>),
     /// The queue was full; the last field is the queue's ticket.
     Blocked(Request, Reply<T, E>, u64),
     Sent(Reply<T, E>),
-    Over,
+    Done,
 }
 
 impl<T, E> std::fmt::Debug for Write<T, E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.state {
-            State::Refused(_) => "refused",
-            State::Fresh(..) => "fresh",
-            State::Blocked(..) => "blocked",
-            State::Sent(_) => "sent",
-            State::Over => "over",
+            WriteState::Failed(_) => "refused",
+            WriteState::NotSent(..) => "fresh",
+            WriteState::Blocked(..) => "blocked",
+            WriteState::Sent(_) => "sent",
+            WriteState::Done => "over",
         };
         f.debug_struct("Write").field("state", &state).finish_non_exhaustive()
     }
@@ -49,16 +49,16 @@ impl<T, E> std::fmt::Debug for Write<T, E> {
 
 impl<T, E: From<StoreError>> Write<T, E> {
     pub(super) const fn new(core: Arc<Core>, request: Request, reply: Reply<T, E>) -> Self {
-        Self { core, state: State::Fresh(request, reply), is_counted: false }
+        Self { core, state: WriteState::NotSent(request, reply), is_counted: false }
     }
 
-    pub(super) const fn refused(core: Arc<Core>, error: E) -> Self {
-        Self { core, state: State::Refused(error), is_counted: false }
+    pub(super) const fn failed(core: Arc<Core>, error: E) -> Self {
+        Self { core, state: WriteState::Failed(error), is_counted: false }
     }
 
     /// Sets the durability of this write, instead of the store's default.
     pub fn durability(mut self, durability: Durability) -> Self {
-        if let State::Fresh(request, _) = &mut self.state {
+        if let WriteState::NotSent(request, _) = &mut self.state {
             request.durability = durability;
         }
         self
@@ -74,35 +74,35 @@ impl<T, E: From<StoreError>> Write<T, E> {
 
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Refused(error) => return Poll::Ready(Err(error)),
-                State::Blocked(request, reply, ticket) => {
-                    self.core.queue.leave(ticket, true);
-                    self.state = State::Fresh(request, reply);
+            match std::mem::replace(&mut self.state, WriteState::Done) {
+                WriteState::Failed(error) => return Poll::Ready(Err(error)),
+                WriteState::Blocked(request, reply, ticket) => {
+                    self.core.queue.withdraw(ticket, true);
+                    self.state = WriteState::NotSent(request, reply);
                 }
-                State::Fresh(request, reply) => {
+                WriteState::NotSent(request, reply) => {
                     if !std::mem::replace(&mut self.is_counted, true) {
                         self.core.waiting.fetch_add(1, Relaxed);
                     }
-                    self.core.disk.prompt.is_waited_for();
+                    self.core.disk.prewake.set_target();
                     match self.core.queue.push(request, cx.waker()) {
-                        Pushed::In => self.state = State::Sent(reply),
-                        Pushed::Closed => return Poll::Ready(Err(StoreError::Closed.into())),
-                        Pushed::Blocked(request, ticket) => {
-                            self.state = State::Blocked(request, reply, ticket);
+                        PushResult::Queued => self.state = WriteState::Sent(reply),
+                        PushResult::Closed => return Poll::Ready(Err(StoreError::Closed.into())),
+                        PushResult::Blocked(request, ticket) => {
+                            self.state = WriteState::Blocked(request, reply, ticket);
                             return Poll::Pending;
                         }
                     }
                 }
-                State::Sent(mut reply) => {
+                WriteState::Sent(mut reply) => {
                     let Poll::Ready(outcome) = Pin::new(&mut reply).poll(cx) else {
-                        self.state = State::Sent(reply);
+                        self.state = WriteState::Sent(reply);
                         return Poll::Pending;
                     };
                     // The reply is missing only if the writer has ended.
                     return Poll::Ready(outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())));
                 }
-                State::Over => unreachable!("a write is not polled after completion"),
+                WriteState::Done => unreachable!("a write is not polled after completion"),
             }
         }
     }
@@ -121,8 +121,8 @@ impl<T, E: From<StoreError>> Future for Write<T, E> {
 
 impl<T, E> Drop for Write<T, E> {
     fn drop(&mut self) {
-        if let State::Blocked(_, _, ticket) = self.state {
-            self.core.queue.leave(ticket, false);
+        if let WriteState::Blocked(_, _, ticket) = self.state {
+            self.core.queue.withdraw(ticket, false);
         }
         if self.is_counted {
             self.core.waiting.fetch_sub(1, Relaxed);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! While one commit syncs, new requests collect for the next, so a slower disk leads to larger groups. Callers that
-//! were just notified are likely to write again, so a commit stays open for them briefly: see [`Gathering`].
+//! were just notified are likely to write again, so a commit stays open for them briefly: see [`Batching`].
 //!
 //! Invariant: no caller is notified before its commit has ended, and each receives the commit's actual outcome.
 
@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, WriteTransaction};
 
+use super::batching::{Batching, MANY_REQUESTS};
 use super::config::Durability;
 use super::core::Core;
 use super::database::{Panicked, SafeDatabase};
 use super::disk::{Disk, Source};
 use super::error::{OpenError, StoreError};
-use super::gathering::{Gathering, MANY};
-use super::group::{Group, Grown};
-use super::queue::Woken;
+use super::group::{BucketSize, Group};
+use super::queue::WakeReason;
 use super::tables;
-use super::transaction::contained;
+use super::transaction::catch_panic;
 use super::work::{Request, SWEEP_KEYS};
 
 /// Time after a failure during which writes are refused before the next one tries.
-const REST: Duration = Duration::from_millis(100);
+const BACKOFF: Duration = Duration::from_millis(100);
 /// Minimum ratio of that time to the duration of reopening, which may read the whole file and must not run permanently.
-const REST_FACTOR: u32 = 10;
+const BACKOFF_FACTOR: u32 = 10;
 
 /// Error text after a panic in redb, after which the file is reopened.
 pub(super) const REDB_PANICKED: &str = "redb panicked";
@@ -42,36 +42,36 @@ pub(super) const REDB_PANICKED: &str = "redb panicked";
 pub(super) struct Writer {
     core: Arc<Core>,
     /// Operations acknowledged since the last sync.
-    undurable: u64,
+    unsynced: u64,
     sync_at: Option<Instant>,
     sweep_at: Option<Instant>,
-    gathering: Gathering,
+    batching: Batching,
     /// After a failure: the end of the rest, and the error of writes that arrive before it.
-    rest: Option<(Instant, StoreError)>,
+    backoff: Option<(Instant, StoreError)>,
 }
 
 /// A group that was committed.
 struct Committed {
-    grown: Vec<Grown>,
+    bucket_sizes: Vec<BucketSize>,
     /// `None` if nothing was written.
     durability: Option<Durability>,
-    puts_expiring: bool,
+    writes_expiring: bool,
 }
 
 impl Writer {
     pub(super) fn new(core: Arc<Core>, has_expiring: bool) -> Self {
         let sweep_at = has_expiring.then(|| Instant::now() + core.config.sweep_every);
-        Self { core, undurable: 0, sync_at: None, sweep_at, gathering: Gathering::default(), rest: None }
+        Self { core, unsynced: 0, sync_at: None, sweep_at, batching: Batching::default(), backoff: None }
     }
 
     /// Serves the queue until it is closed; then makes all writes durable.
     pub(super) fn run(mut self) {
         loop {
             let until = [self.sync_at, self.sweep_at].into_iter().flatten().min();
-            match self.core.queue.wait(1, until, self.gathering.awake()) {
-                Woken::Requests => self.serve(),
-                Woken::Time => {}
-                Woken::Closed => break,
+            match self.core.queue.wait(1, until, self.batching.spin_time()) {
+                WakeReason::Requests => self.serve(),
+                WakeReason::Time => {}
+                WakeReason::Closed => break,
             }
             let now = Instant::now();
             if self.sync_at.is_some_and(|at| at <= now) {
@@ -81,7 +81,7 @@ impl Writer {
                 self.sweep();
             }
         }
-        if self.undurable > 0 {
+        if self.unsynced > 0 {
             self.sync();
         }
     }
@@ -95,10 +95,10 @@ impl Writer {
     /// Commits the requests, and those that arrive meanwhile, and notifies all of them of the outcome.
     fn finish(&mut self, mut requests: Vec<Request>) {
         let outcome = self.commit(&mut requests);
-        self.gathering.told(requests.len(), self.core.queue.len());
+        self.batching.notified(requests.len(), self.core.queue.len());
         for request in requests {
             // The request drops and converts values of the caller, and their code may panic.
-            drop(contained(|| request.work.finish(&outcome)));
+            drop(catch_panic(|| request.work.finish(&outcome)));
         }
     }
 
@@ -107,28 +107,29 @@ impl Writer {
         if let Some(Source::Salvage(_)) = self.core.disk.source() {
             return Err(self.core.read_only());
         }
-        if let Some((until, error)) = &self.rest {
+        if let Some((until, error)) = &self.backoff {
             if Instant::now() < *until {
                 return Err(error.clone());
             }
-            self.rest = None;
+            self.backoff = None;
         }
         let database = match self.source() {
             Some(Source::Database(database)) => database,
             Some(Source::Salvage(_)) => return Err(self.core.read_only()),
             None => {
                 let error = Disk::unavailable(self.core.last_error());
-                self.rest = Some((Instant::now() + REST, error.clone()));
+                self.backoff = Some((Instant::now() + BACKOFF, error.clone()));
                 return Err(error);
             }
         };
-        let has_undurable = self.undurable > 0;
-        let outcome = database.run(|database| fill(&self.core, database, requests, has_undurable, &mut self.gathering));
+        let has_unsynced = self.unsynced > 0;
+        let outcome =
+            database.run(|database| commit_requests(&self.core, database, requests, has_unsynced, &mut self.batching));
         drop(database);
         let outcome = outcome.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())));
         match outcome {
             Ok(committed) => {
-                self.account(&committed, requests);
+                self.count_commit(&committed, requests);
                 Ok(())
             }
             Err(error) => {
@@ -142,34 +143,34 @@ impl Writer {
     fn source(&self) -> Option<Source> {
         self.core.disk.source().or_else(|| {
             self.reopen()
-                .map_err(|error| self.core.note_error(&StoreError::Unavailable(error.to_string().into())))
+                .map_err(|error| self.core.record_error(&StoreError::Unavailable(error.to_string().into())))
                 .ok()?;
             self.core.disk.source()
         })
     }
 
-    fn account(&mut self, committed: &Committed, requests: &[Request]) {
+    fn count_commit(&mut self, committed: &Committed, requests: &[Request]) {
         let (counters, now) = (&self.core.counters, Instant::now());
-        committed.grown.iter().for_each(Grown::publish);
-        if committed.puts_expiring {
+        committed.bucket_sizes.iter().for_each(BucketSize::publish);
+        if committed.writes_expiring {
             self.sweep_at.get_or_insert(now + self.core.config.sweep_every);
         }
         let Some(durability) = committed.durability else { return };
         let count = |counter: &AtomicU64, by: u64| _ = counter.fetch_add(by, Relaxed);
-        let operations = requests.iter().filter(|request| !request.is_upkeep).count() as u64;
+        let operations = requests.iter().filter(|request| !request.is_maintenance).count() as u64;
         count(&counters.operations, operations);
         count(&counters.commits, 1);
         match durability {
             Durability::Immediate => {
                 count(&counters.durable_commits, 1);
-                self.undurable = 0;
+                self.unsynced = 0;
                 self.sync_at = None;
                 return;
             }
             Durability::Eventual => _ = self.sync_at.get_or_insert(now + self.core.config.eventual_within),
             Durability::None => {}
         }
-        self.undurable += operations.max(1);
+        self.unsynced += operations.max(1);
     }
 
     /// Reopens the file, because redb refuses all operations after a failure. This undoes everything that was not
@@ -177,17 +178,17 @@ impl Writer {
     fn recover(&mut self, error: &StoreError) {
         let started = Instant::now();
         self.core.counters.failures.fetch_add(1, Relaxed);
-        self.core.counters.undone.fetch_add(std::mem::take(&mut self.undurable), Relaxed);
+        self.core.counters.undone.fetch_add(std::mem::take(&mut self.unsynced), Relaxed);
         self.sync_at = None;
-        self.core.note_error(error);
+        self.core.record_error(error);
         tracing::warn!(store = %self.core.disk.path().display(), %error, "a commit failed");
         if let Err(error) = self.reopen() {
             tracing::error!(%error, "cannot reopen the store");
         }
         // The undone operations may include a sweep.
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);
-        let rest = REST.max(started.elapsed() * REST_FACTOR);
-        self.rest = Some((Instant::now() + rest, error.clone()));
+        let backoff = BACKOFF.max(started.elapsed() * BACKOFF_FACTOR);
+        self.backoff = Some((Instant::now() + backoff, error.clone()));
     }
 
     fn reopen(&self) -> Result<(), OpenError> {
@@ -196,7 +197,7 @@ impl Writer {
         let measured = match disk.source() {
             Some(Source::Database(database)) => measure(&self.core, &database).map(drop),
             Some(Source::Salvage(salvage)) => {
-                self.core.tell_damage(&salvage);
+                self.core.report_damage(&salvage);
                 self.core.buckets.measure_salvage(&salvage)
             }
             None => Ok(()),
@@ -234,7 +235,7 @@ impl Drop for Writer {
         let mut left = Vec::new();
         self.core.queue.take(usize::MAX, &mut left);
         for request in left {
-            drop(contained(|| drop(request)));
+            drop(catch_panic(|| drop(request)));
         }
         self.core.set_closed();
         self.core.disk.close();
@@ -242,41 +243,42 @@ impl Drop for Writer {
 }
 
 /// Applies the requests and those that arrive meanwhile, and commits them.
-fn fill(
+fn commit_requests(
     core: &Core,
     database: &Database,
     requests: &mut Vec<Request>,
-    has_undurable: bool,
-    gathering: &mut Gathering,
+    has_unsynced: bool,
+    batching: &mut Batching,
 ) -> Result<Committed, StoreError> {
     // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
     let mut txn = ManuallyDrop::new(database.begin_write()?);
-    let applied = apply(core, &txn, requests, gathering);
-    let Ok(Applied { grown, puts_expiring, must_sync, began }) = applied else {
+    let applied = apply(core, &txn, requests, batching);
+    let Ok(Applied { bucket_sizes, writes_expiring, must_sync, began }) = applied else {
         drop(ManuallyDrop::into_inner(txn));
-        return applied.map(|_| Committed { grown: Vec::new(), durability: None, puts_expiring: false });
+        return applied.map(|_| Committed { bucket_sizes: Vec::new(), durability: None, writes_expiring: false });
     };
     let durability = requests.iter().map(|request| request.durability).max().unwrap_or_default();
     // A caller that is told that a key is gone must not find it again after a crash, so make the removal durable.
-    let has_seen_undurable = has_undurable && durability == Durability::Immediate;
-    if grown.is_empty() && !must_sync && !has_seen_undurable {
+    let has_seen_unsynced = has_unsynced && durability == Durability::Immediate;
+    if bucket_sizes.is_empty() && !must_sync && !has_seen_unsynced {
         ManuallyDrop::into_inner(txn).abort()?;
-        return Ok(Committed { grown, durability: None, puts_expiring });
+        return Ok(Committed { bucket_sizes, durability: None, writes_expiring });
     }
-    let asked = if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
-    core.disk.prompt.arm(requests.len() >= MANY);
-    let set = txn.set_durability(asked).map_err(|error| StoreError::Failed(error.to_string().into()));
+    let redb_durability =
+        if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
+    core.disk.prewake.arm(requests.len() >= MANY_REQUESTS);
+    let set = txn.set_durability(redb_durability).map_err(|error| StoreError::Failed(error.to_string().into()));
     let txn = ManuallyDrop::into_inner(txn);
     set?;
     txn.commit()?;
-    gathering.committed(began.elapsed());
-    Ok(Committed { grown, durability: Some(durability), puts_expiring })
+    batching.committed(began.elapsed());
+    Ok(Committed { bucket_sizes, durability: Some(durability), writes_expiring })
 }
 
 /// Result of applying requests to a transaction that is not committed yet.
 struct Applied {
-    grown: Vec<Grown>,
-    puts_expiring: bool,
+    bucket_sizes: Vec<BucketSize>,
+    writes_expiring: bool,
     must_sync: bool,
     /// Time at which the last operation had been applied.
     began: Instant,
@@ -287,13 +289,13 @@ fn apply(
     core: &Core,
     txn: &WriteTransaction,
     requests: &mut Vec<Request>,
-    gathering: &mut Gathering,
+    batching: &mut Batching,
 ) -> Result<Applied, StoreError> {
     let mut group = ManuallyDrop::new(Group::new(txn, core.config.clock.now_ms()));
     let (mut applied, most) = (0, core.config.group_operations);
-    let is_upkeep = requests.iter().all(|request| request.is_upkeep);
-    let until = if is_upkeep { Instant::now() } else { gathering.until(Instant::now()) };
-    let awake = if is_upkeep { Duration::ZERO } else { gathering.awake_within() };
+    let is_maintenance = requests.iter().all(|request| request.is_maintenance);
+    let until = if is_maintenance { Instant::now() } else { batching.until(Instant::now()) };
+    let spin_time = if is_maintenance { Duration::ZERO } else { batching.open_spin_time() };
     loop {
         while let Some(request) = requests.get_mut(applied) {
             request.work.apply(&mut group);
@@ -307,18 +309,18 @@ fn apply(
         if requests.len() > applied {
             continue;
         }
-        let missing = gathering.missing(applied, most);
-        if missing == 0 || core.queue.wait(missing, Some(until), awake) != Woken::Requests {
+        let missing = batching.missing(applied, most);
+        if missing == 0 || core.queue.wait(missing, Some(until), spin_time) != WakeReason::Requests {
             break;
         }
     }
-    if !is_upkeep {
-        gathering.gathered(applied);
+    if !is_maintenance {
+        batching.closed(applied);
     }
     let began = Instant::now();
-    let (puts_expiring, must_sync) = (group.puts_expiring(), group.must_sync());
-    let grown = ManuallyDrop::into_inner(group).close()?;
-    Ok(Applied { grown, puts_expiring, must_sync, began })
+    let (writes_expiring, must_sync) = (group.writes_expiring(), group.must_sync());
+    let bucket_sizes = ManuallyDrop::into_inner(group).close()?;
+    Ok(Applied { bucket_sizes, writes_expiring, must_sync, began })
 }
 
 /// Reads the sizes of the buckets; returns true if any of their keys will expire.

@@ -11,37 +11,37 @@ use wasmtime::{Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDea
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use super::bindings::ActorPre;
-use super::host::words;
+use super::cpu_share::CpuShare;
+use super::guest_info::GuestInfo;
+use super::host::convert;
 use super::module::Code;
-use super::share::Share;
-use super::spare::Spare;
-use super::state::State;
-use super::vitals::Vitals;
+use super::pooled_future::PooledFuture;
+use super::state::GuestState;
 use super::wasi::Wasi;
 use rusm_runtime::embed::guest::{GuestContext, poll_is_long, scheduler_number, start_children};
 use rusm_runtime::{Context, ExitReason};
 
 /// Everything needed to start a guest.
-pub(crate) struct Start {
+pub(crate) struct GuestStart {
     pub(crate) args: Vec<String>,
     /// Returned after everything else is dropped.
     pub(crate) permit: Permit,
 }
 
 /// Permit for one live instance; dropping it returns the capacity.
-pub(crate) struct Permit(pub(super) Arc<Vitals>);
+pub(crate) struct Permit(pub(super) Arc<GuestInfo>);
 
 impl Permit {
-    /// Returns the vitals of the instance.
-    pub(super) fn vitals(&self) -> Arc<Vitals> {
+    /// Returns the info of the instance.
+    pub(super) fn info(&self) -> Arc<GuestInfo> {
         Arc::clone(&self.0)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.module.tally.end();
-        self.0.node.give_back();
+        self.0.module.counters.end();
+        self.0.node.release_instance();
     }
 }
 
@@ -50,49 +50,49 @@ impl Drop for Permit {
 /// The first poll creates nearly all state of the guest. A guest that has not run yet therefore fits into its control
 /// block, and when many short guests start, each is created in memory that the previous one left in the processor's
 /// cache.
-pub(crate) fn run(ctx: Context, start: Start) -> impl Future<Output = ExitReason> + Send {
-    let Start { args, permit } = start;
-    let vitals = permit.vitals();
-    let share = Share::new(vitals.bounds.cpu_max_percent, vitals.node.config.tick);
+pub(crate) fn run(ctx: Context, start: GuestStart) -> impl Future<Output = ExitReason> + Send {
+    let GuestStart { args, permit } = start;
+    let info = permit.info();
+    let share = CpuShare::new(info.bounds.cpu_max_percent, info.node.config.tick);
     let guest = async move {
-        GuestContext(&ctx).account_memory((bytes_of(life) + size_of::<State>()) as u64);
-        Box::pin(life(ctx, vitals, args)).await
+        GuestContext(&ctx).account_memory((bytes_of(run_guest) + size_of::<GuestState>()) as u64);
+        Box::pin(run_guest(ctx, info, args)).await
     };
-    Sliced { guest, share, permit }
+    GuestFuture { guest, share, permit }
 }
 
-const fn bytes_of<F>(_: fn(Context, Arc<Vitals>, Vec<String>) -> F) -> usize {
+const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize {
     size_of::<F>()
 }
 
 /// This future is part of a waiting guest's memory: it stores nothing twice, and what is only needed to begin is boxed
 /// separately and freed by then.
-async fn life(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> ExitReason {
-    let mut store = store(ctx, &vitals, args);
-    let ended = call(&mut store, &vitals.module.code).await;
-    vitals.node.ended(ended, store.data_mut())
+async fn run_guest(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> ExitReason {
+    let mut store = store(ctx, &info, args);
+    let ended = call(&mut store, &info.module.code).await;
+    info.node.ended(ended, store.data_mut())
 }
 
-fn store(ctx: Context, vitals: &Arc<Vitals>, args: Vec<String>) -> Store<State> {
-    let mut state = State::new(ctx, Arc::clone(vitals), args);
-    if vitals.module.needs_wasi {
+fn store(ctx: Context, info: &Arc<GuestInfo>, args: Vec<String>) -> Store<GuestState> {
+    let mut state = GuestState::new(ctx, Arc::clone(info), args);
+    if info.module.needs_wasi {
         state.wasi = Some(Box::new(Wasi::new(&state)));
     }
-    let mut store = Store::new(&vitals.node.engine, state);
+    let mut store = Store::new(&info.node.engine, state);
     store.limiter(|state| state);
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(epoch);
     store
 }
 
-async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitReason> {
+async fn call(store: &mut Store<GuestState>, code: &Code) -> wasmtime::Result<ExitReason> {
     match code {
         // The futures of components are several times larger than those of modules; box them, so that modules do not
         // pay for them.
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
         Code::Raw { pre, initialize, run, results } => {
-            let instance = Spare::new(pre.instantiate_async(&mut *store)).await?;
+            let instance = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
             if let Some(initialize) = initialize {
                 Box::pin(initialize_by(store, instance, initialize)).await?;
             }
@@ -108,7 +108,7 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
             Ok(ExitReason::Normal)
         }
         Code::Wasip1(pre) => {
-            let instance = Spare::new(pre.instantiate_async(&mut *store)).await?;
+            let instance = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
             let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
             start.call_async(&mut *store, ()).await?;
             Ok(ExitReason::Normal)
@@ -118,7 +118,7 @@ async fn call(store: &mut Store<State>, code: &Code) -> wasmtime::Result<ExitRea
 
 /// Runs the initialisation function of a module, for example the constructors of its language.
 async fn initialize_by(
-    store: &mut Store<State>,
+    store: &mut Store<GuestState>,
     instance: Instance,
     initialize: &ModuleExport,
 ) -> wasmtime::Result<()> {
@@ -129,37 +129,37 @@ async fn initialize_by(
     }
 }
 
-async fn actor(store: &mut Store<State>, pre: &ActorPre<State>) -> wasmtime::Result<ExitReason> {
-    let actor = Spare::new(pre.instantiate_async(&mut *store)).await?;
+async fn actor(store: &mut Store<GuestState>, pre: &ActorPre<GuestState>) -> wasmtime::Result<ExitReason> {
+    let actor = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
     let args = std::mem::take(&mut store.data_mut().args);
     let ended = actor.call_run(&mut *store, &args).await?;
-    Ok(ended.map_or_else(|why| ExitReason::Other(words::why(&why)), |()| ExitReason::Normal))
+    Ok(ended.map_or_else(|why| ExitReason::Other(convert::why(&why)), |()| ExitReason::Normal))
 }
 
-async fn command(store: &mut Store<State>, pre: &CommandPre<State>) -> wasmtime::Result<ExitReason> {
-    let command = Spare::new(pre.instantiate_async(&mut *store)).await?;
+async fn command(store: &mut Store<GuestState>, pre: &CommandPre<GuestState>) -> wasmtime::Result<ExitReason> {
+    let command = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
     let ended = command.wasi_cli_run().call_run(&mut *store).await?;
     Ok(if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") })
 }
 
 #[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "signature required by the engine")]
 /// Called at the end of an epoch: makes the guest yield, unless its turn began in this epoch.
-fn epoch(store: StoreContextMut<'_, State>) -> wasmtime::Result<UpdateDeadline> {
-    let vitals = &store.data().vitals;
-    let ticker = &vitals.node.ticker;
-    ticker.runs(scheduler_number());
-    if ticker.ticks() == vitals.slice_began() {
+fn epoch(store: StoreContextMut<'_, GuestState>) -> wasmtime::Result<UpdateDeadline> {
+    let info = &store.data().info;
+    let ticker = &info.node.ticker;
+    ticker.mark_running(scheduler_number());
+    if ticker.ticks() == info.slice_began() {
         return Ok(UpdateDeadline::Continue(1));
     }
     poll_is_long();
-    vitals.count_slice();
+    info.count_slice();
     Ok(UpdateDeadline::Yield(1))
 }
 
 /// Starts the guests that the running guest has spawned, when dropped at the end of its poll.
-struct StartsChildren;
+struct StartChildrenOnDrop;
 
-impl Drop for StartsChildren {
+impl Drop for StartChildrenOnDrop {
     #[inline]
     fn drop(&mut self) {
         start_children();
@@ -167,15 +167,15 @@ impl Drop for StartsChildren {
 }
 
 /// Tells the ticker when the guest runs, and limits it to its share of CPU time.
-struct Sliced<F> {
+struct GuestFuture<F> {
     guest: F,
     /// `None` if the guest may use all of a scheduler.
-    share: Option<Box<Share>>,
+    share: Option<Box<CpuShare>>,
     /// Dropped after the guest.
     permit: Permit,
 }
 
-impl<F: Future> Future for Sliced<F> {
+impl<F: Future> Future for GuestFuture<F> {
     type Output = F::Output;
 
     // Inlined into the caller: the processor mispredicts each return between the scheduler and the switch to the
@@ -185,21 +185,21 @@ impl<F: Future> Future for Sliced<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
         // SAFETY: the guest is pinned together with this future and never moved out of it; the other fields are not
         // pinned.
-        let (guest, share, vitals) = unsafe {
+        let (guest, share, info) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.guest), &mut this.share, &*this.permit.0)
         };
-        let ticker = &vitals.node.ticker;
-        ticker.runs(scheduler_number());
-        vitals.begin_slice(ticker.ticks());
-        if share.as_mut().is_some_and(|share| !share.may_run(cx, vitals)) {
+        let ticker = &info.node.ticker;
+        ticker.mark_running(scheduler_number());
+        info.begin_slice(ticker.ticks());
+        if share.as_mut().is_some_and(|share| !share.may_run(cx, info)) {
             return Poll::Pending;
         }
-        let _children = StartsChildren;
+        let _children = StartChildrenOnDrop;
         // The only call of `poll`, so that the compiler inlines it.
         let polled = guest.poll(cx);
         if let Some(share) = share {
-            share.ran();
+            share.charge();
         }
         polled
     }

@@ -26,16 +26,16 @@ use wasmtime::{Engine, Module};
 use rusm_runtime::embed::check_file_limit;
 
 /// Extension of partly written entries, and the age after which such a file counts as abandoned.
-const PART: &str = "part";
-const LEFT_AFTER: Duration = Duration::from_hours(1);
+const TEMP_EXTENSION: &str = "part";
+const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 /// Extension of entries.
-const ENDING: &str = "rusmc";
+const EXTENSION: &str = "rusmc";
 /// First bytes of an entry, before its digest.
 const MAGIC: &[u8; 8] = b"rusmaot1";
 const HEAD_BYTES: usize = MAGIC.len() + 32;
 
 /// Compiles modules and components, or loads their cached code.
-pub(crate) struct Compiled {
+pub(crate) struct CodeCache {
     dir: Option<PathBuf>,
     max_bytes: u64,
     hits: AtomicU64,
@@ -43,15 +43,15 @@ pub(crate) struct Compiled {
     writes: AtomicU64,
     evictions: AtomicU64,
     damaged: AtomicU64,
-    unkept: AtomicU64,
+    store_failures: AtomicU64,
     /// Number of entries and their bytes at the last count.
-    held: Mutex<Option<(u64, u64)>>,
+    usage: Mutex<Option<(u64, u64)>>,
 }
 
 /// Collects the input of a hash, to compute a digest of it.
-struct Collected(Sha256);
+struct DigestHasher(Sha256);
 
-impl Hasher for Collected {
+impl Hasher for DigestHasher {
     fn finish(&self) -> u64 {
         0
     }
@@ -61,7 +61,7 @@ impl Hasher for Collected {
     }
 }
 
-impl Compiled {
+impl CodeCache {
     pub(crate) fn new(dir: Option<PathBuf>, max_bytes: u64) -> Self {
         let none = || AtomicU64::new(0);
         Self {
@@ -72,8 +72,8 @@ impl Compiled {
             writes: none(),
             evictions: none(),
             damaged: none(),
-            unkept: none(),
-            held: Mutex::new(None),
+            store_failures: none(),
+            usage: Mutex::new(None),
         }
     }
 
@@ -96,16 +96,16 @@ impl Compiled {
     }
 
     /// Number of compiled modules that could not be stored.
-    pub(crate) fn unkept(&self) -> u64 {
-        self.unkept.load(Ordering::Relaxed)
+    pub(crate) fn store_failures(&self) -> u64 {
+        self.store_failures.load(Ordering::Relaxed)
     }
 
     /// Number of entries on disk and their bytes; counted at the first call and whenever this node writes an entry.
-    pub(crate) fn held(&self) -> (u64, u64) {
+    pub(crate) fn usage(&self) -> (u64, u64) {
         let Some(dir) = &self.dir else { return (0, 0) };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         // A directory that is missing or unreadable counts as empty.
-        *held.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
+        *usage.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
     }
 
     pub(crate) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
@@ -138,9 +138,9 @@ impl Compiled {
         let compiled = compile()?;
         self.misses.fetch_add(1, Ordering::Relaxed);
         if let Some(entry) = entry {
-            let kept = serialize(&compiled).map_err(io::Error::other).and_then(|code| self.keep(&entry, &code));
+            let kept = serialize(&compiled).map_err(io::Error::other).and_then(|code| self.store(&entry, &code));
             if let Err(error) = kept {
-                self.unkept.fetch_add(1, Ordering::Relaxed);
+                self.store_failures.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(entry = %entry.display(), %error, "cannot store compiled code");
             }
         }
@@ -165,44 +165,44 @@ impl Compiled {
 
     /// Creates a temporary file beside an entry. Skips names that exist: another node is writing or has abandoned
     /// those.
-    fn create_beside(&self, entry: &Path) -> io::Result<(PathBuf, File)> {
+    fn create_temp(&self, entry: &Path) -> io::Result<(PathBuf, File)> {
         loop {
             let count = self.writes.fetch_add(1, Ordering::Relaxed);
-            let beside = entry.with_extension(format!("{}-{count}.{PART}", std::process::id()));
-            match File::options().write(true).create_new(true).open(&beside) {
+            let temp = entry.with_extension(format!("{}-{count}.{TEMP_EXTENSION}", std::process::id()));
+            match File::options().write(true).create_new(true).open(&temp) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                created => return created.map(|file| (beside, file)),
+                created => return created.map(|file| (temp, file)),
             }
         }
     }
 
     /// Writes an entry to a temporary file and renames it.
-    fn keep(&self, entry: &Path, code: &[u8]) -> io::Result<()> {
+    fn store(&self, entry: &Path, code: &[u8]) -> io::Result<()> {
         let Some(dir) = entry.parent() else { return Ok(()) };
         fs::create_dir_all(dir)?;
-        let (beside, file) = self.create_beside(entry)?;
-        let written = write(file, code).and_then(|()| fs::rename(&beside, entry));
+        let (temp, file) = self.create_temp(entry)?;
+        let written = write(file, code).and_then(|()| fs::rename(&temp, entry));
         if written.is_err() {
             // Remove the partial file; a failure to remove it is harmless.
-            drop(fs::remove_file(&beside));
+            drop(fs::remove_file(&temp));
         }
         written?;
         let (left, evicted) = evict(dir, entry, self.max_bytes)?;
         self.evictions.fetch_add(evicted, Ordering::Relaxed);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         Ok(())
     }
 }
 
 fn file_name(engine: &Engine, bytes: &[u8]) -> String {
-    let mut key = Collected(Sha256::new_with_prefix(Sha256::digest(bytes)));
+    let mut key = DigestHasher(Sha256::new_with_prefix(Sha256::digest(bytes)));
     engine.precompile_compatibility_hash().hash(&mut key);
     let digits = b"0123456789abcdef";
     let key = key.0.finalize();
     let hex = key.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(digits[usize::from(digit)]));
     let mut name: String = hex.collect();
     name.push('.');
-    name.push_str(ENDING);
+    name.push_str(EXTENSION);
     name
 }
 
@@ -228,11 +228,11 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
         let path = file?.path();
         // The file is gone: another node may be removing entries.
         let Ok(data) = path.metadata() else { continue };
-        if path.extension().is_some_and(|ending| ending == PART) && is_left(data.modified()?) {
+        if path.extension().is_some_and(|ending| ending == TEMP_EXTENSION) && is_abandoned(data.modified()?) {
             // Ignore a failure: another node removed it first, or the next run tries again.
             drop(fs::remove_file(&path));
         }
-        if path.extension().is_some_and(|ending| ending == ENDING) {
+        if path.extension().is_some_and(|ending| ending == EXTENSION) {
             entries.push((data.modified()?, data.len(), path));
         }
     }
@@ -240,8 +240,8 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
 }
 
 /// Returns true if a partial file is abandoned: its node ended while writing.
-fn is_left(written: std::time::SystemTime) -> bool {
-    now().duration_since(written).is_ok_and(|age| age >= LEFT_AFTER)
+fn is_abandoned(written: std::time::SystemTime) -> bool {
+    now().duration_since(written).is_ok_and(|age| age >= ABANDONED_AFTER)
 }
 
 /// Number of entries, and the sum of their bytes.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::limits::Limits;
+use super::limits::GuestLimits;
 
 /// A permission that a guest has only if it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,17 +87,17 @@ impl Capability {
 /// Error returned if no capability or profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown {kind} {word:?}; expected one of {known}")]
-pub struct UnknownWord {
+pub struct UnknownName {
     kind: &'static str,
     word: String,
     known: String,
 }
 
 impl std::str::FromStr for Capability {
-    type Err = UnknownWord;
+    type Err = UnknownName;
 
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|capability| capability.word() == word).ok_or_else(|| UnknownWord {
+    fn from_str(word: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|capability| capability.word() == word).ok_or_else(|| UnknownName {
             kind: "capability",
             word: word.to_owned(),
             known: Self::ALL.map(Self::word).join(", "),
@@ -142,17 +142,17 @@ impl FromIterator<Capability> for Capabilities {
 
 /// Rights of a process, and the name of its profile; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant(Arc<Granted>);
+pub(crate) struct Grant(Arc<GrantInner>);
 
 #[derive(Clone, Debug)]
-struct Granted {
+struct GrantInner {
     profile: Arc<str>,
     capabilities: Capabilities,
     /// Patterns of bucket names. A name must match a pattern in each of the lists.
     buckets: Vec<Names>,
     /// Patterns of topic names, likewise.
     topics: Vec<Names>,
-    limits: Limits,
+    limits: GuestLimits,
 }
 
 /// Name patterns: exact names, or prefixes that end in a star.
@@ -168,7 +168,7 @@ fn narrow(lists: &mut Vec<Names>, parent: &[Names]) {
     }
 }
 
-fn fits(lists: &[Names], name: &str) -> bool {
+fn matches_all(lists: &[Names], name: &str) -> bool {
     let fits = |pattern: &String| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,
@@ -178,12 +178,12 @@ fn fits(lists: &[Names], name: &str) -> bool {
 
 impl Grant {
     fn new(profile: Arc<str>, capabilities: Capabilities, buckets: Names, topics: Names) -> Self {
-        Self(Arc::new(Granted {
+        Self(Arc::new(GrantInner {
             profile,
             capabilities,
             buckets: vec![buckets],
             topics: vec![topics],
-            limits: Limits::default(),
+            limits: GuestLimits::default(),
         }))
     }
 
@@ -193,7 +193,7 @@ impl Grant {
     }
 
     /// Returns the resource limits of the profile.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> GuestLimits {
         self.0.limits
     }
 
@@ -210,18 +210,24 @@ impl Grant {
         narrow(&mut buckets, &parent.buckets);
         narrow(&mut topics, &parent.topics);
         let capabilities = own.capabilities.narrowed_to(parent.capabilities);
-        Self(Arc::new(Granted { profile: Arc::clone(&own.profile), capabilities, buckets, topics, limits: own.limits }))
+        Self(Arc::new(GrantInner {
+            profile: Arc::clone(&own.profile),
+            capabilities,
+            buckets,
+            topics,
+            limits: own.limits,
+        }))
     }
 
     /// Returns true if the bucket is granted.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
     pub(crate) fn allows_bucket(&self, name: &str) -> bool {
-        fits(&self.0.buckets, name)
+        matches_all(&self.0.buckets, name)
     }
 
     /// Returns true if the topic is granted.
     pub(crate) fn allows_topic(&self, name: &str) -> bool {
-        fits(&self.0.topics, name)
+        matches_all(&self.0.topics, name)
     }
 }
 
@@ -282,11 +288,11 @@ impl Profiles {
 
     /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if
     /// the profile does not exist.
-    pub fn set_limits(&mut self, name: &str, limits: Limits) {
+    pub fn set_limits(&mut self, name: &str, limits: GuestLimits) {
         self.change(name, |granted| granted.limits = limits);
     }
 
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut Granted)) {
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut GrantInner)) {
         if let Some(grant) = self.0.get_mut(name) {
             change(Arc::make_mut(&mut grant.0));
         }
@@ -295,8 +301,8 @@ impl Profiles {
     /// Returns the capabilities of a profile.
     ///
     /// # Errors
-    /// [`UnknownWord`], which lists the existing profiles.
-    pub fn find(&self, name: &str) -> Result<Capabilities, UnknownWord> {
+    /// [`UnknownName`], which lists the existing profiles.
+    pub fn find(&self, name: &str) -> Result<Capabilities, UnknownName> {
         self.grant(name).map(|grant| grant.0.capabilities)
     }
 
@@ -304,7 +310,7 @@ impl Profiles {
     ///
     /// # Errors
     /// As for [`find`](Self::find).
-    pub fn limits(&self, name: &str) -> Result<Limits, UnknownWord> {
+    pub fn limits(&self, name: &str) -> Result<GuestLimits, UnknownName> {
         self.grant(name).map(|grant| grant.limits())
     }
 
@@ -313,10 +319,10 @@ impl Profiles {
         self.0.keys().map(|name| &**name)
     }
 
-    pub(crate) fn grant(&self, name: &str) -> Result<Grant, UnknownWord> {
+    pub(crate) fn grant(&self, name: &str) -> Result<Grant, UnknownName> {
         match self.0.get(name) {
             Some(grant) => Ok(grant.clone()),
-            None => Err(UnknownWord {
+            None => Err(UnknownName {
                 kind: "profile",
                 word: name.to_owned(),
                 known: self.names().collect::<Vec<_>>().join(", "),

@@ -38,7 +38,7 @@ pub mod defaults {
 
 /// Allocator of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Room {
+pub enum InstanceAllocator {
     /// Chosen by capacity: the pool up to [`defaults::POOL_CAPACITY_MAX`], slabs above.
     #[default]
     ByCapacity,
@@ -54,7 +54,7 @@ pub struct WasmConfig {
     /// Maximum number of live instances, at least 1. Default 1,000. Reserves address space, not memory, for each.
     pub capacity: u32,
     /// Allocator of instances. Default: chosen by capacity.
-    pub room: Room,
+    pub allocator: InstanceAllocator,
     /// Maximum linear memory of one instance in bytes, up to 4 GiB. Default 16 MiB. Reserves address space for all of
     /// it, times capacity and parts. The pool reserves 4 GiB each, as long as the total fits into 64 TiB, half of a
     /// process's address space.
@@ -98,7 +98,7 @@ impl Default for WasmConfig {
     fn default() -> Self {
         Self {
             capacity: defaults::CAPACITY,
-            room: Room::default(),
+            allocator: InstanceAllocator::default(),
             memory_max_bytes: defaults::MEMORY_MAX_BYTES,
             table_max_elements: defaults::TABLE_MAX_ELEMENTS,
             parts_max: defaults::PARTS_MAX,

@@ -11,11 +11,11 @@ use std::task::{Context as TaskContext, Poll};
 /// Keeps each poll of a future in a function of its own.
 pub(crate) async fn waiting<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    poll_fn(|cx| apart(future.as_mut(), cx)).await
+    poll_fn(|cx| poll_outlined(future.as_mut(), cx)).await
 }
 
 /// Polls once. Never inlined, so that a loop around it cannot see into it.
 #[inline(never)]
-fn apart<F: Future>(future: Pin<&mut F>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
+fn poll_outlined<F: Future>(future: Pin<&mut F>, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
     future.poll(cx)
 }

@@ -4,22 +4,22 @@
 //! guest: misuse is an error value, and a denied capability is also an event.
 
 mod clock;
+pub(super) mod convert;
 mod crypto;
 mod groups;
 mod log;
-mod mail;
+mod messaging;
 mod names;
 mod process;
 mod random;
 mod streams;
 mod supervisor;
 mod timers;
-pub(super) mod words;
 
 pub(super) use log::{budget_of_all as log_budget_of_all, budget_of_guest as log_budget_of_guest, write_line};
-pub(super) use mail::link;
+pub(super) use messaging::link;
 pub(super) use names::refused as name_refused;
-pub(super) use process::beginning;
+pub(super) use process::spawn_params;
 pub(super) use random::BYTES_MAX as RANDOM_BYTES_MAX;
 pub(super) use streams::Streams;
 pub(super) use supervisor::CHILDREN_MAX;
@@ -28,27 +28,27 @@ use std::sync::atomic::Ordering;
 
 use super::bindings::rusm::runtime::types::Error;
 use super::capability::Capability;
-use super::state::State;
+use super::state::GuestState;
 use rusm_runtime::observe::EventKind;
 
-impl State {
+impl GuestState {
     /// Checks that the guest has a capability; reports a refusal to observers.
-    pub(super) fn may(&self, capability: Capability) -> Result<(), Error> {
-        if self.vitals.grant.has(capability) { Ok(()) } else { Err(self.refuse(capability)) }
+    pub(super) fn require(&self, capability: Capability) -> Result<(), Error> {
+        if self.info.grant.has(capability) { Ok(()) } else { Err(self.refuse(capability)) }
     }
 
     #[cold]
     pub(super) fn refuse(&self, capability: Capability) -> Error {
-        self.vitals.count_refusal();
-        self.vitals.node.denied[capability as usize].fetch_add(1, Ordering::Relaxed);
+        self.info.count_refusal();
+        self.info.node.denied[capability as usize].fetch_add(1, Ordering::Relaxed);
         let (pid, capability) = (self.ctx.pid(), capability.word());
-        self.process().note(|| EventKind::Refused { pid, capability });
+        self.process().record_event(|| EventKind::Refused { pid, capability });
         Error::Denied(capability.to_owned())
     }
 
     /// Records the last call of the guest.
     #[inline]
-    pub(super) fn asks(&self, call: super::vitals::HostCall) {
-        self.vitals.asks(call);
+    pub(super) fn record_call(&self, call: super::guest_info::HostCall) {
+        self.info.record_call(call);
     }
 }

@@ -19,8 +19,8 @@ use wasmtime::{Linker, component};
 use self::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
 use super::capability::Capability;
 use super::fiber::waiting;
-use super::state::State;
-use super::vitals::HostCall;
+use super::guest_info::HostCall;
+use super::state::GuestState;
 use rusm_store::{Bucket, Store, StoreError};
 
 /// Maximum number of rows per page for a guest.
@@ -30,12 +30,15 @@ pub(super) const STEPS_MAX: usize = 10_000;
 const COMMIT_BYTES_MAX: usize = 64 << 20;
 
 /// Adds the store's functions to the linkers of components and core modules.
-pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(
+    components: &mut component::Linker<GuestState>,
+    modules: &mut Linker<GuestState>,
+) -> wasmtime::Result<()> {
     bindings::Storage::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
     raw::link(modules)
 }
 
-impl Host for State {
+impl Host for GuestState {
     async fn get(&mut self, bucket: String, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         let bucket = self.bucket(HostCall::KvGet, &bucket)?;
         Ok(waiting(bucket.get(key)).await?.map(Vec::from))
@@ -76,9 +79,10 @@ impl Host for State {
     async fn commit(&mut self, expects: Vec<Expected>, changes: Vec<Change>) -> Result<bool, Error> {
         let store = self.store(HostCall::KvCommit)?;
         let bytes = checked_bytes(&expects, &changes)?;
-        let expects = expects.into_iter().map(|expected| Ok((self.granted(&store, &expected.bucket)?, expected)));
+        let expects =
+            expects.into_iter().map(|expected| Ok((self.granted_bucket(&store, &expected.bucket)?, expected)));
         let expects: Vec<_> = expects.collect::<Result<_, Error>>()?;
-        let changes = changes.into_iter().map(|change| Ok((self.granted(&store, &change.bucket)?, change)));
+        let changes = changes.into_iter().map(|change| Ok((self.granted_bucket(&store, &change.bucket)?, change)));
         let changes: Vec<_> = changes.collect::<Result<_, Error>>()?;
         let committed = store.transaction_of(bytes, move |transaction| {
             for (bucket, expected) in expects {
@@ -104,32 +108,32 @@ impl Host for State {
             return Err(Error::Limit(format!("a limit of {limit} rows is not between 1 and {ROWS_MAX}")));
         }
         // A page must fit into the guest's memory; a single row is always returned.
-        let bytes_max = usize::try_from(self.vitals.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
+        let bytes_max = usize::try_from(self.info.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
         let page = waiting(bucket.scan_within(prefix, after, limit as usize, bytes_max)).await?;
         let row = |row: rusm_store::Row| Row { key: row.key.into(), value: row.value.into() };
         Ok(Page { rows: page.rows.into_iter().map(row).collect(), next: page.next.map(Vec::from) })
     }
 }
 
-impl State {
+impl GuestState {
     /// Returns the bucket if this guest may use it.
     fn bucket(&self, call: HostCall, name: &str) -> Result<Bucket, Error> {
         let store = self.store(call)?;
-        self.granted(&store, name)
+        self.granted_bucket(&store, name)
     }
 
     /// Returns the store if this guest has the capability.
     fn store(&self, call: HostCall) -> Result<Store, Error> {
-        self.asks(call);
-        if self.may(Capability::Kv).is_err() {
+        self.record_call(call);
+        if self.require(Capability::Kv).is_err() {
             return Err(Error::Denied(Capability::Kv.word().to_owned()));
         }
-        let store = self.vitals.node.config.store.as_ref();
+        let store = self.info.node.config.store.as_ref();
         store.cloned().ok_or_else(|| Error::Failed("this node has no store".to_owned()))
     }
 
-    fn granted(&self, store: &Store, name: &str) -> Result<Bucket, Error> {
-        if !self.vitals.grant.allows_bucket(name) {
+    fn granted_bucket(&self, store: &Store, name: &str) -> Result<Bucket, Error> {
+        if !self.info.grant.allows_bucket(name) {
             drop(self.refuse(Capability::Kv));
             let name: String = name.chars().take(128).collect();
             return Err(Error::Denied(format!("bucket {name:?}")));

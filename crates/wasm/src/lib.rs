@@ -11,13 +11,13 @@
 //! `async` body, and its call into WebAssembly is polled like any other future.
 //!
 //! ```
-//! use rusm_wasm::{Guest, Wasm, WasmConfig};
+//! use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 //! use rusm_runtime::{Config, ExitReason, Runtime};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;
 //! let module = wasm.load("noop", &wat::parse_str(r#"(module (func (export "run")))"#)?)?;
-//! let pid = wasm.spawn(&runtime, &module, &Guest::default())?;
+//! let pid = wasm.spawn(&runtime, &module, &GuestOptions::default())?;
 //! # let ended = runtime.wait(pid);
 //! # assert!(matches!(ended, ExitReason::Normal | ExitReason::NoProcess), "{ended}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -26,33 +26,33 @@
 //! Invariant: nothing that a guest does or passes can panic the node, block a scheduler for longer than two ticks, or
 //! read or write data that does not belong to the guest.
 
+mod allocator;
 mod bindings;
 mod body;
 mod cache;
 mod capability;
 mod config;
+mod cpu_share;
+mod epoch_ticker;
 mod fiber;
+mod guest_info;
 mod host;
+mod inline_bytes;
 #[cfg(feature = "store")]
 mod kv;
 mod limits;
-mod line_budget;
+mod log_rate_limiter;
 mod module;
+mod pooled_future;
 mod quota;
 mod raw;
-mod room;
 mod sending;
-mod share;
-mod short;
 mod slabs;
-mod spare;
 mod spawn;
 mod state;
 mod stats;
-mod ticker;
 mod topics;
 mod traps;
-mod vitals;
 mod wasi;
 
 use std::collections::BTreeMap;
@@ -65,20 +65,20 @@ use thiserror::Error;
 use wasmtime::component::HasSelf;
 use wasmtime::{Engine, Linker, component};
 
-use cache::Compiled;
+use cache::CodeCache;
+use epoch_ticker::EpochTicker;
 use quota::Quota;
 use rusm_runtime::ExitReason;
 use rusm_runtime::observe::FaultReport;
 use slabs::Slabs;
-use state::State;
-use ticker::Ticker;
+use state::GuestState;
 
-pub use capability::{Capabilities, Capability, Profiles, SANDBOXED, UnknownWord};
-pub use config::{Room, WasmConfig, defaults};
-pub use limits::Limits;
-pub use line_budget::LineBudget;
+pub use capability::{Capabilities, Capability, Profiles, SANDBOXED, UnknownName};
+pub use config::{InstanceAllocator, WasmConfig, defaults};
+pub use limits::GuestLimits;
+pub use log_rate_limiter::LogRateLimiter;
 pub use module::{Module, ModuleError};
-pub use spawn::{Guest, GuestError};
+pub use spawn::{GuestError, GuestOptions};
 pub use stats::{Slots, WasmStats};
 pub use traps::{MemoryLimit, Trap};
 
@@ -99,7 +99,7 @@ pub enum EngineError {
     },
     /// The address space or another system limit is too small for the capacity.
     #[error("no room for {capacity} instances of {memory_max_bytes} bytes: {why}; lower capacity or memory_max_bytes")]
-    NoRoom {
+    OutOfAddressSpace {
         /// Number of requested instances.
         capacity: u32,
         /// Size of each instance, in bytes.
@@ -114,7 +114,7 @@ pub enum EngineError {
 
 /// WebAssembly processes of a node; cheap to clone.
 #[derive(Clone)]
-pub struct Wasm(Arc<Inner>);
+pub struct Wasm(Arc<EngineInner>);
 
 impl fmt::Debug for Wasm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,17 +123,17 @@ impl fmt::Debug for Wasm {
 }
 
 /// State shared by all guests of an engine.
-pub(crate) struct Inner {
+pub(crate) struct EngineInner {
     config: WasmConfig,
     engine: Engine,
     slabs: Option<Slabs>,
     /// Name of the instance allocator, for observers.
-    room: &'static str,
-    components: component::Linker<State>,
-    modules: Linker<State>,
-    compiled: Compiled,
+    allocator: &'static str,
+    components: component::Linker<GuestState>,
+    modules: Linker<GuestState>,
+    code_cache: CodeCache,
     registry: RwLock<BTreeMap<Arc<str>, Module>>,
-    ticker: Ticker,
+    ticker: EpochTicker,
     /// Number of instances requested. Minus `returned` (ended or refused) it is the number of live instances.
     taken: AtomicU64,
     returned: AtomicU64,
@@ -142,12 +142,12 @@ pub(crate) struct Inner {
     traps: [AtomicU64; traps::CODES.len()],
     /// Number of denied calls, by the missing capability.
     denied: [AtomicU64; Capability::ALL.len()],
-    faults: stats::Faults,
-    home: stats::Home,
+    faults: stats::TrapLog,
+    runtime_link: stats::RuntimeLink,
     /// Counts the bytes of messages sent by all guests.
     quota: Arc<Quota>,
     /// Budget for the log lines of all guests, and the number of cut lines.
-    log: parking_lot::Mutex<LineBudget>,
+    log: parking_lot::Mutex<LogRateLimiter>,
     log_cut: AtomicU64,
 }
 
@@ -158,28 +158,29 @@ impl Wasm {
     /// [`EngineError`] for a setting out of its range, and when the system cannot provide the memory.
     pub fn start(config: WasmConfig) -> Result<Self, EngineError> {
         config.check()?;
-        let no_room = |error: wasmtime::Error| EngineError::NoRoom {
+        let out_of_address_space = |error: wasmtime::Error| EngineError::OutOfAddressSpace {
             capacity: config.capacity,
             memory_max_bytes: config.memory_max_bytes,
             why: format!("{error:#}"),
         };
-        let (engine, slabs, room) = match room::of(&config) {
-            Room::Slabs => {
-                let (engine, slabs) = Slabs::engine(&config).map_err(no_room)?;
+        let (engine, slabs, allocator) = match allocator::choose(&config) {
+            InstanceAllocator::Slabs => {
+                let (engine, slabs) = Slabs::engine(&config).map_err(out_of_address_space)?;
                 (engine, Some(slabs), "slabs")
             }
-            Room::Pool | Room::ByCapacity => {
-                let (engine, room) = room::pool(&config).map_err(no_room)?;
-                (engine, None, room)
+            InstanceAllocator::Pool | InstanceAllocator::ByCapacity => {
+                let (engine, allocator) = allocator::pool(&config).map_err(out_of_address_space)?;
+                (engine, None, allocator)
             }
         };
-        let (mut components, mut modules) = (components(&engine).map_err(no_room)?, modules(&engine).map_err(no_room)?);
+        let (mut components, mut modules) =
+            (components(&engine).map_err(out_of_address_space)?, modules(&engine).map_err(out_of_address_space)?);
         if config.topics {
-            topics::link(&mut components, &mut modules).map_err(no_room)?;
+            topics::link(&mut components, &mut modules).map_err(out_of_address_space)?;
         }
         #[cfg(feature = "store")]
         if config.store.is_some() {
-            kv::link(&mut components, &mut modules).map_err(no_room)?;
+            kv::link(&mut components, &mut modules).map_err(out_of_address_space)?;
         }
         let weak = engine.weak();
         let advance = move || {
@@ -187,15 +188,15 @@ impl Wasm {
                 engine.increment_epoch();
             }
         };
-        Ok(Self(Arc::new(Inner {
-            ticker: Ticker::start(config.tick, advance)?,
-            compiled: Compiled::new(config.cache_dir.clone(), config.cache_max_bytes),
+        Ok(Self(Arc::new(EngineInner {
+            ticker: EpochTicker::start(config.tick, advance)?,
+            code_cache: CodeCache::new(config.cache_dir.clone(), config.cache_max_bytes),
             log: host::log_budget_of_all(&config),
             log_cut: AtomicU64::new(0),
             config,
             engine,
             slabs,
-            room,
+            allocator,
             components,
             modules,
             registry: RwLock::default(),
@@ -205,8 +206,8 @@ impl Wasm {
             failed: AtomicU64::new(0),
             traps: Default::default(),
             denied: Default::default(),
-            faults: stats::Faults::default(),
-            home: stats::Home::default(),
+            faults: stats::TrapLog::default(),
+            runtime_link: stats::RuntimeLink::default(),
             quota: Quota::of_engine(),
         })))
     }
@@ -244,7 +245,7 @@ impl Wasm {
     }
 }
 
-fn components(engine: &Engine) -> wasmtime::Result<component::Linker<State>> {
+fn components(engine: &Engine) -> wasmtime::Result<component::Linker<GuestState>> {
     let mut linker = component::Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasi::link_components(&mut linker)?;
@@ -254,15 +255,15 @@ fn components(engine: &Engine) -> wasmtime::Result<component::Linker<State>> {
     Ok(linker)
 }
 
-fn modules(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+fn modules(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
-    wasmtime_wasi::p1::add_to_linker_async(&mut linker, State::wasi_p1)?;
+    wasmtime_wasi::p1::add_to_linker_async(&mut linker, GuestState::wasi_p1)?;
     wasi::link_modules(&mut linker)?;
     raw::link(&mut linker)?;
     Ok(linker)
 }
 
-impl Inner {
+impl EngineInner {
     fn module(&self, name: &str) -> Option<Module> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -275,18 +276,18 @@ impl Inner {
     }
 
     /// Counts one more instance. Returns false if the capacity is used up.
-    fn take(&self) -> bool {
+    fn acquire_instance(&self) -> bool {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         // An end that is not visible yet only makes this check too strict.
         if taken.saturating_sub(self.returned.load(Ordering::Relaxed)) < self.config.capacity.into() {
             return true;
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        self.give_back();
+        self.release_instance();
         false
     }
 
-    fn give_back(&self) {
+    fn release_instance(&self) {
         self.returned.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -303,7 +304,7 @@ impl Inner {
     }
 
     /// Returns the exit reason of a guest that has ended.
-    fn ended(&self, ended: wasmtime::Result<ExitReason>, guest: &mut State) -> ExitReason {
+    fn ended(&self, ended: wasmtime::Result<ExitReason>, guest: &mut GuestState) -> ExitReason {
         let error = match ended {
             Ok(reason) => return reason,
             Err(error) => traps::cause(error, guest.take_limit()),
@@ -316,12 +317,12 @@ impl Inner {
             code.and_then(|code| Some((code, traps::CODES.iter().position(|known| *known == code)?)))
         {
             self.traps[place].fetch_add(1, Ordering::Relaxed);
-            guest.vitals.module.tally.count_trap();
+            guest.info.module.counters.count_trap();
             self.faults.keep(FaultReport {
                 seq: 0,
                 at: guest.process().elapsed(),
                 pid: guest.ctx.pid(),
-                module: Arc::clone(&guest.vitals.module.name),
+                module: Arc::clone(&guest.info.module.name),
                 code,
                 backtrace: traps::frames(&error).into(),
             });

@@ -1,7 +1,7 @@
 //! Resource limits of a guest.
 
+use super::allocator;
 use super::config::WasmConfig;
-use super::room;
 
 /// Resource limits of a guest, within what its node allows every guest; `None` sets no further limit.
 ///
@@ -9,13 +9,13 @@ use super::room;
 /// and, if that is a guest, of that guest itself. A guest that starts others can set only their memory limit.
 ///
 /// ```
-/// use rusm_wasm::{Guest, Limits};
+/// use rusm_wasm::{GuestOptions, GuestLimits};
 ///
-/// let limits = Limits { cpu_max_percent: Some(25), message_max_bytes: Some(4_096), ..Limits::default() };
-/// let guest = Guest::default().limits(limits);
+/// let limits = GuestLimits { cpu_max_percent: Some(25), message_max_bytes: Some(4_096), ..GuestLimits::default() };
+/// let guest = GuestOptions::default().limits(limits);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct GuestLimits {
     /// Maximum linear memory in bytes, the sum of all its memories. Growing beyond it ends the guest.
     pub memory_max_bytes: Option<u64>,
     /// Maximum number of elements of a table. Growing beyond it fails in the guest.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub mailbox_capacity: Option<u32>,
 }
 
-impl Limits {
+impl GuestLimits {
     /// Returns the lower value of each limit.
     #[must_use]
     pub fn narrowed_to(self, other: Self) -> Self {
@@ -58,7 +58,7 @@ impl Limits {
 
 /// Effective resource limits of one guest.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct EffectiveLimits {
     pub(crate) memory_max_bytes: u64,
     pub(crate) table_max_elements: u32,
     pub(crate) parts_max: u32,
@@ -69,10 +69,10 @@ pub(crate) struct Bounds {
     pub(crate) mailbox_capacity: Option<u32>,
 }
 
-impl Bounds {
+impl EffectiveLimits {
     /// Applies `limits` to what the node allows.
-    pub(super) fn of(config: &WasmConfig, limits: Limits) -> Self {
-        let most = room::memory_bytes(config);
+    pub(super) fn of(config: &WasmConfig, limits: GuestLimits) -> Self {
+        let most = allocator::memory_bytes(config);
         Self {
             memory_max_bytes: limits.memory_max_bytes.map_or(most, |bytes| bytes.min(most)),
             table_max_elements: limits
@@ -91,8 +91,8 @@ impl Bounds {
     }
 
     /// Returns the limits for guests that a guest with these bounds starts.
-    pub(super) fn limits(self) -> Limits {
-        Limits {
+    pub(super) fn limits(self) -> GuestLimits {
+        GuestLimits {
             memory_max_bytes: Some(self.memory_max_bytes),
             table_max_elements: Some(self.table_max_elements),
             parts_max: Some(self.parts_max),

@@ -14,9 +14,9 @@ use wasmtime::{Engine, ExternType, InstancePre, ModuleExport};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use super::bindings::ActorPre;
-use super::state::State;
-use super::stats::Tally;
-use super::{Inner, wasi};
+use super::state::GuestState;
+use super::stats::ModuleCounters;
+use super::{EngineInner, wasi};
 
 /// Error returned if a file could not be loaded as a module.
 #[derive(Debug, Error)]
@@ -83,25 +83,25 @@ pub(crate) struct Loaded {
     pub(crate) code: Code,
     /// It imports a part of WASI.
     pub(crate) needs_wasi: bool,
-    pub(crate) tally: Tally,
+    pub(crate) counters: ModuleCounters,
 }
 
 /// Linked code, by its entry point.
 pub(crate) enum Code {
     /// A component with `run`.
-    Actor(ActorPre<State>),
+    Actor(ActorPre<GuestState>),
     /// A component with `wasi:cli/run`.
-    Command(CommandPre<State>),
+    Command(CommandPre<GuestState>),
     /// A core module with `run`; its results are ignored.
     Raw {
-        pre: InstancePre<State>,
+        pre: InstancePre<GuestState>,
         /// Function to call first, for languages with constructors.
         initialize: Option<ModuleExport>,
         run: ModuleExport,
         results: usize,
     },
     /// A core module with `_start`.
-    Wasip1(InstancePre<State>),
+    Wasip1(InstancePre<GuestState>),
 }
 
 impl Code {
@@ -143,26 +143,26 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
 }
 
 /// Compiles and links a module. Takes long, so it must not be called on a scheduler.
-pub(crate) fn load(node: &Inner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
+pub(crate) fn load(node: &EngineInner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
     let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
     let (code, needs_wasi) = match binary(&name, bytes)? {
         Binary::Component => {
-            let component = node.compiled.component(&node.engine, bytes).map_err(invalid)?;
+            let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
             link_component(node, &name, &component)?
         }
         Binary::Module => {
-            let module = node.compiled.module(&node.engine, bytes).map_err(invalid)?;
+            let module = node.code_cache.module(&node.engine, bytes).map_err(invalid)?;
             link_module(node, &name, &module)?
         }
     };
-    Ok(Module(Arc::new(Loaded { name, code, needs_wasi, tally: Tally::default() })))
+    Ok(Module(Arc::new(Loaded { name, code, needs_wasi, counters: ModuleCounters::default() })))
 }
 
 /// Maximum size of a module file.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
 /// Compiles and links a module from a file.
-pub(crate) fn load_file(node: &Inner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
+pub(crate) fn load_file(node: &EngineInner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
     let bytes = read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
     load(node, name, &bytes)
 }
@@ -180,7 +180,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-fn link_component(node: &Inner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {
+fn link_component(node: &EngineInner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {
     let kind = component.component_type();
     let needs_wasi = kind.imports(&node.engine).any(|(import, _)| import.starts_with("wasi:"));
     let entry = entry_of(&node.engine, component);
@@ -222,7 +222,7 @@ fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
     })
 }
 
-fn link_module(node: &Inner, name: &str, module: &wasmtime::Module) -> Result<(Code, bool), ModuleError> {
+fn link_module(node: &EngineInner, name: &str, module: &wasmtime::Module) -> Result<(Code, bool), ModuleError> {
     let needs_wasi = module.imports().any(|import| import.module() == wasi::P1);
     let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
     let pre = node.modules.instantiate_pre(module).map_err(|error| imports(name, &error))?;

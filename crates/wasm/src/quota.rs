@@ -23,7 +23,7 @@ pub(crate) struct Quota {
     held_bytes: AtomicU64,
     has_waiting: AtomicBool,
     waiting: Mutex<Vec<Waker>>,
-    above: Option<Arc<Self>>,
+    parent_quota: Option<Arc<Self>>,
 }
 
 impl Quota {
@@ -34,23 +34,23 @@ impl Quota {
 
     /// Creates the quota of a guest that is started from outside, or by a guest with the quota `parent`.
     pub(super) fn of_guest(max_bytes: u64, engine: &Arc<Self>, parent: Option<&Arc<Self>>) -> Arc<Self> {
-        let above = match parent {
+        let parent_quota = match parent {
             None => engine,
-            Some(parent) => match &parent.above {
-                Some(above) if !Arc::ptr_eq(above, engine) => above,
+            Some(parent) => match &parent.parent_quota {
+                Some(parent_quota) if !Arc::ptr_eq(parent_quota, engine) => parent_quota,
                 _ => parent,
             },
         };
-        Arc::new(Self::new(max_bytes, Some(Arc::clone(above))))
+        Arc::new(Self::new(max_bytes, Some(Arc::clone(parent_quota))))
     }
 
-    fn new(max_bytes: u64, above: Option<Arc<Self>>) -> Self {
+    fn new(max_bytes: u64, parent_quota: Option<Arc<Self>>) -> Self {
         Self {
             max_bytes: AtomicU64::new(max_bytes),
             held_bytes: AtomicU64::new(0),
             has_waiting: AtomicBool::new(false),
             waiting: Mutex::default(),
-            above,
+            parent_quota,
         }
     }
 
@@ -65,7 +65,7 @@ impl Quota {
     }
 
     fn levels(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |quota| quota.above.as_deref())
+        std::iter::successors(Some(self), |quota| quota.parent_quota.as_deref())
     }
 
     fn has_room(&self) -> bool {
@@ -79,13 +79,13 @@ impl Quota {
         if let Some(full) = self.levels().find(|level| !level.has_room()) {
             return Err(full);
         }
-        self.take_anyway(bytes);
+        self.take_unchecked(bytes);
         Ok(())
     }
 
     /// Counts a message of `bytes` even beyond the maximum.
     #[inline]
-    pub(super) fn take_anyway(&self, bytes: u64) {
+    pub(super) fn take_unchecked(&self, bytes: u64) {
         for level in self.levels() {
             level.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -196,7 +196,7 @@ mod tests {
         let waker = Waker::from(Arc::clone(&count));
 
         assert!(!quota.wait(&waker));
-        quota.take_anyway(200);
+        quota.take_unchecked(200);
         assert!(quota.wait(&waker) && quota.wait(&waker));
         quota.release(100);
         assert_eq!(count.0.load(Ordering::Relaxed), 0);

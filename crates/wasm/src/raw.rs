@@ -52,29 +52,29 @@
 //! The process runs the export `run`; it takes no arguments, and its results are ignored.
 
 mod calls;
-mod family;
-mod mail;
 mod memory;
+mod messaging;
+mod spawning;
 mod streams;
 
 use wasmtime::Caller;
 
 use super::bindings::rusm::runtime::types::{self, Error, Received};
-use super::host::words;
-use super::short::Given;
-use super::state::State;
+use super::host::convert;
+use super::inline_bytes::ReceivedBytes;
+use super::state::GuestState;
 pub(crate) use calls::link;
-pub(crate) use family::Family;
 pub(super) use memory::find as memory_at;
 use rusm_runtime::topic::Lease;
+pub(crate) use spawning::PendingChildren;
 
 /// Name of the module that core modules import from.
 pub(super) const MODULE: &str = "rusm";
 
 /// Result of the last call, and the last error text.
 #[derive(Default)]
-pub(crate) struct Item {
-    body: Given,
+pub(crate) struct LastResult {
+    body: ReceivedBytes,
     tag: u64,
     pid: i64,
     reference: u64,
@@ -86,23 +86,23 @@ pub(crate) struct Item {
 const OK: i32 = 0;
 
 /// Returns the status of an error, and stores its text for the guest to read.
-pub(super) fn status(state: &mut State, error: Error) -> i32 {
-    let (status, words) = match error {
+pub(super) fn status(state: &mut GuestState, error: Error) -> i32 {
+    let (status, text) = match error {
         Error::Denied(what) => (-1, format!("denied: {what}")),
         Error::NoProcess => (-2, "no such process".to_owned()),
         Error::MailboxFull => (-3, "the mailbox is full".to_owned()),
         Error::TimedOut => (-4, "timed out".to_owned()),
-        Error::CalleeExited(reason) => (-5, format!("the callee ended: {}", words::reason_of(reason))),
+        Error::CalleeExited(reason) => (-5, format!("the callee ended: {}", convert::reason_of(reason))),
         Error::NoSuch(what) => (-6, what),
         Error::Taken(what) => (-7, what),
         Error::Limit(what) => (-8, what),
         Error::Invalid(what) => (-9, what),
     };
-    state.item.error = words;
+    state.last_result.error = text;
     status
 }
 
-fn done(state: &mut State, result: Result<(), Error>) -> i32 {
+fn done(state: &mut GuestState, result: Result<(), Error>) -> i32 {
     result.map_or_else(|error| status(state, error), |()| OK)
 }
 
@@ -116,39 +116,39 @@ const fn pid(number: i64) -> types::Pid {
     types::Pid { node: 0, slot: number as u32, generation: (number >> 32) as u32 }
 }
 
-impl Item {
+impl LastResult {
     /// Stores bytes that the guest requested.
-    pub(super) fn hold(&mut self, body: Vec<u8>, tag: u64) {
+    pub(super) fn set_bytes(&mut self, body: Vec<u8>, tag: u64) {
         (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
         self.body = body.into();
     }
 
     /// Stores a message of a topic: its lease, attempt and position.
-    pub(super) fn hold_lease(&mut self, lease: Lease) {
+    pub(super) fn set_lease(&mut self, lease: Lease) {
         (self.tag, self.pid) = (lease.id.to_u64(), 0);
         (self.reference, self.reply) = (lease.attempt.into(), lease.position);
         self.body = lease.message.into_payload().into();
     }
 
     /// Stores an error text.
-    pub(super) fn fail(&mut self, words: String) {
-        self.error = words;
+    pub(super) fn set_error(&mut self, text: String) {
+        self.error = text;
     }
 
     /// Stores received bytes; their kind is 1.
     #[inline]
-    pub(crate) fn take_bytes(&mut self, tag: u64, body: Given) -> i32 {
+    pub(crate) fn set_message(&mut self, tag: u64, body: ReceivedBytes) -> i32 {
         (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
         self.body = body;
         1
     }
 
     /// Stores what was received, and returns its kind.
-    pub(crate) fn take(&mut self, received: Option<Received>) -> i32 {
+    pub(crate) fn set_received(&mut self, received: Option<Received>) -> i32 {
         (self.tag, self.pid, self.reference, self.reply) = (0, 0, 0, 0);
-        let of_reason = |reason| words::reason_of(reason).to_string().into_bytes();
+        let of_reason = |reason| convert::reason_of(reason).to_string().into_bytes();
         let Some(received) = received else {
-            self.body = Given::default();
+            self.body = ReceivedBytes::default();
             return 0;
         };
         let (kind, body) = match received {
@@ -176,27 +176,27 @@ impl Item {
 }
 
 /// Writes to a range of the guest's memory that is as long as `bytes`.
-pub(super) fn write_bytes(caller: &mut Caller<'_, State>, place: (i32, i32), bytes: &[u8]) -> Result<(), Error> {
-    if let Some((_, out)) = memory::find(caller, place) {
+pub(super) fn write_bytes(caller: &mut Caller<'_, GuestState>, range: (i32, i32), bytes: &[u8]) -> Result<(), Error> {
+    if let Some((_, out)) = memory::find(caller, range) {
         out.copy_from_slice(bytes);
         return Ok(());
     }
-    Err(memory::refused(caller, place))
+    Err(memory::refused(caller, range))
 }
 
 /// Copies a range of the guest's memory; a range outside of it is an error status.
-pub(super) fn with_bytes(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<Vec<u8>, i32> {
-    match memory::read(caller, place) {
+pub(super) fn with_bytes(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<Vec<u8>, i32> {
+    match memory::read(caller, range) {
         Ok(bytes) => Ok(bytes),
         Err(error) => Err(status(caller.data_mut(), error)),
     }
 }
 
 /// Copies a range as text; a range outside of the memory is an error status.
-pub(super) fn with_text(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<String, i32> {
-    let bytes = with_bytes(caller, place)?;
+pub(super) fn with_text(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<String, i32> {
+    let bytes = with_bytes(caller, range)?;
     String::from_utf8(bytes).map_err(|error| {
-        let (p, n) = place;
+        let (p, n) = range;
         let why = format!("the {n} bytes at {p} are not UTF-8: {}", error.utf8_error());
         status(caller.data_mut(), Error::Invalid(why))
     })

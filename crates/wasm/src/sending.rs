@@ -18,8 +18,8 @@ use bytes::Bytes;
 use super::bindings::rusm::runtime::types::Error;
 use super::capability::Capability;
 use super::fiber::waiting;
-use super::short::ShortBytes;
-use super::state::State;
+use super::inline_bytes::InlineBytes;
+use super::state::GuestState;
 use rusm_runtime::embed::guest::{ChargedBytes, GuestContext};
 use rusm_runtime::{Message, Pid, TaggedBytes, TrySendError};
 
@@ -53,11 +53,11 @@ impl Body for Vec<u8> {
     }
 }
 
-impl State {
+impl GuestState {
     /// Checks that the guest may send to `to`: it has the capability, or it was given the address of `to`.
     #[inline]
     pub(crate) fn may_send(&self, to: Pid) -> Result<(), Error> {
-        if self.vitals.grant.has(Capability::Send) || self.has_address_of(to) {
+        if self.info.grant.has(Capability::Send) || self.has_address_of(to) {
             return Ok(());
         }
         Err(self.refuse(Capability::Send))
@@ -67,21 +67,24 @@ impl State {
     /// read.
     #[inline(never)]
     fn has_address_of(&self, to: Pid) -> bool {
-        self.process().knows(to) || self.is_own(to) || self.ctx.parent() == Some(to) || !self.ctx.runtime().is_alive(to)
+        self.process().is_acquainted(to)
+            || self.is_self_or_child(to)
+            || self.ctx.parent() == Some(to)
+            || !self.ctx.runtime().is_alive(to)
     }
 
     /// Lets the guest send to a process that the node has named to it.
     #[inline]
-    pub(crate) fn meets(&self, other: Pid) {
-        if !self.vitals.grant.has(Capability::Send) {
-            self.process().meet(other);
+    pub(crate) fn allow_sending_to(&self, other: Pid) {
+        if !self.info.grant.has(Capability::Send) {
+            self.process().introduce(other);
         }
     }
 
     /// Sends bytes. Sending to an ended process succeeds without effect.
     #[inline]
-    pub(crate) fn post(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
-        match self.try_post(to, tag, body)? {
+    pub(crate) fn send_bytes(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
+        match self.try_send_bytes(to, tag, body)? {
             Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
             Err(TrySendError::Full { message, .. }) => Err(Unsent::Full(message)),
         }
@@ -89,58 +92,63 @@ impl State {
 
     /// Sends bytes, and returns the answer of the mailbox.
     #[inline]
-    pub(crate) fn try_post(&self, to: Pid, tag: u64, body: impl Body) -> Result<Result<(), TrySendError>, Unsent> {
+    pub(crate) fn try_send_bytes(
+        &self,
+        to: Pid,
+        tag: u64,
+        body: impl Body,
+    ) -> Result<Result<(), TrySendError>, Unsent> {
         self.may_send(to).map_err(Unsent::Denied)?;
-        let to_guest = self.process().reads_short(to);
-        if to_guest && let Some(short) = ShortBytes::new(tag, body.as_ref()) {
+        let to_guest = self.process().accepts_inline(to);
+        if to_guest && let Some(short) = InlineBytes::new(tag, body.as_ref()) {
             return Ok(self.ctx.try_send(to, short));
         }
         if !to_guest && body.as_ref().len() <= UNCOUNTED_BYTES_MAX {
-            return Ok(self.post_bytes(to, tag, body.into_boxed().into()));
+            return Ok(self.send_to_native(to, tag, body.into_boxed().into()));
         }
         let body = body.into_boxed();
-        if self.vitals.quota().take(body.len() as u64).is_err() {
+        if self.info.quota().take(body.len() as u64).is_err() {
             return Err(Unsent::Quota(body));
         }
-        Ok(self.post_charged(to, self.charged(tag, body), to_guest))
+        Ok(self.send_charged(to, self.charged(tag, body), to_guest))
     }
 
     fn charged(&self, tag: u64, body: Box<[u8]>) -> ChargedBytes {
-        ChargedBytes::new(tag, body, Arc::<super::quota::Quota>::clone(self.vitals.quota()))
+        ChargedBytes::new(tag, body, Arc::<super::quota::Quota>::clone(self.info.quota()))
     }
 
-    fn post_charged(&self, to: Pid, bytes: ChargedBytes, to_guest: bool) -> Result<(), TrySendError> {
+    fn send_charged(&self, to: Pid, bytes: ChargedBytes, to_guest: bool) -> Result<(), TrySendError> {
         if to_guest {
             return self.ctx.try_send(to, bytes);
         }
-        self.post_bytes(to, bytes.tag, Bytes::from_owner(bytes))
+        self.send_to_native(to, bytes.tag, Bytes::from_owner(bytes))
     }
 
     /// Sends bytes to a native process; without a tag they need no wrapper.
-    fn post_bytes(&self, to: Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
+    fn send_to_native(&self, to: Pid, tag: u64, body: Bytes) -> Result<(), TrySendError> {
         if tag == 0 { self.ctx.try_send(to, body) } else { self.ctx.try_send(to, TaggedBytes { tag, body }) }
     }
 
-    /// Waits until a message that [`post`](Self::post) handed back can be sent, and sends it.
-    pub(crate) async fn post_later(&mut self, to: Pid, tag: u64, unsent: Unsent) -> Result<(), Error> {
+    /// Waits until a message that [`send_bytes`](Self::send_bytes) handed back can be sent, and sends it.
+    pub(crate) async fn send_when_ready(&mut self, to: Pid, tag: u64, unsent: Unsent) -> Result<(), Error> {
         let message = match unsent {
             Unsent::Denied(error) => return Err(error),
             Unsent::Full(message) => message,
             Unsent::Quota(body) => {
                 waiting(self.quota_for(body.len())).await;
                 let bytes = self.charged(tag, body);
-                match self.post_charged(to, bytes, self.process().reads_short(to)) {
+                match self.send_charged(to, bytes, self.process().accepts_inline(to)) {
                     Ok(()) | Err(TrySendError::NoProcess { .. }) => return Ok(()),
                     Err(TrySendError::Full { message, .. }) => message,
                 }
             }
         };
-        waiting(self.send_again(to, message)).await;
+        waiting(self.resend(to, message)).await;
         Ok(())
     }
 
-    async fn send_again(&mut self, to: Pid, message: Message) {
-        let message = match message.downcast::<ShortBytes>() {
+    async fn resend(&mut self, to: Pid, message: Message) {
+        let message = match message.downcast::<InlineBytes>() {
             Ok(short) => return self.ctx.send(to, short).await,
             Err(message) => message,
         };
@@ -161,7 +169,7 @@ impl State {
     async fn quota_for(&mut self, bytes: usize) {
         poll_fn(|cx| {
             loop {
-                let Err(full) = self.vitals.quota().take(bytes as u64) else { return Poll::Ready(()) };
+                let Err(full) = self.info.quota().take(bytes as u64) else { return Poll::Ready(()) };
                 if full.wait(cx.waker()) {
                     // Not `self.process()`: the closure must not capture the whole state, which is not `Sync`.
                     GuestContext(&self.ctx).waits_for_room();
@@ -173,8 +181,8 @@ impl State {
     }
 
     /// Waits until the quota has room for the bytes of a call; returns them with the rest of the timeout.
-    pub(crate) async fn bytes_within(&mut self, timeout: Duration, body: Vec<u8>) -> Result<(Bytes, Duration), Error> {
-        if body.len() <= UNCOUNTED_BYTES_MAX || self.vitals.quota().take(body.len() as u64).is_ok() {
+    pub(crate) async fn charge_within(&mut self, timeout: Duration, body: Vec<u8>) -> Result<(Bytes, Duration), Error> {
+        if body.len() <= UNCOUNTED_BYTES_MAX || self.info.quota().take(body.len() as u64).is_ok() {
             return Ok((self.counted_bytes(body), timeout));
         }
         let began = Instant::now();
@@ -184,17 +192,17 @@ impl State {
     }
 
     /// Returns the bytes for a timer; an error if the quota is full.
-    pub(crate) fn bytes_now(&self, body: Vec<u8>) -> Result<Bytes, Error> {
-        if body.len() > UNCOUNTED_BYTES_MAX && self.vitals.quota().take(body.len() as u64).is_err() {
+    pub(crate) fn try_charge(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        if body.len() > UNCOUNTED_BYTES_MAX && self.info.quota().take(body.len() as u64).is_err() {
             return Err(self.over_quota());
         }
         Ok(self.counted_bytes(body))
     }
 
     /// Returns the bytes for a reply. A caller waits for them, so they are counted even beyond the quota.
-    pub(crate) fn bytes_at_once(&self, body: Vec<u8>) -> Bytes {
+    pub(crate) fn charge_unchecked(&self, body: Vec<u8>) -> Bytes {
         if body.len() > UNCOUNTED_BYTES_MAX {
-            self.vitals.quota().take_anyway(body.len() as u64);
+            self.info.quota().take_unchecked(body.len() as u64);
         }
         self.counted_bytes(body)
     }
@@ -206,12 +214,12 @@ impl State {
     /// Returns the error of a `try-send` that exceeds the quota.
     #[cold]
     pub(crate) fn over_quota(&self) -> Error {
-        let quota = self.vitals.quota();
+        let quota = self.info.quota();
         Error::Limit(format!(
             "{} bytes of messages that this guest sent are not received yet: sent_max_bytes is {}, and all guests share half of \
              the node's mailbox_total_bytes",
             quota.held_bytes(),
-            self.vitals.bounds.sent_max_bytes
+            self.info.bounds.sent_max_bytes
         ))
     }
 }

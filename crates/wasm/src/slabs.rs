@@ -21,8 +21,8 @@ use wasmtime::{
     Config, Engine, InstanceAllocationStrategy, LinearMemory, MemoryCreator, MemoryType, StackCreator, StackMemory,
 };
 
+use super::allocator;
 use super::config::WasmConfig;
-use super::room;
 pub(crate) use arena::Arena;
 
 /// Size of a stack with its guard page. Guests may use half of it; the rest is for host calls.
@@ -43,14 +43,14 @@ pub(crate) struct Slabs {
 impl Slabs {
     /// Reserves the address space, and creates an engine that uses it.
     pub(crate) fn engine(config: &WasmConfig) -> wasmtime::Result<(Engine, Self)> {
-        let memory_bytes = room::memory_bytes(config);
+        let memory_bytes = allocator::memory_bytes(config);
         let capacity = u64::from(config.capacity);
         let memories = (MEMORY_SPACE_BYTES / memory_bytes).clamp(capacity, capacity * u64::from(config.parts_max));
         let slabs = Self {
             stacks: Arc::new(Arena::new(STACK_SLOT_BYTES, config.capacity as usize, GUARD_BYTES, STACKS_KEPT)?),
             memories: Arc::new(Arena::new(memory_bytes as usize, memories as usize, 0, 0)?),
         };
-        let mut engine: Config = room::base();
+        let mut engine: Config = allocator::base();
         engine
             .memory_init_cow(false)
             // No part of a memory is ever protected, so bounds must not rely on page faults: without a reservation the
@@ -89,23 +89,23 @@ unsafe impl StackCreator for Stacks {
 // SAFETY: the slot belongs to this stack until the drop.
 unsafe impl StackMemory for Stack {
     fn top(&self) -> *mut u8 {
-        self.arena.place(self.slot).wrapping_add(STACK_SLOT_BYTES)
+        self.arena.address(self.slot).wrapping_add(STACK_SLOT_BYTES)
     }
 
     fn range(&self) -> Range<usize> {
-        let start = self.arena.place(self.slot) as usize;
+        let start = self.arena.address(self.slot) as usize;
         start + GUARD_BYTES..start + STACK_SLOT_BYTES
     }
 
     fn guard_range(&self) -> Range<*mut u8> {
-        let start = self.arena.place(self.slot);
+        let start = self.arena.address(self.slot);
         start..start.wrapping_add(GUARD_BYTES)
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        self.arena.give(self.slot);
+        self.arena.release(self.slot);
     }
 }
 
@@ -160,12 +160,12 @@ unsafe impl LinearMemory for Memory {
     }
 
     fn as_ptr(&self) -> *mut u8 {
-        self.arena.place(self.slot)
+        self.arena.address(self.slot)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.arena.give(self.slot);
+        self.arena.release(self.slot);
     }
 }

@@ -7,16 +7,16 @@ use thiserror::Error;
 
 use super::bindings::rusm::runtime::process::SpawnOptions;
 use super::bindings::rusm::runtime::types;
-use super::body::{Permit, Start, run};
-use super::capability::{Grant, SANDBOXED, UnknownWord};
-use super::host::{beginning, name_refused};
-use super::limits::{Bounds, Limits};
+use super::body::{GuestStart, Permit, run};
+use super::capability::{Grant, SANDBOXED, UnknownName};
+use super::guest_info::GuestInfo;
+use super::host::{name_refused, spawn_params};
+use super::limits::{EffectiveLimits, GuestLimits};
 use super::module::{self, Module, ModuleError};
 use super::quota::Quota;
-use super::state::State;
-use super::vitals::Vitals;
-use super::{Inner, Wasm};
-use rusm_runtime::embed::guest::{Beginning, GuestContext, NotBegun, RuntimeRef, spawn_from_outside};
+use super::state::GuestState;
+use super::{EngineInner, Wasm};
+use rusm_runtime::embed::guest::{GuestContext, RuntimeRef, SpawnFailure, SpawnParams, spawn_guest_external};
 use rusm_runtime::supervisor::ChildSpec;
 use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
 
@@ -26,33 +26,33 @@ pub(super) const ARGS_MAX: usize = 1024;
 /// Options of a guest process.
 ///
 /// ```
-/// use rusm_wasm::Guest;
+/// use rusm_wasm::GuestOptions;
 ///
-/// let guest = Guest::default().args(["--port", "80"]).profile("network").name("web").memory_max_bytes(1 << 20);
+/// let guest = GuestOptions::default().args(["--port", "80"]).profile("network").name("web").memory_max_bytes(1 << 20);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct GuestOptions {
     args: Vec<String>,
     profile: Arc<str>,
-    limits: Limits,
-    beginning: Beginning,
+    limits: GuestLimits,
+    params: SpawnParams,
     /// Quota of the guest that starts it.
     parent_quota: Option<Arc<Quota>>,
 }
 
-impl Default for Guest {
+impl Default for GuestOptions {
     fn default() -> Self {
         Self {
             args: Vec::new(),
             profile: SANDBOXED.into(),
-            limits: Limits::default(),
-            beginning: Beginning::default(),
+            limits: GuestLimits::default(),
+            params: SpawnParams::default(),
             parent_quota: None,
         }
     }
 }
 
-impl Guest {
+impl GuestOptions {
     /// Arguments of its `run`. Default: none.
     pub fn args<S: Into<String>>(self, args: impl IntoIterator<Item = S>) -> Self {
         Self { args: args.into_iter().map(Into::into).collect(), ..self }
@@ -70,37 +70,37 @@ impl Guest {
     }
 
     /// All resource limits. Default, and upper bound: what the node and its profile allow.
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(self, limits: GuestLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Name to register for it before its first instruction.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.beginning.name = Some(name.into());
+        self.params.name = Some(name.into());
         self
     }
 
     /// Label that observers show beside its pid.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.beginning.label = Some(label.into());
+        self.params.label = Some(label.into());
         self
     }
 
     /// Runs it only on the scheduler with this number; see [`Context::spawn_pinned`].
     pub fn pinned(mut self, scheduler: usize) -> Self {
-        self.beginning.scheduler = Some(scheduler);
+        self.params.scheduler = Some(scheduler);
         self
     }
 
     /// Links it to the process that starts it, before its first instruction. Has no effect from outside the runtime.
     pub fn linked(mut self) -> Self {
-        self.beginning.link = true;
+        self.params.link = true;
         self
     }
 
     /// Makes the process that starts it monitor it, from before its first instruction.
     pub fn monitored(mut self) -> Self {
-        self.beginning.monitor = true;
+        self.params.monitor = true;
         self
     }
 }
@@ -119,7 +119,7 @@ pub enum GuestError {
     },
     /// The profile does not exist.
     #[error(transparent)]
-    Profile(#[from] UnknownWord),
+    Profile(#[from] UnknownName),
     /// The name is taken or not valid.
     #[error(transparent)]
     Name(#[from] RegisterError),
@@ -134,11 +134,11 @@ pub enum GuestError {
     Module(#[from] ModuleError),
 }
 
-impl From<NotBegun> for GuestError {
-    fn from(error: NotBegun) -> Self {
+impl From<SpawnFailure> for GuestError {
+    fn from(error: SpawnFailure) -> Self {
         match error {
-            NotBegun::Spawn(error) => Self::Spawn(error),
-            NotBegun::Name(error) => Self::Name(error),
+            SpawnFailure::Spawn(error) => Self::Spawn(error),
+            SpawnFailure::Name(error) => Self::Name(error),
         }
     }
 }
@@ -161,12 +161,12 @@ impl Wasm {
     /// # Errors
     /// [`GuestError`] for an unknown profile, a name that is taken, or no capacity for another guest or process. A
     /// later failure is the exit reason of the process.
-    pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &Guest) -> Result<Pid, GuestError> {
-        self.0.is_used_in(RuntimeRef::from(runtime));
+    pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &GuestOptions) -> Result<Pid, GuestError> {
+        self.0.show_in_runtime(RuntimeRef::from(runtime));
         let grant = self.0.config.profiles.grant(&guest.profile)?;
         let start = self.0.start(module, guest, grant)?;
-        let vitals = start.permit.vitals();
-        Ok(spawn_from_outside(runtime, &guest.beginning, vitals.mailbox_bounds(), vitals, |ctx| run(ctx, start))?)
+        let info = start.permit.info();
+        Ok(spawn_guest_external(runtime, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
     }
 
     /// Starts a guest from a native process, its parent.
@@ -177,7 +177,7 @@ impl Wasm {
         &self,
         ctx: &Context,
         module: &Module,
-        guest: &Guest,
+        guest: &GuestOptions,
     ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
         let grant = self.0.config.profiles.grant(&guest.profile)?;
         self.0.spawn_by(ctx, false, module, guest, grant)
@@ -186,7 +186,7 @@ impl Wasm {
     /// Returns the child spec of a guest: permanent, with five seconds to stop, unless changed.
     ///
     /// Its label is the id of the child unless it has another.
-    pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: Guest) -> ChildSpec {
+    pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: GuestOptions) -> ChildSpec {
         let grant = self.0.config.profiles.grant(&guest.profile);
         child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant)
     }
@@ -195,62 +195,62 @@ impl Wasm {
 /// Creates a child spec for a guest.
 pub(super) fn child(
     id: Arc<str>,
-    node: Arc<Inner>,
+    node: Arc<EngineInner>,
     module: Module,
-    mut guest: Guest,
-    grant: Result<Grant, UnknownWord>,
+    mut guest: GuestOptions,
+    grant: Result<Grant, UnknownName>,
 ) -> ChildSpec {
-    guest.beginning.link = true;
-    guest.beginning.label.get_or_insert_with(|| Arc::clone(&id));
+    guest.params.link = true;
+    guest.params.label.get_or_insert_with(|| Arc::clone(&id));
     ChildSpec::started_by(id, move |ctx| {
         let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
         node.spawn_by(ctx, false, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
     })
 }
 
-impl Inner {
+impl EngineInner {
     /// Starts a guest as a child of the running process; `by_guest` if that is a guest.
     fn spawn_by(
         self: &Arc<Self>,
         ctx: &Context,
         by_guest: bool,
         module: &Module,
-        guest: &Guest,
+        guest: &GuestOptions,
         grant: Grant,
     ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
         let process = GuestContext(ctx);
-        self.is_used_in(process.runtime());
+        self.show_in_runtime(process.runtime());
         let start = self.start(module, guest, grant)?;
-        let vitals = start.permit.vitals();
-        Ok(process.spawn_begun(by_guest, &guest.beginning, vitals.mailbox_bounds(), vitals, |ctx| run(ctx, start))?)
+        let info = start.permit.info();
+        Ok(process.spawn_guest(by_guest, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
     }
 
-    fn start(self: &Arc<Self>, module: &Module, guest: &Guest, grant: Grant) -> Result<Start, GuestError> {
-        if !self.take() {
+    fn start(self: &Arc<Self>, module: &Module, guest: &GuestOptions, grant: Grant) -> Result<GuestStart, GuestError> {
+        if !self.acquire_instance() {
             return Err(GuestError::Capacity { capacity: self.config.capacity });
         }
-        module.0.tally.begin();
-        let bounds = Bounds::of(&self.config, guest.limits.narrowed_to(grant.limits()));
-        let vitals = Vitals::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds, guest.parent_quota.clone());
-        Ok(Start { args: guest.args.clone(), permit: Permit(Arc::new(vitals)) })
+        module.0.counters.begin();
+        let bounds = EffectiveLimits::of(&self.config, guest.limits.narrowed_to(grant.limits()));
+        let info = GuestInfo::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds, guest.parent_quota.clone());
+        Ok(GuestStart { args: guest.args.clone(), permit: Permit(Arc::new(info)) })
     }
 }
 
-impl State {
+impl GuestState {
     /// Starts a guest for this guest, with no more rights than this one has.
     pub(super) async fn spawn_guest(
         &mut self,
         module: &str,
         options: SpawnOptions,
     ) -> Result<(Pid, Option<MonitorRef>), types::Error> {
-        self.may_have(&options.args)?;
-        let module = self.module_called(module).await.map_err(|error| error.to_guest())?;
+        self.check_args(&options.args)?;
+        let module = self.resolve_module(module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
-        let monitors = guest.beginning.monitor;
+        let monitors = guest.params.monitor;
         if monitors && !self.has_room_for_monitor() {
             return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
         }
-        let spawned = self.vitals.node.spawn_by(&self.ctx, true, &module, &guest, grant);
+        let spawned = self.info.node.spawn_by(&self.ctx, true, &module, &guest, grant);
         if monitors && spawned.is_err() {
             self.monitor_is_over();
         }
@@ -258,49 +258,49 @@ impl State {
     }
 
     /// Checks the arguments that this guest passes to another: the node stores them.
-    pub(super) fn may_have(&self, args: &[String]) -> Result<(), types::Error> {
+    pub(super) fn check_args(&self, args: &[String]) -> Result<(), types::Error> {
         let bytes: usize = args.iter().map(String::len).sum();
-        let bytes_max = self.vitals.bounds.message_max_bytes as usize;
+        let bytes_max = self.info.bounds.message_max_bytes as usize;
         if args.len() <= ARGS_MAX && bytes <= bytes_max {
             return Ok(());
         }
-        let words =
+        let text =
             format!("{} arguments of {bytes} bytes: at most {ARGS_MAX}, and {bytes_max} bytes together", args.len());
-        Err(types::Error::Limit(words))
+        Err(types::Error::Limit(text))
     }
 
     /// Resolves the options that this guest gives for another.
-    pub(super) fn guest(&self, options: SpawnOptions) -> Result<(Guest, Grant), types::Error> {
+    pub(super) fn guest(&self, options: SpawnOptions) -> Result<(GuestOptions, Grant), types::Error> {
         let grant = match &options.profile {
-            None => self.vitals.grant.clone(),
+            None => self.info.grant.clone(),
             Some(profile) => {
-                let grant = self.vitals.node.config.profiles.grant(profile);
-                grant.map_err(|error| types::Error::NoSuch(error.to_string()))?.narrowed_to(&self.vitals.grant)
+                let grant = self.info.node.config.profiles.grant(profile);
+                grant.map_err(|error| types::Error::NoSuch(error.to_string()))?.narrowed_to(&self.info.grant)
             }
         };
-        let asked = Limits { memory_max_bytes: options.memory_max_bytes, ..Limits::default() };
-        let guest = Guest {
-            limits: asked.narrowed_to(self.vitals.bounds.limits()),
-            beginning: beginning(&options),
+        let asked = GuestLimits { memory_max_bytes: options.memory_max_bytes, ..GuestLimits::default() };
+        let guest = GuestOptions {
+            limits: asked.narrowed_to(self.info.bounds.limits()),
+            params: spawn_params(&options),
             profile: Arc::clone(grant.profile()),
             args: options.args,
-            parent_quota: Some(Arc::clone(self.vitals.quota())),
+            parent_quota: Some(Arc::clone(self.info.quota())),
         };
         Ok((guest, grant))
     }
 
     /// Returns the module with this name, for this guest.
-    pub(super) async fn module_called(&mut self, name: &str) -> Result<Module, GuestError> {
+    pub(super) async fn resolve_module(&mut self, name: &str) -> Result<Module, GuestError> {
         if name.is_empty() {
-            return Ok(Module(Arc::clone(&self.vitals.module)));
+            return Ok(Module(Arc::clone(&self.info.module)));
         }
-        if let Some(module) = self.vitals.node.module(name) {
+        if let Some(module) = self.info.node.module(name) {
             return Ok(module);
         }
-        if !self.vitals.node.config.spawn_by_path {
+        if !self.info.node.config.spawn_by_path {
             return Err(GuestError::NoModule { name: name.to_owned() });
         }
-        let (node, path) = (Arc::clone(&self.vitals.node), PathBuf::from(name));
+        let (node, path) = (Arc::clone(&self.info.node), PathBuf::from(name));
         let load = move || {
             // Canonicalise the path, so that each file is loaded once regardless of its spelling.
             let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;

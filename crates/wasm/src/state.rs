@@ -8,11 +8,11 @@ use bytes::Bytes;
 use wasmtime::{Memory, ResourceLimiter};
 
 use super::bindings::rusm::runtime::types::Error;
+use super::guest_info::GuestInfo;
 use super::host::Streams;
-use super::raw::{Family, Item};
-use super::topics::Shares;
+use super::raw::{LastResult, PendingChildren};
+use super::topics::TopicHandles;
 use super::traps::MemoryLimit;
-use super::vitals::Vitals;
 use super::wasi::Wasi;
 use rusm_runtime::embed::guest::GuestContext;
 use rusm_runtime::{Context, Pid, ReplyTo, TimerRef};
@@ -27,21 +27,21 @@ const MONITORS_MAX: u32 = 65_536;
 const HOLDINGS_MAX: usize = 1_024;
 
 /// State in a guest's store.
-pub(crate) struct State {
+pub(crate) struct GuestState {
     pub(crate) ctx: Context,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) info: Arc<GuestInfo>,
     pub(crate) wasi: Option<Box<Wasi>>,
     /// Arguments; a component takes them when it starts.
     pub(crate) args: Vec<String>,
     /// Memory of a core module, cached at its first use.
     pub(crate) memory: Option<Memory>,
     /// Result of the last call of a core module, which reads it in steps.
-    pub(crate) item: Item,
+    pub(crate) last_result: LastResult,
     /// Children that a core module has added for its next supervisor; boxed, because few modules do.
-    pub(crate) family: Option<Box<Family>>,
+    pub(crate) pending_children: Option<Box<PendingChildren>>,
     memory_bytes: u64,
-    requests: Requests,
-    timers: Timers,
+    requests: PendingRequests,
+    timers: GuestTimers,
     /// Number of monitors that have not fired.
     monitors: u32,
     /// Supervisors that it started; some may have ended.
@@ -51,19 +51,19 @@ pub(crate) struct State {
     /// Ends of streams; boxed, because few guests have any.
     pub(super) streams: Option<Box<Streams>>,
     /// Consumers and listeners of topics; boxed, because few guests have any.
-    pub(super) shares: Option<Box<Shares>>,
+    pub(super) topic_handles: Option<Box<TopicHandles>>,
 }
 
 /// Unanswered requests. Usually there is only one, which is stored inline.
 #[derive(Default)]
-struct Requests {
+struct PendingRequests {
     /// Older than all others.
     first: Option<(u64, ReplyTo<Bytes>)>,
     others: BTreeMap<u64, ReplyTo<Bytes>>,
     last: u64,
 }
 
-impl Requests {
+impl PendingRequests {
     /// Stores a request; returns its number, and true if the oldest was dropped for it.
     fn keep(&mut self, reply: ReplyTo<Bytes>) -> (u64, bool) {
         self.last += 1;
@@ -94,14 +94,14 @@ impl Requests {
 
 /// Pending timers, and the bytes of their messages.
 #[derive(Default)]
-struct Timers {
+struct GuestTimers {
     set: BTreeMap<u64, (TimerRef, u64)>,
     bytes: u64,
     /// Number of calls to skip before the next scan.
-    patience: u16,
+    scans_to_skip: u16,
 }
 
-impl Timers {
+impl GuestTimers {
     fn fit(&self, bytes: usize, bytes_max: u64) -> bool {
         self.set.len() < TIMERS_MAX && self.bytes + bytes as u64 <= bytes_max
     }
@@ -118,61 +118,61 @@ impl Timers {
     }
 
     /// Removes fired timers by a scan, unless a recent scan found too few to be worth its time.
-    fn forget_in_time(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
-        if self.patience > 0 {
-            self.patience -= 1;
+    fn remove_fired_if_due(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
+        if self.scans_to_skip > 0 {
+            self.scans_to_skip -= 1;
             return;
         }
         let before = self.set.len();
-        self.forget_those_that_fired(has_fired);
+        self.remove_fired(has_fired);
         // After a scan that found little, skip one call per 128 timers scanned.
-        self.patience = if before - self.set.len() > before / 8 { 0 } else { (before / 128) as u16 };
+        self.scans_to_skip = if before - self.set.len() > before / 8 { 0 } else { (before / 128) as u16 };
     }
 
-    fn forget_those_that_fired(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
+    fn remove_fired(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
         self.set.retain(|_, (timer, _)| !has_fired(*timer));
         self.bytes = self.set.values().map(|(_, bytes)| bytes).sum();
     }
 }
 
-impl State {
+impl GuestState {
     /// Returns the process of this guest, as the engine sees it.
     #[inline]
     pub(crate) const fn process(&self) -> GuestContext<'_> {
         GuestContext(&self.ctx)
     }
 
-    pub(crate) fn new(ctx: Context, vitals: Arc<Vitals>, args: Vec<String>) -> Self {
+    pub(crate) fn new(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> Self {
         Self {
             ctx,
-            vitals,
+            info,
             wasi: None,
             args,
             memory: None,
-            item: Item::default(),
-            family: None,
+            last_result: LastResult::default(),
+            pending_children: None,
             memory_bytes: 0,
-            requests: Requests::default(),
-            timers: Timers::default(),
+            requests: PendingRequests::default(),
+            timers: GuestTimers::default(),
             monitors: 0,
             supervisors: Vec::new(),
             limit: None,
             streams: None,
-            shares: None,
+            topic_handles: None,
         }
     }
 
     /// Checks the length of a message that the guest sends.
     #[inline]
-    pub(crate) fn fits(&self, body: &[u8]) -> Result<(), Error> {
-        let most = self.vitals.bounds.message_max_bytes as usize;
+    pub(crate) fn check_length(&self, body: &[u8]) -> Result<(), Error> {
+        let most = self.info.bounds.message_max_bytes as usize;
         if body.len() <= most { Ok(()) } else { Err(too_long(body.len(), most)) }
     }
 
     /// Stores a reply handle; returns the number by which the guest refers to it.
-    pub(crate) fn keep(&mut self, reply: ReplyTo<Bytes>) -> u64 {
-        let (number, forgotten) = self.requests.keep(reply);
-        if forgotten {
+    pub(crate) fn store_reply(&mut self, reply: ReplyTo<Bytes>) -> u64 {
+        let (number, dropped_oldest) = self.requests.keep(reply);
+        if dropped_oldest {
             tracing::warn!(pid = %self.ctx.pid(), kept = REQUESTS_KEPT, "a guest answers too few requests: the oldest is dropped");
         }
         number
@@ -185,11 +185,11 @@ impl State {
 
     /// Checks that one more timer, with a message of `bytes` bytes, may be set.
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
-        let bytes_max = self.vitals.bounds.memory_max_bytes;
+        let bytes_max = self.info.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
             return Ok(());
         }
-        self.forget_fired_timers();
+        self.remove_fired_timers();
         if self.timers.fit(bytes, bytes_max) {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl State {
     }
 
     /// Stores a timer; returns the number by which the guest refers to it.
-    pub(crate) fn keep_timer(&mut self, timer: TimerRef, bytes: usize) -> u64 {
+    pub(crate) fn store_timer(&mut self, timer: TimerRef, bytes: usize) -> u64 {
         // The number 0 stands for a timer of a process that had ended; there is nothing to cancel.
         if timer.id() != 0 {
             self.timers.keep(timer, bytes as u64);
@@ -212,23 +212,23 @@ impl State {
     }
 
     /// Returns the number of stored timers; removes fired ones first if there are more than `most`.
-    pub(crate) fn timers_beside(&mut self, most: u64) -> usize {
+    pub(crate) fn timers_count(&mut self, most: u64) -> usize {
         if self.timers.set.len() as u64 > most {
-            self.forget_fired_timers();
+            self.remove_fired_timers();
         }
         self.timers.set.len()
     }
 
     /// Removes fired timers. A scan of all of them may take longer than a guest's turn, so one that found little is
     /// not repeated soon.
-    fn forget_fired_timers(&mut self) {
+    fn remove_fired_timers(&mut self) {
         let ctx = &self.ctx;
-        self.timers.forget_in_time(|timer| ctx.read_timer(timer).is_none());
+        self.timers.remove_fired_if_due(|timer| ctx.read_timer(timer).is_none());
     }
 
     /// Checks that this guest may have one more name or group: they take room in tables of the node.
-    pub(crate) fn may_hold_more(&self) -> Result<(), Error> {
-        if self.process().holdings_count() < HOLDINGS_MAX {
+    pub(crate) fn check_registrations(&self) -> Result<(), Error> {
+        if self.process().name_and_group_count() < HOLDINGS_MAX {
             return Ok(());
         }
         Err(Error::Limit(format!("a process may have at most {HOLDINGS_MAX} names and groups in all: give some up")))
@@ -252,7 +252,7 @@ impl State {
     }
 
     /// Returns true if `pid` is this process or its child.
-    pub(crate) fn is_own(&self, pid: Pid) -> bool {
+    pub(crate) fn is_self_or_child(&self, pid: Pid) -> bool {
         pid == self.ctx.pid() || self.process().is_child(pid)
     }
 }
@@ -262,33 +262,33 @@ fn too_long(bytes: usize, most: usize) -> Error {
     Error::Limit(format!("message of {bytes} bytes is longer than message_max_bytes = {most}"))
 }
 
-impl ResourceLimiter for State {
+impl ResourceLimiter for GuestState {
     // The pool enforces these limits itself; without it nothing else would enforce them for components.
     fn instances(&self) -> usize {
-        self.vitals.bounds.parts_max as usize
+        self.info.bounds.parts_max as usize
     }
 
     fn tables(&self) -> usize {
-        self.vitals.bounds.parts_max as usize
+        self.info.bounds.parts_max as usize
     }
 
     fn memories(&self) -> usize {
-        self.vitals.bounds.parts_max as usize
+        self.info.bounds.parts_max as usize
     }
 
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         // Growing beyond the module's own maximum fails in the guest and does not end it.
-        if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.vitals.bounds.memory_max_bytes) {
+        if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.info.bounds.memory_max_bytes) {
             return Ok(false);
         }
         // Saturating: a 64-bit memory may request any size.
         let total = (self.memory_bytes - current as u64).saturating_add(desired as u64);
-        if total > self.vitals.bounds.memory_max_bytes {
-            let limit = MemoryLimit { memory_max_bytes: self.vitals.bounds.memory_max_bytes, wanted_bytes: total };
+        if total > self.info.bounds.memory_max_bytes {
+            let limit = MemoryLimit { memory_max_bytes: self.info.bounds.memory_max_bytes, wanted_bytes: total };
             self.limit = Some(limit);
             return Err(limit.into());
         }
-        self.vitals.memory_bytes.store(total, Ordering::Relaxed);
+        self.info.memory_bytes.store(total, Ordering::Relaxed);
         self.process().account_memory(total - self.memory_bytes);
         self.memory_bytes = total;
         Ok(true)
@@ -299,10 +299,10 @@ impl ResourceLimiter for State {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        if desired > self.vitals.bounds.table_max_elements as usize {
+        if desired > self.info.bounds.table_max_elements as usize {
             return Ok(false);
         }
-        let elements = &self.vitals.table_elements;
+        let elements = &self.info.table_elements;
         elements.store(elements.load(Ordering::Relaxed) - current as u64 + desired as u64, Ordering::Relaxed);
         Ok(true)
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::capability::Capability;
-use super::config::Room;
-use super::{Inner, Wasm, traps};
+use super::config::InstanceAllocator;
+use super::{EngineInner, Wasm, traps};
 use rusm_runtime::embed::guest::{RuntimeGuard, RuntimeRef};
 use rusm_runtime::observe::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport};
 
@@ -20,7 +20,7 @@ const FAULTS_KEPT: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WasmStats {
     /// Instance allocator: `pool`, `checked pool` (bounds are checked, for lack of address space), or `slabs`.
-    pub room: &'static str,
+    pub allocator: &'static str,
     /// Maximum number of live instances.
     pub capacity: u32,
     /// Number of live instances.
@@ -59,7 +59,7 @@ impl Wasm {
         let node = &self.0;
         let (memories, stacks) = node.slots();
         WasmStats {
-            room: node.room,
+            allocator: node.allocator,
             capacity: node.config.capacity,
             live: node.live(),
             started_total: node.started(),
@@ -68,23 +68,23 @@ impl Wasm {
             memories,
             stacks,
             modules: node.registry.read().unwrap_or_else(PoisonError::into_inner).len(),
-            cache_hits_total: node.compiled.hits(),
-            cache_misses_total: node.compiled.misses(),
-            cache_evictions_total: node.compiled.evictions(),
-            cache_damaged_total: node.compiled.damaged(),
-            cache_unkept_total: node.compiled.unkept(),
+            cache_hits_total: node.code_cache.hits(),
+            cache_misses_total: node.code_cache.misses(),
+            cache_evictions_total: node.code_cache.evictions(),
+            cache_damaged_total: node.code_cache.damaged(),
+            cache_unkept_total: node.code_cache.store_failures(),
             ticks_total: node.ticker.ticks(),
             traps_total: counted(traps::CODES, &node.traps),
         }
     }
 
     /// Returns the instance allocator in use.
-    pub fn room(&self) -> Room {
-        if self.0.slabs.is_some() { Room::Slabs } else { Room::Pool }
+    pub fn allocator(&self) -> InstanceAllocator {
+        if self.0.slabs.is_some() { InstanceAllocator::Slabs } else { InstanceAllocator::Pool }
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// Returns the use of memories and of stacks.
     fn slots(&self) -> (Slots, Slots) {
         if let Some(slabs) = &self.slabs {
@@ -108,13 +108,13 @@ fn counted<const N: usize>(words: [&'static str; N], counters: &[AtomicU64; N]) 
 
 /// Counters of the instances of one module.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ModuleCounters {
     started: AtomicU64,
     ended: AtomicU64,
     traps: AtomicU64,
 }
 
-impl Tally {
+impl ModuleCounters {
     #[inline]
     pub(crate) fn begin(&self) {
         self.started.fetch_add(1, Relaxed);
@@ -138,9 +138,9 @@ impl Tally {
 
 /// The last traps of an engine.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<(u64, VecDeque<FaultReport>)>);
+pub(crate) struct TrapLog(Mutex<(u64, VecDeque<FaultReport>)>);
 
-impl Faults {
+impl TrapLog {
     /// Stores a trap and numbers it.
     pub(crate) fn keep(&self, fault: FaultReport) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,29 +159,29 @@ impl Faults {
 
 /// Runtime that shows this engine. The start of a guest only checks whether it is still the same one.
 #[derive(Debug, Default)]
-pub(crate) struct Home {
+pub(crate) struct RuntimeLink {
     address: AtomicUsize,
     /// Keeps the address from being reused.
     guard: Mutex<RuntimeGuard>,
 }
 
-impl Inner {
+impl EngineInner {
     /// Shows this engine to observers of the runtime in which a guest starts.
     #[inline]
-    pub(crate) fn is_used_in(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
-        if self.home.address.load(Relaxed) != runtime.address() {
+    pub(crate) fn show_in_runtime(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
+        if self.runtime_link.address.load(Relaxed) != runtime.address() {
             self.show_in(runtime);
         }
     }
 
     #[cold]
     fn show_in(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
-        let mut guard = self.home.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.runtime_link.guard.lock().unwrap_or_else(PoisonError::into_inner);
         let this: Arc<dyn Engine> = Arc::<Self>::clone(self);
         *guard = runtime.show_engine(Arc::downgrade(&this));
         // The other half is for native processes.
         self.quota.set_max((runtime.mailbox_total_bytes() / 2).max(1));
-        self.home.address.store(runtime.address(), Relaxed);
+        self.runtime_link.address.store(runtime.address(), Relaxed);
     }
 
     /// Returns the refusals by capability, and the number of log lines cut.
@@ -193,26 +193,26 @@ impl Inner {
     fn module_reports(&self) -> Vec<ModuleReport> {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
         let report = |module: &super::Module| {
-            let tally = &module.0.tally;
+            let counters = &module.0.counters;
             ModuleReport {
                 name: Arc::clone(&module.0.name),
                 kind: module.kind(),
-                live: tally.live(),
-                started_total: tally.started.load(Relaxed),
-                faults_total: tally.traps.load(Relaxed),
+                live: counters.live(),
+                started_total: counters.started.load(Relaxed),
+                faults_total: counters.traps.load(Relaxed),
             }
         };
         registry.values().map(report).collect()
     }
 }
 
-impl Engine for Inner {
+impl Engine for EngineInner {
     fn report(&self) -> EngineReport {
         let (memories, stacks) = self.slots();
-        let (entries, bytes) = self.compiled.held();
+        let (entries, bytes) = self.code_cache.usage();
         EngineReport {
             kind: "wasm",
-            room: self.room,
+            room: self.allocator,
             capacity: self.config.capacity.into(),
             live: self.live().into(),
             started_total: self.started(),
@@ -225,11 +225,11 @@ impl Engine for Inner {
                 entries,
                 bytes,
                 max_bytes: if self.config.cache_dir.is_some() { self.config.cache_max_bytes } else { 0 },
-                hits_total: self.compiled.hits(),
-                misses_total: self.compiled.misses(),
-                evictions_total: self.compiled.evictions(),
-                damaged_total: self.compiled.damaged(),
-                unkept_total: self.compiled.unkept(),
+                hits_total: self.code_cache.hits(),
+                misses_total: self.code_cache.misses(),
+                evictions_total: self.code_cache.evictions(),
+                damaged_total: self.code_cache.damaged(),
+                unkept_total: self.code_cache.store_failures(),
             },
             modules: self.module_reports(),
             faults_total: counted(traps::CODES, &self.traps),

@@ -22,8 +22,8 @@ use super::bindings::publishing::rusm::runtime::topics::{
 use super::bindings::rusm::runtime::types::Error;
 use super::capability::Capability;
 use super::fiber::waiting;
-use super::state::State;
-use super::vitals::HostCall;
+use super::guest_info::HostCall;
+use super::state::GuestState;
 use rusm_runtime::topic::{
     AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, Subscriber, SubscriptionConfig,
     Topic,
@@ -32,14 +32,14 @@ use rusm_runtime::topic::{
 /// Number of subscriptions of a topic at which guests cannot create further ones. Subscriptions outlive their guests.
 const SUBSCRIPTIONS_MAX: usize = 1_024;
 /// Maximum number of consumers and listeners per guest.
-const SHARES_MAX: usize = 64;
+const TOPIC_HANDLES_MAX: usize = 64;
 
 /// Maximum number of leases per batch.
 const BATCH_MAX: u32 = 1_000;
 
 /// Consumers and listeners of a guest.
 #[derive(Default)]
-pub(super) struct Shares {
+pub(super) struct TopicHandles {
     consumers: BTreeMap<u64, Consumer>,
     listeners: BTreeMap<u64, Subscriber>,
     /// Leases that did not fit into a batch, by consumer: each is the next message of its consumer.
@@ -50,12 +50,15 @@ pub(super) struct Shares {
 }
 
 /// Adds the topic functions to the linkers of components and core modules.
-pub(super) fn link(components: &mut component::Linker<State>, modules: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn link(
+    components: &mut component::Linker<GuestState>,
+    modules: &mut Linker<GuestState>,
+) -> wasmtime::Result<()> {
     Publishing::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
     raw::link(modules)
 }
 
-impl Host for State {
+impl Host for GuestState {
     async fn publish(&mut self, topic: String, message: Wire) -> Result<(), Error> {
         self.publish_to(&topic, of_wire(message)).await
     }
@@ -70,7 +73,7 @@ impl Host for State {
         let mut checked = VecDeque::new();
         let mut refused_one = Ok(());
         for message in messages {
-            refused_one = self.takes(&topic, &message);
+            refused_one = self.check_message(&topic, &message);
             if refused_one.is_err() {
                 break;
             }
@@ -109,7 +112,7 @@ impl Host for State {
     }
 
     async fn hear(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Wire>, Error> {
-        Ok(self.hear_of(listener, timeout_ms).await?.map(to_wire))
+        Ok(self.next_message_of(listener, timeout_ms).await?.map(to_wire))
     }
 
     async fn next(&mut self, subscription: u64, timeout_ms: Option<u64>) -> Result<Option<Lease>, Error> {
@@ -121,19 +124,19 @@ impl Host for State {
             return Err(Error::Limit(format!("a batch of {most} is not between 1 and {BATCH_MAX}")));
         }
         // A batch must fit into the guest's memory; a single message is always returned.
-        let bytes_max = self.vitals.bounds.memory_max_bytes / 4;
+        let bytes_max = self.info.bounds.memory_max_bytes / 4;
         let mut next = self.next_of(subscription, timeout_ms).await?;
         let (mut bytes, mut batch) = (0, Vec::new());
         while let Some(lease) = next {
             bytes += lease.message.bytes() as u64;
             if bytes > bytes_max && !batch.is_empty() {
-                self.shares.get_or_insert_default().held.insert(subscription, lease);
+                self.topic_handles.get_or_insert_default().held.insert(subscription, lease);
                 break;
             }
             batch.push(to_wire_lease(lease));
             // If the subscription has ended meanwhile, the next call reports it.
             let is_full = batch.len() >= most as usize;
-            next = if is_full { None } else { self.share(subscription)?.try_next().unwrap_or(None) };
+            next = if is_full { None } else { self.consumer(subscription)?.try_next().unwrap_or(None) };
         }
         Ok(batch)
     }
@@ -143,8 +146,8 @@ impl Host for State {
     }
 
     async fn ack_all(&mut self, subscription: u64, ids: Vec<u64>) -> Result<u32, Error> {
-        self.asks(HostCall::TopicAck);
-        let consumer = self.share(subscription)?;
+        self.record_call(HostCall::TopicAck);
+        let consumer = self.consumer(subscription)?;
         let own = ids.into_iter().map(AckId::from_u64).filter(|id| consumer.may_settle(*id));
         let own: Vec<_> = own.collect();
         Ok(consumer.subscription().ack_all(own) as u32)
@@ -163,7 +166,7 @@ impl Host for State {
     }
 }
 
-impl State {
+impl GuestState {
     async fn publish_to(&mut self, topic: &str, message: Message) -> Result<(), Error> {
         let topic = self.topic(HostCall::TopicPublish, topic, &message)?;
         waiting(topic.publish(message)).await.map_err(|error| refused(&error))
@@ -176,14 +179,14 @@ impl State {
 
     fn topic(&self, call: HostCall, name: &str, message: &Message) -> Result<Topic, Error> {
         let topic = self.granted_topic(call, name)?;
-        self.takes(&topic, message)?;
+        self.check_message(&topic, message)?;
         Ok(topic)
     }
 
     /// Checks the size of a message before publishing. Otherwise a refusal would pause its key, which guests cannot
     /// resume and other publishers may use.
-    fn takes(&self, topic: &Topic, message: &Message) -> Result<(), Error> {
-        self.fits(message.payload())?;
+    fn check_message(&self, topic: &Topic, message: &Message) -> Result<(), Error> {
+        self.check_length(message.payload())?;
         topic.check(message).map_err(|error| refused(&PublishError::Message(error)))
     }
 
@@ -202,11 +205,14 @@ impl State {
         Ok(SubscriptionConfig { ack_deadline, ordered, dead_letter, oldest, ..usual })
     }
 
-    fn check_shares(&self) -> Result<(), Error> {
-        let has = self.shares.as_ref().map_or(0, |shares| shares.consumers.len() + shares.listeners.len());
-        if has >= SHARES_MAX {
+    fn check_topic_handles(&self) -> Result<(), Error> {
+        let has = self
+            .topic_handles
+            .as_ref()
+            .map_or(0, |topic_handles| topic_handles.consumers.len() + topic_handles.listeners.len());
+        if has >= TOPIC_HANDLES_MAX {
             return Err(Error::Limit(format!(
-                "a process may have at most {SHARES_MAX} shares in subscriptions: give some up"
+                "a process may have at most {TOPIC_HANDLES_MAX} shares in subscriptions: give some up"
             )));
         }
         Ok(())
@@ -214,16 +220,16 @@ impl State {
 
     fn listen_to(&mut self, topic: &str, overflow: Overflow) -> Result<u64, Error> {
         let topic = self.granted_topic(HostCall::TopicListen, topic)?;
-        self.check_shares()?;
-        let shares = self.shares.get_or_insert_default();
-        shares.last += 1;
-        shares.listeners.insert(shares.last, topic.subscribe(overflow));
-        Ok(shares.last)
+        self.check_topic_handles()?;
+        let topic_handles = self.topic_handles.get_or_insert_default();
+        topic_handles.last += 1;
+        topic_handles.listeners.insert(topic_handles.last, topic.subscribe(overflow));
+        Ok(topic_handles.last)
     }
 
-    async fn hear_of(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Message>, Error> {
-        self.asks(HostCall::TopicHear);
-        let listeners = self.shares.as_mut().map(|shares| &mut shares.listeners);
+    async fn next_message_of(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Message>, Error> {
+        self.record_call(HostCall::TopicHear);
+        let listeners = self.topic_handles.as_mut().map(|topic_handles| &mut topic_handles.listeners);
         let subscriber = listeners
             .and_then(|listeners| listeners.get_mut(&listener))
             .ok_or_else(|| Error::Invalid(format!("listener {listener} does not exist")))?;
@@ -236,7 +242,7 @@ impl State {
 
     fn subscribe_to(&mut self, topic: &str, subscription: &str, config: SubscriptionConfig) -> Result<u64, Error> {
         let topic = self.granted_topic(HostCall::TopicSubscribe, topic)?;
-        self.check_shares()?;
+        self.check_topic_handles()?;
         let found = match topic.subscription(subscription) {
             Ok(found) => found,
             Err(_unknown) if topic.subscriptions_count() >= SUBSCRIPTIONS_MAX => {
@@ -251,10 +257,10 @@ impl State {
                 Err(error) => topic.subscription(subscription).map_err(|_unknown| Error::Invalid(error.to_string()))?,
             },
         };
-        let shares = self.shares.get_or_insert_default();
-        shares.last += 1;
-        shares.consumers.insert(shares.last, found.consumer());
-        Ok(shares.last)
+        let topic_handles = self.topic_handles.get_or_insert_default();
+        topic_handles.last += 1;
+        topic_handles.consumers.insert(topic_handles.last, found.consumer());
+        Ok(topic_handles.last)
     }
 
     async fn next_of(
@@ -262,11 +268,13 @@ impl State {
         subscription: u64,
         timeout_ms: Option<u64>,
     ) -> Result<Option<rusm_runtime::topic::Lease>, Error> {
-        self.asks(HostCall::TopicNext);
-        if let Some(held) = self.shares.as_mut().and_then(|shares| shares.held.remove(&subscription)) {
+        self.record_call(HostCall::TopicNext);
+        if let Some(held) =
+            self.topic_handles.as_mut().and_then(|topic_handles| topic_handles.held.remove(&subscription))
+        {
             return Ok(Some(held));
         }
-        let consumer = self.share(subscription)?;
+        let consumer = self.consumer(subscription)?;
         let next = match timeout_ms {
             Some(0) => consumer.try_next(),
             _ => within(timeout_ms, consumer.next()).await.transpose(),
@@ -281,8 +289,8 @@ impl State {
         id: u64,
         settle: impl FnOnce(&Consumer, AckId) -> AckStatus,
     ) -> Result<AckStatus, Error> {
-        self.asks(call);
-        let (consumer, id) = (self.share(subscription)?, AckId::from_u64(id));
+        self.record_call(call);
+        let (consumer, id) = (self.consumer(subscription)?, AckId::from_u64(id));
         // The number may belong to the lease of another process.
         Ok(if consumer.may_settle(id) { settle(consumer, id) } else { AckStatus::Unknown })
     }
@@ -293,16 +301,17 @@ impl State {
     }
 
     fn unsubscribe_from(&mut self, subscription: u64) -> bool {
-        self.asks(HostCall::TopicUnsubscribe);
-        self.shares.as_mut().is_some_and(|shares| {
+        self.record_call(HostCall::TopicUnsubscribe);
+        self.topic_handles.as_mut().is_some_and(|topic_handles| {
             // Dropping the consumer returns the lease.
-            shares.held.remove(&subscription);
-            shares.consumers.remove(&subscription).is_some() || shares.listeners.remove(&subscription).is_some()
+            topic_handles.held.remove(&subscription);
+            topic_handles.consumers.remove(&subscription).is_some()
+                || topic_handles.listeners.remove(&subscription).is_some()
         })
     }
 
-    fn share(&mut self, subscription: u64) -> Result<&mut Consumer, Error> {
-        let consumers = self.shares.as_mut().map(|shares| &mut shares.consumers);
+    fn consumer(&mut self, subscription: u64) -> Result<&mut Consumer, Error> {
+        let consumers = self.topic_handles.as_mut().map(|topic_handles| &mut topic_handles.consumers);
         consumers
             .and_then(|consumers| consumers.get_mut(&subscription))
             .ok_or_else(|| Error::Invalid(format!("subscription share {subscription} does not exist")))
@@ -310,9 +319,9 @@ impl State {
 
     /// Returns the topic with this name, if this guest may use it.
     fn granted_topic(&self, call: HostCall, name: &str) -> Result<Topic, Error> {
-        self.asks(call);
-        self.may(Capability::Topics)?;
-        if !self.vitals.grant.allows_topic(name) {
+        self.record_call(call);
+        self.require(Capability::Topics)?;
+        if !self.info.grant.allows_topic(name) {
             drop(self.refuse(Capability::Topics));
             let name: String = name.chars().take(128).collect();
             return Err(Error::Denied(format!("topic {name:?}")));

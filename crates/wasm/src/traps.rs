@@ -97,8 +97,8 @@ pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'stat
     if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
         let code = code(*trap);
         let trap = Trap { code, backtrace: frames(error) };
-        let words = if code == "other" { format!("trap: {error}") } else { format!("trap: {code}") };
-        return (ExitReason::Other(Detail::with(words, trap)), Some(code));
+        let text = if code == "other" { format!("trap: {error}") } else { format!("trap: {code}") };
+        return (ExitReason::Other(Detail::with(text, trap)), Some(code));
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return (
@@ -115,8 +115,8 @@ pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'stat
     if error.downcast_ref::<WasmBacktrace>().is_some() {
         // An invalid argument of a component is detected outside of its code; report it as a trap.
         let trap = Trap { code: "other", backtrace: frames(error) };
-        let words = format!("trap: {}", one_line(error.root_cause()));
-        return (ExitReason::Other(Detail::with(words, trap)), Some("other"));
+        let text = format!("trap: {}", one_line(error.root_cause()));
+        return (ExitReason::Other(Detail::with(text, trap)), Some("other"));
     }
     (ExitReason::other(one_line(error)), None)
 }

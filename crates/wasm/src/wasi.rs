@@ -20,10 +20,10 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
 use super::capability::Capability;
+use super::guest_info::GuestInfo;
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
-use super::state::State;
-use super::vitals::Vitals;
+use super::state::GuestState;
 use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_modules};
@@ -41,18 +41,18 @@ const RESOURCES_MAX: usize = 4_096;
 /// WASI state of one guest.
 pub(crate) enum Wasi {
     /// Preview 1, for core modules.
-    First(WasiP1Ctx),
+    Preview1(WasiP1Ctx),
     /// Preview 2, for components.
-    Second(WasiCtx, ResourceTable),
+    Preview2(WasiCtx, ResourceTable),
 }
 
 impl Wasi {
-    pub(crate) fn new(state: &State) -> Self {
-        let module = &state.vitals.module;
+    pub(crate) fn new(state: &GuestState) -> Self {
+        let module = &state.info.module;
         let lines = |level| {
-            Lines(Arc::new(Mutex::new(Text {
+            LogStream(Arc::new(Mutex::new(LineBuffer {
                 pid: state.ctx.pid(),
-                vitals: Arc::clone(&state.vitals),
+                info: Arc::clone(&state.info),
                 level,
                 line: Vec::new(),
             })))
@@ -60,34 +60,34 @@ impl Wasi {
         let mut builder = WasiCtxBuilder::new();
         builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
         builder.max_random_size(RANDOM_BYTES_MAX.into());
-        if state.vitals.grant.has(Capability::Network) {
+        if state.info.grant.has(Capability::Network) {
             builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         }
         match module.code {
-            Code::Raw { .. } | Code::Wasip1(_) => Self::First(builder.build_p1()),
+            Code::Raw { .. } | Code::Wasip1(_) => Wasi::Preview1(builder.build_p1()),
             Code::Actor(_) | Code::Command(_) => {
                 let mut table = ResourceTable::new();
                 table.set_max_capacity(RESOURCES_MAX);
-                Self::Second(builder.build(), table)
+                Wasi::Preview2(builder.build(), table)
             }
         }
     }
 }
 
-impl State {
+impl GuestState {
     /// Returns the WASI state of a core module; created with the process if the module imports any of WASI.
     pub(crate) fn wasi_p1(&mut self) -> &mut WasiP1Ctx {
         match self.wasi.as_deref_mut() {
-            Some(Wasi::First(wasi)) => wasi,
+            Some(Wasi::Preview1(wasi)) => wasi,
             _ => unreachable!("a module that imports WASI gets it at its start"),
         }
     }
 }
 
-impl WasiView for State {
+impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         match self.wasi.as_deref_mut() {
-            Some(Wasi::Second(ctx, table)) => WasiCtxView { ctx, table },
+            Some(Wasi::Preview2(ctx, table)) => WasiCtxView { ctx, table },
             _ => unreachable!("a component that imports WASI gets it at its start"),
         }
     }
@@ -95,16 +95,16 @@ impl WasiView for State {
 
 /// Standard output or error of a guest, written to the log line by line.
 #[derive(Clone)]
-struct Lines(Arc<Mutex<Text>>);
+struct LogStream(Arc<Mutex<LineBuffer>>);
 
-struct Text {
+struct LineBuffer {
     pid: Pid,
-    vitals: Arc<Vitals>,
+    info: Arc<GuestInfo>,
     level: Level,
     line: Vec<u8>,
 }
 
-impl Text {
+impl LineBuffer {
     fn write(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
@@ -116,12 +116,12 @@ impl Text {
 
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line);
-        write_line(&self.vitals, self.pid, self.level, &text);
+        write_line(&self.info, self.pid, self.level, &text);
         self.line.clear();
     }
 }
 
-impl Drop for Text {
+impl Drop for LineBuffer {
     fn drop(&mut self) {
         if !self.line.is_empty() {
             self.end_line();
@@ -129,19 +129,19 @@ impl Drop for Text {
     }
 }
 
-impl Lines {
+impl LogStream {
     fn put(&self, bytes: &[u8]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
     }
 }
 
-impl IsTerminal for Lines {
+impl IsTerminal for LogStream {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdoutStream for Lines {
+impl StdoutStream for LogStream {
     fn p2_stream(&self) -> Box<dyn OutputStream> {
         Box::new(self.clone())
     }
@@ -151,7 +151,7 @@ impl StdoutStream for Lines {
     }
 }
 
-impl Pollable for Lines {
+impl Pollable for LogStream {
     fn ready<'a, 'b>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'b>>
     where
         'a: 'b,
@@ -161,7 +161,7 @@ impl Pollable for Lines {
     }
 }
 
-impl OutputStream for Lines {
+impl OutputStream for LogStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.put(&bytes);
         Ok(())
@@ -176,7 +176,7 @@ impl OutputStream for Lines {
     }
 }
 
-impl AsyncWrite for Lines {
+impl AsyncWrite for LogStream {
     fn poll_write(self: Pin<&mut Self>, _: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         self.put(bytes);
         Poll::Ready(Ok(bytes.len()))

@@ -7,7 +7,7 @@ mod heap;
 
 use heap::leaves_nothing;
 use rusm_runtime::{Down, ExitReason};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 #[test]
 fn guests_that_trap_return_or_are_killed_leave_nothing() {
@@ -38,7 +38,7 @@ fn guests_that_trap_return_or_are_killed_leave_nothing() {
                 // A tenth of the cycles, because each spinning guest takes two ticks. Fewer than 2,000 guests would not
                 // fill the buffers of recent events and traps.
                 for number in 0..(times / 10).max(2_000) {
-                    let guest = Guest::default().profile("trusted").monitored();
+                    let guest = GuestOptions::default().profile("trusted").monitored();
                     let spins = number % 50 == 0;
                     let module = if spins { &modules[2] } else { &modules[number as usize % 2] };
                     let (pid, _) = wasm.spawn_from(&ctx, module, &guest).expect("there is room");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{Config, Pid, Runtime};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 const GUESTS: u32 = 100_000;
 
@@ -30,7 +30,8 @@ fn a_hundred_thousand_guests_wait_and_each_answers() {
     let parked = wasm.load_file("parked", &parked).unwrap();
     let before = resident();
 
-    let pids: Vec<Pid> = (0..GUESTS).map(|_| wasm.spawn(&runtime, &parked, &Guest::default()).unwrap()).collect();
+    let pids: Vec<Pid> =
+        (0..GUESTS).map(|_| wasm.spawn(&runtime, &parked, &GuestOptions::default()).unwrap()).collect();
     let (give, take) = std::sync::mpsc::channel();
     runtime
         .spawn(|ctx| async move {

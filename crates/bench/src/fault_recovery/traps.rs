@@ -11,7 +11,7 @@
 use bytes::Bytes;
 use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor};
 use rusm_runtime::{Context, Down, ExitReason, InitError, Message, ReplyTo, Request};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use super::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
 use crate::guests::{Code, Guests, PAGE_BYTES, number, words};
@@ -104,7 +104,7 @@ impl Conductor {
 
     fn child(&self, ctx: &Context, child: usize) -> ChildSpec {
         // The child calls this process, which is not the process that starts it.
-        let guest = Guest::default().profile("trusted").args([number(ctx.pid()).to_string(), child.to_string()]);
+        let guest = GuestOptions::default().profile("trusted").args([number(ctx.pid()).to_string(), child.to_string()]);
         self.wasm.child(format!("child {child}"), &self.module, guest).shutdown(Shutdown::BrutalKill)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{Context, Pid};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use crate::guests::{Code, Guests, PAGE_BYTES};
 use crate::run::RunError;
@@ -20,7 +20,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Hall {
     wasm: Wasm,
     module: Module,
-    guest: Guest,
+    guest: GuestOptions,
 }
 
 impl Hall {
@@ -34,7 +34,7 @@ impl Hall {
         };
         let guests = Guests::start(stage, config).await?;
         let module = guests.load(stage, "parked", Code::of(include_str!("../guests/parked.wat"), pages)).await?;
-        Ok(Self { wasm: guests.wasm, module, guest: Guest::default() })
+        Ok(Self { wasm: guests.wasm, module, guest: GuestOptions::default() })
     }
 
     /// Starts a guest; `None` if there is no room.

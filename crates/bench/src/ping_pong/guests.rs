@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{Context, ExitReason};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 use super::BATCH;
 use crate::guests::{Code, Guests, PAGE_BYTES, message, number, words};
@@ -73,7 +73,7 @@ impl Clerk {
         let start = |module: &Module, label| {
             // The clerk sends the ponger's pid to the pinger.
             let started =
-                self.wasm.spawn_from(&ctx, module, &Guest::default().profile("trusted").linked().label(label));
+                self.wasm.spawn_from(&ctx, module, &GuestOptions::default().profile("trusted").linked().label(label));
             started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
         };
         let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);

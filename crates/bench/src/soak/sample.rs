@@ -73,7 +73,7 @@ fn own_bytes(status: &str) -> Option<u64> {
 fn queued(runtime: &Handle) -> u64 {
     let mut sum = 0;
     for part in 0..observe::table_parts(runtime) {
-        observe::glimpses(runtime, part, |process| sum += process.mailbox_len());
+        observe::for_each_process(runtime, part, |process| sum += process.mailbox_len());
     }
     sum
 }

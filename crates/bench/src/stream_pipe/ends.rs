@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use rusm_runtime::stream::{StreamError, StreamReader, StreamWriter, labelled_pipe};
 use rusm_runtime::{Context, Pid};
-use rusm_wasm::{Guest, Module, Wasm};
+use rusm_wasm::{GuestOptions, Module, Wasm};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Chunks, Shown, TURN};
@@ -90,7 +90,7 @@ impl Pipe {
     }
 
     fn guest(&self, ctx: &Context, module: &Module) -> Result<Pid, String> {
-        let spawned = self.wasm.spawn_from(ctx, module, &Guest::default().linked());
+        let spawned = self.wasm.spawn_from(ctx, module, &GuestOptions::default().linked());
         spawned.map(|(pid, _)| pid).map_err(|error| error.to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rusm_runtime::{Context, ExitReason};
-use rusm_wasm::{Guest, Module, Wasm};
+use rusm_wasm::{GuestOptions, Module, Wasm};
 
 use super::BATCH;
 use super::kernels::Signals;
@@ -31,7 +31,7 @@ pub(super) struct Fired {
 impl GuestActors {
     /// Runs an actor in a new instance.
     pub(super) async fn fire(self, ctx: &Context, actor: u64) -> Result<Fired, String> {
-        let spawned = self.wasm.spawn_from(ctx, &self.module, &Guest::default().linked());
+        let spawned = self.wasm.spawn_from(ctx, &self.module, &GuestOptions::default().linked());
         let (guest, _) = spawned.map_err(|error| error.to_string())?;
         ctx.send(guest, Bytes::from(Signals::new().bytes())).await;
         let mut single_ns = Vec::new();

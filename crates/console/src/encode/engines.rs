@@ -7,7 +7,7 @@ use rusm_protocol::{
 
 use super::cut;
 use rusm_runtime::NAME_MAX_BYTES;
-use rusm_runtime::observe::{CacheReport, EngineReport, Extra, Fact, FaultReport, ModuleReport};
+use rusm_runtime::observe::{BodyFact, BodyInfo, CacheReport, EngineReport, FaultReport, ModuleReport};
 
 /// Number of engines that are shown.
 const ENGINES_SHOWN: usize = 8;
@@ -30,30 +30,30 @@ pub(crate) const fn fact_of(column: Column) -> Option<&'static str> {
 }
 
 /// Returns true if a column needs information from the process's body.
-pub(super) const fn is_told(column: Column) -> bool {
+pub(super) const fn is_body_column(column: Column) -> bool {
     matches!(column, Column::Kind | Column::Module) || fact_of(column).is_some()
 }
 
 /// Returns the cell of a column from the information that the body reports.
-pub(super) fn told(extra: Option<&dyn Extra>, column: Column) -> Cell {
-    let told = match column {
-        Column::Kind => Some(Cell::Text(extra.map_or("native", Extra::kind).to_owned())),
-        Column::Module => extra.and_then(Extra::source).map(|source| Cell::Text(cut(&source, NAME_MAX_BYTES))),
-        column => extra.zip(fact_of(column)).and_then(|(extra, name)| extra.fact(name)).map(value),
+pub(super) fn body_cell(body_info: Option<&dyn BodyInfo>, column: Column) -> Cell {
+    let cell = match column {
+        Column::Kind => Some(Cell::Text(body_info.map_or("native", BodyInfo::kind).to_owned())),
+        Column::Module => body_info.and_then(BodyInfo::source).map(|source| Cell::Text(cut(&source, NAME_MAX_BYTES))),
+        column => body_info.zip(fact_of(column)).and_then(|(body_info, name)| body_info.fact(name)).map(value),
     };
-    told.unwrap_or(Cell::Empty(()))
+    cell.unwrap_or(Cell::Empty(()))
 }
 
-fn value(fact: Fact) -> Cell {
+fn value(fact: BodyFact) -> Cell {
     match fact {
-        Fact::Bytes(count) | Fact::Count(count) => Cell::Count(count),
-        Fact::Text(text) => Cell::Text(cut(&text, NAME_MAX_BYTES)),
+        BodyFact::Bytes(count) | BodyFact::Count(count) => Cell::Count(count),
+        BodyFact::Text(text) => Cell::Text(cut(&text, NAME_MAX_BYTES)),
     }
 }
 
 /// Returns all facts that the body of a process reports.
-pub(super) fn facts(extra: &dyn Extra) -> Vec<FactInfo> {
-    extra.facts().into_iter().map(|(name, fact)| FactInfo { name: name.to_owned(), value: value(fact) }).collect()
+pub(super) fn facts(body_info: &dyn BodyInfo) -> Vec<FactInfo> {
+    body_info.facts().into_iter().map(|(name, fact)| FactInfo { name: name.to_owned(), value: value(fact) }).collect()
 }
 
 /// Encodes the engines, a window of their modules and, in full, one of their faults.

@@ -3,7 +3,7 @@
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
 use super::{REASON_MAX_BYTES, cut};
-use rusm_runtime::observe::{self, BranchState, ChildEnd, ChildReport, SupervisorReport};
+use rusm_runtime::observe::{self, ChildEnd, ChildReport, ChildStatus, SupervisorReport};
 use rusm_runtime::supervisor::{ChildType, Restart, Shutdown, Strategy};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
 
@@ -12,7 +12,7 @@ const ROW_REASON_MAX_BYTES: usize = 120;
 
 /// Position of a row in the tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Twig {
+pub(crate) struct TreePosition {
     pub(crate) path: String,
     pub(crate) depth: u32,
     /// Position of its supervisor's row.
@@ -22,14 +22,14 @@ pub(crate) struct Twig {
 }
 
 /// Encodes a supervisor that no other supervisor started; returns `None` once it has ended.
-pub(crate) fn top(runtime: &Handle, pid: Pid, twig: Twig, open: bool) -> Option<TreeRow> {
+pub(crate) fn top(runtime: &Handle, pid: Pid, position: TreePosition, open: bool) -> Option<TreeRow> {
     let report = observe::supervisor(runtime, pid)?;
     let name = observe::process(runtime, pid).and_then(|process| process.name.or(process.label));
     Some(TreeRow {
-        path: twig.path,
-        depth: twig.depth,
-        above: twig.above,
-        rails: twig.rails,
+        path: position.path,
+        depth: position.depth,
+        above: position.above,
+        rails: position.rails,
         name: name.map(|name| cut(&name, NAME_MAX_BYTES)).unwrap_or_default(),
         pid: Some(pid.to_string()),
         state: if report.ending { "stopping" } else { "running" }.to_owned(),
@@ -39,23 +39,23 @@ pub(crate) fn top(runtime: &Handle, pid: Pid, twig: Twig, open: bool) -> Option<
 }
 
 /// Encodes a child of a supervisor.
-pub(crate) fn child(runtime: &Handle, child: &ChildReport, twig: Twig, open: bool) -> TreeRow {
+pub(crate) fn child(runtime: &Handle, child: &ChildReport, position: TreePosition, open: bool) -> TreeRow {
     let pid = child.state.pid();
     let (state, wait_ms) = match child.state {
-        BranchState::Running(_) => ("running", None),
-        BranchState::Restarting => ("restarting", None),
-        BranchState::Starting(_) => ("starting", None),
-        BranchState::Stopping(_) => ("stopping", None),
-        BranchState::Waiting { left } => ("waiting", Some(left.as_millis() as u64)),
-        BranchState::Ended => ("ended", None),
+        ChildStatus::Running(_) => ("running", None),
+        ChildStatus::Restarting => ("restarting", None),
+        ChildStatus::Starting(_) => ("starting", None),
+        ChildStatus::Stopping(_) => ("stopping", None),
+        ChildStatus::Waiting { left } => ("waiting", Some(left.as_millis() as u64)),
+        ChildStatus::Ended => ("ended", None),
     };
     let report = pid.filter(|_| child.child_type == ChildType::Supervisor);
     let report = report.and_then(|pid| observe::supervisor(runtime, pid));
     TreeRow {
-        path: twig.path,
-        depth: twig.depth,
-        above: twig.above,
-        rails: twig.rails,
+        path: position.path,
+        depth: position.depth,
+        above: position.above,
+        rails: position.rails,
         name: cut(&child.id, NAME_MAX_BYTES),
         pid: pid.map(|pid| pid.to_string()),
         state: state.to_owned(),

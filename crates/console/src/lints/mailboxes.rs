@@ -13,7 +13,7 @@ use rusm_protocol::Lint;
 
 use super::{Finding, HOLD};
 use rusm_runtime::Pid;
-use rusm_runtime::observe::Glimpse;
+use rusm_runtime::observe::ProcessRef;
 
 /// Shorter mailboxes are ignored.
 const LEN_MIN: u64 = 64;
@@ -28,7 +28,7 @@ const FOUND_MAX: usize = 64;
 
 /// One observation of a long mailbox.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Observation {
     generation: u32,
     len: u64,
     capacity: u64,
@@ -38,7 +38,7 @@ struct Look {
 
 #[derive(Debug)]
 struct Kept {
-    look: Look,
+    observation: Observation,
     /// Growth between the last two looks.
     grown: u64,
     census: u64,
@@ -67,22 +67,22 @@ impl Mailboxes {
 
     /// Records a process that the census visits.
     #[inline]
-    pub(crate) fn meet(&mut self, seen: &Glimpse<'_>) {
+    pub(crate) fn meet(&mut self, seen: &ProcessRef<'_>) {
         let len = seen.mailbox_len();
         if len >= LEN_MIN {
             let (capacity, messages) = (seen.mailbox_capacity(), seen.messages());
-            self.look(seen.slot(), Look { generation: seen.generation(), len, capacity, messages });
+            self.observe(seen.slot(), Observation { generation: seen.generation(), len, capacity, messages });
         }
     }
 
     #[inline(never)]
-    fn look(&mut self, slot: u32, look: Look) {
+    fn observe(&mut self, slot: u32, observation: Observation) {
         let has_room = self.kept.len() < KEPT;
         match self.kept.get_mut(&slot) {
-            Some(kept) if kept.look.generation == look.generation => kept.compare(look),
-            Some(kept) => *kept = Kept::new(look),
+            Some(kept) if kept.observation.generation == observation.generation => kept.compare(observation),
+            Some(kept) => *kept = Kept::new(observation),
             None if has_room => {
-                self.kept.insert(slot, Kept::new(look));
+                self.kept.insert(slot, Kept::new(observation));
             }
             None => return,
         }
@@ -108,23 +108,23 @@ impl Mailboxes {
 }
 
 impl Kept {
-    const fn new(look: Look) -> Self {
-        Self { look, grown: 0, census: 0, growing: 0, full: 0, raised: false, compared: false }
+    const fn new(observation: Observation) -> Self {
+        Self { observation, grown: 0, census: 0, growing: 0, full: 0, raised: false, compared: false }
     }
 
-    fn compare(&mut self, look: Look) {
-        let received = look.messages.saturating_sub(self.look.messages) as f64;
-        self.grown = look.len.saturating_sub(self.look.len);
+    fn compare(&mut self, observation: Observation) {
+        let received = observation.messages.saturating_sub(self.observation.messages) as f64;
+        self.grown = observation.len.saturating_sub(self.observation.len);
         let grows = self.grown as f64 >= GROWTH_MIN.max(2.0 * received.sqrt());
-        let is_full = look.len.saturating_mul(10) >= look.capacity.saturating_mul(9);
+        let is_full = observation.len.saturating_mul(10) >= observation.capacity.saturating_mul(9);
         self.growing = if grows { self.growing + 1 } else { 0 };
         self.full = if is_full { self.full + 1 } else { 0 };
         self.raised = (self.growing >= WINDOWS || self.full >= WINDOWS) || self.raised && !self.is_quiet();
-        self.look = look;
+        self.observation = observation;
         self.compared = true;
     }
 
-    /// Returns true if the mailbox was neither growing nor full at the last look.
+    /// Returns true if the mailbox was neither growing nor full at the last observation.
     const fn is_quiet(&self) -> bool {
         self.growing == 0 && self.full == 0
     }
@@ -134,13 +134,13 @@ impl Kept {
     }
 
     fn finding(&self, slot: u32, window: Duration) -> Finding {
-        let len = self.look.len;
+        let len = self.observation.len;
         let text = if self.full > 0 {
-            format!("full: {len} messages wait, capacity {}", self.look.capacity)
+            format!("full: {len} messages wait, capacity {}", self.observation.capacity)
         } else {
             format!("{len} messages wait, {} more than {:.1} s ago", self.grown, window.as_secs_f64())
         };
-        let pid = Pid::local(slot, self.look.generation);
+        let pid = Pid::local(slot, self.observation.generation);
         // On a large node, censuses are rare.
         Finding { lint: Lint::MailboxGrowing, pid, value: len as f64, text, hold: HOLD.max(window * 3) }
     }
@@ -157,7 +157,7 @@ mod tests {
         let census = |&(len, messages): &(u64, u64)| {
             at += Duration::from_secs(1);
             if len >= LEN_MIN {
-                mailboxes.look(7, Look { generation: 1, len, capacity, messages });
+                mailboxes.observe(7, Observation { generation: 1, len, capacity, messages });
             }
             !mailboxes.end_census(at).is_empty()
         };
@@ -192,8 +192,9 @@ mod tests {
 
         let mut mailboxes = Mailboxes::default();
         for generation in 1..9 {
-            let look = Look { generation, len: u64::from(generation) * 100, capacity: 10_000, messages: 0 };
-            mailboxes.look(7, look);
+            let observation =
+                Observation { generation, len: u64::from(generation) * 100, capacity: 10_000, messages: 0 };
+            mailboxes.observe(7, observation);
             assert_eq!(mailboxes.end_census(Duration::from_secs(generation.into())), []);
         }
     }
@@ -207,7 +208,7 @@ mod tests {
             for slot in (0..100).map(|part| (first + part) % 100).flat_map(|part| part * 1000..(part + 1) * 1000) {
                 // The first half stays at its length, the second grows.
                 let len = if slot < 50_000 { 1_000 } else { 100 + census * 50 };
-                mailboxes.look(slot, Look { generation: 1, len, capacity: 10_000, messages: 0 });
+                mailboxes.observe(slot, Observation { generation: 1, len, capacity: 10_000, messages: 0 });
             }
             assert!(mailboxes.kept.len() <= KEPT);
             found = mailboxes.end_census(Duration::from_secs(census));

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::{Finding, HOLD, LOOK_EVERY};
+use super::{CHECK_INTERVAL, Finding, HOLD};
 use rusm_runtime::Pid;
-use rusm_runtime::observe::Strain;
+use rusm_runtime::observe::RestartPressure;
 
 /// Restarts per second on the whole node from which two windows in a row raise the lint.
 const NODE_RESTARTS_PER_SEC: f64 = 50.0;
@@ -22,20 +22,20 @@ const PERIOD_MAX: Duration = Duration::from_mins(1);
 
 /// State for detecting restart storms of the node.
 #[derive(Debug, Default)]
-pub(super) struct Storms {
+pub(super) struct RestartStorms {
     /// Start of the window, and number of restarts before it.
     window: Option<(Duration, u64)>,
     /// Number of windows in a row above the limit.
     windows: u32,
 }
 
-impl Storms {
-    /// Checks for storms. `strains` are the supervisors that came under restart pressure at some time, `restarts` is
+impl RestartStorms {
+    /// Checks for storms. `pressures` are the supervisors that came under restart pressure at some time, `restarts` is
     /// the node's total.
-    pub(super) fn look(&mut self, strains: &[Strain], restarts: u64, now: Duration) -> Vec<Finding> {
-        let lasts = |strain: &Strain| strain.intensity.period.clamp(HOLD, PERIOD_MAX);
-        let strained = strains.iter().filter(|strain| now.saturating_sub(strain.at) < lasts(strain));
-        let mut found: Vec<Finding> = strained.map(of_supervisor).collect();
+    pub(super) fn check(&mut self, pressures: &[RestartPressure], restarts: u64, now: Duration) -> Vec<Finding> {
+        let lasts = |pressure: &RestartPressure| pressure.intensity.period.clamp(HOLD, PERIOD_MAX);
+        let pressed = pressures.iter().filter(|pressure| now.saturating_sub(pressure.at) < lasts(pressure));
+        let mut found: Vec<Finding> = pressed.map(of_supervisor).collect();
         found.extend(self.of_node(restarts, now));
         found
     }
@@ -58,13 +58,13 @@ impl Storms {
     }
 }
 
-fn of_supervisor(strain: &Strain) -> Finding {
-    let (used, of) = (strain.used, strain.intensity.restarts);
-    let period = strain.intensity.period.as_secs_f64();
+fn of_supervisor(pressure: &RestartPressure) -> Finding {
+    let (used, of) = (pressure.used, pressure.intensity.restarts);
+    let period = pressure.intensity.period.as_secs_f64();
     let text = format!("{used} of {of} restarts used within {period} s");
-    // The recorded strain itself keeps the warning active.
-    let hold = 4 * LOOK_EVERY;
-    Finding { lint: Lint::RestartStorm, pid: strain.supervisor, value: f64::from(used), text, hold }
+    // The recorded pressure itself keeps the warning active.
+    let hold = 4 * CHECK_INTERVAL;
+    Finding { lint: Lint::RestartStorm, pid: pressure.supervisor, value: f64::from(used), text, hold }
 }
 
 #[cfg(test)]
@@ -74,16 +74,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn strain(slot: u32, period: Duration, at: Duration) -> Strain {
-        Strain { supervisor: Pid::local(slot, 1), used: 3, intensity: Intensity { restarts: 5, period }, at }
+    fn pressure(slot: u32, period: Duration, at: Duration) -> RestartPressure {
+        RestartPressure { supervisor: Pid::local(slot, 1), used: 3, intensity: Intensity { restarts: 5, period }, at }
     }
 
     #[test]
     fn a_strained_supervisor_is_found_until_its_period_is_over() {
-        let mut storms = Storms::default();
-        let all = [strain(1, 10 * SECOND, SECOND), strain(2, SECOND / 1000, SECOND), strain(3, 3600 * SECOND, SECOND)];
+        let mut storms = RestartStorms::default();
+        let all =
+            [pressure(1, 10 * SECOND, SECOND), pressure(2, SECOND / 1000, SECOND), pressure(3, 3600 * SECOND, SECOND)];
         let mut found = |at: u32| {
-            let found = storms.look(&all, 0, at * SECOND);
+            let found = storms.check(&all, 0, at * SECOND);
             found.iter().map(|found| found.pid.slot()).collect::<Vec<_>>()
         };
 
@@ -91,15 +92,15 @@ mod tests {
         assert_eq!(found(7), [1, 3], "a short period holds for a while all the same");
         assert_eq!(found(12), [3]);
         assert_eq!(found(62), [0; 0]);
-        assert_eq!(storms.look(&all[..1], 0, 2 * SECOND)[0].text, "3 of 5 restarts used within 10 s");
+        assert_eq!(storms.check(&all[..1], 0, 2 * SECOND)[0].text, "3 of 5 restarts used within 10 s");
     }
 
     #[test]
     fn a_node_storms_after_two_windows_of_many_restarts() {
-        let mut storms = Storms::default();
+        let mut storms = RestartStorms::default();
         let restarts = [0, 60, 160, 220, 221, 400, 401];
         let found: Vec<_> =
-            restarts.iter().zip(0..).map(|(restarts, at)| storms.look(&[], *restarts, at * SECOND).len()).collect();
+            restarts.iter().zip(0..).map(|(restarts, at)| storms.check(&[], *restarts, at * SECOND).len()).collect();
 
         assert_eq!(found, [0, 0, 1, 1, 0, 0, 0]);
     }

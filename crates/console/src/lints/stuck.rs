@@ -14,7 +14,7 @@ pub(super) struct StuckPolls(HashMap<Pid, Duration>);
 
 impl StuckPolls {
     /// Times the polls. `stuck` are the processes inside such a poll, at most as many as there are schedulers.
-    pub(super) fn look(&mut self, stuck: &[Pid], threshold: Duration, now: Duration) -> Vec<Finding> {
+    pub(super) fn check(&mut self, stuck: &[Pid], threshold: Duration, now: Duration) -> Vec<Finding> {
         self.0.retain(|pid, _| stuck.contains(pid));
         let finding = |&pid: &Pid| {
             let since = *self.0.entry(pid).or_insert(now);
@@ -35,7 +35,7 @@ mod tests {
         let mut polls = StuckPolls::default();
         let (pid, threshold) = (Pid::local(7, 1), Duration::from_millis(200));
         let mut text = |stuck: &[Pid], at_ms| {
-            let found = polls.look(stuck, threshold, Duration::from_millis(at_ms));
+            let found = polls.check(stuck, threshold, Duration::from_millis(at_ms));
             found.first().map(|found| found.text.clone())
         };
 

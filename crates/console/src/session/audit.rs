@@ -10,7 +10,7 @@ use std::time::Instant;
 use rusm_protocol::Role;
 use rusm_text::escaped;
 
-use super::super::allowance::Allowance;
+use super::super::rate_limit::TokenBucket;
 use super::Peer;
 
 /// Bytes of a command that a line shows.
@@ -23,20 +23,26 @@ pub(crate) const ALL_REFUSALS_PER_SEC: u32 = 20;
 /// Audit log of one client.
 #[derive(Debug)]
 pub(super) struct Audit {
-    refusals: Allowance,
+    refusals: TokenBucket,
     unlogged: u64,
 }
 
 impl Audit {
     pub(super) fn new(now: Instant) -> Self {
-        Self { refusals: Allowance::new(REFUSALS_PER_SEC, now), unlogged: 0 }
+        Self { refusals: TokenBucket::new(REFUSALS_PER_SEC, now), unlogged: 0 }
     }
 
     /// Logs a command; returns true if the client has permission for it.
-    pub(super) fn log(&mut self, peer: &Peer, command: &dyn Debug, of_all: &mut Allowance, now: Instant) -> bool {
-        let Peer { who: client, role } = peer;
+    pub(super) fn log(
+        &mut self,
+        peer: &Peer,
+        command: &dyn Debug,
+        shared_bucket: &mut TokenBucket,
+        now: Instant,
+    ) -> bool {
+        let Peer { name: client, role } = peer;
         let is_allowed = *role == Role::Control;
-        let is_logged = is_allowed || self.refusals.take(now) && of_all.take(now);
+        let is_logged = is_allowed || self.refusals.take(now) && shared_bucket.take(now);
         if !is_logged {
             self.unlogged += 1;
             return is_allowed;
@@ -71,16 +77,16 @@ mod tests {
     #[test]
     fn refused_commands_are_logged_a_few_times_a_second() {
         let start = Instant::now();
-        let (mut audit, mut of_all) = (Audit::new(start), Allowance::new(ALL_REFUSALS_PER_SEC, start));
-        let peer = |role| Peer { who: "127.0.0.1:9".to_owned(), role };
+        let (mut audit, mut shared_bucket) = (Audit::new(start), TokenBucket::new(ALL_REFUSALS_PER_SEC, start));
+        let peer = |role| Peer { name: "127.0.0.1:9".to_owned(), role };
 
         for _ in 0..100 {
-            assert!(!audit.log(&peer(Role::Observe), &"stop", &mut of_all, start));
+            assert!(!audit.log(&peer(Role::Observe), &"stop", &mut shared_bucket, start));
         }
         assert_eq!(audit.unlogged, 98);
-        assert!(!audit.log(&peer(Role::Observe), &"stop", &mut of_all, start + Duration::from_secs(1)));
+        assert!(!audit.log(&peer(Role::Observe), &"stop", &mut shared_bucket, start + Duration::from_secs(1)));
         assert_eq!(audit.unlogged, 0, "the next line says how many were not logged");
-        assert!((0..100).all(|_| audit.log(&peer(Role::Control), &"stop", &mut of_all, start)));
+        assert!((0..100).all(|_| audit.log(&peer(Role::Control), &"stop", &mut shared_bucket, start)));
         assert_eq!(audit.unlogged, 0);
     }
 }

@@ -8,7 +8,8 @@ use rusm_protocol::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    End, EnginesScene, RowEncoder, Scene, Session, StoresScene, Table, TimeScene, TopicsScene, TreeScene, Window,
+    EnginesSource, RowEncoder, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource,
+    ViewSource, Window,
 };
 use crate::filter::Filter;
 use crate::host::HostError;
@@ -19,14 +20,14 @@ use rusm_runtime::Pid;
 const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
-    pub(super) async fn command(&mut self, text: &str) -> Result<(), End> {
+    pub(super) async fn command(&mut self, text: &str) -> Result<(), SessionEnd> {
         let message = decode_client(text);
         let id = match &message {
             Ok(message) => command_id(message),
             Err(_) => rusm_protocol::command_id(text),
         };
         let done = if self.commands.take(Instant::now()) {
-            message.map_err(|error| not_understood(&error)).and_then(|message| self.carry_out(message))
+            message.map_err(|error| not_understood(&error)).and_then(|message| self.execute(message))
         } else {
             let limit = self.node.limits.commands_per_sec;
             let message = format!("more than {limit} commands a second: this command was not executed");
@@ -42,7 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
-    fn carry_out(&mut self, message: ClientMessage) -> Result<(), HostError> {
+    fn execute(&mut self, message: ClientMessage) -> Result<(), HostError> {
         if changes_the_node(&message) && !self.audit(&message) {
             let message = "this connection may only observe: attach with the control token".to_owned();
             return Err(HostError { code: ErrorCode::Forbidden, message });
@@ -62,11 +63,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 self.next_process = Instant::now();
                 Ok(())
             }
-            ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeScene::new)),
-            ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesScene::new)),
-            ClientMessage::Time { view } => show(&mut self.time, view.map(TimeScene::new)),
+            ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeSource::new)),
+            ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesSource::new)),
+            ClientMessage::Time { view } => show(&mut self.time, view.map(TimeSource::new)),
             ClientMessage::Stores { view } => self.set_stores(view),
-            ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsScene::new)),
+            ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsSource::new)),
             ClientMessage::Events { enabled } => {
                 // No node has this count, so the existing events are sent at once.
                 self.events = enabled.then_some(u64::MAX);
@@ -88,12 +89,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 
     fn set_stores(&mut self, view: Option<StoresView>) -> Result<(), HostError> {
         let keys = view.as_ref().and_then(|view| view.keys.clone());
-        let scene = view.map(|view| StoresScene::new(view, self.peer.role));
-        if matches!(&scene, Some(Ok(scene)) if scene.looks_into_a_bucket()) {
+        let source = view.map(|view| StoresSource::new(view, self.peer.role));
+        if matches!(&source, Some(Ok(source)) if source.looks_into_a_bucket()) {
             // The view itself contains the refusal for a client without the control role.
             self.audit(&keys);
         }
-        show(&mut self.stores, scene)
+        show(&mut self.stores, source)
     }
 
     fn watch(&mut self, frame_hz: f64) -> Result<(), HostError> {
@@ -112,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         if let Some(table) = &mut self.view {
             table.wake(now);
         }
-        self.ancestor_rows = (enabled && self.view.is_none()).then(|| Table::of_ancestor(now)).transpose()?;
+        self.legacy_rows = (enabled && self.view.is_none()).then(|| Table::legacy(now)).transpose()?;
         Ok(())
     }
 
@@ -122,13 +123,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             Some(table) => table.show(view, now)?,
             None => self.view = Some(Table::new(view, now)?),
         }
-        self.ancestor_rows = None;
+        self.legacy_rows = None;
         self.detail = true;
         Ok(())
     }
 
     /// Ends the processes that a filter matches, and reports their number to the client.
-    async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), End> {
+    async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), SessionEnd> {
         let killed = kill_all(&self.node.runtime, filter, reason).await;
         match id {
             Some(id) => self.send(&ServerMessage::Killed { id, processes: killed.processes, left: killed.left }).await,
@@ -156,9 +157,9 @@ fn kill_filter(text: &str) -> Result<Filter, HostError> {
     Ok(filter)
 }
 
-/// Replaces the scene of a window, or closes the window.
-fn show<S: Scene>(window: &mut Option<Window<S>>, scene: Option<Result<S, HostError>>) -> Result<(), HostError> {
-    *window = scene.transpose()?.map(|scene| Window::new(scene, window.as_ref()));
+/// Replaces the source of a window, or closes the window.
+fn show<S: ViewSource>(window: &mut Option<Window<S>>, source: Option<Result<S, HostError>>) -> Result<(), HostError> {
+    *window = source.transpose()?.map(|source| Window::new(source, window.as_ref()));
     Ok(())
 }
 

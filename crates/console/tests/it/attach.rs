@@ -346,7 +346,7 @@ async fn the_detail_of_a_process_shows_its_bonds() {
         })
         .unwrap();
     node.settles("the monitor is there", |runtime| {
-        observe::bonds(runtime, parked, 1).is_some_and(|bonds| bonds.monitored_by_count == 1)
+        observe::links(runtime, parked, 1).is_some_and(|bonds| bonds.monitored_by_count == 1)
     })
     .await;
 

@@ -38,7 +38,7 @@ pub(crate) struct Row {
     memory_bytes: u64,
     mailbox_len: u64,
     messages: u64,
-    born_ms: u32,
+    spawned_ms: u32,
     parent: u32,
 }
 
@@ -101,7 +101,7 @@ impl Population {
                 memory_bytes: seen.memory_bytes(),
                 mailbox_len: seen.mailbox_len(),
                 messages: seen.messages(),
-                born_ms: seen.born_ms(),
+                spawned_ms: seen.spawned_ms(),
                 parent: seen.parent_slot(),
             });
         });
@@ -137,7 +137,7 @@ impl Row {
             "memory_bytes" => self.memory_bytes.cmp(&other.memory_bytes),
             "mailbox_len" => self.mailbox_len.cmp(&other.mailbox_len),
             "messages" => self.messages.cmp(&other.messages),
-            "age_ms" => other.born_ms.cmp(&self.born_ms),
+            "age_ms" => other.spawned_ms.cmp(&self.spawned_ms),
             "parent" => self.parent.cmp(&other.parent),
             "kind" => Ordering::Equal,
             unknown => panic!("no such key: {unknown}"),
@@ -145,9 +145,9 @@ impl Row {
     }
 }
 
-fn each(runtime: &Runtime, mut look: impl FnMut(observe::Glimpse<'_>)) {
+fn each(runtime: &Runtime, mut look: impl FnMut(observe::ProcessRef<'_>)) {
     for part in 0..observe::table_parts(runtime) {
-        observe::glimpses(runtime, part, &mut look);
+        observe::for_each_process(runtime, part, &mut look);
     }
 }
 

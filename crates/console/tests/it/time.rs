@@ -54,7 +54,7 @@ async fn a_ticker_is_shown_with_its_owner_its_account_and_how_late_it_is() {
 async fn the_ticker_of_a_thread_is_shown_by_what_the_thread_calls_it() {
     let node = node();
     let ticker = Ticker::new(Frequency::hz(1_000).unwrap(), TickerOptions::default()).unwrap();
-    let _ticker = ticker.seen_by(&node.runtime, "sampler");
+    let _ticker = ticker.observed_by(&node.runtime, "sampler");
     let mut client = node.attach().await;
 
     watch(&mut client, 1).await;
@@ -67,7 +67,7 @@ async fn the_ticker_of_a_thread_is_shown_by_what_the_thread_calls_it() {
 #[tokio::test]
 async fn a_writer_that_is_held_up_is_shown_with_the_reader_that_does_it() {
     let node = node();
-    let (mut writer, subscriber) = Builder::new(64).label("samples").seen_by(&node.runtime).build::<u32>().unwrap();
+    let (mut writer, subscriber) = Builder::new(64).label("samples").observed_by(&node.runtime).build::<u32>().unwrap();
     let (mut swift, mut slow) = (subscriber.join().unwrap(), subscriber.join().unwrap());
     let laggard = |ctx: Context| async move {
         ctx.set_label("archive");

@@ -325,7 +325,7 @@ async fn names_and_labels_without_end_make_no_larger_pages() {
     }
     let labelled = |runtime: &Runtime| {
         let mut labels = 0;
-        observe::glimpses(runtime, 0, |seen| labels += u32::from(observe::names(&seen).1.is_some()));
+        observe::for_each_process(runtime, 0, |seen| labels += u32::from(observe::names(&seen).1.is_some()));
         labels == 200
     };
     node.settles("200 labels", labelled).await;

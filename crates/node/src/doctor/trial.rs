@@ -1,7 +1,7 @@
 //! Starts a node and a guest with default settings, because no list of limits can guarantee that this works.
 
 use rusm_runtime::{Config, ExitReason, Runtime};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use crate::doctor::{Check, grouped};
 
@@ -27,7 +27,7 @@ fn guest(runtime: &Runtime) -> Result<(), String> {
     let wasm = Wasm::start(WasmConfig::default()).map_err(|error| error.to_string())?;
     let bytes = wat::parse_str(GUEST).map_err(|error| error.to_string())?;
     let module = wasm.load("doctor", &bytes).map_err(|error| error.to_string())?;
-    let pid = wasm.spawn(runtime, &module, &Guest::default()).map_err(|error| error.to_string())?;
+    let pid = wasm.spawn(runtime, &module, &GuestOptions::default()).map_err(|error| error.to_string())?;
     ended_well(&runtime.wait(pid))
 }
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusm_runtime::supervisor::{AutoShutdown, ChildSpec, OrderError, Restart, Supervisor, SupervisorRef};
+use rusm_runtime::supervisor::{AutoShutdown, ChildError, ChildSpec, Restart, Supervisor, SupervisorRef};
 use rusm_runtime::{Handle, InitError, Watch};
-use rusm_wasm::{Guest, Wasm};
+use rusm_wasm::{GuestOptions, Wasm};
 
 use crate::failure::{Failure, GuestsError, system};
 use crate::run::ends::Ends;
@@ -169,13 +169,13 @@ impl Crew {
 
     async fn renew_child(&self, supervisor: SupervisorRef, process: &Process, id: &Arc<str>) -> Result<(), String> {
         match supervisor.terminate_child(&self.runtime, &**id).await {
-            Ok(()) | Err(OrderError::NotFound) => {}
+            Ok(()) | Err(ChildError::NotFound) => {}
             Err(error) => return Err(error.to_string()),
         }
         match supervisor.restart_child(&self.runtime, &**id).await {
             Ok(_) => Ok(()),
             // A supervisor forgets a temporary child when it ends.
-            Err(OrderError::NotFound) => {
+            Err(ChildError::NotFound) => {
                 let started = supervisor.start_child(&self.runtime, self.child(process, Arc::clone(id))).await;
                 started.map(drop).map_err(|error| error.to_string())
             }
@@ -184,8 +184,8 @@ impl Crew {
     }
 }
 
-fn guest(process: &Process, id: &Arc<str>) -> Guest {
-    let guest = Guest::default().args(&process.args).profile(process.profile.as_str()).limits(process.limits);
+fn guest(process: &Process, id: &Arc<str>) -> GuestOptions {
+    let guest = GuestOptions::default().args(&process.args).profile(process.profile.as_str()).limits(process.limits);
     let mut guest = guest.label(Arc::clone(id)).linked();
     if let Some(name) = &process.register {
         guest = guest.name(name.as_str());

@@ -12,7 +12,7 @@ use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::supervisor::Restart;
 use rusm_runtime::{ExitReason, Handle, Pid};
 use rusm_text::escaped;
-use rusm_wasm::{LineBudget, Trap};
+use rusm_wasm::{LogRateLimiter, Trap};
 use tokio::runtime::Handle as Reactor;
 
 /// Maximum number of ends logged per second.
@@ -54,7 +54,7 @@ struct State {
     watched: usize,
     /// Number of ends.
     count: u64,
-    budget: LineBudget,
+    budget: LogRateLimiter,
 }
 
 /// The last start of a guest, and its end.
@@ -68,7 +68,7 @@ impl Ends {
     /// Creates a recorder for at most this many live processes. It uses the caller's reactor.
     pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
-        let budget = LineBudget::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
+        let budget = LogRateLimiter::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
         let state = State { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
         Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
-use rusm_wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
+use rusm_wasm::{Capability, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
 use toml::{Table, Value};
 
 use crate::run::topics::Kept;
@@ -100,7 +100,7 @@ pub(crate) struct Process {
     pub(crate) args: Vec<String>,
     pub(crate) count: u32,
     pub(crate) profile: String,
-    pub(crate) limits: Limits,
+    pub(crate) limits: GuestLimits,
     pub(crate) register: Option<String>,
     pub(crate) restart: Restart,
     pub(crate) shutdown: Shutdown,
@@ -321,8 +321,12 @@ impl File<'_> {
         let mut given = self.given(sections, "engine")?;
         given.extend(self.given(sections, "limits")?);
         let (look, default) = (Look(&given), WasmConfig::default());
-        let rooms = [("by_capacity", Room::ByCapacity), ("pool", Room::Pool), ("slabs", Room::Slabs)];
-        let room = look.word("engine.room", "must be by_capacity, pool or slabs", &rooms)?;
+        let allocators = [
+            ("by_capacity", InstanceAllocator::ByCapacity),
+            ("pool", InstanceAllocator::Pool),
+            ("slabs", InstanceAllocator::Slabs),
+        ];
+        let allocator = look.word("engine.room", "must be by_capacity, pool or slabs", &allocators)?;
         let cache_dir = match look.text("engine.cache") {
             None | Some("true") => usual_cache_dir(),
             Some("false") => None,
@@ -330,7 +334,7 @@ impl File<'_> {
         };
         Ok(WasmConfig {
             capacity: look.count("engine.capacity", 1, 16_000_000, default.capacity.into())? as u32,
-            room: room.unwrap_or(default.room),
+            allocator: allocator.unwrap_or(default.allocator),
             memory_max_bytes: look
                 .bytes("limits.memory_max", limits::MEMORY_MAX_BYTES)?
                 .unwrap_or(default.memory_max_bytes),

@@ -1,6 +1,6 @@
 //! Resource limits of single guests. Processes and profiles have the same keys for them.
 
-use rusm_wasm::Limits;
+use rusm_wasm::GuestLimits;
 
 use crate::settings::SettingsError;
 use crate::settings::look::Look;
@@ -45,8 +45,8 @@ pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
 };
 
 /// Returns the limits that are set.
-pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<Limits, SettingsError> {
-    Ok(Limits {
+pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<GuestLimits, SettingsError> {
+    Ok(GuestLimits {
         memory_max_bytes: look.bytes(keys.memory_max, MEMORY_MAX_BYTES)?,
         table_max_elements: look
             .number(keys.table_max_elements, 1, TABLE_MAX_ELEMENTS)?

@@ -6,11 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::backend::Backend;
 use super::coarse_clock::CoarseClock;
 use super::gcra::{Gcra, Quota};
-use super::ground::Ground;
-use super::store::{CounterStore, Slot, StoreError};
-use super::{Admission, Counter, OptionsNever};
+use super::store::{CounterStore, CounterStoreError, Slot};
+use super::{Admission, Counter, NoOptionsError};
 
 /// Kind of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum BucketKind {
     Leaky,
 }
 
-/// Options of a [`Bucket`].
+/// Options of a [`StoredBucket`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BucketOptions {
     /// Kind of the bucket.
@@ -31,7 +31,7 @@ pub struct BucketOptions {
 }
 
 /// A rate limiter that keeps its state in a store.
-pub struct Bucket<S> {
+pub struct StoredBucket<S> {
     kind: BucketKind,
     gcra: Gcra,
     clock: CoarseClock,
@@ -39,13 +39,13 @@ pub struct Bucket<S> {
     store: Arc<S>,
 }
 
-impl<S: CounterStore> fmt::Debug for Bucket<S> {
+impl<S: CounterStore> fmt::Debug for StoredBucket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bucket").field("kind", &self.kind).field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("StoredBucket").field("kind", &self.kind).field("slot", &self.slot).finish_non_exhaustive()
     }
 }
 
-impl<S: CounterStore> Bucket<S> {
+impl<S: CounterStore> StoredBucket<S> {
     fn level(&self, now_ns: u64) -> i64 {
         let available = self.gcra.available(now_ns);
         let level = match self.kind {
@@ -56,32 +56,32 @@ impl<S: CounterStore> Bucket<S> {
     }
 }
 
-impl<S: CounterStore> Counter<S> for Bucket<S> {
+impl<S: CounterStore> Counter<S> for StoredBucket<S> {
     type Options = BucketOptions;
-    type OptionsError = OptionsNever;
+    type OptionsError = NoOptionsError;
 
-    fn check(_: &BucketOptions) -> Result<(), OptionsNever> {
+    fn check(_: &BucketOptions) -> Result<(), NoOptionsError> {
         Ok(())
     }
 
-    fn open(ground: &Ground<S>, options: &BucketOptions, slot: Slot) -> Self {
-        let clock = ground.clock.clone();
+    fn open(backend: &Backend<S>, options: &BucketOptions, slot: Slot) -> Self {
+        let clock = backend.clock.clone();
         Self {
             kind: options.kind,
             gcra: Gcra::new(options.quota, clock.now_ns()),
             clock,
             slot,
-            store: Arc::clone(ground.store()),
+            store: Arc::clone(backend.store()),
         }
     }
 
     /// Takes units; negative units are given back.
     #[inline]
-    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+    async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
         self.store.read(&self.slot).await?;
         let now_ns = self.clock.now_ns();
         let admission = if units < 0 {
-            self.gcra.give_back(units.unsigned_abs());
+            self.gcra.refund(units.unsigned_abs());
             Admission::Granted
         } else {
             self.gcra.take(units.unsigned_abs(), now_ns).map_or(Admission::Denied, |()| Admission::Granted)

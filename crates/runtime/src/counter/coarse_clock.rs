@@ -28,30 +28,30 @@ const IDLE_TICKS: u32 = 200;
 
 /// A clock that ticks on its own thread while it is read often. Clones share the same clock.
 #[derive(Clone)]
-pub(crate) struct CoarseClock(Arc<Owner>);
+pub(crate) struct CoarseClock(Arc<ClockOwner>);
 
-struct Owner {
-    shared: Arc<Shared>,
+struct ClockOwner {
+    shared: Arc<ClockState>,
     thread: parking_lot::Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ClockState {
     /// Time of the last tick; 0 while not ticking.
     tick_ns: CachePadded<AtomicU64>,
     /// True if a tick was read since the last tick.
-    asked: CachePadded<AtomicBool>,
+    was_read: CachePadded<AtomicBool>,
     readings: CachePadded<AtomicU32>,
     since_ns: AtomicU64,
     /// Futex word that changes whenever the thread has work to do.
-    bell: AtomicU32,
+    wake_word: AtomicU32,
     stopped: AtomicBool,
 }
 
 impl CoarseClock {
     /// Creates a clock without a thread; the thread is started once it saves time.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Owner { shared: Arc::default(), thread: parking_lot::Mutex::default() }))
+        Self(Arc::new(ClockOwner { shared: Arc::default(), thread: parking_lot::Mutex::default() }))
     }
 
     /// Returns the time in nanoseconds since boot; never 0.
@@ -63,8 +63,8 @@ impl CoarseClock {
         if tick_ns == 0 {
             return self.0.read();
         }
-        if !shared.asked.load(Ordering::Relaxed) {
-            shared.asked.store(true, Ordering::Relaxed);
+        if !shared.was_read.load(Ordering::Relaxed) {
+            shared.was_read.store(true, Ordering::Relaxed);
         }
         tick_ns
     }
@@ -76,7 +76,7 @@ impl CoarseClock {
     }
 }
 
-impl Owner {
+impl ClockOwner {
     /// Reads the system clock, and starts ticking if it was read often lately.
     fn read(&self) -> u64 {
         let now_ns = clock::now_ns();
@@ -101,16 +101,16 @@ impl Owner {
             // If the thread cannot be started, the system clock stays in use.
             *thread = Builder::new().name("rusm-clock".to_owned()).spawn(move || shared.tick()).ok();
         }
-        self.shared.bell.fetch_add(1, Ordering::Release);
-        clock::wake(&self.shared.bell);
+        self.shared.wake_word.fetch_add(1, Ordering::Release);
+        clock::wake(&self.shared.wake_word);
     }
 }
 
-impl Drop for Owner {
+impl Drop for ClockOwner {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Release);
-        self.shared.bell.fetch_add(1, Ordering::Release);
-        clock::wake(&self.shared.bell);
+        self.shared.wake_word.fetch_add(1, Ordering::Release);
+        clock::wake(&self.shared.wake_word);
         if let Some(thread) = self.thread.get_mut().take() {
             // The thread never panics.
             drop(thread.join());
@@ -118,17 +118,17 @@ impl Drop for Owner {
     }
 }
 
-impl Shared {
+impl ClockState {
     fn tick(&self) {
         let _slack = clock::Slack::set(1);
-        let mut rang = 0;
+        let mut last_seen = 0;
         while !self.stopped.load(Ordering::Acquire) {
-            let bell = self.bell.load(Ordering::Acquire);
-            if bell == rang {
-                clock::wait_on(&self.bell, bell, None);
+            let wake_word = self.wake_word.load(Ordering::Acquire);
+            if wake_word == last_seen {
+                clock::wait_on(&self.wake_word, wake_word, None);
                 continue;
             }
-            rang = bell;
+            last_seen = wake_word;
             self.tick_until_idle();
         }
     }
@@ -139,7 +139,7 @@ impl Shared {
             let now_ns = clock::now_ns();
             self.tick_ns.store(now_ns.max(1), Ordering::Relaxed);
             clock::sleep_until(now_ns + TICK_NS);
-            idle = if self.asked.swap(false, Ordering::Relaxed) { 0 } else { idle + 1 };
+            idle = if self.was_read.swap(false, Ordering::Relaxed) { 0 } else { idle + 1 };
         }
         self.tick_ns.store(0, Ordering::Relaxed);
     }

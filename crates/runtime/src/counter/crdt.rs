@@ -16,9 +16,9 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use thiserror::Error;
 
-use super::ground::{Ground, Home};
-use super::store::{Change, CounterStore, Slot, StoreError};
-use super::stripes::Lane;
+use super::backend::{Backend, StripeSelector};
+use super::store::{Change, CounterStore, CounterStoreError, Slot};
+use super::stripes::Stripe;
 use super::{Admission, Counter};
 
 /// Largest number of replicas.
@@ -58,12 +58,12 @@ impl Default for CrdtOptions {
 
 /// Units given, and units taken.
 #[derive(Default)]
-struct Sides {
+struct PnCounts {
     plus: AtomicU64,
     minus: AtomicU64,
 }
 
-impl Sides {
+impl PnCounts {
     fn net(&self) -> i64 {
         let (plus, minus) = (self.plus.load(Ordering::Relaxed), self.minus.load(Ordering::Relaxed));
         plus.wrapping_sub(minus).cast_signed()
@@ -84,27 +84,27 @@ impl Sides {
 
 /// Counts of one replica's own operations.
 #[derive(Default)]
-struct Own {
-    sides: Sides,
+struct ReplicaCounts {
+    counts: PnCounts,
     /// Number of operations being stored.
-    flights: AtomicU64,
+    in_flight: AtomicU64,
 }
 
 struct Replica {
-    own: CachePadded<Own>,
+    own: CachePadded<ReplicaCounts>,
     /// Counts of all replicas as known here, by index; the entry of this replica is not used.
-    others: Box<[Sides]>,
+    others: Box<[PnCounts]>,
 }
 
 /// A PN-counter of replicas that merge periodically.
 pub struct Crdt<S> {
-    home: Home,
-    opened_at: i64,
+    stripe_selector: StripeSelector,
+    initial_value: i64,
     replicas: Box<[Replica]>,
     /// Result of `seen` at the last merge, to skip merges without changes.
     merged: AtomicU64,
     /// True if the process of an operation ended while the operation was being stored.
-    unsure: AtomicBool,
+    outcome_unknown: AtomicBool,
     slot: Slot,
     store: Arc<S>,
 }
@@ -121,7 +121,7 @@ impl<S: CounterStore> Crdt<S> {
         let number = replica % self.replicas.len();
         let replica = &self.replicas[number];
         let others = replica.others.iter().enumerate().filter(|(other, _)| *other != number);
-        self.opened_at + replica.own.sides.net() + others.map(|(_, sides)| sides.net()).sum::<i64>()
+        self.initial_value + replica.own.counts.net() + others.map(|(_, counts)| counts.net()).sum::<i64>()
     }
 
     /// Merges the counts of all replicas into each other; returns false if nothing has changed since the last merge.
@@ -132,7 +132,7 @@ impl<S: CounterStore> Crdt<S> {
         }
         for replica in &self.replicas {
             for (known, other) in replica.others.iter().zip(&self.replicas) {
-                known.merge(&other.own.sides);
+                known.merge(&other.own.counts);
             }
         }
         true
@@ -140,32 +140,33 @@ impl<S: CounterStore> Crdt<S> {
 
     /// Returns the sum of all units regardless of their sign; it only grows.
     fn seen(&self) -> u64 {
-        let seen =
-            |Sides { plus, minus }: &Sides| plus.load(Ordering::Acquire).wrapping_add(minus.load(Ordering::Acquire));
-        self.replicas.iter().fold(0_u64, |sum, replica| sum.wrapping_add(seen(&replica.own.sides)))
+        let seen = |PnCounts { plus, minus }: &PnCounts| {
+            plus.load(Ordering::Acquire).wrapping_add(minus.load(Ordering::Acquire))
+        };
+        self.replicas.iter().fold(0_u64, |sum, replica| sum.wrapping_add(seen(&replica.own.counts)))
     }
 
-    fn is_still(&self) -> bool {
-        self.replicas.iter().all(|replica| replica.own.flights.load(Ordering::Acquire) == 0)
+    fn is_quiescent(&self) -> bool {
+        self.replicas.iter().all(|replica| replica.own.in_flight.load(Ordering::Acquire) == 0)
     }
 
     /// Reads the store to find the outcome of interrupted operations; retried if other operations run meanwhile.
-    async fn reconcile(&self) -> Result<(), StoreError> {
+    async fn reconcile(&self) -> Result<(), CounterStoreError> {
         // Clear it first: an operation that is interrupted meanwhile is then handled the next time.
-        if self.unsure.swap(false, Ordering::AcqRel) {
+        if self.outcome_unknown.swap(false, Ordering::AcqRel) {
             let known = self.difference().await;
-            self.unsure.fetch_or(!matches!(known, Ok(Some(_))), Ordering::Release);
-            self.replicas[0].own.sides.count(known?.unwrap_or(0));
+            self.outcome_unknown.fetch_or(!matches!(known, Ok(Some(_))), Ordering::Release);
+            self.replicas[0].own.counts.count(known?.unwrap_or(0));
         }
         Ok(())
     }
 
     /// Returns the stored value minus the replicas' value; `None` if operations ran meanwhile.
-    async fn difference(&self) -> Result<Option<i64>, StoreError> {
-        // Operations that ended before `is_still` are in the stored value, and all operations in it are in the last
+    async fn difference(&self) -> Result<Option<i64>, CounterStoreError> {
+        // Operations that ended before `is_quiescent` are in the stored value, and all operations in it are in the last
         // `seen`.
         let seen = self.seen();
-        if !self.is_still() {
+        if !self.is_quiescent() {
             return Ok(None);
         }
         let has = self.store.read(&self.slot).await?;
@@ -175,18 +176,18 @@ impl<S: CounterStore> Crdt<S> {
 }
 
 /// An operation in flight to the store.
-struct Flight<'a> {
-    own: &'a Own,
-    unsure: &'a AtomicBool,
-    has_ended: bool,
+struct PendingUpdate<'a> {
+    own: &'a ReplicaCounts,
+    outcome_unknown: &'a AtomicBool,
+    is_completed: bool,
 }
 
-impl Drop for Flight<'_> {
+impl Drop for PendingUpdate<'_> {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.unsure.store(true, Ordering::Release);
+        if !self.is_completed {
+            self.outcome_unknown.store(true, Ordering::Release);
         }
-        self.own.flights.fetch_sub(1, Ordering::AcqRel);
+        self.own.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -205,61 +206,66 @@ impl<S: CounterStore> Counter<S> for Crdt<S> {
         Ok(())
     }
 
-    fn open(ground: &Ground<S>, options: &CrdtOptions, slot: Slot) -> Self {
+    fn open(backend: &Backend<S>, options: &CrdtOptions, slot: Slot) -> Self {
         let count = options.replicas;
         let replica =
-            |_| Replica { own: CachePadded::default(), others: (0..count).map(|_| Sides::default()).collect() };
+            |_| Replica { own: CachePadded::default(), others: (0..count).map(|_| PnCounts::default()).collect() };
         Self {
-            home: ground.home().clone(),
-            opened_at: slot.value(),
+            stripe_selector: backend.stripe_selector().clone(),
+            initial_value: slot.value(),
             replicas: (0..count).map(replica).collect(),
             merged: AtomicU64::new(0),
-            unsure: AtomicBool::new(false),
+            outcome_unknown: AtomicBool::new(false),
             slot,
-            store: Arc::clone(ground.store()),
+            store: Arc::clone(backend.store()),
         }
     }
 
     #[inline]
-    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
-        let worker = match self.home.lane() {
-            Lane::Own(scheduler) => scheduler,
-            Lane::Shared => self.home.schedulers(),
+    async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
+        let worker = match self.stripe_selector.stripe() {
+            Stripe::Own(scheduler) => scheduler,
+            Stripe::Shared => self.stripe_selector.schedulers(),
         };
         self.update_by(worker, units).await
     }
 
     #[inline]
-    async fn update_by(&self, worker: usize, units: i64) -> Result<Admission, StoreError> {
+    async fn update_by(&self, worker: usize, units: i64) -> Result<Admission, CounterStoreError> {
         let own = &self.replicas[worker % self.replicas.len()].own;
-        own.flights.fetch_add(1, Ordering::Relaxed);
-        let mut flight = Flight { own, unsure: &self.unsure, has_ended: false };
-        own.sides.count(units.wrapping_neg());
+        own.in_flight.fetch_add(1, Ordering::Relaxed);
+        let mut pending = PendingUpdate { own, outcome_unknown: &self.outcome_unknown, is_completed: false };
+        own.counts.count(units.wrapping_neg());
         let stored = self.store.add(&self.slot, units.wrapping_neg(), 1).await;
         if stored.is_err() {
             // Sides only grow: an operation that was not stored is compensated on the other side.
-            own.sides.count(units);
+            own.counts.count(units);
         }
-        flight.has_ended = true;
+        pending.is_completed = true;
         stored.map(|()| Admission::Granted)
     }
 
     /// Returns the value over all replicas, merged or not.
     fn value(&self) -> i64 {
-        self.opened_at + self.replicas.iter().map(|replica| replica.own.sides.net()).sum::<i64>()
+        self.initial_value + self.replicas.iter().map(|replica| replica.own.counts.net()).sum::<i64>()
     }
 
     fn interval(options: &CrdtOptions) -> Option<Duration> {
         Some(options.merge_interval)
     }
 
-    async fn tend(ground: &Ground<S>, _: &CrdtOptions, counters: &[Arc<Self>], _: bool) -> Result<(), StoreError> {
+    async fn maintain(
+        backend: &Backend<S>,
+        _: &CrdtOptions,
+        counters: &[Arc<Self>],
+        _: bool,
+    ) -> Result<(), CounterStoreError> {
         for counter in counters {
             counter.reconcile().await?;
         }
         let merged = counters.iter().filter(|counter| counter.merge());
         let changes: Vec<_> =
             merged.map(|counter| Change { slot: counter.slot.clone(), units: 0, events: 1 }).collect();
-        if changes.is_empty() { Ok(()) } else { ground.store().commit(changes).await }
+        if changes.is_empty() { Ok(()) } else { backend.store().commit(changes).await }
     }
 }

@@ -1,7 +1,7 @@
 //! An in-memory store that answers after a real delay, to measure the cost of a remote store.
 //!
 //! ```text
-//!   call ──▶ line: (due, waker), in order of due time ──▶ rusm-delay: sleeps until shortly before the first is due,
+//!   call ──▶ queue: (due, waker), in order of due time ──▶ rusm-delay: sleeps until shortly before the first is due,
 //!                                                         spins, wakes all that are due ──▶ the caller continues
 //! ```
 //!
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::cadence::nanos;
-use super::store::{Account, Change, CounterStore, MemoryStore, Slot, StoreError};
-use crate::cell::WAIT_SLEEP;
+use super::commit_schedule::nanos;
+use super::store::{Change, CounterStore, CounterStoreError, MemoryStore, Slot, StoreAccount};
+use crate::header::WAIT_SLEEP;
 use crate::panics;
 use crate::scheduler::{self, Local};
 use crate::ticker::clock;
@@ -38,22 +38,22 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct DelayedStore {
     memory: MemoryStore,
-    line: Arc<Line>,
+    queue: Arc<DelayQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Line {
+struct DelayQueue {
     delay_ns: u64,
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<VecDeque<DelayedCall>>,
     /// Futex word that changes when a call enters an empty queue, or the store is dropped.
-    bell: AtomicU32,
+    wake_word: AtomicU32,
     stopped: AtomicBool,
     calls: AtomicU64,
     waited_ns: AtomicU64,
     waited_max_ns: AtomicU64,
 }
 
-struct Waiting {
+struct DelayedCall {
     due_ns: u64,
     waker: Waker,
 }
@@ -69,9 +69,9 @@ pub struct AchievedDelay {
     pub max: Duration,
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for DelayQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("delay_ns", &self.delay_ns).finish_non_exhaustive()
+        f.debug_struct("DelayQueue").field("delay_ns", &self.delay_ns).finish_non_exhaustive()
     }
 }
 
@@ -85,38 +85,38 @@ impl DelayedStore {
             let text = format!("a delay of {delay:?} is longer than {DELAY_MAX:?}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let line = Arc::new(Line {
+        let queue = Arc::new(DelayQueue {
             delay_ns: nanos(delay),
             waiting: Mutex::default(),
-            bell: AtomicU32::new(0),
+            wake_word: AtomicU32::new(0),
             stopped: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             waited_max_ns: AtomicU64::new(0),
         });
-        let shared = Arc::clone(&line);
+        let shared = Arc::clone(&queue);
         let thread = (!delay.is_zero())
-            .then(|| Builder::new().name("rusm-delay".to_owned()).spawn(move || shared.serve()))
+            .then(|| Builder::new().name("rusm-delay".to_owned()).spawn(move || shared.run()))
             .transpose()?;
-        Ok(Self { memory: MemoryStore::new(), line, thread })
+        Ok(Self { memory: MemoryStore::new(), queue, thread })
     }
 
     /// Returns the measured delay of the calls.
     pub fn achieved(&self) -> AchievedDelay {
-        let calls = self.line.calls.load(Ordering::Relaxed);
-        let mean_ns = self.line.waited_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or(0);
+        let calls = self.queue.calls.load(Ordering::Relaxed);
+        let mean_ns = self.queue.waited_ns.load(Ordering::Relaxed).checked_div(calls).unwrap_or(0);
         AchievedDelay {
             calls,
             mean: Duration::from_nanos(mean_ns),
-            max: Duration::from_nanos(self.line.waited_max_ns.load(Ordering::Relaxed)),
+            max: Duration::from_nanos(self.queue.waited_max_ns.load(Ordering::Relaxed)),
         }
     }
 }
 
 impl Drop for DelayedStore {
     fn drop(&mut self) {
-        self.line.stopped.store(true, Ordering::Release);
-        self.line.ring();
+        self.queue.stopped.store(true, Ordering::Release);
+        self.queue.notify();
         if let Some(thread) = self.thread.take() {
             // The panic hook has already reported any panic of a waker.
             drop(thread.join());
@@ -124,10 +124,10 @@ impl Drop for DelayedStore {
     }
 }
 
-impl Line {
-    fn ring(&self) {
-        self.bell.fetch_add(1, Ordering::Release);
-        clock::wake(&self.bell);
+impl DelayQueue {
+    fn notify(&self) {
+        self.wake_word.fetch_add(1, Ordering::Release);
+        clock::wake(&self.wake_word);
     }
 
     async fn wait(&self) {
@@ -142,40 +142,40 @@ impl Line {
                 return Poll::Ready(());
             }
             if let Some(running) = scheduler::local().and_then(Local::running) {
-                running.waits_for(WAIT_SLEEP);
+                running.record_wait(WAIT_SLEEP);
             }
             // A call that is polled before its time is already queued, unless it has moved to another task.
             if !entered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 entered = Some(cx.waker().clone());
-                self.enter(Waiting { due_ns, waker: cx.waker().clone() });
+                self.enqueue(DelayedCall { due_ns, waker: cx.waker().clone() });
             }
             Poll::Pending
         })
         .await;
     }
 
-    fn enter(&self, entry: Waiting) {
+    fn enqueue(&self, entry: DelayedCall) {
         let mut waiting = self.waiting.lock();
         // Not always the last: a call may be polled again before its time, or be preempted before it gets here.
-        let place = waiting.iter().rposition(|other| other.due_ns <= entry.due_ns).map_or(0, |last| last + 1);
+        let index = waiting.iter().rposition(|other| other.due_ns <= entry.due_ns).map_or(0, |last| last + 1);
         let was_empty = waiting.is_empty();
-        waiting.insert(place, entry);
+        waiting.insert(index, entry);
         drop(waiting);
         if was_empty {
-            self.ring();
+            self.notify();
         }
     }
 
-    fn serve(&self) {
+    fn run(&self) {
         let _slack = clock::Slack::set(1);
         let mut due = Vec::new();
         loop {
-            let bell = self.bell.load(Ordering::Acquire);
+            let wake_word = self.wake_word.load(Ordering::Acquire);
             let Some(first_ns) = self.waiting.lock().front().map(|first| first.due_ns) else {
                 if self.stopped.load(Ordering::Acquire) {
                     return;
                 }
-                clock::wait_on(&self.bell, bell, None);
+                clock::wait_on(&self.wake_word, wake_word, None);
                 continue;
             };
             if first_ns > clock::now_ns() + SPIN_NS {
@@ -198,31 +198,31 @@ impl Line {
 }
 
 impl CounterStore for DelayedStore {
-    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, CounterStoreError> {
         self.memory.slot(key, initial)
     }
 
-    async fn read(&self, slot: &Slot) -> Result<i64, StoreError> {
-        self.line.wait().await;
+    async fn read(&self, slot: &Slot) -> Result<i64, CounterStoreError> {
+        self.queue.wait().await;
         self.memory.read(slot).await
     }
 
-    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), StoreError> {
-        self.line.wait().await;
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), CounterStoreError> {
+        self.queue.wait().await;
         self.memory.add(slot, units, events).await
     }
 
-    async fn set(&self, slot: &Slot, value: i64) -> Result<(), StoreError> {
-        self.line.wait().await;
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), CounterStoreError> {
+        self.queue.wait().await;
         self.memory.set(slot, value).await
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.line.wait().await;
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), CounterStoreError> {
+        self.queue.wait().await;
         self.memory.commit(changes).await
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> StoreAccount {
         self.memory.account()
     }
 }

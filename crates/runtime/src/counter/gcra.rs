@@ -126,7 +126,7 @@ impl Gcra {
             if next > latest {
                 return Err(Some(Duration::from_nanos((next - latest).div_ceil(PARTS))));
             }
-            // SeqCst orders this with the limiter's check of `is_gated` (see `Lanes::gate`). Otherwise Relaxed would be
+            // SeqCst orders this with the limiter's check of `is_gated` (see `LimiterState::gate`). Otherwise Relaxed would be
             // enough: this word is all the state.
             match self.full_at.compare_exchange_weak(full_at, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
@@ -150,7 +150,7 @@ impl Gcra {
     }
 
     /// Gives back units that were reserved and not used.
-    pub(crate) fn give_back(&self, units: u64) {
+    pub(crate) fn refund(&self, units: u64) {
         let cost = units.saturating_mul(self.quota.interval);
         let back = |full_at: u64| Some(full_at.saturating_sub(cost));
         // Never fails: `back` always returns a value.
@@ -189,7 +189,7 @@ mod tests {
         let gcra = Gcra::new(Quota::per_sec(1_000.0, 1).unwrap(), 0);
 
         let waits = [0; 3].map(|_| gcra.reserve(1, 0).as_millis());
-        gcra.give_back(1);
+        gcra.refund(1);
 
         assert_eq!(waits, [0, 1, 2]);
         assert_eq!(gcra.reserve(1, 0).as_millis(), 2);

@@ -66,18 +66,18 @@ pub enum AcquireError {
 /// ```
 #[derive(Clone)]
 pub struct Limiter {
-    lanes: Arc<Lanes>,
+    state: Arc<LimiterState>,
     clock: CoarseClock,
 }
 
-struct Lanes {
+struct LimiterState {
     /// Schedule of all units taken. A waiting `acquire` has a place in it and may give it back.
     gcra: Gcra,
     is_gated: AtomicBool,
     gate: OnceLock<Gcra>,
 }
 
-impl Lanes {
+impl LimiterState {
     /// Returns the gate, which counts admissions regardless of what callers gave back to the schedule.
     ///
     /// `try_acquire` takes units and then reads `is_gated`; creating the gate sets `is_gated` and then copies the units
@@ -105,12 +105,12 @@ impl Limiter {
 
     fn with_clock(quota: Quota, clock: CoarseClock) -> Self {
         let gcra = Gcra::new(quota, now_ns(&clock));
-        Self { lanes: Arc::new(Lanes { gcra, is_gated: AtomicBool::new(false), gate: OnceLock::new() }), clock }
+        Self { state: Arc::new(LimiterState { gcra, is_gated: AtomicBool::new(false), gate: OnceLock::new() }), clock }
     }
 
     /// Returns the quota of the limiter.
     pub fn quota(&self) -> Quota {
-        self.lanes.gcra.quota()
+        self.state.gcra.quota()
     }
 
     /// Takes units immediately or fails.
@@ -119,15 +119,15 @@ impl Limiter {
     /// [`AcquireError::Later`] with the time after which the units will be available; [`AcquireError::MoreThanBurst`].
     #[inline]
     pub fn try_acquire(&self, units: u64) -> Result<(), AcquireError> {
-        let (now_ns, lanes) = (now_ns(&self.clock), &*self.lanes);
-        let taken = lanes.gcra.take(units, now_ns).and_then(|()| {
-            if lanes.is_gated.load(Ordering::SeqCst) { Self::pass(lanes, units, now_ns) } else { Ok(()) }
+        let (now_ns, state) = (now_ns(&self.clock), &*self.state);
+        let taken = state.gcra.take(units, now_ns).and_then(|()| {
+            if state.is_gated.load(Ordering::SeqCst) { Self::pass_gate(state, units, now_ns) } else { Ok(()) }
         });
-        taken.map_err(|after| self.refusal(units, after))
+        taken.map_err(|after| self.acquire_error(units, after))
     }
 
-    fn pass(lanes: &Lanes, units: u64, now_ns: u64) -> Result<(), Option<Duration>> {
-        lanes.gate().take(units, now_ns).inspect_err(|_| lanes.gcra.give_back(units))
+    fn pass_gate(state: &LimiterState, units: u64, now_ns: u64) -> Result<(), Option<Duration>> {
+        state.gate().take(units, now_ns).inspect_err(|_| state.gcra.refund(units))
     }
 
     /// Takes units and waits until they are available. Each call reserves its place in the schedule on arrival, so
@@ -142,10 +142,10 @@ impl Limiter {
         if units > burst {
             return Err(AcquireError::MoreThanBurst { units, burst });
         }
-        let (begun_ns, gate) = (now_ns(&self.clock), self.lanes.gate());
-        let wait = self.lanes.gcra.reserve(units, begun_ns);
-        let place = Place { gcra: &self.lanes.gcra, units };
-        let mut due_ns = begun_ns.saturating_add(super::cadence::nanos(wait));
+        let (started_ns, gate) = (now_ns(&self.clock), self.state.gate());
+        let wait = self.state.gcra.reserve(units, started_ns);
+        let reservation = Reservation { gcra: &self.state.gcra, units };
+        let mut due_ns = started_ns.saturating_add(super::commit_schedule::nanos(wait));
         loop {
             let left = due_ns.saturating_sub(now_ns(&self.clock));
             if left > 0 {
@@ -154,11 +154,11 @@ impl Limiter {
             }
             // Uses the scheduled instant, not the clock: a late wake-up must not reduce the rate.
             match gate.take(units, due_ns) {
-                Err(Some(after)) => due_ns = due_ns.saturating_add(super::cadence::nanos(after)),
+                Err(Some(after)) => due_ns = due_ns.saturating_add(super::commit_schedule::nanos(after)),
                 Ok(()) | Err(None) => break,
             }
         }
-        std::mem::forget(place);
+        std::mem::forget(reservation);
         Ok(())
     }
 
@@ -168,26 +168,26 @@ impl Limiter {
     }
 
     fn available_at(&self, now_ns: u64) -> u64 {
-        let gate = self.lanes.gate.get().map_or(u64::MAX, |gate| gate.available(now_ns));
-        self.lanes.gcra.available(now_ns).min(gate)
+        let gate = self.state.gate.get().map_or(u64::MAX, |gate| gate.available(now_ns));
+        self.state.gcra.available(now_ns).min(gate)
     }
 
     #[cold]
-    fn refusal(&self, units: u64, after: Option<Duration>) -> AcquireError {
+    fn acquire_error(&self, units: u64, after: Option<Duration>) -> AcquireError {
         let burst = self.quota().burst();
         after.map_or(AcquireError::MoreThanBurst { units, burst }, |after| AcquireError::Later { after })
     }
 }
 
 /// A place in the schedule. Dropping it gives the units back; it is forgotten once its time has come.
-struct Place<'a> {
+struct Reservation<'a> {
     gcra: &'a Gcra,
     units: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.gcra.give_back(self.units);
+        self.gcra.refund(self.units);
     }
 }
 
@@ -207,7 +207,7 @@ async fn sleep(left: Duration) {
     }
     let tickers = scheduler::local().map(|local| Arc::clone(&local.shared.tickers));
     let slept = match tickers {
-        Some(tickers) => ticker::sleep_by(tickers, left).await,
+        Some(tickers) => ticker::sleep_through_driver(tickers, left).await,
         None => false,
     };
     if !slept {
@@ -315,7 +315,7 @@ impl<K: Hash + Eq> KeyedLimiter<K> {
         }
         if shard.len() >= self.shared.keys_max {
             let now_ns = now_ns(&self.clock);
-            let is_held = |limiter: &Limiter| Arc::strong_count(&limiter.lanes) > 1;
+            let is_held = |limiter: &Limiter| Arc::strong_count(&limiter.state) > 1;
             shard.retain(|_, limiter| is_held(limiter) || limiter.available_at(now_ns) < self.quota.burst());
             if shard.len() >= self.shared.keys_max {
                 return Err(AcquireError::Keys { keys: self.shared.keys_max * SHARDS });

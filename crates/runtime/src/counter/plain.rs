@@ -1,8 +1,8 @@
-//! Counters that store every operation: `Atomic` one by one, `Batch` in batches.
+//! Counters that store every operation: `AtomicCounter` one by one, `BatchCounter` in batches.
 //!
 //! ```text
-//!   Atomic: operation ──▶ add to the store, counted as in flight meanwhile ──▶ done
-//!   Batch:  operation ──▶ stripe: (operations, net) ── full? ──▶ one add to the store ──▶ done
+//!   AtomicCounter: operation ──▶ add to the store, counted as in flight meanwhile ──▶ done
+//!   BatchCounter:  operation ──▶ stripe: (operations, net) ── full? ──▶ one add to the store ──▶ done
 //!                            └ keeper, every interval ──▶ one commit of all stripes that are not empty
 //! ```
 //!
@@ -21,59 +21,59 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::ground::{Ground, Home};
-use super::store::{Change, CounterStore, Slot, StoreError};
-use super::stripes::Lane;
-use super::{Admission, Counter, NoOptions, OptionsNever};
+use super::backend::{Backend, StripeSelector};
+use super::store::{Change, CounterStore, CounterStoreError, Slot};
+use super::stripes::Stripe;
+use super::{Admission, Counter, NoOptions, NoOptionsError};
 
 /// A counter that stores every operation before the operation completes.
-pub struct Atomic<S> {
+pub struct AtomicCounter<S> {
     /// Units sent to the store and not yet answered.
-    flying: CachePadded<AtomicI64>,
+    in_flight_units: CachePadded<AtomicI64>,
     slot: Slot,
     store: Arc<S>,
 }
 
 /// Units of an operation that waits for the store. Once it is dropped, the slot alone has the outcome.
-struct Flying<'a> {
+struct InFlightUnits<'a> {
     all: &'a AtomicI64,
     units: i64,
 }
 
-impl Drop for Flying<'_> {
+impl Drop for InFlightUnits<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(self.units, Ordering::Relaxed);
     }
 }
 
-impl<S: CounterStore> fmt::Debug for Atomic<S> {
+impl<S: CounterStore> fmt::Debug for AtomicCounter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Atomic").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("AtomicCounter").field("slot", &self.slot).finish_non_exhaustive()
     }
 }
 
-impl<S: CounterStore> Counter<S> for Atomic<S> {
+impl<S: CounterStore> Counter<S> for AtomicCounter<S> {
     type Options = NoOptions;
-    type OptionsError = OptionsNever;
+    type OptionsError = NoOptionsError;
 
-    fn check(_: &NoOptions) -> Result<(), OptionsNever> {
+    fn check(_: &NoOptions) -> Result<(), NoOptionsError> {
         Ok(())
     }
 
-    fn open(ground: &Ground<S>, _: &NoOptions, slot: Slot) -> Self {
-        Self { flying: CachePadded::default(), slot, store: Arc::clone(ground.store()) }
+    fn open(backend: &Backend<S>, _: &NoOptions, slot: Slot) -> Self {
+        Self { in_flight_units: CachePadded::default(), slot, store: Arc::clone(backend.store()) }
     }
 
     #[inline]
-    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+    async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
         let mut call = pin!(self.store.add(&self.slot, units.wrapping_neg(), 1));
         // A store that answers at once needs no in-flight accounting.
-        let mut flying = None;
+        let mut in_flight_units = None;
         let stored = poll_fn(|cx| {
             let stored = call.as_mut().poll(cx);
-            if stored.is_pending() && flying.is_none() {
-                self.flying.fetch_add(units, Ordering::Relaxed);
-                flying = Some(Flying { all: &self.flying, units });
+            if stored.is_pending() && in_flight_units.is_none() {
+                self.in_flight_units.fetch_add(units, Ordering::Relaxed);
+                in_flight_units = Some(InFlightUnits { all: &self.in_flight_units, units });
             }
             stored
         });
@@ -81,7 +81,7 @@ impl<S: CounterStore> Counter<S> for Atomic<S> {
     }
 
     fn value(&self) -> i64 {
-        self.slot.value().wrapping_sub(self.flying.load(Ordering::Relaxed))
+        self.slot.value().wrapping_sub(self.in_flight_units.load(Ordering::Relaxed))
     }
 }
 
@@ -126,18 +126,18 @@ const NET_BITS: u32 = 40;
 
 /// Operations that are not stored yet, and their net change, packed into one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pending {
+struct PendingBatch {
     operations: u64,
     net: i64,
 }
 
-impl Pending {
+impl PendingBatch {
     /// Words add up: the sum of two words is the word of the two sums.
-    const fn word(self) -> u64 {
+    const fn pack(self) -> u64 {
         (self.operations << NET_BITS).wrapping_add(self.net.cast_unsigned())
     }
 
-    const fn of(word: u64) -> Self {
+    const fn unpack(word: u64) -> Self {
         let unused = u64::BITS - NET_BITS;
         let net = (word << unused).cast_signed() >> unused;
         Self { operations: word.wrapping_sub(net.cast_unsigned()) >> NET_BITS, net }
@@ -145,188 +145,188 @@ impl Pending {
 }
 
 /// A counter that stores its operations in batches.
-pub struct Batch<S> {
-    home: Home,
-    lanes: Box<[CachePadded<AtomicU64>]>,
+pub struct BatchCounter<S> {
+    stripe_selector: StripeSelector,
+    stripes: Box<[CachePadded<AtomicU64>]>,
     /// Units in flight to the store, or with an unknown outcome.
-    flying: AtomicI64,
-    flights: AtomicU64,
-    opened_at: i64,
+    in_flight_units: AtomicI64,
+    in_flight: AtomicU64,
+    initial_value: i64,
     /// Units known to be stored since then.
     stored: AtomicI64,
     /// True after a flight failed or its process ended during it. No other flight begins until the store was read.
-    unsure: AtomicBool,
-    lost: Mutex<Pending>,
+    outcome_unknown: AtomicBool,
+    unresolved: Mutex<PendingBatch>,
     size: u64,
     slot: Slot,
     store: Arc<S>,
 }
 
 /// Operations in flight to the store.
-struct Flight<'a, S: CounterStore> {
-    counter: &'a Batch<S>,
-    batch: Pending,
-    has_ended: bool,
+struct BatchWrite<'a, S: CounterStore> {
+    counter: &'a BatchCounter<S>,
+    batch: PendingBatch,
+    is_completed: bool,
 }
 
-impl<'a, S: CounterStore> Flight<'a, S> {
+impl<'a, S: CounterStore> BatchWrite<'a, S> {
     /// Begins a flight; returns `None` while the outcome of another flight is unknown.
-    fn begin(counter: &'a Batch<S>) -> Option<Self> {
-        let flight = Self::boards(counter);
-        // Either the keeper, before it reads the store, sees this flight, or this call sees that the store must be
+    fn begin(counter: &'a BatchCounter<S>) -> Option<Self> {
+        let write = Self::open(counter);
+        // Either the keeper, before it reads the store, sees this write, or this call sees that the store must be
         // read.
-        (!counter.is_unsure()).then_some(flight)
+        (!counter.is_outcome_unknown()).then_some(write)
     }
 
-    fn boards(counter: &'a Batch<S>) -> Self {
-        counter.flights.fetch_add(1, Ordering::SeqCst);
-        Self { counter, batch: Pending::default(), has_ended: true }
+    fn open(counter: &'a BatchCounter<S>) -> Self {
+        counter.in_flight.fetch_add(1, Ordering::SeqCst);
+        Self { counter, batch: PendingBatch::default(), is_completed: true }
     }
 
-    /// Begins a flight with operations that turned out not to be stored; `flying` includes them already.
-    fn once_more(counter: &'a Batch<S>, left: Pending) -> Self {
-        let mut flight = Self::boards(counter);
-        flight.batch = left;
-        flight.has_ended = false;
-        flight
+    /// Begins a flight with operations that turned out not to be stored; `in_flight_units` includes them already.
+    fn retry(counter: &'a BatchCounter<S>, left: PendingBatch) -> Self {
+        let mut write = Self::open(counter);
+        write.batch = left;
+        write.is_completed = false;
+        write
     }
 
-    fn takes(&mut self, batch: Pending) {
-        self.counter.flying.fetch_add(batch.net, Ordering::Relaxed);
+    fn add_batch(&mut self, batch: PendingBatch) {
+        self.counter.in_flight_units.fetch_add(batch.net, Ordering::Relaxed);
         self.batch = batch;
-        self.has_ended = false;
+        self.is_completed = false;
     }
 
-    fn landed(mut self) {
+    fn succeed(mut self) {
         self.counter.stored.fetch_add(self.batch.net, Ordering::Relaxed);
-        self.has_ended = true;
+        self.is_completed = true;
     }
 
     /// Ends a flight that the store has refused; the caller receives the error.
-    fn refused(mut self) {
-        self.has_ended = true;
+    fn reject(mut self) {
+        self.is_completed = true;
     }
 }
 
-impl<S: CounterStore> Drop for Flight<'_, S> {
+impl<S: CounterStore> Drop for BatchWrite<'_, S> {
     fn drop(&mut self) {
-        if self.has_ended {
-            self.counter.flying.fetch_sub(self.batch.net, Ordering::Relaxed);
+        if self.is_completed {
+            self.counter.in_flight_units.fetch_sub(self.batch.net, Ordering::Relaxed);
         } else {
-            self.counter.lose(self.batch);
+            self.counter.mark_unresolved(self.batch);
         }
-        self.counter.flights.fetch_sub(1, Ordering::SeqCst);
+        self.counter.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl<S: CounterStore> fmt::Debug for Batch<S> {
+impl<S: CounterStore> fmt::Debug for BatchCounter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("BatchCounter").field("slot", &self.slot).finish_non_exhaustive()
     }
 }
 
-impl<S: CounterStore> Batch<S> {
-    fn lane(&self) -> &AtomicU64 {
-        match self.home.lane() {
-            Lane::Own(scheduler) => &self.lanes[scheduler],
-            Lane::Shared => &self.lanes[self.lanes.len() - 1],
+impl<S: CounterStore> BatchCounter<S> {
+    fn stripe(&self) -> &AtomicU64 {
+        match self.stripe_selector.stripe() {
+            Stripe::Own(scheduler) => &self.stripes[scheduler],
+            Stripe::Shared => &self.stripes[self.stripes.len() - 1],
         }
     }
 
     /// Stores the operations of a stripe. If the store fails or must be read first, they are left to the keeper.
     #[cold]
-    async fn flush(&self, lane: &AtomicU64) {
-        let Some(mut flight) = Flight::begin(self) else {
-            return self.defer(Pending::of(lane.swap(0, Ordering::AcqRel)));
+    async fn flush(&self, stripe: &AtomicU64) {
+        let Some(mut write) = BatchWrite::begin(self) else {
+            return self.defer(PendingBatch::unpack(stripe.swap(0, Ordering::AcqRel)));
         };
-        let batch = Pending::of(lane.swap(0, Ordering::AcqRel));
+        let batch = PendingBatch::unpack(stripe.swap(0, Ordering::AcqRel));
         if batch.operations == 0 {
             return;
         }
-        flight.takes(batch);
+        write.add_batch(batch);
         if self.store.add(&self.slot, batch.net.wrapping_neg(), batch.operations).await.is_ok() {
-            flight.landed();
+            write.succeed();
         }
     }
 
     /// Stores an operation that is too large for a batch.
     #[cold]
-    async fn store_alone(&self, units: i64) -> Result<(), StoreError> {
-        let one = Pending { operations: 1, net: units };
-        let Some(mut flight) = Flight::begin(self) else {
+    async fn store_single(&self, units: i64) -> Result<(), CounterStoreError> {
+        let one = PendingBatch { operations: 1, net: units };
+        let Some(mut write) = BatchWrite::begin(self) else {
             self.defer(one);
             return Ok(());
         };
-        flight.takes(one);
+        write.add_batch(one);
         let stored = self.store.add(&self.slot, units.wrapping_neg(), 1).await;
         if stored.is_ok() {
-            flight.landed();
+            write.succeed();
         } else {
-            flight.refused();
+            write.reject();
             // If it was stored nevertheless, the keeper reverts it.
-            self.lose(Pending::default());
+            self.mark_unresolved(PendingBatch::default());
         }
         stored
     }
 
     /// Adds operations to the lost ones; the keeper stores them once it knows how many are missing in the store.
-    fn defer(&self, batch: Pending) {
-        self.flying.fetch_add(batch.net, Ordering::Relaxed);
-        self.lose(batch);
+    fn defer(&self, batch: PendingBatch) {
+        self.in_flight_units.fetch_add(batch.net, Ordering::Relaxed);
+        self.mark_unresolved(batch);
     }
 
-    fn lose(&self, batch: Pending) {
-        let mut lost = self.lost.lock();
-        lost.operations += batch.operations;
-        lost.net += batch.net;
-        self.unsure.store(true, Ordering::SeqCst);
+    fn mark_unresolved(&self, batch: PendingBatch) {
+        let mut unresolved = self.unresolved.lock();
+        unresolved.operations += batch.operations;
+        unresolved.net += batch.net;
+        self.outcome_unknown.store(true, Ordering::SeqCst);
     }
 
     /// Reads the store to find the outcome of lost flights; returns the missing units, which must be stored again. Does
     /// nothing while other flights are in progress.
-    async fn reconcile(&self) -> Result<Option<Flight<'_, S>>, StoreError> {
-        if !self.is_unsure() || self.flights.load(Ordering::SeqCst) > 0 {
+    async fn reconcile(&self) -> Result<Option<BatchWrite<'_, S>>, CounterStoreError> {
+        if !self.is_outcome_unknown() || self.in_flight.load(Ordering::SeqCst) > 0 {
             return Ok(None);
         }
         let has = self.store.read(&self.slot).await?;
-        let known = self.opened_at.wrapping_sub(self.stored.load(Ordering::Relaxed));
-        let left = self.find(known.wrapping_sub(has));
-        Ok((left.net != 0).then(|| Flight::once_more(self, left)))
+        let known = self.initial_value.wrapping_sub(self.stored.load(Ordering::Relaxed));
+        let left = self.resolve(known.wrapping_sub(has));
+        Ok((left.net != 0).then(|| BatchWrite::retry(self, left)))
     }
 
-    fn is_unsure(&self) -> bool {
-        self.unsure.load(Ordering::SeqCst)
+    fn is_outcome_unknown(&self) -> bool {
+        self.outcome_unknown.load(Ordering::SeqCst)
     }
 
     /// Records that `net` units of the lost ones are in the store; returns the rest.
-    fn find(&self, net: i64) -> Pending {
-        let mut lost = self.lost.lock();
+    fn resolve(&self, net: i64) -> PendingBatch {
+        let mut unresolved = self.unresolved.lock();
         self.stored.fetch_add(net, Ordering::Relaxed);
-        self.flying.fetch_sub(net, Ordering::Relaxed);
-        self.unsure.store(false, Ordering::SeqCst);
-        let Pending { operations, net: all } = std::mem::take(&mut *lost);
-        Pending { operations, net: all - net }
+        self.in_flight_units.fetch_sub(net, Ordering::Relaxed);
+        self.outcome_unknown.store(false, Ordering::SeqCst);
+        let PendingBatch { operations, net: all } = std::mem::take(&mut *unresolved);
+        PendingBatch { operations, net: all - net }
     }
 
     /// Begins flights with the pending and the lost operations of each counter.
-    async fn take_off(counters: &[Arc<Self>]) -> Result<Vec<Flight<'_, S>>, StoreError> {
-        let mut flights = Vec::new();
+    async fn begin_writes(counters: &[Arc<Self>]) -> Result<Vec<BatchWrite<'_, S>>, CounterStoreError> {
+        let mut in_flight = Vec::new();
         for counter in counters {
-            flights.extend(counter.reconcile().await?);
-            for lane in counter.lanes.iter().filter(|lane| lane.load(Ordering::Relaxed) != 0) {
-                let Some(mut flight) = Flight::begin(counter) else { break };
-                let batch = Pending::of(lane.swap(0, Ordering::AcqRel));
+            in_flight.extend(counter.reconcile().await?);
+            for stripe in counter.stripes.iter().filter(|stripe| stripe.load(Ordering::Relaxed) != 0) {
+                let Some(mut write) = BatchWrite::begin(counter) else { break };
+                let batch = PendingBatch::unpack(stripe.swap(0, Ordering::AcqRel));
                 if batch.operations > 0 {
-                    flight.takes(batch);
-                    flights.push(flight);
+                    write.add_batch(batch);
+                    in_flight.push(write);
                 }
             }
         }
-        Ok(flights)
+        Ok(in_flight)
     }
 }
 
-impl<S: CounterStore> Counter<S> for Batch<S> {
+impl<S: CounterStore> Counter<S> for BatchCounter<S> {
     type Options = BatchOptions;
     type OptionsError = BatchOptionsError;
 
@@ -341,63 +341,69 @@ impl<S: CounterStore> Counter<S> for Batch<S> {
         Ok(())
     }
 
-    fn open(ground: &Ground<S>, options: &BatchOptions, slot: Slot) -> Self {
-        let home = ground.home().clone();
+    fn open(backend: &Backend<S>, options: &BatchOptions, slot: Slot) -> Self {
+        let stripe_selector = backend.stripe_selector().clone();
         Self {
-            lanes: (0..=home.schedulers()).map(|_| CachePadded::default()).collect(),
-            home,
-            flying: AtomicI64::new(0),
-            flights: AtomicU64::new(0),
-            opened_at: slot.value(),
+            stripes: (0..=stripe_selector.schedulers()).map(|_| CachePadded::default()).collect(),
+            stripe_selector,
+            in_flight_units: AtomicI64::new(0),
+            in_flight: AtomicU64::new(0),
+            initial_value: slot.value(),
             stored: AtomicI64::new(0),
-            unsure: AtomicBool::new(false),
-            lost: Mutex::default(),
+            outcome_unknown: AtomicBool::new(false),
+            unresolved: Mutex::default(),
             size: options.size,
             slot,
-            store: Arc::clone(ground.store()),
+            store: Arc::clone(backend.store()),
         }
     }
 
     /// Completes when the operation is in a batch. The call that fills a batch waits until the batch is stored, or
     /// until the store has refused it and the keeper takes it over.
     #[inline]
-    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+    async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
         if units.unsigned_abs() > UNITS_MAX {
-            self.store_alone(units).await?;
+            self.store_single(units).await?;
             return Ok(Admission::Granted);
         }
-        let lane = self.lane();
-        let one = Pending { operations: 1, net: units }.word();
-        let before = Pending::of(lane.fetch_add(one, Ordering::AcqRel));
+        let stripe = self.stripe();
+        let one = PendingBatch { operations: 1, net: units }.pack();
+        let before = PendingBatch::unpack(stripe.fetch_add(one, Ordering::AcqRel));
         // This call fills the batch; calls during the flush begin the next. The operation counts whatever the outcome.
         if before.operations + 1 >= self.size {
-            self.flush(lane).await;
+            self.flush(stripe).await;
         }
         Ok(Admission::Granted)
     }
 
     fn value(&self) -> i64 {
-        let pending: i64 = self.lanes.iter().map(|lane| Pending::of(lane.load(Ordering::Relaxed)).net).sum();
-        self.slot.value() - pending - self.flying.load(Ordering::Relaxed)
+        let pending: i64 =
+            self.stripes.iter().map(|stripe| PendingBatch::unpack(stripe.load(Ordering::Relaxed)).net).sum();
+        self.slot.value() - pending - self.in_flight_units.load(Ordering::Relaxed)
     }
 
     fn interval(options: &BatchOptions) -> Option<Duration> {
         Some(options.interval)
     }
 
-    async fn tend(ground: &Ground<S>, _: &BatchOptions, counters: &[Arc<Self>], last: bool) -> Result<(), StoreError> {
+    async fn maintain(
+        backend: &Backend<S>,
+        _: &BatchOptions,
+        counters: &[Arc<Self>],
+        last: bool,
+    ) -> Result<(), CounterStoreError> {
         loop {
-            let flights = Self::take_off(counters).await?;
-            if !flights.is_empty() {
-                let change = |flight: &Flight<'_, S>| Change {
-                    slot: flight.counter.slot.clone(),
-                    units: flight.batch.net.wrapping_neg(),
-                    events: flight.batch.operations,
+            let in_flight = Self::begin_writes(counters).await?;
+            if !in_flight.is_empty() {
+                let change = |write: &BatchWrite<'_, S>| Change {
+                    slot: write.counter.slot.clone(),
+                    units: write.batch.net.wrapping_neg(),
+                    events: write.batch.operations,
                 };
-                ground.store().commit(flights.iter().map(change).collect()).await?;
-                flights.into_iter().for_each(Flight::landed);
+                backend.store().commit(in_flight.iter().map(change).collect()).await?;
+                in_flight.into_iter().for_each(BatchWrite::succeed);
             }
-            if !last || !counters.iter().any(|counter| counter.is_unsure()) {
+            if !last || !counters.iter().any(|counter| counter.is_outcome_unknown()) {
                 return Ok(());
             }
             // Other flights are in progress.
@@ -415,10 +421,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_words_of_a_batch_add_up(units in prop::collection::vec(-UNITS_MAX.cast_signed()..=UNITS_MAX.cast_signed(), 0..300)) {
-            let sum = units.iter().fold(0_u64, |word, net| word.wrapping_add(Pending { operations: 1, net: *net }.word()));
+            let sum = units.iter().fold(0_u64, |word, net| word.wrapping_add(PendingBatch { operations: 1, net: *net }.pack()));
 
-            let expected = Pending { operations: units.len() as u64, net: units.iter().sum() };
-            prop_assert_eq!(Pending::of(sum), expected);
+            let expected = PendingBatch { operations: units.len() as u64, net: units.iter().sum() };
+            prop_assert_eq!(PendingBatch::unpack(sum), expected);
         }
     }
 }

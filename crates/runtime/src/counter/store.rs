@@ -24,23 +24,23 @@ pub trait CounterStore: Send + Sync + fmt::Debug + 'static {
     /// Returns the slot of a key; creates it with `initial` if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Key`] if the key is not valid.
-    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError>;
+    /// [`CounterStoreError::Key`] if the key is not valid.
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, CounterStoreError>;
 
     /// Reads a value.
-    fn read(&self, slot: &Slot) -> impl Future<Output = Result<i64, StoreError>> + Send;
+    fn read(&self, slot: &Slot) -> impl Future<Output = Result<i64, CounterStoreError>> + Send;
 
     /// Adds units, which are the sum of `events` events.
-    fn add(&self, slot: &Slot, units: i64, events: u64) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn add(&self, slot: &Slot, units: i64, events: u64) -> impl Future<Output = Result<(), CounterStoreError>> + Send;
 
     /// Sets a value.
-    fn set(&self, slot: &Slot, value: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn set(&self, slot: &Slot, value: i64) -> impl Future<Output = Result<(), CounterStoreError>> + Send;
 
     /// Applies all changes or none.
-    fn commit(&self, changes: Vec<Change>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn commit(&self, changes: Vec<Change>) -> impl Future<Output = Result<(), CounterStoreError>> + Send;
 
     /// Returns the number of calls so far, by kind.
-    fn account(&self) -> Account;
+    fn account(&self) -> StoreAccount;
 }
 
 /// Units to add to a value.
@@ -56,7 +56,7 @@ pub struct Change {
 
 /// Error returned by a store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum StoreError {
+pub enum CounterStoreError {
     /// Use a key of 1 to 1,024 bytes.
     #[error("a key of {bytes} bytes is not between 1 and {KEY_MAX_BYTES} bytes long")]
     Key {
@@ -79,7 +79,7 @@ pub enum StoreError {
 
 /// Numbers of calls of a store; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct StoreAccount {
     /// Number of values read, one per call.
     pub reads: u64,
     /// Number of calls that write.
@@ -90,7 +90,7 @@ pub struct Account {
     pub events: u64,
 }
 
-impl Account {
+impl StoreAccount {
     /// Returns the number of all calls.
     pub const fn calls(&self) -> u64 {
         self.reads + self.write_calls
@@ -109,25 +109,28 @@ impl Account {
 
 /// The entry of a key in a store; clones refer to the same entry.
 #[derive(Clone)]
-pub struct Slot(Arc<CachePadded<Place>>, #[expect(dead_code, reason = "frees the claim on drop")] Option<Arc<Claim>>);
+pub struct Slot(
+    Arc<CachePadded<SlotCell>>,
+    #[expect(dead_code, reason = "frees the claim on drop")] Option<Arc<SlotClaim>>,
+);
 
 /// The exclusive right of one set of counters to use a key.
-struct Claim(Arc<CachePadded<Place>>);
+struct SlotClaim(Arc<CachePadded<SlotCell>>);
 
-impl Drop for Claim {
+impl Drop for SlotClaim {
     fn drop(&mut self) {
         self.0.is_claimed.store(false, Ordering::Release);
     }
 }
 
-struct Place {
+struct SlotCell {
     is_claimed: AtomicBool,
     value: AtomicI64,
     reads: AtomicU64,
     /// Number of writes of one event.
-    singles: AtomicU64,
+    single_writes: AtomicU64,
     /// Number of writes of this key alone with several events or none.
-    others: AtomicU64,
+    batch_writes: AtomicU64,
     events: AtomicU64,
     key: Arc<str>,
 }
@@ -140,24 +143,24 @@ impl fmt::Debug for Slot {
 
 impl Slot {
     fn new(key: Arc<str>, value: i64) -> Self {
-        let place = Place {
+        let cell = SlotCell {
             is_claimed: AtomicBool::new(false),
             value: AtomicI64::new(value),
             reads: AtomicU64::new(0),
-            singles: AtomicU64::new(0),
-            others: AtomicU64::new(0),
+            single_writes: AtomicU64::new(0),
+            batch_writes: AtomicU64::new(0),
             events: AtomicU64::new(0),
             key,
         };
-        Self(Arc::new(CachePadded::new(place)), None)
+        Self(Arc::new(CachePadded::new(cell)), None)
     }
 
     /// Claims the entry for one set of counters, until the returned slot and all its clones are dropped.
-    pub(super) fn claim(&self) -> Result<Self, StoreError> {
+    pub(super) fn claim(&self) -> Result<Self, CounterStoreError> {
         if self.0.is_claimed.swap(true, Ordering::Acquire) {
-            return Err(StoreError::InUse { key: self.key().to_owned() });
+            return Err(CounterStoreError::InUse { key: self.key().to_owned() });
         }
-        Ok(Self(Arc::clone(&self.0), Some(Arc::new(Claim(Arc::clone(&self.0))))))
+        Ok(Self(Arc::clone(&self.0), Some(Arc::new(SlotClaim(Arc::clone(&self.0))))))
     }
 
     /// Returns the key.
@@ -199,9 +202,9 @@ impl Slot {
     #[inline]
     pub fn count_write(&self, events: u64) {
         if events == 1 {
-            self.0.singles.fetch_add(1, Ordering::Relaxed);
+            self.0.single_writes.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.0.others.fetch_add(1, Ordering::Relaxed);
+            self.0.batch_writes.fetch_add(1, Ordering::Relaxed);
             self.0.events.fetch_add(events, Ordering::Relaxed);
         }
     }
@@ -209,7 +212,7 @@ impl Slot {
 
 /// The slots of all keys, and the counts of calls.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct SlotTable {
     by_key: RwLock<FxHashMap<Arc<str>, Slot>>,
     /// Number of commits of many keys, and the rows and events they wrote.
     commits: AtomicU64,
@@ -217,7 +220,7 @@ pub struct Places {
     commit_events: AtomicU64,
 }
 
-impl Places {
+impl SlotTable {
     /// Returns the entry of a key, if there is one.
     pub fn find(&self, key: &str) -> Option<Slot> {
         self.by_key.read().get(key).cloned()
@@ -226,10 +229,10 @@ impl Places {
     /// Returns the entry of a key, and creates it with an initial value.
     ///
     /// # Errors
-    /// [`StoreError::Key`] if the key is empty or too long.
-    pub fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+    /// [`CounterStoreError::Key`] if the key is empty or too long.
+    pub fn slot(&self, key: &str, initial: i64) -> Result<Slot, CounterStoreError> {
         if key.is_empty() || key.len() > KEY_MAX_BYTES {
-            return Err(StoreError::Key { bytes: key.len() });
+            return Err(CounterStoreError::Key { bytes: key.len() });
         }
         if let Some(slot) = self.by_key.read().get(key) {
             return Ok(slot.clone());
@@ -247,21 +250,21 @@ impl Places {
     }
 
     /// Returns the number of calls, rows and events until now.
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> StoreAccount {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let zero = Account {
+        let zero = StoreAccount {
             reads: 0,
             write_calls: load(&self.commits),
             rows: load(&self.commit_rows),
             events: load(&self.commit_events),
         };
         self.by_key.read().values().fold(zero, |sum, slot| {
-            let (singles, others) = (load(&slot.0.singles), load(&slot.0.others));
-            Account {
+            let (single_writes, batch_writes) = (load(&slot.0.single_writes), load(&slot.0.batch_writes));
+            StoreAccount {
                 reads: sum.reads + load(&slot.0.reads),
-                write_calls: sum.write_calls + singles + others,
-                rows: sum.rows + singles + others,
-                events: sum.events + singles + load(&slot.0.events),
+                write_calls: sum.write_calls + single_writes + batch_writes,
+                rows: sum.rows + single_writes + batch_writes,
+                events: sum.events + single_writes + load(&slot.0.events),
             }
         })
     }
@@ -269,7 +272,7 @@ impl Places {
 
 /// A store in memory: for counters that may be lost, and as the baseline without storage costs.
 #[derive(Debug, Default)]
-pub struct MemoryStore(Places);
+pub struct MemoryStore(SlotTable);
 
 impl MemoryStore {
     /// Creates an empty store.
@@ -279,31 +282,31 @@ impl MemoryStore {
 }
 
 impl CounterStore for MemoryStore {
-    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, CounterStoreError> {
         self.0.slot(key, initial)
     }
 
     #[inline]
-    async fn read(&self, slot: &Slot) -> Result<i64, StoreError> {
+    async fn read(&self, slot: &Slot) -> Result<i64, CounterStoreError> {
         slot.count_read();
         Ok(slot.value())
     }
 
     #[inline]
-    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), StoreError> {
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), CounterStoreError> {
         slot.count_write(events);
         slot.add(units);
         Ok(())
     }
 
     #[inline]
-    async fn set(&self, slot: &Slot, value: i64) -> Result<(), StoreError> {
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), CounterStoreError> {
         slot.count_write(1);
         slot.set(value);
         Ok(())
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), CounterStoreError> {
         self.0.count_commit(&changes);
         for change in &changes {
             change.slot.add(change.units);
@@ -311,7 +314,7 @@ impl CounterStore for MemoryStore {
         Ok(())
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> StoreAccount {
         self.0.account()
     }
 }
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!(now(store.commit(changes)), Ok(()));
 
         assert_eq!((a.value(), store.slot("b", 99).unwrap().value()), (16, 6));
-        assert_eq!(store.account(), Account { reads: 1, write_calls: 3, rows: 4, events: 1 + 64 + 4 });
+        assert_eq!(store.account(), StoreAccount { reads: 1, write_calls: 3, rows: 4, events: 1 + 64 + 4 });
     }
 
     #[test]

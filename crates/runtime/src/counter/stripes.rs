@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   update ──▶ stripe: net, operations           own stripe: plain load and store, 2 ns; shared: fetch-and-add
-//!   spend  ──▶ stripe: purse = (credit, spent)   one compare-and-swap on an exclusive cache line
-//!                │ empty                         under the lock: from the bank, or from the other purses
+//!   spend  ──▶ stripe: local credit = (credit, spent)   one compare-and-swap on an exclusive cache line
+//!                │ empty                         under the lock: from the reserve, or from the other local credits
 //!                ▼
-//!              bank: units that are in no purse
+//!              reserve: units that are in no local credit
 //! ```
 //!
-//! A purse is the local credit of a stripe, the bank is the reserve. The units taken in total are `Σ net + Σ spent +
-//! moved`. Invariants: `bank + Σ credit + Σ spent + moved` is the budget adjusted by the updates when the bank last
-//! accounted for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved`
+//! Each stripe has a local credit. The units taken in total are `Σ net + Σ spent +
+//! moved_spent`. Invariants: `reserve + Σ credit + Σ spent + moved_spent` is the budget adjusted by the updates when the reserve last
+//! accounted for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved_spent`
 //! never sees fewer units taken than were taken.
 
 use crossbeam_utils::CachePadded;
@@ -18,12 +18,12 @@ use crossbeam_utils::CachePadded;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Largest credit of a purse, and largest number of spent units before they are moved.
-pub(crate) const PURSE_MAX: u64 = 1 << 30;
+/// Largest local credit, and largest number of spent units before they are moved.
+pub(crate) const CREDIT_MAX: u64 = 1 << 30;
 
 /// Selects a stripe: that of a scheduler, or the one that all other threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Stripe {
     /// Stripe of the scheduler with this index; only its own thread may use it.
     Own(usize),
     /// Stripe of all other threads.
@@ -32,34 +32,34 @@ pub(crate) enum Lane {
 
 /// Counts of units in stripes, over a budget.
 pub(crate) struct Stripes {
-    lanes: Box<[CachePadded<Counts>]>,
-    /// Spent units that were moved out of the purses.
-    moved: AtomicI64,
-    bank: Mutex<Bank>,
+    stripes: Box<[CachePadded<StripeCounts>]>,
+    /// Spent units that were moved out of the local credits.
+    moved_spent: AtomicI64,
+    reserve: Mutex<Reserve>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct StripeCounts {
     net: AtomicI64,
     operations: AtomicU64,
     /// Credit in the upper half, units spent from it in the lower half.
-    purse: AtomicU64,
+    credit_word: AtomicU64,
 }
 
-/// Reserve: units that are in no purse.
-struct Bank {
+/// Reserve: units that are in no local credit.
+struct Reserve {
     units: i64,
-    /// Units taken by updates when the bank last accounted for them.
+    /// Units taken by updates when the reserve last accounted for them.
     updates: i64,
 }
 
 #[derive(Clone, Copy)]
-struct Purse {
+struct LocalCredit {
     credit: u64,
     spent: u64,
 }
 
-impl Purse {
+impl LocalCredit {
     const fn of(word: u64) -> Self {
         Self { credit: word >> 32, spent: word & 0xffff_ffff }
     }
@@ -69,18 +69,18 @@ impl Purse {
     }
 }
 
-impl Counts {
-    /// Changes the purse; returns false if `change` returns `None`.
+impl StripeCounts {
+    /// Changes the local credit; returns false if `change` returns `None`.
     #[inline]
-    fn purse(&self, change: impl Fn(Purse) -> Option<Purse>) -> bool {
-        let change = |word| change(Purse::of(word)).map(Purse::word);
-        // Release: a reader that no longer sees spent units in the purse sees them in `moved`.
-        self.purse.fetch_update(Ordering::AcqRel, Ordering::Relaxed, change).is_ok()
+    fn update_credit(&self, change: impl Fn(LocalCredit) -> Option<LocalCredit>) -> bool {
+        let change = |word| change(LocalCredit::of(word)).map(LocalCredit::word);
+        // Release: a reader that no longer sees spent units in the local credit sees them in `moved_spent`.
+        self.credit_word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, change).is_ok()
     }
 
     /// Removes all credit and returns it.
-    fn empty(&self) -> i64 {
-        let word = self.purse.fetch_and(0xffff_ffff, Ordering::AcqRel);
+    fn take_credit(&self) -> i64 {
+        let word = self.credit_word.fetch_and(0xffff_ffff, Ordering::AcqRel);
         (word >> 32).cast_signed()
     }
 }
@@ -89,53 +89,53 @@ impl Stripes {
     /// Creates stripes for `schedulers` schedulers and for all other threads, over a budget.
     pub(crate) fn new(schedulers: usize, budget: i64) -> Self {
         Self {
-            lanes: (0..=schedulers).map(|_| CachePadded::default()).collect(),
-            moved: AtomicI64::new(0),
-            bank: Mutex::new(Bank { units: budget, updates: 0 }),
+            stripes: (0..=schedulers).map(|_| CachePadded::default()).collect(),
+            moved_spent: AtomicI64::new(0),
+            reserve: Mutex::new(Reserve { units: budget, updates: 0 }),
         }
     }
 
     /// Returns the number of stripes, including the shared one.
     pub(crate) fn len(&self) -> usize {
-        self.lanes.len()
+        self.stripes.len()
     }
 
     #[inline]
-    fn counts(&self, lane: Lane) -> &Counts {
-        match lane {
-            Lane::Own(scheduler) => &self.lanes[scheduler],
-            Lane::Shared => &self.lanes[self.lanes.len() - 1],
+    fn counts(&self, stripe: Stripe) -> &StripeCounts {
+        match stripe {
+            Stripe::Own(scheduler) => &self.stripes[scheduler],
+            Stripe::Shared => &self.stripes[self.stripes.len() - 1],
         }
     }
 
     /// Takes units unconditionally; negative units are given.
     #[inline]
-    pub(crate) fn update(&self, lane: Lane, units: i64) {
-        let counts = self.counts(lane);
-        match lane {
+    pub(crate) fn update(&self, stripe: Stripe, units: i64) {
+        let counts = self.counts(stripe);
+        match stripe {
             // Relaxed: only one thread writes here. The count of operations is stored last, so its readers see the
             // units.
-            Lane::Own(_) => {
+            Stripe::Own(_) => {
                 let net = counts.net.load(Ordering::Relaxed);
                 counts.net.store(net.wrapping_add(units), Ordering::Relaxed);
             }
-            Lane::Shared => {
+            Stripe::Shared => {
                 counts.net.fetch_add(units, Ordering::Relaxed);
             }
         }
-        counted(counts, lane);
+        count_operation(counts, stripe);
     }
 
     /// Takes units if they are available; returns false otherwise.
     #[inline]
-    pub(crate) fn spend(&self, lane: Lane, units: u64) -> bool {
-        let counts = self.counts(lane);
-        let spent = counts.purse(|purse| {
-            (purse.credit >= units && purse.spent + units <= PURSE_MAX)
-                .then(|| Purse { credit: purse.credit - units, spent: purse.spent + units })
+    pub(crate) fn spend(&self, stripe: Stripe, units: u64) -> bool {
+        let counts = self.counts(stripe);
+        let spent = counts.update_credit(|local| {
+            (local.credit >= units && local.spent + units <= CREDIT_MAX)
+                .then(|| LocalCredit { credit: local.credit - units, spent: local.spent + units })
         });
-        if spent || self.spend_slowly(counts, units) {
-            counted(counts, lane);
+        if spent || self.spend_from_reserve(counts, units) {
+            count_operation(counts, stripe);
             return true;
         }
         false
@@ -143,109 +143,110 @@ impl Stripes {
 
     /// Gives units back, at most as many as were spent; returns their number.
     #[inline]
-    pub(crate) fn refund(&self, lane: Lane, units: u64) -> u64 {
-        let counts = self.counts(lane);
-        let back = counts.purse(|purse| {
-            (purse.spent >= units && purse.credit + units <= PURSE_MAX)
-                .then(|| Purse { credit: purse.credit + units, spent: purse.spent - units })
+    pub(crate) fn refund(&self, stripe: Stripe, units: u64) -> u64 {
+        let counts = self.counts(stripe);
+        let back = counts.update_credit(|local| {
+            (local.spent >= units && local.credit + units <= CREDIT_MAX)
+                .then(|| LocalCredit { credit: local.credit + units, spent: local.spent - units })
         });
-        let units = if back { units } else { self.refund_slowly(units) };
-        counted(counts, lane);
+        let units = if back { units } else { self.refund_to_reserve(units) };
+        count_operation(counts, stripe);
         units
     }
 
     #[cold]
-    fn spend_slowly(&self, counts: &Counts, units: u64) -> bool {
+    fn spend_from_reserve(&self, counts: &StripeCounts, units: u64) -> bool {
         let Ok(wanted) = i64::try_from(units) else { return false };
-        let mut bank = self.bank.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.look_at_updates(&mut bank);
-        if bank.units < wanted {
-            bank.units += self.lanes.iter().map(|counts| counts.empty()).sum::<i64>();
+        let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.deduct_updates(&mut reserve);
+        if reserve.units < wanted {
+            reserve.units += self.stripes.iter().map(|counts| counts.take_credit()).sum::<i64>();
         }
-        if bank.units < wanted {
+        if reserve.units < wanted {
             return false;
         }
-        if units > PURSE_MAX / 2 {
-            self.moved.fetch_add(wanted, Ordering::Release);
-            bank.units -= wanted;
+        if units > CREDIT_MAX / 2 {
+            self.moved_spent.fetch_add(wanted, Ordering::Release);
+            reserve.units -= wanted;
             return true;
         }
         self.move_spent(counts);
         // Takes only a share, so that other stripes find units too.
-        let share = (bank.units / (2 * self.lanes.len().cast_signed() as i64)).clamp(0, (PURSE_MAX / 2).cast_signed());
+        let share =
+            (reserve.units / (2 * self.stripes.len().cast_signed() as i64)).clamp(0, (CREDIT_MAX / 2).cast_signed());
         let filled = share.max(wanted);
-        bank.units -= filled;
+        reserve.units -= filled;
         let more = filled.cast_unsigned() - units;
-        let put = counts.purse(|purse| {
+        let put = counts.update_credit(|local| {
             // Concurrent refunds may have added credit, which leaves less room; a shared stripe may have spent again.
-            Some(Purse { credit: purse.credit + more, spent: purse.spent + units })
+            Some(LocalCredit { credit: local.credit + more, spent: local.spent + units })
         });
-        debug_assert!(put, "a purse always has room for half of its maximum");
+        debug_assert!(put, "a local credit always has room for half of its maximum");
         true
     }
 
     #[cold]
-    fn refund_slowly(&self, units: u64) -> u64 {
-        let mut bank = self.bank.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for counts in &self.lanes {
+    fn refund_to_reserve(&self, units: u64) -> u64 {
+        let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for counts in &self.stripes {
             self.move_spent(counts);
         }
-        // `moved` decreases only under the lock.
-        let returned = i64::try_from(units).unwrap_or(i64::MAX).min(self.moved.load(Ordering::Relaxed));
-        self.moved.fetch_sub(returned, Ordering::Relaxed);
-        bank.units += returned;
+        // `moved_spent` decreases only under the lock.
+        let returned = i64::try_from(units).unwrap_or(i64::MAX).min(self.moved_spent.load(Ordering::Relaxed));
+        self.moved_spent.fetch_sub(returned, Ordering::Relaxed);
+        reserve.units += returned;
         returned.cast_unsigned()
     }
 
-    /// Moves the spent units out of a purse, so that they do not count against its size. They are added to `moved`
-    /// before they are removed: a reader of the purse and then of `moved` may count them twice, but never misses them.
-    fn move_spent(&self, counts: &Counts) {
+    /// Moves the spent units out of a local credit, so that they do not count against its size. They are added to `moved_spent`
+    /// before they are removed: a reader of the local credit and then of `moved_spent` may count them twice, but never misses them.
+    fn move_spent(&self, counts: &StripeCounts) {
         loop {
-            let word = counts.purse.load(Ordering::Relaxed);
-            let purse = Purse::of(word);
-            self.moved.fetch_add(purse.spent.cast_signed(), Ordering::Release);
-            let without = Purse { spent: 0, ..purse }.word();
-            if counts.purse.compare_exchange(word, without, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let word = counts.credit_word.load(Ordering::Relaxed);
+            let local = LocalCredit::of(word);
+            self.moved_spent.fetch_add(local.spent.cast_signed(), Ordering::Release);
+            let without = LocalCredit { spent: 0, ..local }.word();
+            if counts.credit_word.compare_exchange(word, without, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return;
             }
-            // The purse was changed concurrently: undo and retry.
-            self.moved.fetch_sub(purse.spent.cast_signed(), Ordering::Relaxed);
+            // The local credit was changed concurrently: undo and retry.
+            self.moved_spent.fetch_sub(local.spent.cast_signed(), Ordering::Relaxed);
         }
     }
 
-    /// Deducts the units that updates have taken from the bank.
-    fn look_at_updates(&self, bank: &mut Bank) {
-        let updates = self.lanes.iter().fold(0, |sum, counts| counts.net.load(Ordering::Relaxed).wrapping_add(sum));
-        bank.units = bank.units.wrapping_sub(updates.wrapping_sub(bank.updates));
-        bank.updates = updates;
+    /// Deducts the units that updates have taken from the reserve.
+    fn deduct_updates(&self, reserve: &mut Reserve) {
+        let updates = self.stripes.iter().fold(0, |sum, counts| counts.net.load(Ordering::Relaxed).wrapping_add(sum));
+        reserve.units = reserve.units.wrapping_sub(updates.wrapping_sub(reserve.updates));
+        reserve.updates = updates;
     }
 
     /// Returns the units taken in total. While units are moved it may be too high, but never too low.
     #[inline]
     pub(crate) fn taken(&self) -> i64 {
-        let lane = |counts: &CachePadded<Counts>| {
-            let spent = Purse::of(counts.purse.load(Ordering::Acquire)).spent;
+        let stripe = |counts: &CachePadded<StripeCounts>| {
+            let spent = LocalCredit::of(counts.credit_word.load(Ordering::Acquire)).spent;
             counts.net.load(Ordering::Relaxed).wrapping_add(spent.cast_signed())
         };
-        let lanes = self.lanes.iter().fold(0_i64, |sum, counts| sum.wrapping_add(lane(counts)));
-        lanes.wrapping_add(self.moved.load(Ordering::Relaxed))
+        let stripes = self.stripes.iter().fold(0_i64, |sum, counts| sum.wrapping_add(stripe(counts)));
+        stripes.wrapping_add(self.moved_spent.load(Ordering::Relaxed))
     }
 
     /// Returns the number of operations and the least units they took; exact once no operation adds to them.
-    pub(crate) fn settled(&self) -> (u64, i64) {
-        let _nothing_moves = self.bank.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let operations = self.lanes.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();
+    pub(crate) fn totals(&self) -> (u64, i64) {
+        let _guard = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let operations = self.stripes.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();
         (operations, self.taken())
     }
 }
 
 #[inline]
-fn counted(counts: &Counts, lane: Lane) {
-    match lane {
-        Lane::Own(_) => {
+fn count_operation(counts: &StripeCounts, stripe: Stripe) {
+    match stripe {
+        Stripe::Own(_) => {
             counts.operations.store(counts.operations.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         }
-        Lane::Shared => {
+        Stripe::Shared => {
             counts.operations.fetch_add(1, Ordering::Release);
         }
     }

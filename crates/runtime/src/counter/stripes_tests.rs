@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::stripes::{Lane, PURSE_MAX, Stripes};
+use super::stripes::{CREDIT_MAX, Stripe, Stripes};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -16,14 +16,14 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         (-40_i64..40).prop_map(Step::Update),
         (0_u64..30).prop_map(Step::Spend),
         (0_u64..30).prop_map(Step::Refund),
-        Just(Step::Spend(PURSE_MAX)),
+        Just(Step::Spend(CREDIT_MAX)),
         Just(Step::Refund(u64::MAX)),
     ];
     prop::collection::vec((0..3_usize, step), 0..200)
 }
 
-fn lane(number: usize) -> Lane {
-    if number == 2 { Lane::Shared } else { Lane::Own(number) }
+fn stripe(number: usize) -> Stripe {
+    if number == 2 { Stripe::Shared } else { Stripe::Own(number) }
 }
 
 proptest! {
@@ -35,19 +35,19 @@ proptest! {
         for (number, step) in steps {
             match step {
                 Step::Update(units) => {
-                    stripes.update(lane(number), units);
+                    stripes.update(stripe(number), units);
                     updates += units;
                 }
                 Step::Spend(units) => {
-                    // Updates are accounted for the next time that a purse is refilled.
-                    if stripes.spend(lane(number), units) {
+                    // Updates are accounted for the next time that a local credit is refilled.
+                    if stripes.spend(stripe(number), units) {
                         granted += units.cast_signed();
                     } else {
                         prop_assert!(granted + units.cast_signed() > budget - updates, "refused available units");
                     }
                 }
                 Step::Refund(units) => {
-                    let back = stripes.refund(lane(number), units);
+                    let back = stripes.refund(stripe(number), units);
                     prop_assert_eq!(back, units.min(granted.cast_unsigned()));
                     granted -= back.cast_signed();
                 }
@@ -55,7 +55,7 @@ proptest! {
             prop_assert_eq!(stripes.taken(), updates + granted);
             prop_assert!(granted >= 0);
         }
-        prop_assert_eq!(stripes.settled().1, updates + granted);
+        prop_assert_eq!(stripes.totals().1, updates + granted);
     }
 
     #[test]
@@ -66,8 +66,8 @@ proptest! {
         for (number, step) in steps {
             match step {
                 Step::Update(_) => {}
-                Step::Spend(units) => granted += i64::from(stripes.spend(lane(number), units)) * units.cast_signed(),
-                Step::Refund(units) => granted -= stripes.refund(lane(number), units).cast_signed(),
+                Step::Spend(units) => granted += i64::from(stripes.spend(stripe(number), units)) * units.cast_signed(),
+                Step::Refund(units) => granted -= stripes.refund(stripe(number), units).cast_signed(),
             }
             prop_assert!(granted <= budget);
         }
@@ -76,14 +76,14 @@ proptest! {
 
 #[test]
 fn more_than_a_purse_holds_can_be_spent_and_given_back() {
-    let budget = 10 * PURSE_MAX.cast_signed();
+    let budget = 10 * CREDIT_MAX.cast_signed();
     let stripes = Stripes::new(1, budget);
 
     for _ in 0..10 {
-        assert!(stripes.spend(Lane::Own(0), PURSE_MAX));
+        assert!(stripes.spend(Stripe::Own(0), CREDIT_MAX));
     }
 
-    assert!(!stripes.spend(Lane::Own(0), 1));
-    assert_eq!(stripes.refund(Lane::Own(0), u64::MAX).cast_signed(), budget);
+    assert!(!stripes.spend(Stripe::Own(0), 1));
+    assert_eq!(stripes.refund(Stripe::Own(0), u64::MAX).cast_signed(), budget);
     assert_eq!(stripes.taken(), 0);
 }

@@ -20,35 +20,35 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::cadence::{Cadence, CommitOptions, CommitOptionsError};
-use super::ground::{Ground, Home};
-use super::store::{Change, CounterStore, Slot, StoreError};
+use super::backend::{Backend, StripeSelector};
+use super::commit_schedule::{CommitOptions, CommitOptionsError, CommitSchedule};
+use super::store::{Change, CounterStore, CounterStoreError, Slot};
 use super::stripes::Stripes;
 use super::{Admission, Counter};
 use crate::ticker::clock;
 
 /// A counter that persists only its net change; see [`counter`](crate::counter).
 pub struct Vsa {
-    home: Home,
+    stripe_selector: StripeSelector,
     stripes: Stripes,
     slot: Slot,
-    opened_at: i64,
+    initial_value: i64,
     committed: AtomicI64,
     /// True while the outcome of the last commit is unknown.
-    unsure: AtomicBool,
-    cadence: Mutex<Cadence>,
+    outcome_unknown: AtomicBool,
+    schedule: Mutex<CommitSchedule>,
 }
 
 /// State of a counter at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct VsaState {
     /// Value in the store.
     pub scalar: i64,
     /// Units taken since the last commit, minus the units given.
     pub vector: i64,
 }
 
-impl State {
+impl VsaState {
     /// Returns the true value.
     pub const fn value(&self) -> i64 {
         self.scalar.wrapping_sub(self.vector)
@@ -62,23 +62,23 @@ impl fmt::Debug for Vsa {
 }
 
 impl Vsa {
-    pub(super) fn new(home: Home, slot: Slot) -> Self {
-        let opened_at = slot.value();
+    pub(super) fn new(stripe_selector: StripeSelector, slot: Slot) -> Self {
+        let initial_value = slot.value();
         Self {
-            stripes: Stripes::new(home.schedulers(), opened_at),
-            home,
+            stripes: Stripes::new(stripe_selector.schedulers(), initial_value),
+            stripe_selector,
             slot,
-            opened_at,
+            initial_value,
             committed: AtomicI64::new(0),
-            unsure: AtomicBool::new(false),
-            cadence: Mutex::new(Cadence::new(clock::now_ns())),
+            outcome_unknown: AtomicBool::new(false),
+            schedule: Mutex::new(CommitSchedule::new(clock::now_ns())),
         }
     }
 
     /// Takes units unconditionally; negative units are given.
     #[inline]
     pub fn add(&self, units: i64) {
-        self.stripes.update(self.home.lane(), units);
+        self.stripes.update(self.stripe_selector.stripe(), units);
     }
 
     /// Takes units if they are available: all grants minus all refunds never exceed the units that existed.
@@ -86,31 +86,34 @@ impl Vsa {
     /// Units that [`add`](Self::add) takes are accounted for the next time that local credit runs out.
     #[inline]
     pub fn try_consume(&self, units: u64) -> bool {
-        self.stripes.spend(self.home.lane(), units)
+        self.stripes.spend(self.stripe_selector.stripe(), units)
     }
 
     /// Gives back units that [`try_consume`](Self::try_consume) granted, at most as many; returns their number.
     #[inline]
     pub fn refund(&self, units: u64) -> u64 {
-        self.stripes.refund(self.home.lane(), units)
+        self.stripes.refund(self.stripe_selector.stripe(), units)
     }
 
     /// Returns the available units: the true value, or less for a moment while other threads refund.
     #[inline]
     pub fn available(&self) -> i64 {
-        self.opened_at.wrapping_sub(self.stripes.taken())
+        self.initial_value.wrapping_sub(self.stripes.taken())
     }
 
     /// Returns the stored value and the net change since.
     #[inline]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> VsaState {
         let committed = self.committed.load(Ordering::Acquire);
-        State { scalar: self.opened_at.wrapping_sub(committed), vector: self.stripes.taken().wrapping_sub(committed) }
+        VsaState {
+            scalar: self.initial_value.wrapping_sub(committed),
+            vector: self.stripes.taken().wrapping_sub(committed),
+        }
     }
 
     /// Returns the number of operations.
     pub fn operations(&self) -> u64 {
-        self.stripes.settled().0
+        self.stripes.totals().0
     }
 
     /// Returns the number of stripes that a reading sums up.
@@ -120,45 +123,45 @@ impl Vsa {
 
     /// Returns the net change if it is due.
     fn due(&self, options: &CommitOptions, now_ns: u64, last: bool) -> Option<i64> {
-        let (operations, taken) = self.stripes.settled();
+        let (operations, taken) = self.stripes.totals();
         let net = taken.wrapping_sub(self.committed.load(Ordering::Relaxed));
-        let due = self.cadence.lock().look(options, now_ns, operations, net);
+        let due = self.schedule.lock().is_due(options, now_ns, operations, net);
         (due || last && net != 0).then_some(net)
     }
 
     /// Reads the value from the store if the outcome of the last commit is unknown.
-    async fn reconcile<S: CounterStore>(&self, store: &S) -> Result<(), StoreError> {
-        if self.unsure.load(Ordering::Acquire) {
+    async fn reconcile<S: CounterStore>(&self, store: &S) -> Result<(), CounterStoreError> {
+        if self.outcome_unknown.load(Ordering::Acquire) {
             let has = store.read(&self.slot).await?;
-            self.committed.store(self.opened_at.wrapping_sub(has), Ordering::Release);
-            self.unsure.store(false, Ordering::Release);
+            self.committed.store(self.initial_value.wrapping_sub(has), Ordering::Release);
+            self.outcome_unknown.store(false, Ordering::Release);
         }
         Ok(())
     }
 }
 
-/// Net changes in flight to the store. Their outcome is unknown if it is dropped without a call of `landed`.
-struct Flight {
+/// Net changes in flight to the store. Their outcome is unknown if it is dropped without a call of `succeed`.
+struct PendingCommit {
     counters: Vec<(Arc<Vsa>, i64)>,
     now_ns: u64,
 }
 
-impl Flight {
-    fn landed(mut self) {
+impl PendingCommit {
+    fn succeed(mut self) {
         for (counter, net) in self.counters.drain(..) {
             let committed = counter.committed.load(Ordering::Relaxed).wrapping_add(net);
             counter.committed.store(committed, Ordering::Release);
             let is_clean = counter.stripes.taken() == committed;
-            counter.cadence.lock().committed(self.now_ns, is_clean);
+            counter.schedule.lock().committed(self.now_ns, is_clean);
         }
     }
 }
 
-impl Drop for Flight {
+impl Drop for PendingCommit {
     fn drop(&mut self) {
         for (counter, _) in &self.counters {
-            counter.unsure.store(true, Ordering::Release);
-            counter.cadence.lock().failed(self.now_ns);
+            counter.outcome_unknown.store(true, Ordering::Release);
+            counter.schedule.lock().failed(self.now_ns);
         }
     }
 }
@@ -171,12 +174,12 @@ impl<S: CounterStore> Counter<S> for Vsa {
         options.check()
     }
 
-    fn open(ground: &Ground<S>, _: &CommitOptions, slot: Slot) -> Self {
-        Self::new(ground.home().clone(), slot)
+    fn open(backend: &Backend<S>, _: &CommitOptions, slot: Slot) -> Self {
+        Self::new(backend.stripe_selector().clone(), slot)
     }
 
     #[inline]
-    async fn update(&self, units: i64) -> Result<Admission, StoreError> {
+    async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
         self.add(units);
         Ok(Admission::Granted)
     }
@@ -189,19 +192,19 @@ impl<S: CounterStore> Counter<S> for Vsa {
         Some(options.interval)
     }
 
-    async fn tend(
-        ground: &Ground<S>,
+    async fn maintain(
+        backend: &Backend<S>,
         options: &CommitOptions,
         counters: &[Arc<Self>],
         last: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), CounterStoreError> {
         for counter in counters {
-            counter.reconcile(&**ground.store()).await?;
+            counter.reconcile(&**backend.store()).await?;
         }
         let now_ns = clock::now_ns();
         let due = |counter: &Arc<Self>| counter.due(options, now_ns, last).map(|net| (Arc::clone(counter), net));
-        let flight = Flight { counters: counters.iter().filter_map(due).collect(), now_ns };
-        if flight.counters.is_empty() {
+        let pending = PendingCommit { counters: counters.iter().filter_map(due).collect(), now_ns };
+        if pending.counters.is_empty() {
             return Ok(());
         }
         let change = |(counter, net): &(Arc<Self>, i64)| Change {
@@ -209,8 +212,8 @@ impl<S: CounterStore> Counter<S> for Vsa {
             units: net.wrapping_neg(),
             events: 1,
         };
-        ground.store().commit(flight.counters.iter().map(change).collect()).await?;
-        flight.landed();
+        backend.store().commit(pending.counters.iter().map(change).collect()).await?;
+        pending.succeed();
         Ok(())
     }
 }

@@ -8,23 +8,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::cell::{CONFINED, HOLDS, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
 use crate::engines::Engine;
 use crate::error::SpawnError;
 use crate::events::EventKind;
 use crate::exit::Outcome;
-use crate::holdings::{Holdings, RegisterError};
-use crate::observe::Extra;
-use crate::runtime::Shared;
+use crate::header::{CONFINED, HAS_SIDE_TABLE, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
+use crate::observe::BodyInfo;
+use crate::runtime::RuntimeShared;
 use crate::scheduler::{self, Local};
-use crate::signal::Bond;
-use crate::slab::Slot;
+use crate::side_table::{RegisterError, SideTables};
+use crate::signal::LinkOptions;
+use crate::table::Slot;
 pub use crate::tagged::{Charge, ChargedBytes};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 
 /// Name, label and ties of a process, set before its first instruction.
 #[derive(Clone, Debug, Default)]
-pub struct Beginning {
+pub struct SpawnParams {
     /// Name to register.
     pub name: Option<Arc<str>>,
     /// Label that observers show.
@@ -37,9 +37,9 @@ pub struct Beginning {
     pub scheduler: Option<usize>,
 }
 
-impl Beginning {
-    fn flags(&self, shared: &Shared, mailbox: MailboxBounds) -> Result<u16, NotBegun> {
-        let pinned = self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(NotBegun::Spawn)?;
+impl SpawnParams {
+    fn flags(&self, shared: &RuntimeShared, mailbox: MailboxBounds) -> Result<u16, SpawnFailure> {
+        let pinned = self.scheduler.map_or(Ok(0), |scheduler| shared.pin(scheduler)).map_err(SpawnFailure::Spawn)?;
         Ok(pinned | READS_SHORT | if mailbox.confined { CONFINED } else { 0 })
     }
 }
@@ -56,21 +56,21 @@ pub struct MailboxBounds {
 impl MailboxBounds {
     fn set_capacity(self, slot: Slot) {
         if let Some(capacity) = self.capacity {
-            slot.cell().capacity.store(capacity, Ordering::Relaxed);
+            slot.header().capacity.store(capacity, Ordering::Relaxed);
         }
     }
 }
 
 /// Registers the name of a new process; kills the process if that fails.
-fn name(shared: &Shared, slot: Slot, pid: Pid, beginning: &Beginning) -> Option<RegisterError> {
-    let refused = shared.holdings.register(slot, pid, beginning.name.as_deref()?).err()?;
+fn name(shared: &RuntimeShared, slot: Slot, pid: Pid, options: &SpawnParams) -> Option<RegisterError> {
+    let refused = shared.side_tables.register(slot, pid, options.name.as_deref()?).err()?;
     shared.exit(None, pid, ExitReason::Killed);
     Some(refused)
 }
 
 /// Reason why a process was not started.
 #[derive(Debug)]
-pub enum NotBegun {
+pub enum SpawnFailure {
     /// The runtime accepts no more processes.
     Spawn(SpawnError),
     /// The name is taken or not valid.
@@ -79,11 +79,11 @@ pub enum NotBegun {
 
 /// Next step of a process for which no message was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
+pub enum ReceiveWait {
     /// Receive as usual.
-    Ask,
+    Receive,
     /// Return pending once: the wait is recorded already. Then receive as usual.
-    Noted,
+    Recorded,
 }
 
 /// Access of an engine to the process that runs a guest.
@@ -95,63 +95,63 @@ impl GuestContext<'_> {
     pub fn is_child(self, pid: Pid) -> bool {
         let shared = &self.0.running().local.shared;
         let own = (self.0.pid().slot(), self.0.pid().generation());
-        pid.node() == 0 && shared.is_alive(pid) && shared.slab.slot(pid).is_some_and(|slot| slot.parent() == own)
+        pid.node() == 0 && shared.is_alive(pid) && shared.table.slot(pid).is_some_and(|slot| slot.parent() == own)
     }
 
     /// Returns the oldest message. Without one, the process must wait for a message, or first for its turn.
     ///
     /// # Errors
-    /// [`Pause`] with the next step.
+    /// [`ReceiveWait`] with the next step.
     #[inline]
-    pub fn take_now(self) -> Result<Message, Pause> {
+    pub fn try_receive(self) -> Result<Message, ReceiveWait> {
         let running = self.0.running();
         // A seeded schedule decides at each receive which process continues.
-        if running.local.chance.is_some() {
-            return Err(Pause::Ask);
+        if running.local.fuzzer.is_some() {
+            return Err(ReceiveWait::Receive);
         }
         running.receive().ok_or_else(|| {
-            running.waits_for(WAIT_RECEIVE);
-            Pause::Noted
+            running.record_wait(WAIT_RECEIVE);
+            ReceiveWait::Recorded
         })
     }
 
     /// Returns true if `to` accepts messages in the form of short bytes, which only guests read. If it has ended
     /// meanwhile, the message is never read.
     #[inline]
-    pub fn reads_short(self, to: Pid) -> bool {
-        let Some(slot) = self.0.running().local.shared.slab.slot(to) else { return false };
-        let cell = slot.cell();
+    pub fn accepts_inline(self, to: Pid) -> bool {
+        let Some(slot) = self.0.running().local.shared.table.slot(to) else { return false };
+        let header = slot.header();
         // In this order: the flag is cleared before the generation is incremented.
-        cell.generation.load(Ordering::Acquire) == to.generation()
-            && cell.flags.load(Ordering::Relaxed) & READS_SHORT != 0
+        header.generation.load(Ordering::Acquire) == to.generation()
+            && header.flags.load(Ordering::Relaxed) & READS_SHORT != 0
     }
 
     /// Returns true if `other` has introduced itself to this process.
-    pub fn knows(self, other: Pid) -> bool {
-        Holdings::knows(self.0.running().slot, self.0.pid(), other)
+    pub fn is_acquainted(self, other: Pid) -> bool {
+        SideTables::is_acquainted(self.0.running().slot, self.0.pid(), other)
     }
 
     /// Introduces another process to this one.
-    pub fn meet(self, other: Pid) {
-        Holdings::introduce(self.0.running().slot, self.0.pid(), other);
+    pub fn introduce(self, other: Pid) {
+        SideTables::introduce(self.0.running().slot, self.0.pid(), other);
     }
 
     /// Returns true if the mailbox has room for something that is delivered without checking: a message, or an exit
     /// signal if `to` traps exits. The mailbox of a process that does not exist has room.
-    pub fn has_room_at(self, to: Pid, is_exit: bool) -> bool {
+    pub fn mailbox_has_room(self, to: Pid, is_exit: bool) -> bool {
         let shared = &self.0.running().local.shared;
-        let Some(slot) = shared.slab.slot(to).filter(|_| shared.is_alive(to)) else { return true };
-        let cell = slot.cell();
-        let is_message = !is_exit || cell.flags.load(Ordering::Relaxed) & TRAPS != 0;
-        !is_message || shared.has_room(cell, cell.gate.pending(), 0)
+        let Some(slot) = shared.table.slot(to).filter(|_| shared.is_alive(to)) else { return true };
+        let header = slot.header();
+        let is_message = !is_exit || header.flags.load(Ordering::Relaxed) & TRAPS != 0;
+        !is_message || shared.has_room(header, header.gate.pending(), 0)
     }
 
     /// Refuses a link by an exit signal, as for a process that does not exist. Kills this process if its mailbox is
     /// full: it keeps asking and never reads the refusals.
-    pub fn be_refused(self, other: Pid, words: String) {
+    pub fn refuse_link(self, other: Pid, text: String) {
         let shared = &self.0.running().local.shared;
-        if self.has_room_at(self.0.pid(), true) {
-            shared.exit(Some(other), self.0.pid(), ExitReason::other(words));
+        if self.mailbox_has_room(self.0.pid(), true) {
+            shared.exit(Some(other), self.0.pid(), ExitReason::other(text));
         } else {
             tracing::warn!(pid = %self.0.pid(), "the mailbox of a guest is full of refusals: the guest is killed");
             shared.exit(None, self.0.pid(), ExitReason::Killed);
@@ -159,14 +159,14 @@ impl GuestContext<'_> {
     }
 
     /// Number of names, group memberships and group monitors of this process.
-    pub fn holdings_count(self) -> usize {
-        Holdings::count(self.0.running().slot, self.0.pid())
+    pub fn name_and_group_count(self) -> usize {
+        SideTables::count(self.0.running().slot, self.0.pid())
     }
 
     /// Adds bytes that the body allocated outside of its control block to the memory of this process.
     pub fn account_memory(self, bytes: u64) {
         let running = self.0.running();
-        let held = &running.slot.cell().future_bytes;
+        let held = &running.slot.header().future_bytes;
         let all = u64::from(held.load(Ordering::Relaxed)).saturating_add(bytes);
         held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
@@ -174,59 +174,59 @@ impl GuestContext<'_> {
     /// Starts a process with its ties and name set before its first instruction; `by_guest` if this process is a guest.
     ///
     /// # Errors
-    /// [`NotBegun`] with the reason.
-    pub fn spawn_begun<B, F>(
+    /// [`SpawnFailure`] with the reason.
+    pub fn spawn_guest<B, F>(
         &self,
         by_guest: bool,
-        beginning: &Beginning,
+        options: &SpawnParams,
         mailbox: MailboxBounds,
-        extra: Arc<dyn Extra>,
+        body_info: Arc<dyn BodyInfo>,
         body: B,
-    ) -> Result<(Pid, Option<MonitorRef>), NotBegun>
+    ) -> Result<(Pid, Option<MonitorRef>), SpawnFailure>
     where
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
         let running = self.0.running();
         let shared = &running.local.shared;
-        let mut flags = HOLDS | beginning.flags(shared, mailbox)?;
-        let mut held = running.local.take_held();
-        held.extra = Some(extra);
-        if let Some(label) = &beginning.label {
-            held.set_label(Arc::clone(label));
+        let mut flags = HAS_SIDE_TABLE | options.flags(shared, mailbox)?;
+        let mut side_table = running.local.take_side_table();
+        side_table.body_info = Some(body_info);
+        if let Some(label) = &options.label {
+            side_table.set_label(Arc::clone(label));
             flags |= NAMED;
         }
-        let mut bond = Bond { link: beginning.link, monitor: None };
-        if beginning.name.is_none() {
-            bond.monitor = beginning.monitor.then(|| shared.references.next());
-            bond.bind_child(&mut held, self.0.pid());
+        let mut link_options = LinkOptions { link: options.link, monitor: None };
+        if options.name.is_none() {
+            link_options.monitor = options.monitor.then(|| shared.references.next());
+            link_options.apply_to_child(&mut side_table, self.0.pid());
         }
-        let (mut monitor, mut refused) = (bond.monitor, None);
+        let (mut monitor, mut refused) = (link_options.monitor, None);
         let begin = |slot, pid| {
             mailbox.set_capacity(slot);
-            if beginning.name.is_none() {
-                return bond.bind_parent(running.slot, self.0.pid(), pid);
+            if options.name.is_none() {
+                return link_options.apply_to_parent(running.slot, self.0.pid(), pid);
             }
-            refused = name(shared, slot, pid, beginning);
+            refused = name(shared, slot, pid, options);
             if refused.is_none() {
-                if beginning.link {
+                if options.link {
                     shared.link(running.slot, self.0.pid(), pid);
                 }
-                monitor = beginning.monitor.then(|| shared.monitor(running.slot, self.0.pid(), pid));
+                monitor = options.monitor.then(|| shared.monitor(running.slot, self.0.pid(), pid));
             }
         };
-        let pid = running.spawn_begun(by_guest, flags, held, begin, body).map_err(NotBegun::Spawn)?;
-        refused.map_or(Ok((pid, monitor)), |refused| Err(NotBegun::Name(refused)))
+        let pid = running.spawn_initialised(by_guest, flags, side_table, begin, body).map_err(SpawnFailure::Spawn)?;
+        refused.map_or(Ok((pid, monitor)), |refused| Err(SpawnFailure::Name(refused)))
     }
 
     /// Records that the process waits for room in a mailbox.
     pub fn waits_for_room(self) {
-        self.0.running().waits_for(WAIT_SEND);
+        self.0.running().record_wait(WAIT_SEND);
     }
 
     /// Records an event for observers; the closure runs only if events are recorded now.
-    pub fn note(self, event: impl FnOnce() -> EventKind) {
-        self.0.running().local.note(event);
+    pub fn record_event(self, event: impl FnOnce() -> EventKind) {
+        self.0.running().local.record_event(event);
     }
 
     /// Returns the time since the start of the runtime.
@@ -244,36 +244,36 @@ impl GuestContext<'_> {
 /// Starts a process from outside the runtime, so without ties.
 ///
 /// # Errors
-/// [`NotBegun`] with the reason.
-pub fn spawn_from_outside<B, F>(
+/// [`SpawnFailure`] with the reason.
+pub fn spawn_guest_external<B, F>(
     runtime: &Handle,
-    beginning: &Beginning,
+    options: &SpawnParams,
     mailbox: MailboxBounds,
-    extra: Arc<dyn Extra>,
+    body_info: Arc<dyn BodyInfo>,
     body: B,
-) -> Result<Pid, NotBegun>
+) -> Result<Pid, SpawnFailure>
 where
     B: FnOnce(Context) -> F,
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let flags = beginning.flags(&runtime.shared, mailbox)?;
-    let (slot, unsettled) = runtime.shared.take_slot().map_err(NotBegun::Spawn)?;
+    let flags = options.flags(&runtime.shared, mailbox)?;
+    let (slot, unsettled) = runtime.shared.take_slot().map_err(SpawnFailure::Spawn)?;
     let mut refused = None;
     let bind = |pid| {
         mailbox.set_capacity(slot);
-        Holdings::set_extra(slot, pid, extra);
-        if let Some(label) = &beginning.label {
-            Holdings::set_label(slot, pid, Arc::clone(label));
+        SideTables::set_body_info(slot, pid, body_info);
+        if let Some(label) = &options.label {
+            SideTables::set_label(slot, pid, Arc::clone(label));
         }
-        refused = name(&runtime.shared, slot, pid, beginning);
+        refused = name(&runtime.shared, slot, pid, options);
     };
-    let pid = crate::spawn::from_outside((slot, unsettled), flags, bind, body);
-    refused.map_or(Ok(pid), |refused| Err(NotBegun::Name(refused)))
+    let pid = crate::spawn::spawn_external((slot, unsettled), flags, bind, body);
+    refused.map_or(Ok(pid), |refused| Err(SpawnFailure::Name(refused)))
 }
 
 /// A borrowed runtime.
 #[derive(Clone, Copy)]
-pub struct RuntimeRef<'a>(&'a Arc<Shared>);
+pub struct RuntimeRef<'a>(&'a Arc<RuntimeShared>);
 
 impl std::fmt::Debug for RuntimeRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -296,7 +296,7 @@ impl RuntimeRef<'_> {
 
     /// Shows an engine to the observers of the runtime.
     pub fn show_engine(self, engine: Weak<dyn Engine>) -> RuntimeGuard {
-        self.0.engines.show(engine);
+        self.0.engines.register(engine);
         RuntimeGuard(Arc::downgrade(self.0))
     }
 
@@ -308,7 +308,7 @@ impl RuntimeRef<'_> {
 
 /// Keeps the address of a runtime from being reused, without keeping the runtime alive.
 #[derive(Clone, Debug, Default)]
-pub struct RuntimeGuard(#[expect(dead_code, reason = "held for its address")] Weak<Shared>);
+pub struct RuntimeGuard(#[expect(dead_code, reason = "held for its address")] Weak<RuntimeShared>);
 
 /// Returns the number of this thread's scheduler; 0 on other threads.
 #[inline]
@@ -335,6 +335,6 @@ pub fn start_children() {
 /// Records that the running process sleeps.
 pub fn waits_for_time() {
     if let Some(running) = scheduler::local().and_then(Local::running) {
-        running.waits_for(WAIT_SLEEP);
+        running.record_wait(WAIT_SLEEP);
     }
 }

@@ -25,13 +25,13 @@ use std::task::Waker;
 use crossbeam_utils::CachePadded;
 
 use super::read_cursor::ReaderCursor;
-use super::seats::{READING, Seats, position};
+use super::reader_slots::{READING, ReaderSlots, position};
 use crate::panics;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Dekker, Mutex, overwrite, store_load};
+use crate::sync::{FenceSite, Mutex, overwrite, store_load};
 
 /// The writer does not wait for a reader.
-pub(crate) const NOBODY: u64 = u64::MAX;
+pub(crate) const NO_READER: u64 = u64::MAX;
 
 /// State of the end of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) enum Guard {
 
 /// Result of a reader's look at the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Available {
     /// This number of items.
     Items(u64),
     /// No more items will come.
@@ -75,14 +75,14 @@ pub(crate) struct Cursors {
     pub(crate) readers_asleep: CachePadded<AtomicU64>,
     pub(crate) writer_wait: CachePadded<WriterWait>,
     ended: AtomicU32,
-    pub(crate) seats: Seats,
+    pub(crate) reader_slots: ReaderSlots,
 }
 
 pub(crate) struct WriterWait {
     /// Reader slot of the reader that the writer waits for.
-    pub(crate) on: AtomicU64,
+    pub(crate) reader: AtomicU64,
     /// Position that all readers must reach to give the writer a large amount of room.
-    pub(crate) eased: AtomicU64,
+    pub(crate) ample: AtomicU64,
     /// Position that all readers must reach to give the writer the room that it needs.
     pub(crate) needed: AtomicU64,
     pub(crate) waker: Mutex<Option<Waker>>,
@@ -90,20 +90,20 @@ pub(crate) struct WriterWait {
 
 impl Cursors {
     /// Creates cursors for a ring with this capacity, which must be a power of two.
-    pub(crate) fn new(capacity: u64, seats: Seats, guard: Guard) -> Self {
+    pub(crate) fn new(capacity: u64, reader_slots: ReaderSlots, guard: Guard) -> Self {
         Self {
             capacity,
             guard,
             head: CachePadded::new(AtomicU64::new(0)),
             readers_asleep: CachePadded::new(AtomicU64::new(0)),
             writer_wait: CachePadded::new(WriterWait {
-                on: AtomicU64::new(NOBODY),
-                eased: AtomicU64::new(0),
+                reader: AtomicU64::new(NO_READER),
+                ample: AtomicU64::new(0),
                 needed: AtomicU64::new(0),
                 waker: Mutex::new(None),
             }),
             ended: AtomicU32::new(0),
-            seats,
+            reader_slots,
         }
     }
 
@@ -114,8 +114,8 @@ impl Cursors {
 
     /// Returns the reader slot of the reader that the writer waits for.
     pub(crate) fn blocked_on(&self) -> Option<usize> {
-        let on = self.writer_wait.on.load(Ordering::Relaxed);
-        (on != NOBODY).then_some(on as usize)
+        let on = self.writer_wait.reader.load(Ordering::Relaxed);
+        (on != NO_READER).then_some(on as usize)
     }
 
     pub(crate) fn ended(&self) -> Ended {
@@ -128,35 +128,35 @@ impl Cursors {
 
     /// Adds a reader of the items written from now on; returns `None` if all reader slots are taken.
     pub(crate) fn join(&self) -> Option<ReaderCursor> {
-        let seat = self.seats.take()?;
+        let reader_slot = self.reader_slots.take()?;
         // A writer that has not seen this reader yet uses a floor that is not above the head loaded here.
-        store_load(Dekker::Join);
+        store_load(FenceSite::Join);
         let head = self.head.load(Ordering::Acquire);
-        self.seats.read_to(seat).store(head, Ordering::Relaxed);
-        self.seats.missed(seat).store(0, Ordering::Relaxed);
-        self.seats.owner(seat).store(0, Ordering::Relaxed);
-        overwrite(self.seats.tail(seat), head, Ordering::Release);
-        self.has_moved(seat, Pause::Rests);
-        Some(ReaderCursor::at(self, seat, head))
+        self.reader_slots.read_to(reader_slot).store(head, Ordering::Relaxed);
+        self.reader_slots.missed(reader_slot).store(0, Ordering::Relaxed);
+        self.reader_slots.owner(reader_slot).store(0, Ordering::Relaxed);
+        overwrite(self.reader_slots.tail(reader_slot), head, Ordering::Release);
+        self.on_reader_moved(reader_slot, ReaderActivity::Rests);
+        Some(ReaderCursor::at(self, reader_slot, head))
     }
 
     /// Removes a reader; the ring continues without it.
     pub(crate) fn leave(&self, reader: &ReaderCursor) {
-        self.forget(reader.seat());
-        self.seats.vacate(reader.seat());
-        self.has_moved(reader.seat(), Pause::Rests);
-        self.seats.give(reader.seat());
+        self.remove_waker(reader.reader_slot());
+        self.reader_slots.vacate(reader.reader_slot());
+        self.on_reader_moved(reader.reader_slot(), ReaderActivity::Rests);
+        self.reader_slots.give(reader.reader_slot());
     }
 
-    /// Publishes the position of the reader in `seat`. Runs on the thread that ran the reader; the reader may
+    /// Publishes the position of the reader in `reader_slot`. Runs on the thread that ran the reader; the reader may
     /// have moved to another thread since.
-    pub(crate) fn publish_seat(&self, seat: usize) {
+    pub(crate) fn publish_reader(&self, reader_slot: usize) {
         if self.guard == Guard::Unguarded {
-            let to = self.seats.read_to(seat).load(Ordering::Acquire);
+            let to = self.reader_slots.read_to(reader_slot).load(Ordering::Acquire);
             // A vacant or joining reader slot has a larger word, which stays.
-            self.seats.tail(seat).fetch_max(to, Ordering::AcqRel);
+            self.reader_slots.tail(reader_slot).fetch_max(to, Ordering::AcqRel);
         }
-        self.has_moved(seat, Pause::Rests);
+        self.on_reader_moved(reader_slot, ReaderActivity::Rests);
     }
 
     /// Records the end of the items, and wakes all readers.
@@ -167,48 +167,48 @@ impl Cursors {
             Ended::Cut => 2,
         };
         self.ended.store(code, Ordering::SeqCst);
-        store_load(Dekker::Wake);
+        store_load(FenceSite::Wake);
         self.wake_readers();
     }
 
     /// Wakes the sleeping readers, if there are any.
     pub(crate) fn wake(&self) {
-        store_load(Dekker::Wake);
+        store_load(FenceSite::Wake);
         if self.readers_asleep.load(Ordering::Relaxed) > 0 {
             self.wake_readers();
         }
     }
 
     fn wake_readers(&self) {
-        for seat in 0..self.seats.used() {
-            if let Some(waker) = self.seats.take_waker(seat) {
+        for reader_slot in 0..self.reader_slots.used() {
+            if let Some(waker) = self.reader_slots.take_waker(reader_slot) {
                 self.readers_asleep.fetch_sub(1, Ordering::Relaxed);
                 panics::wake(waker);
             }
         }
     }
 
-    pub(crate) fn forget(&self, seat: usize) {
-        if self.seats.take_waker(seat).is_some() {
+    pub(crate) fn remove_waker(&self, reader_slot: usize) {
+        if self.reader_slots.take_waker(reader_slot).is_some() {
             self.readers_asleep.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Notifies the writer if it waits for this reader.
     #[inline]
-    pub(crate) fn has_moved(&self, seat: usize, pause: Pause) {
-        store_load(Dekker::Move);
-        if self.writer_wait.on.load(Ordering::Acquire) == seat as u64 {
-            self.release_writer(seat, pause);
+    pub(crate) fn on_reader_moved(&self, reader_slot: usize, activity: ReaderActivity) {
+        store_load(FenceSite::Move);
+        if self.writer_wait.reader.load(Ordering::Acquire) == reader_slot as u64 {
+            self.release_writer(reader_slot, activity);
         }
     }
 
     #[cold]
-    fn release_writer(&self, seat: usize, pause: Pause) {
+    fn release_writer(&self, reader_slot: usize, activity: ReaderActivity) {
         let free = match self.guard {
             // Other lagging readers are in the way only while they read; the writer checks them itself.
-            Guard::Skips => self.hand_over(seat, None),
-            Guard::Unguarded | Guard::Evicts => self.pass_on(seat, pause) == Wait::Over,
+            Guard::Skips => self.hand_over(reader_slot, None),
+            Guard::Unguarded | Guard::Evicts => self.pass_baton(reader_slot, activity) == WaitOutcome::Over,
         };
         if free {
             let waker = self.writer_wait.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -220,68 +220,69 @@ impl Cursors {
 
     /// Hands the writer's wait over from a reader that has passed the target to the next reader that has not.
     ///
-    /// The next reader may be resting and would then never report that it has passed `eased`: it is chosen only if it
+    /// The next reader may be resting and would then never report that it has passed `ample`: it is chosen only if it
     /// is behind `needed`.
-    pub(crate) fn pass_on(&self, mut seat: usize, mut pause: Pause) -> Wait {
+    pub(crate) fn pass_baton(&self, mut reader_slot: usize, mut activity: ReaderActivity) -> WaitOutcome {
         let wait = &self.writer_wait;
         loop {
             // Load it in each round: the target may have changed since this wait was handed over.
             let needed = wait.needed.load(Ordering::Relaxed);
-            let target = if pause == Pause::ReadsOn { wait.eased.load(Ordering::Relaxed) } else { needed };
-            if self.lags(seat, target) {
-                return Wait::Goes;
+            let target =
+                if activity == ReaderActivity::Continues { wait.ample.load(Ordering::Relaxed) } else { needed };
+            if self.lags(reader_slot, target) {
+                return WaitOutcome::Waits;
             }
-            let next = (seat + 1..self.seats.used()).find(|next| self.lags(*next, needed));
-            if !self.hand_over(seat, next) {
+            let next = (reader_slot + 1..self.reader_slots.used()).find(|next| self.lags(*next, needed));
+            if !self.hand_over(reader_slot, next) {
                 // The thread that was faster continues from there.
-                return Wait::Goes;
+                return WaitOutcome::Waits;
             }
             match next {
-                None => return Wait::Over,
-                Some(next) => seat = next,
+                None => return WaitOutcome::Over,
+                Some(next) => reader_slot = next,
             }
-            pause = Pause::Rests;
-            store_load(Dekker::Park);
+            activity = ReaderActivity::Rests;
+            store_load(FenceSite::Park);
         }
     }
 
-    fn hand_over(&self, seat: usize, next: Option<usize>) -> bool {
-        let next = next.map_or(NOBODY, |next| next as u64);
-        let on = &self.writer_wait.on;
-        on.compare_exchange(seat as u64, next, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    fn hand_over(&self, reader_slot: usize, next: Option<usize>) -> bool {
+        let next = next.map_or(NO_READER, |next| next as u64);
+        let on = &self.writer_wait.reader;
+        on.compare_exchange(reader_slot as u64, next, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    pub(crate) fn reads(&self, seat: usize) -> bool {
-        self.seats.tail(seat).load(Ordering::Relaxed) & READING != 0
+    pub(crate) fn reads(&self, reader_slot: usize) -> bool {
+        self.reader_slots.tail(reader_slot).load(Ordering::Relaxed) & READING != 0
     }
 
     // Relaxed: the writer checks again before it writes.
-    pub(crate) fn lags(&self, seat: usize, target: u64) -> bool {
-        position(self.seats.tail(seat).load(Ordering::Relaxed)) < target
+    pub(crate) fn lags(&self, reader_slot: usize, target: u64) -> bool {
+        position(self.reader_slots.tail(reader_slot).load(Ordering::Relaxed)) < target
     }
 }
 
 /// Expected next action of a reader that has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pause {
+pub(crate) enum ReaderActivity {
     /// It continues to read, so a writer that waits for it may have more room soon.
-    ReadsOn,
+    Continues,
     /// It is unknown when it reads again.
     Rests,
 }
 
-impl Pause {
+impl ReaderActivity {
     /// A reader that is published at once may not publish anything else for a while, so it counts as resting.
     pub(crate) const fn after(at_once: bool) -> Self {
-        if at_once { Self::Rests } else { Self::ReadsOn }
+        if at_once { Self::Rests } else { Self::Continues }
     }
 }
 
 /// Outcome of the writer's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum WaitOutcome {
     /// It continues, for some reader.
-    Goes,
+    Waits,
     /// No reader is in the way any more.
     Over,
 }

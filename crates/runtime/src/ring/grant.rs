@@ -30,7 +30,7 @@ impl<T: Copy + Default + Send + Sync + 'static> Grant<'_, T> {
     /// Returns the slots, in two parts if they wrap around the end of the ring.
     #[inline]
     pub fn slices(&mut self) -> (&mut [T], &mut [T]) {
-        self.writer.place(self.count)
+        self.writer.slots_to_fill(self.count)
     }
 
     /// Writes the first `count` items, at most all of them.

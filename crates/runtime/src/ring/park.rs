@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use crate::scheduler;
 
-struct Sleeper(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Sleeper {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -28,7 +28,7 @@ pub(crate) fn block_until<R>(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
 ) -> Option<R> {
     assert!(scheduler::local().is_none(), "a process must await a ring instead of blocking on it");
-    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut cx = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(ready) = poll(&mut cx) {

@@ -2,15 +2,15 @@
 
 use std::task::{Context, Poll};
 
-use super::cursors::{Cursors, Ended, Found, Guard, Pause};
-use super::seats::{EVICTED, MARKED, READING, position};
+use super::cursors::{Available, Cursors, Ended, Guard, ReaderActivity};
+use super::reader_slots::{EVICTED, MARKED, READING, position};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Dekker, overwrite, store_load};
+use crate::sync::{FenceSite, overwrite, store_load};
 
 /// State private to one reader.
 #[derive(Debug)]
 pub(crate) struct ReaderCursor {
-    seat: usize,
+    reader_slot: usize,
     tail: u64,
     published: u64,
     /// Number of items that are given back together; at least one.
@@ -21,14 +21,14 @@ pub(crate) struct ReaderCursor {
 
 impl ReaderCursor {
     /// Creates a cursor that starts to read at `head`, with the next item written.
-    pub(crate) fn at(cursors: &Cursors, seat: usize, head: u64) -> Self {
+    pub(crate) fn at(cursors: &Cursors, reader_slot: usize, head: u64) -> Self {
         let batch = (cursors.capacity / 8).max(1);
-        Self { seat, tail: head, published: head, batch, head }
+        Self { reader_slot, tail: head, published: head, batch, head }
     }
 
     #[inline]
-    pub(crate) const fn seat(&self) -> usize {
-        self.seat
+    pub(crate) const fn reader_slot(&self) -> usize {
+        self.reader_slot
     }
 
     /// Returns the position of the next item.
@@ -52,7 +52,7 @@ impl ReaderCursor {
         if cursors.guard == Guard::Unguarded {
             return Some(0);
         }
-        let tail = cursors.seats.tail(self.seat);
+        let tail = cursors.reader_slots.tail(self.reader_slot);
         let mut word = tail.load(Ordering::Relaxed);
         loop {
             if word == EVICTED {
@@ -61,7 +61,7 @@ impl ReaderCursor {
             // A leaked `Peek` leaves `READING` set, and the writer may then have set `MARKED` to evict this reader.
             if word & MARKED != 0 {
                 tail.store(EVICTED, Ordering::Release);
-                cursors.has_moved(self.seat, Pause::Rests);
+                cursors.on_reader_moved(self.reader_slot, ReaderActivity::Rests);
                 return None;
             }
             match tail.compare_exchange_weak(word, word | READING, Ordering::Acquire, Ordering::Relaxed) {
@@ -103,7 +103,7 @@ impl ReaderCursor {
     #[inline]
     pub(crate) fn give_back_unguarded(&mut self, cursors: &Cursors, at_once: bool) {
         // Release: another thread may publish this position.
-        cursors.seats.read_to(self.seat).store(self.tail, Ordering::Release);
+        cursors.reader_slots.read_to(self.reader_slot).store(self.tail, Ordering::Release);
         if at_once || self.tail >= self.publish_at() {
             self.publish(cursors, at_once);
         }
@@ -112,69 +112,69 @@ impl ReaderCursor {
     #[inline(never)]
     fn publish(&mut self, cursors: &Cursors, at_once: bool) {
         self.published = self.tail;
-        overwrite(cursors.seats.tail(self.seat), self.tail, Ordering::Release);
-        cursors.has_moved(self.seat, Pause::after(at_once));
+        overwrite(cursors.reader_slots.tail(self.reader_slot), self.tail, Ordering::Release);
+        cursors.on_reader_moved(self.reader_slot, ReaderActivity::after(at_once));
     }
 
     /// Gives items back on a guarded ring, where the writer is notified of every read.
     fn give_back_guarded(&mut self, cursors: &Cursors, count: u64, at_once: bool) {
-        let tail = cursors.seats.tail(self.seat);
+        let tail = cursors.reader_slots.tail(self.reader_slot);
         let reading = (self.tail - count) | READING;
         if tail.compare_exchange(reading, self.tail, Ordering::Release, Ordering::Relaxed).is_err() {
             tail.store(EVICTED, Ordering::Release);
         }
-        cursors.seats.read_to(self.seat).store(self.tail, Ordering::Relaxed);
-        cursors.has_moved(self.seat, Pause::after(at_once));
+        cursors.reader_slots.read_to(self.reader_slot).store(self.tail, Ordering::Relaxed);
+        cursors.on_reader_moved(self.reader_slot, ReaderActivity::after(at_once));
     }
 
     /// Publishes the position of this reader, and that it is not reading at present.
     pub(crate) fn rest(&mut self, cursors: &Cursors) {
         if cursors.guard == Guard::Unguarded && self.published != self.tail {
             self.published = self.tail;
-            cursors.seats.read_to(self.seat).store(self.tail, Ordering::Release);
-            overwrite(cursors.seats.tail(self.seat), self.tail, Ordering::Release);
+            cursors.reader_slots.read_to(self.reader_slot).store(self.tail, Ordering::Release);
+            overwrite(cursors.reader_slots.tail(self.reader_slot), self.tail, Ordering::Release);
         }
-        cursors.has_moved(self.seat, Pause::Rests);
+        cursors.on_reader_moved(self.reader_slot, ReaderActivity::Rests);
     }
 
     /// Looks for items without waiting; returns `None` if nothing is available yet.
-    pub(crate) fn look(&mut self, cursors: &Cursors) -> Option<Found> {
+    pub(crate) fn check(&mut self, cursors: &Cursors) -> Option<Available> {
         if cursors.guard != Guard::Unguarded {
-            let word = cursors.seats.tail(self.seat).load(Ordering::Relaxed);
+            let word = cursors.reader_slots.tail(self.reader_slot).load(Ordering::Relaxed);
             if word == EVICTED {
-                return Some(Found::Evicted);
+                return Some(Available::Evicted);
             }
             if position(word) > self.tail {
                 // The writer has moved this reader; `begin` returns by how much.
-                return Some(Found::Items(1));
+                return Some(Available::Items(1));
             }
         }
         // Load `ended` first: items written before the end are then visible.
         let ended = cursors.ended();
         match self.available(cursors, 1) {
             0 if ended == Ended::Open => None,
-            0 => Some(Found::End(ended)),
-            items => Some(Found::Items(items)),
+            0 => Some(Available::End(ended)),
+            items => Some(Available::Items(items)),
         }
     }
 
     /// Waits for items or for the end.
-    pub(crate) fn poll_found(&mut self, cursors: &Cursors, cx: &mut Context<'_>) -> Poll<Found> {
-        if let Some(found) = self.look(cursors) {
+    pub(crate) fn poll_available(&mut self, cursors: &Cursors, cx: &mut Context<'_>) -> Poll<Available> {
+        if let Some(found) = self.check(cursors) {
             return Poll::Ready(found);
         }
         self.rest(cursors);
         // Increment before the waker is stored: otherwise a writer that takes the waker at once would subtract another
         // sleeping reader.
         cursors.readers_asleep.fetch_add(1, Ordering::SeqCst);
-        if !cursors.seats.note_waker(self.seat, cx.waker()) {
+        if !cursors.reader_slots.store_waker(self.reader_slot, cx.waker()) {
             cursors.readers_asleep.fetch_sub(1, Ordering::Relaxed);
         }
-        store_load(Dekker::Sleep);
-        match self.look(cursors) {
+        store_load(FenceSite::Sleep);
+        match self.check(cursors) {
             None => Poll::Pending,
             Some(found) => {
-                cursors.forget(self.seat);
+                cursors.remove_waker(self.reader_slot);
                 Poll::Ready(found)
             }
         }

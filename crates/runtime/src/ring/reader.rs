@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use thiserror::Error;
 
-use super::cursors::{Ended, Found, Guard};
+use super::cursors::{Available, Ended, Guard};
 use super::park;
 use super::read_cursor::ReaderCursor;
-use super::shared::Shared;
-use super::turn::{self, Mark, Place};
+use super::shared::RingShared;
+use super::turn::{self, PollContext, TurnId};
 use super::writer::Flush;
 
 /// Error returned when a ring has no free reader slot: drop a reader, or build the ring with more slots.
@@ -59,11 +59,11 @@ pub struct ReaderStats {
 }
 
 /// Creates the readers of a ring; cheap to clone.
-pub struct Subscriber<T: Send + Sync + 'static>(Arc<Shared<T>>);
+pub struct Subscriber<T: Send + Sync + 'static>(Arc<RingShared<T>>);
 
 impl<T: Send + Sync + 'static> fmt::Debug for Subscriber<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Subscriber").field(&self.0.cursors.seats.taken()).finish()
+        f.debug_tuple("Subscriber").field(&self.0.cursors.reader_slots.taken()).finish()
     }
 }
 
@@ -74,7 +74,7 @@ impl<T: Send + Sync + 'static> Clone for Subscriber<T> {
 }
 
 impl<T: Send + Sync + 'static> Subscriber<T> {
-    pub(crate) const fn new(ring: Arc<Shared<T>>) -> Self {
+    pub(crate) const fn new(ring: Arc<RingShared<T>>) -> Self {
         Self(ring)
     }
 
@@ -84,22 +84,22 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
     /// [`JoinError`] if all reader slots are taken.
     pub fn join(&self) -> Result<Reader<T>, JoinError> {
         let cursors = &self.0.cursors;
-        let cursor = cursors.join().ok_or_else(|| JoinError { readers_max: cursors.seats.len() })?;
+        let cursor = cursors.join().ok_or_else(|| JoinError { readers_max: cursors.reader_slots.len() })?;
         // Observers see this process until another one reads.
-        turn::note_reader(&self.0, cursor.seat());
+        turn::record_reader(&self.0, cursor.reader_slot());
         Ok(Reader {
             ring: Arc::clone(&self.0),
             cursor,
-            mark: Mark::default(),
+            last_turn: TurnId::default(),
             flush: Flush::Turn,
-            quiet_until: 0,
+            notify_at: 0,
             stats: ReaderStats::default(),
         })
     }
 
     /// Returns the current number of readers.
     pub fn readers(&self) -> usize {
-        self.0.cursors.seats.taken()
+        self.0.cursors.reader_slots.taken()
     }
 
     /// Returns the memory used by the ring, in bytes: items, cursors and their bookkeeping.
@@ -110,12 +110,12 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
 
 /// The reading side of a ring; dropping it removes the reader.
 pub struct Reader<T: Send + Sync + 'static> {
-    ring: Arc<Shared<T>>,
+    ring: Arc<RingShared<T>>,
     cursor: ReaderCursor,
-    mark: Mark,
+    last_turn: TurnId,
     flush: Flush,
     /// The writer must not be notified before the tail reaches this position; 0 if notifications are not lazy.
-    quiet_until: u64,
+    notify_at: u64,
     stats: ReaderStats,
 }
 
@@ -142,7 +142,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// Sets when the writer is notified of free room.
     pub const fn set_flush(&mut self, flush: Flush) {
         self.flush = flush;
-        self.quiet_until = 0;
+        self.notify_at = 0;
     }
 
     /// Notifies the writer of this reader's position.
@@ -171,7 +171,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// Waits for items and begins to read them; returns their number. A read that was begun must be ended by `release`.
     pub(crate) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
-        if turn::may_go_on(cx) { self.poll_opened(cx) } else { Poll::Pending }
+        if turn::may_proceed(cx) { self.poll_opened(cx) } else { Poll::Pending }
     }
 
     fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, ReadError>> {
@@ -181,10 +181,10 @@ impl<T: Send + Sync + 'static> Reader<T> {
             return Poll::Ready(Ok(available));
         }
         loop {
-            let Poll::Ready(found) = self.cursor.poll_found(&self.ring.cursors, cx) else {
+            let Poll::Ready(found) = self.cursor.poll_available(&self.ring.cursors, cx) else {
                 self.stats.empty += 1;
-                turn::note_reader(&self.ring, self.cursor.seat());
-                turn::waits();
+                turn::record_reader(&self.ring, self.cursor.reader_slot());
+                turn::record_wait();
                 return Poll::Pending;
             };
             match self.open(found, 1) {
@@ -198,7 +198,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     #[inline]
     fn try_open(&mut self, wanted: usize) -> Result<usize, ReadError> {
         match self.available_unguarded(wanted) {
-            0 => self.try_open_at_length(wanted),
+            0 => self.try_open_slow(wanted),
             available => Ok(available),
         }
     }
@@ -211,8 +211,8 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 
     #[inline(never)]
-    fn try_open_at_length(&mut self, wanted: usize) -> Result<usize, ReadError> {
-        if let Some(found) = self.cursor.look(&self.ring.cursors) {
+    fn try_open_slow(&mut self, wanted: usize) -> Result<usize, ReadError> {
+        if let Some(found) = self.cursor.check(&self.ring.cursors) {
             return self.open(found, wanted);
         }
         self.stats.empty += 1;
@@ -220,12 +220,12 @@ impl<T: Send + Sync + 'static> Reader<T> {
         Err(ReadError::Empty)
     }
 
-    fn open(&mut self, found: Found, wanted: usize) -> Result<usize, ReadError> {
+    fn open(&mut self, found: Available, wanted: usize) -> Result<usize, ReadError> {
         match found {
-            Found::Items(_) => {}
-            Found::End(Ended::Cut) => return Err(ReadError::Cut),
-            Found::End(_) => return Err(ReadError::Ended),
-            Found::Evicted => return Err(ReadError::Evicted),
+            Available::Items(_) => {}
+            Available::End(Ended::Cut) => return Err(ReadError::Cut),
+            Available::End(_) => return Err(ReadError::Ended),
+            Available::Evicted => return Err(ReadError::Evicted),
         }
         let missed = self.cursor.begin(&self.ring.cursors).ok_or(ReadError::Evicted)?;
         if missed > 0 {
@@ -245,15 +245,15 @@ impl<T: Send + Sync + 'static> Reader<T> {
     #[inline]
     pub(crate) fn release(&mut self, count: usize) {
         self.count(count);
-        if self.cursor.tail() >= self.quiet_until {
-            self.pass_on(count as u64);
+        if self.cursor.tail() >= self.notify_at {
+            self.notify_writer(count as u64);
         }
     }
 
     /// Returns true if the notification by this reader is already recorded for the end of this turn.
     #[inline]
-    fn is_noted(&self, place: Place) -> bool {
-        place == Place::Turn(self.mark) && self.flush == Flush::Turn
+    fn is_recorded(&self, poll_context: PollContext) -> bool {
+        poll_context == PollContext::Turn(self.last_turn) && self.flush == Flush::Turn
     }
 
     #[inline]
@@ -264,15 +264,15 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// Notifies the writer of the items read: now, or at the end of the turn.
     #[inline(never)]
-    fn pass_on(&mut self, count: u64) {
+    fn notify_writer(&mut self, count: u64) {
         let at_once = match self.flush {
-            Flush::Turn => !turn::touch(&self.ring, Some(self.cursor.seat()), &mut self.mark),
+            Flush::Turn => !turn::defer(&self.ring, Some(self.cursor.reader_slot()), &mut self.last_turn),
             Flush::Eager => true,
             Flush::Lazy => false,
         };
         self.cursor.give_back(&self.ring.cursors, count, at_once);
         if self.flush == Flush::Lazy && self.ring.cursors.guard == Guard::Unguarded {
-            self.quiet_until = self.cursor.publish_at();
+            self.notify_at = self.cursor.publish_at();
         }
     }
 
@@ -299,8 +299,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, ReadError>> {
-        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
-        if self.is_noted(place) && self.available_unguarded(1) > 0 {
+        let Some(poll_context) = turn::poll_proceed(cx) else { return Poll::Pending };
+        if self.is_recorded(poll_context) && self.available_unguarded(1) > 0 {
             let first = self.opened(1).0[0].clone();
             self.count(1);
             self.cursor.give_back_unguarded(&self.ring.cursors, false);
@@ -335,10 +335,10 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
         if items.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
+        let Some(poll_context) = turn::poll_proceed(cx) else { return Poll::Pending };
         // Fast path: the notification is already recorded for the end of this turn, and the writer does not move this
         // reader.
-        if self.is_noted(place) {
+        if self.is_recorded(poll_context) {
             let available = self.available_unguarded(items.len());
             if available > 0 {
                 let count = self.copy(available, items);
@@ -404,7 +404,7 @@ impl<T: Copy + Send + Sync + 'static> Reader<T> {
             match self.try_read(items) {
                 Err(ReadError::Empty) => {
                     let (cursor, cursors) = (&mut self.cursor, &self.ring.cursors);
-                    park::block_until(None, |cx| cursor.poll_found(cursors, cx));
+                    park::block_until(None, |cx| cursor.poll_available(cursors, cx));
                 }
                 read => return read,
             }

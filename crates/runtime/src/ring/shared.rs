@@ -9,14 +9,14 @@ use super::slots::Slots;
 use crate::pid::Pid;
 
 /// State of a ring, shared by its writer and its readers.
-pub(crate) struct Shared<T> {
+pub(crate) struct RingShared<T> {
     pub(crate) cursors: Cursors,
     pub(crate) slots: Slots<T>,
-    pub(crate) notes: Notes,
+    pub(crate) info: RingInfo,
 }
 
 /// Data that only observers read.
-pub(crate) struct Notes {
+pub(crate) struct RingInfo {
     pub(crate) policy: Policy,
     pub(crate) label: Option<Arc<str>>,
     writer: AtomicU64,
@@ -26,29 +26,29 @@ pub(crate) struct Notes {
     pub(crate) evicted: AtomicU64,
 }
 
-impl<T> Shared<T> {
+impl<T> RingShared<T> {
     pub(crate) fn new(cursors: Cursors, slots: Slots<T>, policy: Policy, label: Option<Arc<str>>) -> Self {
-        let notes =
-            Notes { policy, label, writer: AtomicU64::new(0), parks: AtomicU64::new(0), evicted: AtomicU64::new(0) };
-        Self { cursors, slots, notes }
+        let info =
+            RingInfo { policy, label, writer: AtomicU64::new(0), parks: AtomicU64::new(0), evicted: AtomicU64::new(0) };
+        Self { cursors, slots, info }
     }
 }
 
 /// A ring with any type of items.
 pub(crate) trait AnyRing: Send + Sync {
     fn cursors(&self) -> &Cursors;
-    fn notes(&self) -> &Notes;
+    fn info(&self) -> &RingInfo;
     fn item_bytes(&self) -> usize;
     fn bytes(&self) -> usize;
 }
 
-impl<T: Send + Sync> AnyRing for Shared<T> {
+impl<T: Send + Sync> AnyRing for RingShared<T> {
     fn cursors(&self) -> &Cursors {
         &self.cursors
     }
 
-    fn notes(&self) -> &Notes {
-        &self.notes
+    fn info(&self) -> &RingInfo {
+        &self.info
     }
 
     fn item_bytes(&self) -> usize {
@@ -56,11 +56,11 @@ impl<T: Send + Sync> AnyRing for Shared<T> {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.slots.bytes() + self.cursors.seats.bytes()
+        size_of::<Self>() + self.slots.bytes() + self.cursors.reader_slots.bytes()
     }
 }
 
-impl Notes {
+impl RingInfo {
     /// Returns the process that wrote last.
     pub(crate) fn writer(&self) -> Option<Pid> {
         unpacked(self.writer.load(Ordering::Relaxed))

@@ -55,7 +55,7 @@ impl<T> Slots<T> {
 
     /// Returns the number of slots, of `count` from `position` on, before the end of the buffer.
     #[inline]
-    const fn before_the_end(&self, position: u64, count: usize) -> usize {
+    const fn contiguous_len(&self, position: u64, count: usize) -> usize {
         let left = (self.capacity() - (position & self.mask)) as usize;
         if count < left { count } else { left }
     }
@@ -67,23 +67,23 @@ impl<T> Slots<T> {
     #[inline]
     pub(crate) unsafe fn put(&self, position: u64, value: T) -> Option<T> {
         let slot = self.slot(position);
-        if needs_drop::<T>() && self.holds(position) {
+        if needs_drop::<T>() && self.is_filled(position) {
             // SAFETY: the slot holds a value, and the caller has exclusive access to it.
             return Some(unsafe { ptr::replace(slot.cast::<T>(), value) });
         }
         // SAFETY: the caller has exclusive access to the slot, which holds nothing that must be dropped.
         unsafe { (*slot).write(value) };
         if needs_drop::<T>() {
-            self.note_filled(position + 1);
+            self.record_filled(position + 1);
         }
         None
     }
 
-    fn holds(&self, position: u64) -> bool {
+    fn is_filled(&self, position: u64) -> bool {
         (position & self.mask) < self.filled.load(Ordering::Relaxed)
     }
 
-    fn note_filled(&self, end: u64) {
+    fn record_filled(&self, end: u64) {
         let filled = end.min(self.capacity());
         if filled > self.filled.load(Ordering::Relaxed) {
             self.filled.store(filled, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl<T> Slots<T> {
     /// The caller is a reader, and the cursors have granted it these items for the lifetime of the slices.
     #[inline]
     pub(crate) unsafe fn items(&self, position: u64, count: usize) -> (&[T], &[T]) {
-        let first = self.before_the_end(position, count);
+        let first = self.contiguous_len(position, count);
         // SAFETY: both runs are inside of the buffer and were written, and the writer does not touch them meanwhile.
         unsafe {
             (
@@ -120,14 +120,14 @@ impl<T: Copy> Slots<T> {
             unsafe { (*self.slot(position)).write(*item) };
             return;
         }
-        let first = self.before_the_end(position, items.len());
+        let first = self.contiguous_len(position, items.len());
         // SAFETY: guaranteed by the caller; `first` items are before the end, and a run that wraps is copied in two
         // parts.
         unsafe {
             if first < items.len() {
-                self.copy_round_in(position, items, first);
+                self.copy_wrapping_in(position, items, first);
             } else {
-                self.copy_run_in(position, items);
+                self.copy_contiguous_in(position, items);
             }
         };
     }
@@ -137,12 +137,12 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// Same as for [`copy_in`](Self::copy_in).
     #[cold]
-    unsafe fn copy_round_in(&self, position: u64, items: &[T], first: usize) {
+    unsafe fn copy_wrapping_in(&self, position: u64, items: &[T], first: usize) {
         let (items, rest) = items.split_at(first);
         // SAFETY: guaranteed by the caller; items that wrap around continue at the beginning.
         unsafe {
-            self.copy_run_in(position, items);
-            self.copy_run_in(position + first as u64, rest);
+            self.copy_contiguous_in(position, items);
+            self.copy_contiguous_in(position + first as u64, rest);
         }
     }
 
@@ -151,7 +151,7 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// Same as for [`copy_in`](Self::copy_in).
     #[inline]
-    unsafe fn copy_run_in(&self, position: u64, items: &[T]) {
+    unsafe fn copy_contiguous_in(&self, position: u64, items: &[T]) {
         // SAFETY: guaranteed by the caller; the run is inside of the buffer.
         unsafe { ptr::copy_nonoverlapping(items.as_ptr(), self.slot(position).cast::<T>(), items.len()) };
     }
@@ -167,14 +167,14 @@ impl<T: Copy> Slots<T> {
             *item = unsafe { (*self.slot(position)).assume_init() };
             return;
         }
-        let first = self.before_the_end(position, items.len());
+        let first = self.contiguous_len(position, items.len());
         // SAFETY: guaranteed by the caller; `first` items are before the end, and a run that wraps is copied in two
         // parts.
         unsafe {
             if first < items.len() {
-                self.copy_round_out(position, items, first);
+                self.copy_wrapping_out(position, items, first);
             } else {
-                self.copy_run_out(position, items);
+                self.copy_contiguous_out(position, items);
             }
         };
     }
@@ -184,12 +184,12 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// Same as for [`copy_out`](Self::copy_out).
     #[cold]
-    unsafe fn copy_round_out(&self, position: u64, items: &mut [T], first: usize) {
+    unsafe fn copy_wrapping_out(&self, position: u64, items: &mut [T], first: usize) {
         let (items, rest) = items.split_at_mut(first);
         // SAFETY: guaranteed by the caller; items that wrap around continue at the beginning.
         unsafe {
-            self.copy_run_out(position, items);
-            self.copy_run_out(position + first as u64, rest);
+            self.copy_contiguous_out(position, items);
+            self.copy_contiguous_out(position + first as u64, rest);
         }
     }
 
@@ -198,7 +198,7 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// Same as for [`copy_out`](Self::copy_out).
     #[inline]
-    unsafe fn copy_run_out(&self, position: u64, items: &mut [T]) {
+    unsafe fn copy_contiguous_out(&self, position: u64, items: &mut [T]) {
         // SAFETY: guaranteed by the caller; the run is inside of the buffer.
         unsafe { ptr::copy_nonoverlapping(self.slot(position).cast::<T>(), items.as_mut_ptr(), items.len()) };
     }
@@ -217,7 +217,7 @@ impl<T: Copy + Default> Slots<T> {
             // SAFETY: guaranteed by the caller.
             unsafe { self.fill_first_lap(position, count) };
         }
-        let first = self.before_the_end(position, count);
+        let first = self.contiguous_len(position, count);
         // SAFETY: guaranteed by the caller; both runs are inside of the buffer, do not overlap, and hold values.
         unsafe {
             (
@@ -240,7 +240,7 @@ impl<T: Copy + Default> Slots<T> {
             // SAFETY: guaranteed by the caller.
             unsafe { (*self.slot(fresh)).write(T::default()) };
         }
-        self.note_filled(end);
+        self.record_filled(end);
     }
 }
 

@@ -14,36 +14,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context;
 
-use super::shared::{AnyRing, Shared, packed};
-use crate::cell::WAIT_SEND;
+use super::shared::{AnyRing, RingShared, packed};
+use crate::header::WAIT_SEND;
 use crate::panics;
 use crate::pid::Pid;
 use crate::running::Running;
 use crate::scheduler::{self, Local};
 use crate::topic;
 
-/// Rings touched in this turn, each with the side: the writer, or the reader in a reader slot.
+/// Rings deferred in this turn, each with the side: the writer, or the reader in a reader slot.
 pub(crate) struct Turn {
-    /// Starts at a random number: otherwise a mark could match one of an earlier scheduler at the same address.
+    /// Starts at a random number: otherwise a `TurnId` could match one of an earlier scheduler at the same address.
     number: Cell<u64>,
-    /// True if any ring or topic was touched. The end of a turn without rings checks nothing else.
-    owes: Cell<bool>,
-    touched: RefCell<Vec<Touched>>,
+    /// True if any notification was deferred. The end of a turn without rings checks nothing else.
+    has_deferred: Cell<bool>,
+    deferred: RefCell<Vec<DeferredWake>>,
 }
 
 /// A deferred notification.
-enum Touched {
+enum DeferredWake {
     /// Of a ring, by its writer or by the reader in a reader slot.
     Ring(Arc<dyn AnyRing>, Option<usize>),
     /// Wake-ups of a topic.
-    Topic(Arc<topic::Shared>),
+    Topic(Arc<topic::TopicShared>),
 }
 
-impl Touched {
-    fn pass_on(self) {
+impl DeferredWake {
+    fn deliver(self) {
         match self {
             Self::Ring(ring, None) => ring.cursors().wake(),
-            Self::Ring(ring, Some(seat)) => ring.cursors().publish_seat(seat),
+            Self::Ring(ring, Some(reader_slot)) => ring.cursors().publish_reader(reader_slot),
             Self::Topic(topic) => topic.wake(),
         }
     }
@@ -51,21 +51,21 @@ impl Touched {
 
 /// Turn in which a side of a ring was last recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct TurnId {
     scheduler: usize,
     turn: u64,
 }
 
 /// Context in which a poll runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PollContext {
     /// This turn of a process.
-    Turn(Mark),
+    Turn(TurnId),
     /// Outside of processes, where there are no turns.
     Outside,
 }
 
-impl Mark {
+impl TurnId {
     /// Returns the current turn of the running process.
     #[inline]
     fn of(running: &Running<'_>) -> Self {
@@ -77,32 +77,32 @@ impl Turn {
     pub(crate) fn new() -> Self {
         Self {
             number: Cell::new(RandomState::new().build_hasher().finish() >> 1),
-            owes: Cell::new(false),
-            touched: RefCell::default(),
+            has_deferred: Cell::new(false),
+            deferred: RefCell::default(),
         }
     }
 
     /// Sends the deferred notifications.
     #[inline]
     pub(crate) fn end(&self) {
-        if self.owes.get() {
-            self.pass_on();
+        if self.has_deferred.get() {
+            self.flush();
         }
     }
 
     #[cold]
-    fn pass_on(&self) {
+    fn flush(&self) {
         // Waking a process or dropping a ring may touch other rings, so repeat until none is left.
         loop {
             self.number.set(self.number.get() + 1);
-            let mut touched = self.touched.take();
-            self.owes.set(false);
-            for touched in touched.drain(..) {
-                panics::contain(|| touched.pass_on());
+            let mut deferred = self.deferred.take();
+            self.has_deferred.set(false);
+            for deferred in deferred.drain(..) {
+                panics::contain(|| deferred.deliver());
             }
             // Reuse the memory in the next turn.
-            if !self.owes.get() {
-                *self.touched.borrow_mut() = touched;
+            if !self.has_deferred.get() {
+                *self.deferred.borrow_mut() = deferred;
                 return;
             }
         }
@@ -116,39 +116,45 @@ fn running<'a>() -> Option<Running<'a>> {
 
 /// Records that a side has a notification to send at the end of this turn; returns false outside of turns.
 #[inline]
-pub(crate) fn touch<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, mark: &mut Mark) -> bool {
+pub(crate) fn defer<T: Send + Sync + 'static>(
+    ring: &Arc<RingShared<T>>,
+    reader_slot: Option<usize>,
+    last_turn: &mut TurnId,
+) -> bool {
     let Some(running) = running() else { return false };
-    let now = Mark::of(&running);
-    if *mark != now {
-        *mark = now;
-        note(ring, seat, &running);
+    let now = TurnId::of(&running);
+    if *last_turn != now {
+        *last_turn = now;
+        record(ring, reader_slot, &running);
     }
     true
 }
 
 #[cold]
-fn note<T: Send + Sync + 'static>(ring: &Arc<Shared<T>>, seat: Option<usize>, running: &Running<'_>) {
-    match seat {
-        None => ring.notes.set_writer(running.pid()),
+fn record<T: Send + Sync + 'static>(ring: &Arc<RingShared<T>>, reader_slot: Option<usize>, running: &Running<'_>) {
+    match reader_slot {
+        None => ring.info.set_writer(running.pid()),
         // Relaxed: only observers read it.
-        Some(seat) => ring.cursors.seats.owner(seat).store(packed(running.pid()), Ordering::Relaxed),
+        Some(reader_slot) => {
+            ring.cursors.reader_slots.owner(reader_slot).store(packed(running.pid()), Ordering::Relaxed)
+        }
     }
-    running.local.turn.touched.borrow_mut().push(Touched::Ring(Arc::<Shared<T>>::clone(ring), seat));
-    running.local.turn.owes.set(true);
+    running.local.turn.deferred.borrow_mut().push(DeferredWake::Ring(Arc::<RingShared<T>>::clone(ring), reader_slot));
+    running.local.turn.has_deferred.set(true);
 }
 
 /// Records the running process, if there is one, as the reader of this reader slot, for observers.
-pub(crate) fn note_reader<T>(ring: &Shared<T>, seat: usize) {
+pub(crate) fn record_reader<T>(ring: &RingShared<T>, reader_slot: usize) {
     if let Some(pid) = running_pid() {
-        ring.cursors.seats.owner(seat).store(packed(pid), Ordering::Relaxed);
+        ring.cursors.reader_slots.owner(reader_slot).store(packed(pid), Ordering::Relaxed);
     }
 }
 
 /// Wakes the topic's sleepers at the end of this turn; returns false outside of turns.
-pub(crate) fn wakes_later(topic: &Arc<topic::Shared>) -> bool {
+pub(crate) fn defer_topic_wake(topic: &Arc<topic::TopicShared>) -> bool {
     let Some(running) = running() else { return false };
-    running.local.turn.touched.borrow_mut().push(Touched::Topic(Arc::clone(topic)));
-    running.local.turn.owes.set(true);
+    running.local.turn.deferred.borrow_mut().push(DeferredWake::Topic(Arc::clone(topic)));
+    running.local.turn.has_deferred.set(true);
     true
 }
 
@@ -160,30 +166,30 @@ pub(crate) fn running_pid() -> Option<Pid> {
 /// Returns true if the running process may continue; false if its budget is used up and it must return to its
 /// scheduler.
 #[inline]
-pub(crate) fn may_go_on(cx: &Context<'_>) -> bool {
-    place_to_go_on(cx).is_some()
+pub(crate) fn may_proceed(cx: &Context<'_>) -> bool {
+    poll_proceed(cx).is_some()
 }
 
-/// Same as [`may_go_on`], but returns the context in which the poll runs.
+/// Same as [`may_proceed`], but returns the context in which the poll runs.
 #[inline]
-pub(crate) fn place_to_go_on(cx: &Context<'_>) -> Option<Place> {
-    let Some(running) = running() else { return Some(Place::Outside) };
-    if running.strays(cx) {
+pub(crate) fn poll_proceed(cx: &Context<'_>) -> Option<PollContext> {
+    let Some(running) = running() else { return Some(PollContext::Outside) };
+    if running.is_preempted(cx) {
         return None;
     }
     let budget = &running.local.budget;
     if budget.get() == 0 {
         running.yield_now();
-        running.is_awaited_by(cx);
+        running.register_waker(cx);
         return None;
     }
     budget.set(budget.get() - 1);
-    Some(Place::Turn(Mark::of(&running)))
+    Some(PollContext::Turn(TurnId::of(&running)))
 }
 
 /// Records that the running process waits for the other side of a ring.
-pub(crate) fn waits() {
+pub(crate) fn record_wait() {
     if let Some(running) = running() {
-        running.waits_for(WAIT_SEND);
+        running.record_wait(WAIT_SEND);
     }
 }

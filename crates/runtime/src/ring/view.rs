@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Policy;
 use super::cursors::Ended;
-use super::seats::{EVICTED, VACANT, position};
-use super::shared::{AnyRing, Shared, unpacked};
+use super::reader_slots::{EVICTED, VACANT, position};
+use super::shared::{AnyRing, RingShared, unpacked};
 use crate::handle::Handle;
 use crate::pid::Pid;
 use crate::running::Running;
@@ -51,7 +51,7 @@ pub struct RingView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderView {
     /// Index of its reader slot.
-    pub seat: usize,
+    pub reader_slot: usize,
     /// Process that read last; `None` for a thread, and for a reader that has not read yet.
     pub pid: Option<Pid>,
     /// Number of items that it has not read yet.
@@ -62,99 +62,101 @@ pub struct ReaderView {
 
 /// Rings that are visible to the observers of a runtime.
 #[derive(Default)]
-pub(crate) struct Streams(Mutex<Known>);
+pub(crate) struct RingRegistry(Mutex<RegisteredRings>);
 
 /// Largest number of visible rings; rings built beyond it are not shown.
-const KNOWN_MAX: usize = 65_536;
+const RINGS_MAX: usize = 65_536;
 
 #[derive(Default)]
-struct Known {
+struct RegisteredRings {
     /// Rings with their unique numbers, in the order in which they were built.
     rings: Vec<(u64, Weak<dyn AnyRing>)>,
     last_id: u64,
 }
 
-impl Known {
-    fn forget_the_dead(&mut self) {
+impl RegisteredRings {
+    fn remove_dropped(&mut self) {
         self.rings.retain(|(_, ring)| ring.strong_count() > 0);
     }
 }
 
-impl Streams {
+impl RingRegistry {
     fn add(&self, ring: Weak<dyn AnyRing>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Rare: the capacity doubles whenever that many rings are alive.
-        if known.rings.len() == known.rings.capacity() {
-            known.forget_the_dead();
+        if registered.rings.len() == registered.rings.capacity() {
+            registered.remove_dropped();
         }
-        if known.rings.len() < KNOWN_MAX {
-            known.last_id += 1;
-            let id = known.last_id;
-            known.rings.push((id, ring));
+        if registered.rings.len() < RINGS_MAX {
+            registered.last_id += 1;
+            let id = registered.last_id;
+            registered.rings.push((id, ring));
         }
     }
 
-    pub(crate) fn views(&self, readers_most: usize) -> Vec<RingView> {
+    pub(crate) fn views(&self, readers_limit: usize) -> Vec<RingView> {
         let rings: Vec<_> = {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.forget_the_dead();
-            known.rings.iter().filter_map(|(id, ring)| Some((*id, ring.upgrade()?))).collect()
+            let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            registered.remove_dropped();
+            registered.rings.iter().filter_map(|(id, ring)| Some((*id, ring.upgrade()?))).collect()
         };
-        rings.iter().map(|(id, ring)| view(*id, &**ring, readers_most)).collect()
+        rings.iter().map(|(id, ring)| view(*id, &**ring, readers_limit)).collect()
     }
 }
 
 /// Makes a ring visible to the observers of `runtime`, or by default of the runtime that the calling process runs on.
-pub(crate) fn announce<T: Send + Sync + 'static>(runtime: Option<&Handle>, ring: &Arc<Shared<T>>) {
-    let weak: Weak<dyn AnyRing> = Arc::<Shared<T>>::downgrade(ring);
+pub(crate) fn announce<T: Send + Sync + 'static>(runtime: Option<&Handle>, ring: &Arc<RingShared<T>>) {
+    let weak: Weak<dyn AnyRing> = Arc::<RingShared<T>>::downgrade(ring);
     if let Some(runtime) = runtime {
         runtime.shared.streams.add(weak);
     } else if let Some(running) = scheduler::local().and_then(Local::running) {
         let Running { local, .. } = running;
-        ring.notes.set_writer(running.pid());
+        ring.info.set_writer(running.pid());
         local.shared.streams.add(weak);
     }
 }
 
-fn view(id: u64, ring: &dyn AnyRing, readers_most: usize) -> RingView {
-    let (cursors, notes) = (ring.cursors(), ring.notes());
+fn view(id: u64, ring: &dyn AnyRing, readers_limit: usize) -> RingView {
+    let (cursors, info) = (ring.cursors(), ring.info());
     // Load the readers first: then none of them is ahead of the head.
-    let places: Vec<(usize, u64)> =
-        (0..cursors.seats.used()).filter_map(|seat| Some((seat, place(ring, seat)?))).collect();
+    let positions: Vec<(usize, u64)> = (0..cursors.reader_slots.used())
+        .filter_map(|reader_slot| Some((reader_slot, reader_position(ring, reader_slot)?)))
+        .collect();
     let written_total = cursors.written();
-    let reader = |(seat, place): (usize, u64)| ReaderView {
-        seat,
-        pid: unpacked(cursors.seats.owner(seat).load(Ordering::Relaxed)),
-        lag: written_total.saturating_sub(place),
-        missed_total: cursors.seats.missed(seat).load(Ordering::Relaxed),
+    let reader = |(reader_slot, at): (usize, u64)| ReaderView {
+        reader_slot,
+        pid: unpacked(cursors.reader_slots.owner(reader_slot).load(Ordering::Relaxed)),
+        lag: written_total.saturating_sub(at),
+        missed_total: cursors.reader_slots.missed(reader_slot).load(Ordering::Relaxed),
     };
-    let mut slowest: Vec<ReaderView> = places.iter().copied().map(reader).collect();
-    let waits_for = cursors.blocked_on().and_then(|on| slowest.iter().find(|reader| reader.seat == on)).copied();
+    let mut slowest: Vec<ReaderView> = positions.iter().copied().map(reader).collect();
+    let waits_for = cursors.blocked_on().and_then(|on| slowest.iter().find(|reader| reader.reader_slot == on)).copied();
     slowest.sort_by_key(|reader| std::cmp::Reverse(reader.lag));
     let (readers, fill) = (slowest.len(), slowest.first().map_or(0, |slowest| slowest.lag));
-    slowest.truncate(readers_most);
+    slowest.truncate(readers_limit);
     RingView {
         id,
-        label: notes.label.clone(),
+        label: info.label.clone(),
         capacity: cursors.capacity,
         item_bytes: ring.item_bytes(),
         bytes: ring.bytes(),
-        policy: notes.policy,
+        policy: info.policy,
         written_total,
         fill,
-        writer: notes.writer(),
+        writer: info.writer(),
         ended: cursors.ended() != Ended::Open,
         readers,
         waits_for,
-        waits_total: notes.parks.load(Ordering::Relaxed),
-        evicted_total: notes.evicted.load(Ordering::Relaxed),
+        waits_total: info.parks.load(Ordering::Relaxed),
+        evicted_total: info.evicted.load(Ordering::Relaxed),
         slowest,
     }
 }
 
 /// Returns the position of the reader in a reader slot; `None` if the slot has no reader.
-fn place(ring: &dyn AnyRing, seat: usize) -> Option<u64> {
-    let seats = &ring.cursors().seats;
-    let word = seats.tail(seat).load(Ordering::Acquire);
-    (word != VACANT && word != EVICTED).then(|| position(word).max(seats.read_to(seat).load(Ordering::Relaxed)))
+fn reader_position(ring: &dyn AnyRing, reader_slot: usize) -> Option<u64> {
+    let reader_slots = &ring.cursors().reader_slots;
+    let word = reader_slots.tail(reader_slot).load(Ordering::Acquire);
+    (word != VACANT && word != EVICTED)
+        .then(|| position(word).max(reader_slots.read_to(reader_slot).load(Ordering::Relaxed)))
 }

@@ -7,10 +7,10 @@
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
-use super::cursors::{Cursors, Guard, NOBODY, Pause, Wait};
-use super::seats::{EVICTED, MARKED, READING, position};
+use super::cursors::{Cursors, Guard, NO_READER, ReaderActivity, WaitOutcome};
+use super::reader_slots::{EVICTED, MARKED, READING, position};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Dekker, store_load};
+use crate::sync::{FenceSite, store_load};
 
 /// State private to the writer.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct WriterCursor {
     batch: u64,
     waits: bool,
     /// Number of times that the writer loaded all tails.
-    pub(crate) looks: u64,
+    pub(crate) tail_scans: u64,
     /// Number of times that the writer parked.
     pub(crate) parks: u64,
 }
@@ -33,7 +33,7 @@ impl WriterCursor {
     /// Creates the cursor of a writer that has written nothing.
     pub(crate) fn new(cursors: &Cursors) -> Self {
         let batch = (cursors.capacity / 4).max(1);
-        Self { head: 0, limit: cursors.capacity, wake_at: batch, batch, waits: false, looks: 0, parks: 0 }
+        Self { head: 0, limit: cursors.capacity, wake_at: batch, batch, waits: false, tail_scans: 0, parks: 0 }
     }
 
     #[inline]
@@ -57,16 +57,16 @@ impl WriterCursor {
     #[inline]
     pub(crate) fn room(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         let room = self.limit - self.head;
-        if room >= wanted { room } else { self.look(cursors, wanted) }
+        if room >= wanted { room } else { self.scan_tails(cursors, wanted) }
     }
 
     #[cold]
-    fn look(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
-        self.looks += 1;
-        store_load(Dekker::Look);
+    fn scan_tails(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
+        self.tail_scans += 1;
+        store_load(FenceSite::Look);
         let mut lowest = self.head;
-        for seat in 0..cursors.seats.used() {
-            lowest = lowest.min(position(cursors.seats.tail(seat).load(Ordering::Acquire)));
+        for reader_slot in 0..cursors.reader_slots.used() {
+            lowest = lowest.min(position(cursors.reader_slots.tail(reader_slot).load(Ordering::Acquire)));
         }
         // A joining reader counts as position 0, which must not lower the limit.
         self.limit = self.limit.max(lowest + cursors.capacity);
@@ -77,17 +77,17 @@ impl WriterCursor {
     /// Moves readers that are in the way far enough forward not to be in the way again soon.
     fn skip(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         let wanted = wanted.min(cursors.capacity);
-        let (needed, eased) = (self.floor_for(cursors, wanted), wanted.max(cursors.capacity / 8));
-        let goal = self.floor_for(cursors, eased).max(needed);
+        let (needed, ample) = (self.floor_for(cursors, wanted), wanted.max(cursors.capacity / 8));
+        let goal = self.floor_for(cursors, ample).max(needed);
         let mut lowest = self.head;
-        for seat in 0..cursors.seats.used() {
-            let tail = cursors.seats.tail(seat);
+        for reader_slot in 0..cursors.reader_slots.used() {
+            let tail = cursors.reader_slots.tail(reader_slot);
             let mut word = tail.load(Ordering::Acquire);
             while position(word) < goal && word & READING == 0 {
                 match tail.compare_exchange_weak(word, goal, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => {
                         // Only the writer adds here; the reader finds out by the gap in its positions.
-                        cursors.seats.missed(seat).fetch_add(goal - word, Ordering::Relaxed);
+                        cursors.reader_slots.missed(reader_slot).fetch_add(goal - word, Ordering::Relaxed);
                         word = goal;
                     }
                     Err(now) => word = now,
@@ -108,8 +108,8 @@ impl WriterCursor {
     pub(crate) fn evict(&self, cursors: &Cursors, wanted: u64) -> u64 {
         let target = self.floor_for(cursors, wanted);
         let mut evicted = 0;
-        for seat in 0..cursors.seats.used() {
-            let tail = cursors.seats.tail(seat);
+        for reader_slot in 0..cursors.reader_slots.used() {
+            let tail = cursors.reader_slots.tail(reader_slot);
             let mut word = tail.load(Ordering::Acquire);
             while position(word) < target && word & MARKED == 0 {
                 let then = if word & READING == 0 { EVICTED } else { word | MARKED };
@@ -180,12 +180,15 @@ impl WriterCursor {
         let needed = self.floor_for(cursors, wanted);
         let target = if skips { needed } else { self.floor_for(cursors, wanted.max(cursors.capacity / 2)) };
         wait.needed.store(needed, Ordering::Relaxed);
-        wait.eased.store(target, Ordering::Relaxed);
-        let in_the_way = |seat: usize| cursors.lags(seat, needed) && (!skips || cursors.reads(seat));
-        let Some(first) = (0..cursors.seats.used()).find(|seat| in_the_way(*seat)) else { return false };
-        wait.on.store(first as u64, Ordering::SeqCst);
-        store_load(Dekker::Park);
-        if skips { in_the_way(first) } else { cursors.pass_on(first, Pause::Rests) == Wait::Goes }
+        wait.ample.store(target, Ordering::Relaxed);
+        let in_the_way =
+            |reader_slot: usize| cursors.lags(reader_slot, needed) && (!skips || cursors.reads(reader_slot));
+        let Some(first) = (0..cursors.reader_slots.used()).find(|reader_slot| in_the_way(*reader_slot)) else {
+            return false;
+        };
+        wait.reader.store(first as u64, Ordering::SeqCst);
+        store_load(FenceSite::Park);
+        if skips { in_the_way(first) } else { cursors.pass_baton(first, ReaderActivity::Rests) == WaitOutcome::Waits }
     }
 
     /// Ends the wait: no reader needs to wake the writer.
@@ -193,7 +196,7 @@ impl WriterCursor {
     pub(crate) fn rest(&mut self, cursors: &Cursors) {
         if self.waits {
             self.waits = false;
-            cursors.writer_wait.on.store(NOBODY, Ordering::Relaxed);
+            cursors.writer_wait.reader.store(NO_READER, Ordering::Relaxed);
         }
     }
 }

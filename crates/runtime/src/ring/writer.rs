@@ -15,8 +15,8 @@ use thiserror::Error;
 use super::cursors::Ended;
 use super::grant::Grant;
 use super::reader::Subscriber;
-use super::shared::Shared;
-use super::turn::{self, Mark, Place};
+use super::shared::RingShared;
+use super::turn::{self, PollContext, TurnId};
 use super::write_cursor::WriterCursor;
 use super::{Policy, park};
 
@@ -61,19 +61,19 @@ pub struct WriterStats {
     /// Number of writes that found less room than they wanted.
     pub full: u64,
     /// Number of times that the writer loaded the positions of all readers.
-    pub looks: u64,
+    pub tail_scans: u64,
     /// Number of times that the writer parked.
     pub parks: u64,
 }
 
 /// The writing side of a ring. Dropping it without [`close`](Self::close) cuts the stream off: readers get an error.
 pub struct Writer<T: Send + Sync + 'static> {
-    ring: Arc<Shared<T>>,
+    ring: Arc<RingShared<T>>,
     cursor: WriterCursor,
-    mark: Mark,
+    last_turn: TurnId,
     flush: Flush,
     /// Readers must not be notified before the head reaches this position; 0 if notifications are not lazy.
-    quiet_until: u64,
+    notify_at: u64,
     writes: u64,
     full: u64,
     closed: bool,
@@ -91,13 +91,13 @@ impl<T: Send + Sync + 'static> fmt::Debug for Writer<T> {
 }
 
 impl<T: Send + Sync + 'static> Writer<T> {
-    pub(crate) fn new(ring: Arc<Shared<T>>) -> Self {
+    pub(crate) fn new(ring: Arc<RingShared<T>>) -> Self {
         Self {
             cursor: WriterCursor::new(&ring.cursors),
             ring,
-            mark: Mark::default(),
+            last_turn: TurnId::default(),
             flush: Flush::Turn,
-            quiet_until: 0,
+            notify_at: 0,
             writes: 0,
             full: 0,
             closed: false,
@@ -117,7 +117,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
 
     /// Returns the current number of readers.
     pub fn readers(&self) -> usize {
-        self.ring.cursors.seats.taken()
+        self.ring.cursors.reader_slots.taken()
     }
 
     /// Returns the subscriber of the ring, which creates readers.
@@ -127,13 +127,18 @@ impl<T: Send + Sync + 'static> Writer<T> {
 
     /// Returns the counts of this writer.
     pub const fn stats(&self) -> WriterStats {
-        WriterStats { writes: self.writes, full: self.full, looks: self.cursor.looks, parks: self.cursor.parks }
+        WriterStats {
+            writes: self.writes,
+            full: self.full,
+            tail_scans: self.cursor.tail_scans,
+            parks: self.cursor.parks,
+        }
     }
 
     /// Sets when sleeping readers are notified of written items.
     pub const fn set_flush(&mut self, flush: Flush) {
         self.flush = flush;
-        self.quiet_until = 0;
+        self.notify_at = 0;
     }
 
     /// Wakes the sleeping readers if there is something new.
@@ -163,17 +168,17 @@ impl<T: Send + Sync + 'static> Writer<T> {
         let (mut value, waiting) = (Some(value), Waiting(self));
         poll_fn(|cx| {
             let writer = &mut *waiting.0;
-            let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
-            let is_short = writer.takes_the_shortest_way(place, 1);
-            if !is_short {
-                ready!(writer.poll_room_in_place(cx, 1));
+            let Some(poll_context) = turn::poll_proceed(cx) else { return Poll::Pending };
+            let is_fast = writer.can_use_fast_path(poll_context, 1);
+            if !is_fast {
+                ready!(writer.poll_room_without_budget(cx, 1));
             }
             if let Some(value) = value.take() {
                 let old = writer.put(value);
-                if is_short {
+                if is_fast {
                     writer.wake_if_due();
                 } else {
-                    writer.pass_on_if_due();
+                    writer.notify_readers_if_due();
                 }
                 drop(old);
             }
@@ -192,7 +197,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
             return Err(value);
         }
         let old = self.put(value);
-        self.pass_on_if_due();
+        self.notify_readers_if_due();
         drop(old);
         Ok(())
     }
@@ -210,7 +215,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
     fn room_for(&mut self, wanted: usize) -> usize {
         let room = self.cursor.room(&self.ring.cursors, wanted as u64) as usize;
         if room < wanted {
-            self.note_full();
+            self.record_full();
         }
         room
     }
@@ -223,7 +228,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
     }
 
     #[cold]
-    fn note_full(&mut self) {
+    fn record_full(&mut self) {
         self.full += 1;
         // Readers that must read before there is more room should know that there is something to read.
         self.flush();
@@ -231,9 +236,9 @@ impl<T: Send + Sync + 'static> Writer<T> {
 
     /// Returns true if there is room for `count` items, and the wake-up is already recorded for the end of this turn.
     #[inline]
-    fn takes_the_shortest_way(&mut self, place: Place, count: usize) -> bool {
-        let is_noted = place == Place::Turn(self.mark) && self.flush == Flush::Turn;
-        if !(is_noted && self.cursor.knows_of_room(count as u64)) {
+    fn can_use_fast_path(&mut self, poll_context: PollContext, count: usize) -> bool {
+        let is_recorded = poll_context == PollContext::Turn(self.last_turn) && self.flush == Flush::Turn;
+        if !(is_recorded && self.cursor.knows_of_room(count as u64)) {
             return false;
         }
         self.cursor.rest(&self.ring.cursors);
@@ -252,28 +257,28 @@ impl<T: Send + Sync + 'static> Writer<T> {
     fn count(&mut self, written: usize) {
         self.writes += 1;
         if self.eviction.is_some() {
-            self.call_off_eviction();
+            self.cancel_eviction();
         }
         self.cursor.publish(&self.ring.cursors, written as u64);
     }
 
     #[cold]
-    fn call_off_eviction(&mut self) {
+    fn cancel_eviction(&mut self) {
         self.eviction = None;
     }
 
     #[inline]
-    fn pass_on_if_due(&mut self) {
-        if self.cursor.head() >= self.quiet_until {
-            self.pass_on();
+    fn notify_readers_if_due(&mut self) {
+        if self.cursor.head() >= self.notify_at {
+            self.notify_readers();
         }
     }
 
     /// Notifies the readers of the written items: now, or at the end of the turn.
     #[inline(never)]
-    fn pass_on(&mut self) {
+    fn notify_readers(&mut self) {
         let at_once = match self.flush {
-            Flush::Turn => !turn::touch(&self.ring, None, &mut self.mark),
+            Flush::Turn => !turn::defer(&self.ring, None, &mut self.last_turn),
             Flush::Eager => true,
             Flush::Lazy => false,
         };
@@ -281,25 +286,25 @@ impl<T: Send + Sync + 'static> Writer<T> {
             self.flush();
         }
         if self.flush == Flush::Lazy {
-            self.quiet_until = self.cursor.wake_at();
+            self.notify_at = self.cursor.wake_at();
         }
     }
 
     /// Waits for room for `wanted` items, which must not exceed the capacity.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
-        if turn::may_go_on(cx) { self.poll_room_in_place(cx, wanted) } else { Poll::Pending }
+        if turn::may_proceed(cx) { self.poll_room_without_budget(cx, wanted) } else { Poll::Pending }
     }
 
-    fn poll_room_in_place(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
+    fn poll_room_without_budget(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<u64> {
         loop {
             if let Poll::Ready(room) = self.cursor.poll_room(&self.ring.cursors, cx, wanted) {
                 self.eviction = None;
                 return Poll::Ready(room);
             }
             self.full += 1;
-            self.ring.notes.parks.store(self.cursor.parks, Ordering::Relaxed);
-            turn::waits();
-            let Policy::EvictAfter(after) = self.ring.notes.policy else { return Poll::Pending };
+            self.ring.info.parks.store(self.cursor.parks, Ordering::Relaxed);
+            turn::record_wait();
+            let Policy::EvictAfter(after) = self.ring.info.policy else { return Poll::Pending };
             let eviction = self.eviction.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
             ready!(eviction.as_mut().poll(cx));
             self.evict(wanted);
@@ -309,19 +314,19 @@ impl<T: Send + Sync + 'static> Writer<T> {
     fn evict(&mut self, wanted: u64) {
         self.eviction = None;
         let evicted = self.cursor.evict(&self.ring.cursors, wanted);
-        self.ring.notes.evicted.fetch_add(evicted, Ordering::Relaxed);
+        self.ring.info.evicted.fetch_add(evicted, Ordering::Relaxed);
     }
 
     /// Waits for room on a thread that may block.
     fn block_for_room(&mut self, wanted: u64) {
         loop {
-            let after = match self.ring.notes.policy {
+            let after = match self.ring.info.policy {
                 Policy::EvictAfter(after) => Instant::now().checked_add(after),
                 Policy::Lossless | Policy::Lossy => None,
             };
             let (cursor, cursors) = (&mut self.cursor, &self.ring.cursors);
             let has_room = park::block_until(after, |cx| cursor.poll_room(cursors, cx, wanted)).is_some();
-            self.ring.notes.parks.store(self.cursor.parks, Ordering::Relaxed);
+            self.ring.info.parks.store(self.cursor.parks, Ordering::Relaxed);
             if has_room {
                 return;
             }
@@ -351,13 +356,13 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
         if items.is_empty() {
             return Poll::Ready(0);
         }
-        let Some(place) = turn::place_to_go_on(cx) else { return Poll::Pending };
-        if self.takes_the_shortest_way(place, items.len()) {
+        let Some(poll_context) = turn::poll_proceed(cx) else { return Poll::Pending };
+        if self.can_use_fast_path(poll_context, items.len()) {
             self.put_all(items);
             self.wake_if_due();
             return Poll::Ready(items.len());
         }
-        let room = ready!(self.poll_room_in_place(cx, 1));
+        let room = ready!(self.poll_room_without_budget(cx, 1));
         let room = if room < items.len() as u64 { self.room_for(items.len()) } else { items.len() };
         let count = room.min(items.len());
         self.copy_in(&items[..count]);
@@ -421,7 +426,7 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
     fn copy_in(&mut self, items: &[T]) {
         if !items.is_empty() {
             self.put_all(items);
-            self.pass_on_if_due();
+            self.notify_readers_if_due();
         }
     }
 
@@ -464,17 +469,17 @@ impl<T: Copy + Default + Send + Sync + 'static> Writer<T> {
 
     /// Returns the slots of items for which there is room.
     #[inline]
-    pub(super) fn place(&mut self, count: usize) -> (&mut [T], &mut [T]) {
+    pub(super) fn slots_to_fill(&mut self, count: usize) -> (&mut [T], &mut [T]) {
         // SAFETY: there is room for the items, so no reader may read these slots, and the only writer is borrowed.
         unsafe { self.ring.slots.to_fill(self.cursor.head(), count) }
     }
 
-    /// Makes the items written in [`place`](Self::place) visible to the readers.
+    /// Makes the items written in [`slots_to_fill`](Self::slots_to_fill) visible to the readers.
     #[inline]
     pub(super) fn fill(&mut self, count: usize) {
         if count > 0 {
             self.count(count);
-            self.pass_on_if_due();
+            self.notify_readers_if_due();
         }
     }
 }

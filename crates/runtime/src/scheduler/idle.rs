@@ -5,26 +5,26 @@ use std::task::Context as TaskContext;
 
 use crossbeam_deque::Steal;
 
-use super::guard::Verdict;
-use super::queue::insist;
+use super::queue::retry_steal;
+use super::steal_monitor::StealDecision;
 use super::{Local, SchedulerShared};
-use crate::cell::bump;
+use crate::header::bump;
 use crate::parking::Sleep;
-use crate::slab::Slot;
+use crate::table::Slot;
 
 /// Rounds of waiting for schedulers that send work repeatedly. Longer than a turn of their reactor.
-const FED_SPIN_ROUNDS: u32 = 2_000;
-/// Longest wait for promised work, which mostly comes sooner. The reactor is not polled meanwhile.
-const PROMISE_NS: u64 = 100_000;
+const PEER_SPIN_ROUNDS: u32 = 2_000;
+/// Longest wait for prewoken work, which mostly comes sooner. The reactor is not polled meanwhile.
+const PREWAKE_SPIN_NS: u64 = 100_000;
 
 impl Local {
     /// Steals a process: one that is ready, or else one that was preempted.
     #[cold]
-    pub(super) fn stolen(&self) -> Option<Slot> {
+    pub(super) fn steal(&self) -> Option<Slot> {
         if !self.searching.replace(true) {
             self.shared.parking.search();
         }
-        self.stolen_ready().or_else(|| self.stolen_preempted())
+        self.steal_ready().or_else(|| self.steal_preempted())
     }
 
     fn others(&self) -> impl Iterator<Item = (usize, &SchedulerShared)> {
@@ -33,31 +33,31 @@ impl Local {
     }
 
     /// Steals from the scheduler with the most preempted processes. Their polls are long, so a steal always pays.
-    fn stolen_preempted(&self) -> Option<Slot> {
+    fn steal_preempted(&self) -> Option<Slot> {
         let (_, other) = self.others().max_by_key(|(_, other)| other.preempted.len())?;
-        let slot = insist(|| other.preempted.steal())?;
+        let slot = retry_steal(|| other.preempted.steal())?;
         bump(&self.me.counters.steals, 1);
         Some(slot)
     }
 
     /// Steals from the LIFO slot of a stuck scheduler, or from the longest queue if that outlasts the steal.
-    fn stolen_ready(&self) -> Option<Slot> {
+    fn steal_ready(&self) -> Option<Slot> {
         for (_, other) in self.others() {
-            if let Some(slot) = other.steal_next() {
+            if let Some(slot) = other.steal_lifo() {
                 bump(&self.me.counters.steals, 1);
                 return Some(slot);
             }
         }
-        let queued = |other: &SchedulerShared| if other.is_guarded() { 0 } else { other.stealer.len() };
+        let queued = |other: &SchedulerShared| if other.is_monitored() { 0 } else { other.stealer.len() };
         let (id, other) =
             self.others().max_by_key(|(_, other)| queued(other)).filter(|(_, other)| queued(other) > 0)?;
         match self.observe(id) {
-            Verdict::Lasting => self.steal_from(other),
-            Verdict::Brisk => {
-                self.guard(id);
+            StealDecision::Steal => self.steal_from(other),
+            StealDecision::Monitor => {
+                self.monitor_peer(id);
                 None
             }
-            Verdict::Over => None,
+            StealDecision::Stop => None,
         }
     }
 
@@ -72,21 +72,21 @@ impl Local {
     ///
     /// Work in the queues of other schedulers does not end the wait, because nothing is stolen here. Work from outside,
     /// for example the ticks of a ticker, ends the wait but returns false: it does not predict more.
-    pub(super) fn await_feed(&self) -> bool {
-        let came = (0..FED_SPIN_ROUNDS).any(|round| {
+    pub(super) fn spin_for_peer_work(&self) -> bool {
+        let came = (0..PEER_SPIN_ROUNDS).any(|round| {
             std::hint::spin_loop();
             !self.me.pinned.is_empty()
                 || (round % 32 == 31 && (!self.shared.injector.is_empty() || self.shared.is_stopped()))
         });
-        came && self.shared.injector.is_empty() && !self.me.was_served_from_outside()
+        came && self.shared.injector.is_empty() && !self.me.take_external_wake()
     }
 
-    /// Waits briefly for work that a thread outside has promised.
+    /// Waits briefly for work that a thread outside has prewoken.
     #[cold]
-    pub(super) fn await_promised(&self) {
-        self.me.promised.store(false, Ordering::Relaxed);
-        let until_ns = self.stopwatch.now_ns() + PROMISE_NS;
-        while !self.shared.has_work() && self.me.pinned.is_empty() && self.stopwatch.now_ns() < until_ns {
+    pub(super) fn spin_for_prewoken_work(&self) {
+        self.me.prewoken.store(false, Ordering::Relaxed);
+        let until_ns = self.busy_timer.now_ns() + PREWAKE_SPIN_NS;
+        while !self.shared.has_work() && self.me.pinned.is_empty() && self.busy_timer.now_ns() < until_ns {
             (0..32).for_each(|_| std::hint::spin_loop());
         }
     }
@@ -110,8 +110,8 @@ impl Local {
             }
         }
         self.asleep.set(true);
-        self.rest(cx);
-        self.wards.wake_soon(cx);
+        self.yield_to_reactor(cx);
+        self.steal_monitor.wake_soon(cx);
         let counters = &self.me.counters;
         self.slept_at_ns.set(counters.busy_since_ns.load(Ordering::Relaxed));
         counters.busy_since_ns.store(0, Ordering::Relaxed);
@@ -121,11 +121,11 @@ impl Local {
 
     /// Clears the asleep mark of this scheduler. Returns true if it was picked while asleep, and so counts as
     /// searching.
-    pub(super) fn rise(&self) -> bool {
+    pub(super) fn mark_awake(&self) -> bool {
         let picked = self.asleep.replace(false) && !self.shared.parking.wake_up(self.id);
         if picked {
             self.searching.set(true);
-        } else if self.wards.any() && !self.searching.replace(true) {
+        } else if self.steal_monitor.any() && !self.searching.replace(true) {
             // Any work that the search finds releases the monitored peers.
             self.shared.parking.search();
         }
@@ -134,8 +134,8 @@ impl Local {
 
     pub(super) fn found_work(&self) {
         self.searching.set(false);
-        self.release_wards();
-        if self.shared.parking.end_search() && self.shared.parking.might_wake() && self.shared.has_work() {
+        self.release_monitored_peers();
+        if self.shared.parking.end_search() && self.shared.parking.has_sleepers() && self.shared.has_work() {
             self.shared.wake_one();
         }
     }

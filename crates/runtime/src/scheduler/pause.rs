@@ -1,8 +1,8 @@
 //! A pause of all schedulers, in which no process runs.
 //!
 //! ```text
-//!   caller:      asked = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ asked = false
-//!   scheduler:   checks `asked` before each slice ──▶ waits while it is set
+//!   caller:      requested = true ──▶ wakes all ──▶ waits until all have paused ──▶ code ──▶ requested = false
+//!   scheduler:   checks `requested` before each slice ──▶ waits while it is set
 //! ```
 //!
 //! The caller waits up to a deadline for polls that do not return; such a scheduler pauses when its poll returns.
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 
 /// The requested pause, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    asked: AtomicBool,
+    requested: AtomicBool,
     /// Number of schedulers that have paused.
     paused: Mutex<usize>,
     changed: Condvar,
     /// Held during a pause: only one pause at a time.
-    turn: Mutex<()>,
+    exclusive: Mutex<()>,
 }
 
 impl Pause {
     /// Returns true if schedulers must pause. Relaxed: a scheduler that sees it late pauses one slice later.
     #[inline]
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    pub(super) fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// Waits until the pause is over.
@@ -38,7 +38,7 @@ impl Pause {
         let mut paused = self.paused.lock();
         *paused += 1;
         self.changed.notify_all();
-        while self.asked.load(Ordering::Relaxed) {
+        while self.requested.load(Ordering::Relaxed) {
             self.changed.wait(&mut paused);
         }
         *paused -= 1;
@@ -46,29 +46,29 @@ impl Pause {
 
     fn end(&self) {
         let _paused = self.paused.lock();
-        self.asked.store(false, Ordering::Relaxed);
+        self.requested.store(false, Ordering::Relaxed);
         self.changed.notify_all();
     }
 }
 
 /// Ends a pause, also if its code panics.
-struct Ending<'a>(&'a Pause);
+struct EndGuard<'a>(&'a Pause);
 
-impl Drop for Ending<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Runs code while no process runs, except those that do not return from their poll within `patience`.
     pub(crate) fn while_paused<T>(&self, patience: Duration, code: impl FnOnce() -> T) -> T {
         let pause = &self.pause;
-        let _turn = pause.turn.lock();
-        let _ending = Ending(pause);
+        let _exclusive = pause.exclusive.lock();
+        let _end_guard = EndGuard(pause);
         let deadline = Instant::now() + patience;
         let mut paused = pause.paused.lock();
-        pause.asked.store(true, Ordering::Relaxed);
+        pause.requested.store(true, Ordering::Relaxed);
         for scheduler in &self.schedulers {
             scheduler.unpark();
         }

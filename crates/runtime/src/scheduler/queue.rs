@@ -8,22 +8,24 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::{Local, wake};
-use crate::cell::{CONFINED, Cell, OWN_WAKERS, WAIT_AGAIN, WAIT_LISTED, WAIT_RECEIVE, WAIT_TURN, bump};
-use crate::chance::Chance;
-use crate::gate::{Phase, Taken};
-use crate::holdings::Holdings;
-use crate::mailbox::Letter;
+use crate::gate::{Arrivals, Phase};
+use crate::header::{
+    CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, bump,
+};
+use crate::mailbox::Envelope;
 use crate::panics;
 use crate::parking::Parking;
 use crate::pid::Pid;
-use crate::slab::Slot;
+use crate::schedule_fuzzer::ScheduleFuzzer;
+use crate::side_table::SideTables;
+use crate::table::Slot;
 
 /// Number of receivers run in a row from the LIFO slot before the queue gets its turn.
-const HOT_STREAK: u32 = 16;
+const LIFO_STREAK_MAX: u32 = 16;
 /// Number of polls between two checks for work from other threads, while there is other work.
-const LOOK_POLLS: u32 = 8;
+const CHECK_INTERVAL_POLLS: u32 = 8;
 /// One check in this number tries the injector first; the others only check the processes pinned here.
-const INJECTOR_LOOKS: u32 = 8;
+const INJECTOR_CHECK_INTERVAL: u32 = 8;
 /// Longest time for which preempted processes wait while others are always ready: as long as one of their polls.
 const PREEMPTED_WAIT_NS: u64 = 1_000_000;
 /// A slice with at most this number of polls had long polls.
@@ -33,44 +35,44 @@ impl Local {
     /// Returns the next process to run.
     #[inline]
     pub(super) fn next_slot(&self) -> Option<Slot> {
-        if let Some(chance) = &self.chance {
-            return self.drawn(chance);
+        if let Some(fuzzer) = &self.fuzzer {
+            return self.pick_fuzzed(fuzzer);
         }
-        if self.until_look.get() == 0
-            && let Some(slot) = self.look_elsewhere()
+        if self.polls_until_check.get() == 0
+            && let Some(slot) = self.check_other_queues()
         {
             return Some(slot);
         }
-        if self.hot_left.get() != 0
-            && let Some(slot) = self.take_next()
+        if self.lifo_left.get() != 0
+            && let Some(slot) = self.pop_lifo()
         {
-            self.hot_left.set(self.hot_left.get() - 1);
+            self.lifo_left.set(self.lifo_left.get() - 1);
             return Some(slot);
         }
-        self.hot_left.set(HOT_STREAK);
+        self.lifo_left.set(LIFO_STREAK_MAX);
         self.queue
             .pop()
-            .or_else(|| self.take_next())
+            .or_else(|| self.pop_lifo())
             .or_else(|| self.pinned())
             .or_else(|| self.injected())
             .or_else(|| self.take_preempted())
-            .or_else(|| if self.fed.get() { None } else { self.stolen() })
+            .or_else(|| if self.expects_peer_work.get() { None } else { self.steal() })
     }
 
     /// Takes work that other threads gave to this scheduler, or to all schedulers, although the queue has work.
     #[inline(never)]
-    fn look_elsewhere(&self) -> Option<Slot> {
-        self.until_look.set(LOOK_POLLS);
+    fn check_other_queues(&self) -> Option<Slot> {
+        self.polls_until_check.set(CHECK_INTERVAL_POLLS);
         if self.preempted_due.get() {
             if let Some(slot) = self.take_preempted() {
-                self.until_look.set(0);
+                self.polls_until_check.set(0);
                 return Some(slot);
             }
             self.preempted_due.set(false);
         }
-        let looks = self.looks.get().wrapping_add(1);
-        self.looks.set(looks);
-        let injected = if looks.is_multiple_of(INJECTOR_LOOKS) { self.injected() } else { None };
+        let checks = self.checks.get().wrapping_add(1);
+        self.checks.set(checks);
+        let injected = if checks.is_multiple_of(INJECTOR_CHECK_INTERVAL) { self.injected() } else { None };
         injected.or_else(|| self.pinned())
     }
 
@@ -78,40 +80,40 @@ impl Local {
     /// clock is read. Returns the number of processes run, and the time of that read.
     #[inline]
     pub(super) fn run_streak(&self, mut slot: Slot, most: u32) -> (u32, Option<u64>) {
-        let most = most.min(self.until_look.get()).min(self.hot_left.get() + 1).max(1);
+        let most = most.min(self.polls_until_check.get()).min(self.lifo_left.get() + 1).max(1);
         let mut left = most;
         let end_ns = loop {
             let end_ns = self.run_slot(slot);
             left -= 1;
-            if left == 0 || end_ns.is_some() || self.owed.get() {
+            if left == 0 || end_ns.is_some() || self.wake_deferred.get() {
                 break end_ns;
             }
-            match self.take_next() {
+            match self.pop_lifo() {
                 Some(next) => slot = next,
                 None => break None,
             }
         };
         let ran = most - left;
-        self.until_look.set(self.until_look.get().saturating_sub(ran));
-        self.hot_left.set(self.hot_left.get() + 1 - ran);
+        self.polls_until_check.set(self.polls_until_check.get().saturating_sub(ran));
+        self.lifo_left.set(self.lifo_left.get() + 1 - ran);
         (ran, end_ns)
     }
 
     /// Begins the turn of a process.
     #[inline]
-    pub(super) fn begin_run(slot: Slot) -> Taken {
-        let cell = slot.cell();
+    pub(super) fn begin_run(slot: Slot) -> Arrivals {
+        let header = slot.header();
         // SAFETY: this thread took the process out of a run queue and will run it, or was given `RUNNING` with it
         // (`hand`).
-        let handed = unsafe { slot.body() }.handed.replace(false);
-        // First of all: senders on other cores write to the same cache line, and reading the cell before would fetch it
+        let handed_off = unsafe { slot.body() }.handed_off.replace(false);
+        // First of all: senders on other cores write to the same cache line, and reading the header before would fetch it
         // twice.
-        let taken = if handed { cell.gate.begin_handed() } else { cell.gate.begin_run() };
-        if handed {
-            cell.wait.store(cell.wait.load(Ordering::Relaxed) & !WAIT_TURN, Ordering::Relaxed);
+        let taken = if handed_off { header.gate.begin_after_handoff() } else { header.gate.begin_run() };
+        if handed_off {
+            header.wait.store(header.wait.load(Ordering::Relaxed) & !WAIT_HANDOFF, Ordering::Relaxed);
         }
-        if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
-            Self::wake_within(slot, taken);
+        if header.flags.load(Ordering::Relaxed) & HAS_INNER_WAKERS != 0 {
+            Self::wake_inner_futures(slot, taken);
         }
         taken
     }
@@ -119,32 +121,32 @@ impl Local {
     /// Wakes futures inside of the process that wait with wakers of their own, if messages have arrived or the process
     /// had yielded. The process may be polled once more than necessary.
     #[cold]
-    fn wake_within(slot: Slot, taken: Taken) {
-        if taken.newest() == 0 && slot.cell().wait.load(Ordering::Relaxed) & WAIT_AGAIN == 0 {
+    fn wake_inner_futures(slot: Slot, taken: Arrivals) {
+        if taken.newest() == 0 && slot.header().wait.load(Ordering::Relaxed) & WAIT_AGAIN == 0 {
             return;
         }
-        for waker in Holdings::take_own_wakers(slot, slot.pid()) {
+        for waker in SideTables::take_inner_wakers(slot, slot.pid()) {
             panics::contain(|| waker.wake());
         }
     }
 
     /// Records and returns what the process waits for at the end of its turn.
     #[inline]
-    pub(super) fn waits(&self, cell: &Cell) -> u8 {
+    pub(super) fn waits(&self, header: &ProcessHeader) -> u8 {
         let wait = self.wait.get();
-        if cell.flags.load(Ordering::Relaxed) & OWN_WAKERS != 0 {
-            return self.waits_within(cell, wait);
+        if header.flags.load(Ordering::Relaxed) & HAS_INNER_WAKERS != 0 {
+            return self.waits_of_inner_futures(header, wait);
         }
-        cell.wait.store(wait, Ordering::Relaxed);
+        header.wait.store(wait, Ordering::Relaxed);
         wait
     }
 
     /// Like `waits`, for a process in which futures wait with own wakers: they still wait, even if this poll did not
     /// reach them.
     #[cold]
-    fn waits_within(&self, cell: &Cell, wait: u8) -> u8 {
+    fn waits_of_inner_futures(&self, header: &ProcessHeader, wait: u8) -> u8 {
         let again = if self.woken.get() { WAIT_AGAIN } else { 0 };
-        cell.wait.store(wait | WAIT_RECEIVE | again, Ordering::Relaxed);
+        header.wait.store(wait | WAIT_RECEIVE | again, Ordering::Relaxed);
         wait | WAIT_RECEIVE
     }
 
@@ -152,7 +154,7 @@ impl Local {
     /// such polls.
     pub(crate) fn poll_is_long(&self) {
         if let Some(slot) = self.current.get() {
-            self.stopwatch.is_long(slot);
+            self.busy_timer.mark_long(slot);
             self.preempted.set(Some(slot));
         }
     }
@@ -170,7 +172,7 @@ impl Local {
     }
 
     fn queue_behind(&self, slot: Slot) {
-        if self.chance.is_some() || slot.cell().home().is_some() {
+        if self.fuzzer.is_some() || slot.header().affinity().is_some() {
             return self.enqueue(slot, false);
         }
         self.me.preempted.push(slot);
@@ -202,82 +204,83 @@ impl Local {
 
     /// Gives preempted processes their share while others are always ready. Called at the start of a slice.
     #[inline]
-    pub(super) fn let_preempted_run(&self, now_ns: u64) {
+    pub(super) fn schedule_preempted(&self, now_ns: u64) {
         if self.resumed_long.replace(false) {
             self.resumed_ns.set(now_ns);
         } else if now_ns - self.resumed_ns.get() >= PREEMPTED_WAIT_NS && !self.me.preempted.is_empty() {
             self.preempted_due.set(true);
-            self.until_look.set(0);
+            self.polls_until_check.set(0);
         }
     }
 
     fn take_preempted(&self) -> Option<Slot> {
-        let slot = insist(|| self.me.preempted.steal())?;
+        let slot = retry_steal(|| self.me.preempted.steal())?;
         self.resumed.set(Some(slot));
         Some(slot)
     }
 
     /// Lets every other slice after long polls begin with work from other threads instead of the queue. The checks are
     /// counted in polls, so work in the injector would otherwise wait for dozens of long polls.
-    pub(super) fn slice_ends_after(&self, polls: u32) {
+    pub(super) fn on_slice_end(&self, polls: u32) {
         if polls > FEW_POLLS {
             return;
         }
         let slices = self.long_slices.get().wrapping_add(1);
         self.long_slices.set(slices);
-        let (until_look, looks) =
-            [(0, INJECTOR_LOOKS - 1), (LOOK_POLLS, 0), (0, 0), (LOOK_POLLS, 0)][slices as usize % 4];
-        self.until_look.set(until_look);
-        self.looks.set(looks);
+        let (polls_until_check, checks) =
+            [(0, INJECTOR_CHECK_INTERVAL - 1), (CHECK_INTERVAL_POLLS, 0), (0, 0), (CHECK_INTERVAL_POLLS, 0)]
+                [slices as usize % 4];
+        self.polls_until_check.set(polls_until_check);
+        self.checks.set(checks);
     }
 
     /// Returns a runnable process that the seed selects.
     #[cold]
-    fn drawn(&self, chance: &Chance) -> Option<Slot> {
+    fn pick_fuzzed(&self, fuzzer: &ScheduleFuzzer) -> Option<Slot> {
         while let Some(slot) = self.injected().or_else(|| self.queue.pop()).or_else(|| self.pinned()) {
-            chance.push(slot);
+            fuzzer.push(slot);
         }
         // Timers due at this instant fire before the processes woken at the same instant run, or after some of them.
-        if chance.flips() {
+        if fuzzer.coin_flip() {
             self.shared.fire_due();
         }
-        chance.draw()
+        fuzzer.pick()
     }
 
     #[inline]
-    fn take_next(&self) -> Option<Slot> {
+    fn pop_lifo(&self) -> Option<Slot> {
         // SAFETY: the LIFO slot holds slots of this runtime, which is running.
-        unsafe { Slot::from_ptr(self.me.next.take()) }
+        unsafe { Slot::from_ptr(self.me.lifo_slot.take()) }
     }
 
     /// Takes a process that only this scheduler may run. Takes only one: in the queue, others could be stolen.
     #[inline]
     fn pinned(&self) -> Option<Slot> {
-        self.me.pinned.is_empty().not().then(|| insist(|| self.me.pinned.steal())).flatten()
+        self.me.pinned.is_empty().not().then(|| retry_steal(|| self.me.pinned.steal())).flatten()
     }
 
     #[cold]
     fn injected(&self) -> Option<Slot> {
-        insist(|| self.shared.injector.steal_batch_and_pop(&self.queue))
+        retry_steal(|| self.shared.injector.steal_batch_and_pop(&self.queue))
     }
 
-    /// Queues a process on this scheduler. A `hot` process runs next.
+    /// Queues a process on this scheduler. A `lifo` process runs next.
     #[inline]
-    pub(crate) fn enqueue(&self, slot: Slot, hot: bool) {
-        let home = slot.cell().home();
-        if let Some(home) = home.filter(|home| *home != self.id) {
-            return self.shared.send_home(slot, home);
+    pub(crate) fn enqueue(&self, slot: Slot, lifo: bool) {
+        let affinity = slot.header().affinity();
+        if let Some(affinity) = affinity.filter(|affinity| *affinity != self.id) {
+            return self.shared.push_pinned(slot, affinity);
         }
-        if self.reacting.get() {
+        if self.in_reactor.get() {
             self.wake_loop();
         }
-        if let Some(chance) = &self.chance {
-            return chance.push(slot);
+        if let Some(fuzzer) = &self.fuzzer {
+            return fuzzer.push(slot);
         }
-        if home.is_some() {
+        if affinity.is_some() {
             return self.me.pinned.push(slot);
         }
-        let queued = if hot { self.put_next(slot) } else { Some(slot) };
+        let queued = if lifo { self.push_lifo(slot) } else { Some(slot) };
         if let Some(slot) = queued {
             if self.queue.is_empty() {
                 bump(&self.me.counters.refills, 1);
@@ -292,50 +295,59 @@ impl Local {
     /// Puts an envelope directly into the mailbox of a process that waits only for messages, and lets that process run
     /// next. Returns the envelope if this is not possible.
     #[inline]
-    pub(crate) fn hand(&self, to: Pid, letter: Letter) -> Result<(), Letter> {
-        let Some(slot) = self.shared.slab.slot(to) else { return Err(letter) };
-        let cell = slot.cell();
-        let is_meant = || cell.generation.load(Ordering::Acquire) == to.generation();
-        let hindrances = cell.hindrances();
-        let may_hand = hindrances == 0 || (hindrances == CONFINED && self.is_introduced(to));
-        if !may_hand || !is_meant() || letter.heap() != 0 || !cell.has_room() || !cell.gate.hand() {
-            return Err(letter);
+    pub(crate) fn hand_off(&self, to: Pid, envelope: Envelope) -> Result<(), Envelope> {
+        let Some(slot) = self.shared.table.slot(to) else { return Err(envelope) };
+        let header = slot.header();
+        let is_addressee = || header.generation.load(Ordering::Acquire) == to.generation();
+        let handoff_blockers = header.handoff_blockers();
+        let may_hand_off = handoff_blockers == 0 || (handoff_blockers == CONFINED && self.is_introduced(to));
+        if !may_hand_off
+            || !is_addressee()
+            || envelope.heap() != 0
+            || !header.has_room()
+            || !header.gate.begin_handoff()
+        {
+            return Err(envelope);
         }
         // SAFETY: the gate has made this thread the owner, which it stays until the process is queued.
         let body = unsafe { slot.body() };
         // Before the gate was taken, the process may have begun another wait, or the slot may have a new tenant, which
         // is then polled in vain. Check again, now that neither can change.
-        let is_as_it_was = is_meant() && cell.hindrances() == hindrances;
-        let handed = if is_as_it_was && cell.has_room() && cell.mail_bytes.load(Ordering::Relaxed) == 0 {
+        let is_unchanged = is_addressee() && header.handoff_blockers() == handoff_blockers;
+        let handed_off = if is_unchanged && header.has_room() && header.mail_bytes.load(Ordering::Relaxed) == 0 {
             let mut backlog = body.backlog.get();
-            backlog.push(letter);
+            backlog.push(envelope);
             body.backlog.set(backlog);
-            cell.backlog.store(cell.backlog.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            header.backlog.store(header.backlog.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             Ok(())
         } else {
-            Err(letter)
+            Err(envelope)
         };
-        body.handed.set(true);
-        cell.wait.store(cell.wait.load(Ordering::Relaxed) | WAIT_TURN, Ordering::Relaxed);
-        if handed.is_err() || self.reacting.get() || self.chance.is_some() || !self.me.next.put_first(slot.as_ptr()) {
+        body.handed_off.set(true);
+        header.wait.store(header.wait.load(Ordering::Relaxed) | WAIT_HANDOFF, Ordering::Relaxed);
+        if handed_off.is_err()
+            || self.in_reactor.get()
+            || self.fuzzer.is_some()
+            || !self.me.lifo_slot.put_first(slot.as_ptr())
+        {
             self.enqueue(slot, true);
         }
-        handed
+        handed_off
     }
 
     /// Returns true if another scheduler sleeps and should be woken for work queued here.
     #[inline]
     pub(super) fn may_wake(&self) -> bool {
-        self.shared.parking.might_wake() && !self.me.is_guarded()
+        self.shared.parking.has_sleepers() && !self.me.is_monitored()
     }
 
     /// Wakes another scheduler for the process just queued here, unless this scheduler will run it within microseconds:
     /// it is the only one in the queue, and no poll is running or the running poll is about to end. Waking another
     /// scheduler would double the cost of a spawn or a wake-up.
     fn wake_for_queue(&self) {
-        let runs_soon = self.current.get().is_none() || self.brief.get();
+        let runs_soon = self.current.get().is_none() || self.ends_after_enqueue.get();
         if runs_soon && self.queue.len() == 1 {
-            self.owed.set(true);
+            self.wake_deferred.set(true);
         } else {
             self.shared.wake_one();
         }
@@ -343,9 +355,9 @@ impl Local {
 
     /// Sends the skipped wake-up after all, if something else runs before the process that it was skipped for.
     #[inline]
-    pub(crate) fn pay_wake(&self) {
-        if self.owed.get() {
-            self.owed.set(false);
+    pub(crate) fn send_deferred_wake(&self) {
+        if self.wake_deferred.get() {
+            self.wake_deferred.set(false);
             if !self.queue.is_empty() {
                 Parking::announce_work();
                 self.shared.wake_one();
@@ -354,45 +366,45 @@ impl Local {
     }
 
     /// Lets the running process spawn its next child without waking another scheduler. Its poll must end right after
-    /// that, or call `pay_wake` before it continues.
-    pub(crate) fn spawns_and_returns(&self) {
-        self.pay_wake();
-        self.brief.set(true);
+    /// that, or call `send_deferred_wake` before it continues.
+    pub(crate) fn defer_wake_for_spawn(&self) {
+        self.send_deferred_wake();
+        self.ends_after_enqueue.set(true);
     }
 
     /// Notes that the running process waits with a timeout and has set no timer yet.
     #[inline]
-    pub(crate) fn list_waiting(&self, slot: Slot) {
-        self.wait.set(self.wait.get() | WAIT_LISTED);
-        let mut listed = self.listed.take();
-        if listed.last() != Some(&slot) {
-            listed.push(slot);
+    pub(crate) fn defer_timeout(&self, slot: Slot) {
+        self.wait.set(self.wait.get() | WAIT_TIMER_DEFERRED);
+        let mut deferred_timeouts = self.deferred_timeouts.take();
+        if deferred_timeouts.last() != Some(&slot) {
+            deferred_timeouts.push(slot);
         }
-        self.listed.set(listed);
+        self.deferred_timeouts.set(deferred_timeouts);
     }
 
-    /// Wakes the listed processes that still wait, so that they set their timers. Returns false if none waits.
-    pub(super) fn rouse_listed(&self) -> bool {
-        let mut listed = self.listed.take();
+    /// Wakes the processes with a deferred timeout that still wait, so that they set their timers. Returns false if none waits.
+    pub(super) fn wake_deferred_timeouts(&self) -> bool {
+        let mut deferred_timeouts = self.deferred_timeouts.take();
         let mut any = false;
-        for slot in listed.drain(..) {
+        for slot in deferred_timeouts.drain(..) {
             // Read without the gate: a process that has continued in the meantime is polled once too often, which is
             // harmless. Its last wait was recorded on this thread, or the process was listed again on the thread that
             // recorded it.
-            let cell = slot.cell();
-            if cell.wait.load(Ordering::Relaxed) & WAIT_LISTED != 0 && cell.gate.phase() == Phase::Parked {
+            let header = slot.header();
+            if header.wait.load(Ordering::Relaxed) & WAIT_TIMER_DEFERRED != 0 && header.gate.phase() == Phase::Parked {
                 wake(slot);
                 any = true;
             }
         }
-        self.listed.set(listed);
+        self.deferred_timeouts.set(deferred_timeouts);
         any
     }
 
     #[cold]
     fn wake_loop(&self) {
-        self.reacting.set(false);
-        self.rise();
+        self.in_reactor.set(false);
+        self.mark_awake();
         if let Some(waker) = self.loop_waker.take() {
             waker.wake_by_ref();
             self.loop_waker.set(Some(waker));
@@ -401,14 +413,14 @@ impl Local {
 
     /// Puts `slot` into the LIFO slot. Returns the previous process there, which goes to the queue.
     #[inline]
-    fn put_next(&self, slot: Slot) -> Option<Slot> {
-        // SAFETY: as in `take_next`.
-        unsafe { Slot::from_ptr(self.me.next.put(slot.as_ptr())) }
+    fn push_lifo(&self, slot: Slot) -> Option<Slot> {
+        // SAFETY: as in `pop_lifo`.
+        unsafe { Slot::from_ptr(self.me.lifo_slot.put(slot.as_ptr())) }
     }
 }
 
 /// Repeats a steal until it succeeds or finds the queue empty.
-pub(crate) fn insist(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
+pub(crate) fn retry_steal(mut steal: impl FnMut() -> Steal<Slot>) -> Option<Slot> {
     loop {
         match steal() {
             Steal::Success(slot) => return Some(slot),

@@ -9,27 +9,27 @@ use std::task::Waker;
 use crossbeam_deque::{Injector, Stealer};
 use crossbeam_utils::CachePadded;
 
-use crate::cell::Cell;
-use crate::next::NextPlace;
+use crate::header::ProcessHeader;
+use crate::lifo_slot::LifoSlot;
 use crate::pid::Pid;
-use crate::slab::Slot;
+use crate::table::Slot;
 
 /// State of a scheduler that other threads may access.
 pub(crate) struct SchedulerShared {
     pub(crate) stealer: Stealer<Slot>,
     /// LIFO slot: the receiver that runs next. Other threads may take it while this scheduler is stuck.
-    pub(crate) next: CachePadded<NextPlace<Cell>>,
+    pub(crate) lifo_slot: CachePadded<LifoSlot<ProcessHeader>>,
     /// Processes that may run only on this scheduler.
     pub(crate) pinned: Injector<Slot>,
     /// Processes that used up their time slice. They run after those in the other queues.
     pub(crate) preempted: Injector<Slot>,
     pub(super) unpark: OnceLock<Waker>,
     /// Its last wake-up or work came from a thread that is not a scheduler.
-    outside: AtomicBool,
+    external_wake: AtomicBool,
     /// Woken for work that will be queued in a moment.
-    pub(super) promised: AtomicBool,
-    /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `guard.rs`.
-    pub(super) guard: AtomicU32,
+    pub(super) prewoken: AtomicBool,
+    /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `steal_monitor.rs`.
+    pub(super) monitored_by: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
 }
 
@@ -60,47 +60,47 @@ pub(crate) struct Counters {
     pub(crate) busy_ns: AtomicU64,
     /// Start of the busy time that is not in `busy_ns` yet; 0 while asleep.
     pub(crate) busy_since_ns: AtomicU64,
-    /// Cell of the running process; null between two polls.
-    pub(crate) current: AtomicPtr<Cell>,
+    /// ProcessHeader of the running process; null between two polls.
+    pub(crate) current: AtomicPtr<ProcessHeader>,
 }
 
 impl SchedulerShared {
     pub(crate) fn new(stealer: Stealer<Slot>, barrier: bool) -> Self {
         Self {
             stealer,
-            next: CachePadded::new(NextPlace::new(barrier)),
+            lifo_slot: CachePadded::new(LifoSlot::new(barrier)),
             pinned: Injector::new(),
             preempted: Injector::new(),
             unpark: OnceLock::new(),
-            outside: AtomicBool::new(false),
-            promised: AtomicBool::new(false),
-            guard: AtomicU32::new(0),
+            external_wake: AtomicBool::new(false),
+            prewoken: AtomicBool::new(false),
+            monitored_by: AtomicU32::new(0),
             counters: CachePadded::default(),
         }
     }
 
     /// Returns the number of runnable processes in the queues of this scheduler.
     pub(crate) fn run_queue(&self) -> usize {
-        self.stealer.len() + usize::from(!self.next.is_empty()) + self.pinned.len() + self.preempted.len()
+        self.stealer.len() + usize::from(!self.lifo_slot.is_empty()) + self.pinned.len() + self.preempted.len()
     }
 
     /// Returns true if an idle scheduler may take work from this one.
     pub(crate) fn has_work_for_others(&self) -> bool {
-        (!self.stealer.is_empty() && !self.is_guarded()) || !self.preempted.is_empty()
+        (!self.stealer.is_empty() && !self.is_monitored()) || !self.preempted.is_empty()
     }
 
     /// Returns the process that is being polled.
     pub(crate) fn running(&self) -> Option<Pid> {
-        let cell = self.counters.current.load(Ordering::Acquire);
+        let header = self.counters.current.load(Ordering::Acquire);
         // SAFETY: a scheduler stores only cells of its own runtime. Their chunks exist until its thread has ended, and
         // it stores none after that.
-        unsafe { Slot::from_ptr(cell) }.map(Slot::pid)
+        unsafe { Slot::from_ptr(header) }.map(Slot::pid)
     }
 
     /// Takes the process in the LIFO slot, while this scheduler is stuck.
-    pub(crate) fn steal_next(&self) -> Option<Slot> {
+    pub(crate) fn steal_lifo(&self) -> Option<Slot> {
         // SAFETY: the LIFO slot holds slots of its own runtime, which is running.
-        unsafe { Slot::from_ptr(self.next.steal()) }
+        unsafe { Slot::from_ptr(self.lifo_slot.steal()) }
     }
 
     /// Returns true if the scheduler waits for work.
@@ -110,23 +110,23 @@ impl SchedulerShared {
     }
 
     /// Notes that work or a wake-up comes from outside. Relaxed: a late value only saves or costs a sleep.
-    pub(crate) fn is_served_from_outside(&self) {
-        self.outside.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_external_wake(&self) {
+        self.external_wake.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if work or a wake-up came from outside since the last call.
-    pub(super) fn was_served_from_outside(&self) -> bool {
-        let was = self.outside.load(Ordering::Relaxed);
+    pub(super) fn take_external_wake(&self) -> bool {
+        let was = self.external_wake.load(Ordering::Relaxed);
         if was {
-            self.outside.store(false, Ordering::Relaxed);
+            self.external_wake.store(false, Ordering::Relaxed);
         }
         was
     }
 
-    /// Wakes this scheduler, which then stays awake briefly for promised work. Relaxed: a late value only costs a
+    /// Wakes this scheduler, which then stays awake briefly for prewoken work. Relaxed: a late value only costs a
     /// sleep.
-    pub(crate) fn promise(&self) {
-        self.promised.store(true, Ordering::Relaxed);
+    pub(crate) fn prewake(&self) {
+        self.prewoken.store(true, Ordering::Relaxed);
         self.unpark();
     }
 

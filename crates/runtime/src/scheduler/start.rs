@@ -1,7 +1,7 @@
 //! Turns a thread into a scheduler: creates its state, registers it for the thread, and runs its loop as a task of its
 //! reactor.
 
-use std::cell::Cell as Plain;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::ptr;
 use std::sync::Arc;
@@ -10,120 +10,120 @@ use std::task::Poll;
 use crossbeam_deque::Worker;
 use tokio::task::JoinError;
 
-use super::introductions::Introductions;
-use super::{LOCAL, Local, Wards, local};
-use crate::chance::Chance;
+use super::introductions::IntroductionCache;
+use super::{LOCAL, Local, StealMonitor, local};
+use crate::busy_time::BusyTimer;
 use crate::events::EVENTS_PER_SLICE;
+use crate::free_list::FreeList;
 use crate::mailbox::NodePool;
 use crate::panics;
-use crate::realtime::Stand;
+use crate::realtime::RelativePriority;
 use crate::ring::turn::Turn;
-use crate::runtime::Shared;
-use crate::signal::References;
-use crate::slab::Slot;
-use crate::stock::Stock;
-use crate::stopwatch::Stopwatch;
+use crate::runtime::RuntimeShared;
+use crate::schedule_fuzzer::ScheduleFuzzer;
+use crate::signal::ReferenceAllocator;
+use crate::table::Slot;
 
 /// Makes the current thread a scheduler until this is dropped.
-struct Seat(*const Local);
+struct EnterGuard(*const Local);
 
-impl Seat {
+impl EnterGuard {
     fn take(local: &Local) -> Self {
-        Self(LOCAL.with(|seat| seat.replace(ptr::from_ref(local))))
+        Self(LOCAL.with(|current| current.replace(ptr::from_ref(local))))
     }
 }
 
-impl Drop for Seat {
+impl Drop for EnterGuard {
     fn drop(&mut self) {
-        LOCAL.with(|seat| seat.set(self.0));
+        LOCAL.with(|current| current.set(self.0));
     }
 }
 
 impl Local {
-    fn new(shared: &Arc<Shared>, id: usize, queue: Worker<Slot>, chance: Option<Chance>) -> Self {
+    fn new(shared: &Arc<RuntimeShared>, id: usize, queue: Worker<Slot>, fuzzer: Option<ScheduleFuzzer>) -> Self {
         Self {
             id,
             me: Arc::clone(&shared.schedulers[id]),
             queue,
-            chance,
-            slots: Stock::of(shared.slots.batch()),
+            fuzzer,
+            slots: FreeList::of(shared.slots.batch()),
             nodes: NodePool::new(),
-            held: Plain::default(),
-            stopwatch: Stopwatch::new(shared.started, id as u32 + 1),
-            current: Plain::new(None),
-            wait: Plain::new(0),
-            woken: Plain::new(false),
-            signalled: Plain::new(false),
-            budget: Plain::new(0),
+            spare_side_tables: Cell::default(),
+            busy_timer: BusyTimer::new(shared.started, id as u32 + 1),
+            current: Cell::new(None),
+            wait: Cell::new(0),
+            woken: Cell::new(false),
+            signalled: Cell::new(false),
+            budget: Cell::new(0),
             turn: Turn::new(),
-            hot_left: Plain::new(0),
-            reacting: Plain::new(true),
-            loop_waker: Plain::new(None),
-            last_reference: Plain::new(References::USED_UP),
-            listed: Plain::default(),
-            owed: Plain::new(false),
-            brief: Plain::new(false),
-            first: Plain::new(true),
-            events_left: Plain::new(EVENTS_PER_SLICE),
-            now_ms: Plain::new(0),
-            until_look: Plain::new(0),
-            unsettled_mail: Plain::new(0),
-            introduced: Introductions::new(),
-            looks: Plain::new(0),
-            long_slices: Plain::new(0),
-            children: Plain::default(),
-            preempted: Plain::new(None),
-            resumed: Plain::new(None),
-            resumed_long: Plain::new(false),
-            resumed_ns: Plain::new(0),
-            preempted_due: Plain::new(false),
-            spins: Plain::new(0),
-            fed: Plain::new(false),
-            slept_at_ns: Plain::new(0),
-            searching: Plain::new(false),
-            asleep: Plain::new(false),
-            wards: Wards::default(),
+            lifo_left: Cell::new(0),
+            in_reactor: Cell::new(true),
+            loop_waker: Cell::new(None),
+            last_reference: Cell::new(ReferenceAllocator::USED_UP),
+            deferred_timeouts: Cell::default(),
+            wake_deferred: Cell::new(false),
+            ends_after_enqueue: Cell::new(false),
+            first: Cell::new(true),
+            events_left: Cell::new(EVENTS_PER_SLICE),
+            now_ms: Cell::new(0),
+            polls_until_check: Cell::new(0),
+            unsettled_mail: Cell::new(0),
+            introduction_cache: IntroductionCache::new(),
+            checks: Cell::new(0),
+            long_slices: Cell::new(0),
+            children: Cell::default(),
+            preempted: Cell::new(None),
+            resumed: Cell::new(None),
+            resumed_long: Cell::new(false),
+            resumed_ns: Cell::new(0),
+            preempted_due: Cell::new(false),
+            spins: Cell::new(0),
+            expects_peer_work: Cell::new(false),
+            slept_at_ns: Cell::new(0),
+            searching: Cell::new(false),
+            asleep: Cell::new(false),
+            steal_monitor: StealMonitor::default(),
             shared: Arc::clone(shared),
         }
     }
 
     /// Body of a scheduler's thread.
-    pub(crate) fn run(shared: &Arc<Shared>, id: usize, queue: Worker<Slot>, reactor: &tokio::runtime::Runtime) {
-        Stand::Back.take();
+    pub(crate) fn run(shared: &Arc<RuntimeShared>, id: usize, queue: Worker<Slot>, reactor: &tokio::runtime::Runtime) {
+        RelativePriority::Below.apply();
         Self::drive(shared, id, queue, None, reactor, async {});
     }
 
-    /// Makes this thread a scheduler until the runtime stops, and runs `beside` in the same reactor. Returns the result
+    /// Makes this thread a scheduler until the runtime stops, and runs `companion` in the same reactor. Returns the result
     /// of that.
     pub(crate) fn drive<T>(
-        shared: &Arc<Shared>,
+        shared: &Arc<RuntimeShared>,
         id: usize,
         queue: Worker<Slot>,
-        chance: Option<Chance>,
+        fuzzer: Option<ScheduleFuzzer>,
         reactor: &tokio::runtime::Runtime,
-        beside: impl Future<Output = T>,
+        companion: impl Future<Output = T>,
     ) -> T {
-        let local = Self::new(shared, id, queue, chance);
-        let seat = Seat::take(&local);
+        let local = Self::new(shared, id, queue, fuzzer);
+        let guard = EnterGuard::take(&local);
         let work = tokio::task::unconstrained(poll_fn(|cx| match self::local() {
             Some(local) => local.slice(cx),
             None => Poll::Ready(()),
         }));
-        let (given, ended) = reactor.block_on(async {
+        let (output, ended) = reactor.block_on(async {
             let work = reactor.spawn(work);
-            let given = beside.await;
-            (given, work.await)
+            let output = companion.await;
+            (output, work.await)
         });
         local.slots.spill(&shared.slots, 0);
-        drop(seat);
-        hear(id, ended);
-        given
+        drop(guard);
+        propagate_panic(id, ended);
+        output
     }
 }
 
 /// Panics if the loop of a scheduler did. The loop catches every panic of a process, so this is a fault of the runtime,
 /// and the processes queued on this thread will never run. The panic hook was silent while the thread was a scheduler.
-fn hear(id: usize, ended: Result<(), JoinError>) {
+fn propagate_panic(id: usize, ended: Result<(), JoinError>) {
     let Err(error) = ended else { return };
     match error.try_into_panic() {
         Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panics::reason(payload)),
@@ -142,11 +142,11 @@ mod tests {
         let reactor = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let ended = reactor.block_on(reactor.spawn(async { panic!("of its own") }));
 
-        let heard = catch_unwind(AssertUnwindSafe(|| hear(3, ended))).unwrap_err();
+        let message = catch_unwind(AssertUnwindSafe(|| propagate_panic(3, ended))).unwrap_err();
 
-        let heard = *heard.downcast::<String>().unwrap();
-        assert!(heard.starts_with("scheduler 3 ended because of a bug in the runtime: panic"), "{heard}");
-        assert!(heard.ends_with(": of its own"), "{heard}");
-        hear(3, Ok(()));
+        let message = *message.downcast::<String>().unwrap();
+        assert!(message.starts_with("scheduler 3 ended because of a bug in the runtime: panic"), "{message}");
+        assert!(message.ends_with(": of its own"), "{message}");
+        propagate_panic(3, Ok(()));
     }
 }

@@ -14,14 +14,14 @@ pub struct Backoff {
 }
 
 /// Delay that follows a delay of zero.
-const LEAST: Duration = Duration::from_millis(1);
+const DELAY_MIN: Duration = Duration::from_millis(1);
 
 impl Backoff {
     /// Returns the delay before a restart; `restart` is its number among the consecutive restarts, counted from 1.
     pub fn delay(&self, restart: u32) -> Duration {
         let (from, doublings) = match (self.first.is_zero(), restart) {
             (true, 0 | 1) => return Duration::ZERO,
-            (true, _) => (LEAST, restart - 2),
+            (true, _) => (DELAY_MIN, restart - 2),
             (false, _) => (self.first, restart.saturating_sub(1)),
         };
         2_u32.checked_pow(doublings).and_then(|factor| from.checked_mul(factor)).unwrap_or(self.limit).min(self.limit)

@@ -16,18 +16,18 @@ use super::history::History;
 pub(super) struct Key(pub(super) u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RunState {
     Running(Pid),
-    Restarting(Wait),
+    Restarting(PendingRestart),
     Ended,
 }
 
 /// A restart that is not due yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wait {
+pub(super) struct PendingRestart {
     pub(super) due: Instant,
     /// True if the restart window has already counted it.
-    pub(super) spent: bool,
+    pub(super) is_counted: bool,
 }
 
 pub(super) struct Child {
@@ -37,17 +37,17 @@ pub(super) struct Child {
     pub(super) restart: Restart,
     pub(super) kind: ChildType,
     pub(super) arguments: Option<Arguments>,
-    pub(super) state: State,
+    pub(super) state: RunState,
     pub(super) restarts_total: u64,
     pub(super) last_exit: Option<ExitReason>,
     /// Previous process of the child.
-    pub(super) before: Option<Pid>,
+    pub(super) previous_pid: Option<Pid>,
     pub(super) history: History,
     /// Number of consecutive restarts without a long life in between; counted only for a back-off.
-    pub(super) in_a_row: u32,
+    pub(super) consecutive_restarts: u32,
     pub(super) started: Option<Instant>,
     /// True if the child was stopped for a restart that has not started it again yet.
-    pub(super) is_owed: bool,
+    pub(super) awaits_restart: bool,
 }
 
 impl Child {
@@ -59,14 +59,14 @@ impl Child {
             kind: spec.child_type,
             spec,
             arguments,
-            state: State::Ended,
+            state: RunState::Ended,
             restarts_total: 0,
             last_exit: None,
-            before: None,
+            previous_pid: None,
             history: History::default(),
-            in_a_row: 0,
+            consecutive_restarts: 0,
             started: None,
-            is_owed: false,
+            awaits_restart: false,
         }
     }
 
@@ -76,16 +76,16 @@ impl Child {
     }
 }
 
-/// Values that a family no longer needs. Dropping them may run user code, so it happens after the family's lock is
+/// Values that a state no longer needs. Dropping them may run user code, so it happens after the state's lock is
 /// released.
 #[derive(Default)]
-pub(super) struct Buried {
+pub(super) struct DeferredDrops {
     pub(super) children: Vec<Child>,
     pub(super) reasons: SmallVec<[ExitReason; 2]>,
     pub(super) template: Option<Arc<ChildSpec>>,
 }
 
-impl Buried {
+impl DeferredDrops {
     pub(super) fn is_empty(&self) -> bool {
         self.children.is_empty() && self.reasons.is_empty() && self.template.is_none()
     }

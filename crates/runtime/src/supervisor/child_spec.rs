@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Answer;
+use crate::call::PendingReply;
 use crate::context::Context;
 use crate::exit::{ExitReason, Outcome};
 use crate::pid::Pid;
@@ -62,14 +62,14 @@ pub enum ChildType {
 pub(super) type Arguments = Arc<dyn Any + Send + Sync>;
 
 /// A start in progress.
-pub(super) enum Begun<'a> {
+pub(super) enum BegunStart<'a> {
     /// A plain child, which has started once it is spawned.
     Started(Pid),
     /// A child that reports when it has started.
-    Starting(Pid, Answer<'a, ()>),
+    Starting(Pid, PendingReply<'a, ()>),
 }
 
-type StartFn = dyn for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync;
+type StartFn = dyn for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<BegunStart<'a>, StartError> + Send + Sync;
 
 /// The way in which a child is started.
 #[derive(Clone)]
@@ -82,12 +82,16 @@ pub(super) enum Start {
 
 impl Start {
     /// Begins the start of a child of the calling supervisor.
-    pub(super) fn begin<'a>(&self, ctx: &'a Context, arguments: Option<&Arguments>) -> Result<Begun<'a>, StartError> {
+    pub(super) fn begin<'a>(
+        &self,
+        ctx: &'a Context,
+        arguments: Option<&Arguments>,
+    ) -> Result<BegunStart<'a>, StartError> {
         match self {
             Self::Function(start) => start(ctx, arguments),
             Self::Supervisor(nested) => {
                 let (pid, started) = ctx.begin_link(|ctx, starting| nested.supervisor().run(ctx, starting))?;
-                Ok(Begun::Starting(pid, started))
+                Ok(BegunStart::Starting(pid, started))
             }
         }
     }
@@ -150,7 +154,7 @@ impl ChildSpec {
         B: Fn(Context) -> F + Send + Sync + 'static,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        Self::worker(id, move |ctx, _| Ok(Begun::Started(ctx.spawn_link(&body)?)))
+        Self::worker(id, move |ctx, _| Ok(BegunStart::Started(ctx.spawn_link(&body)?)))
     }
 
     /// Creates a permanent worker that reports when it has started; the next child waits for that.
@@ -161,7 +165,7 @@ impl ChildSpec {
     {
         Self::worker(id, move |ctx, _| {
             let (pid, started) = ctx.begin_link(&body)?;
-            Ok(Begun::Starting(pid, started))
+            Ok(BegunStart::Starting(pid, started))
         })
     }
 
@@ -175,7 +179,7 @@ impl ChildSpec {
     {
         Self::worker(id, move |ctx, arguments| {
             let arguments = cloned::<A>(arguments)?;
-            Ok(Begun::Started(ctx.spawn_link(|ctx| body(ctx, arguments))?))
+            Ok(BegunStart::Started(ctx.spawn_link(|ctx| body(ctx, arguments))?))
         })
     }
 
@@ -189,7 +193,7 @@ impl ChildSpec {
         Self::worker(id, move |ctx, arguments| {
             let arguments = cloned::<A>(arguments)?;
             let (pid, started) = ctx.begin_link(|ctx, starting| body(ctx, starting, arguments))?;
-            Ok(Begun::Starting(pid, started))
+            Ok(BegunStart::Starting(pid, started))
         })
     }
 
@@ -205,12 +209,12 @@ impl ChildSpec {
     where
         S: Fn(&Context) -> Result<Pid, InitError> + Send + Sync + 'static,
     {
-        Self::worker(id, move |ctx, _| Ok(Begun::Started(start(ctx)?)))
+        Self::worker(id, move |ctx, _| Ok(BegunStart::Started(start(ctx)?)))
     }
 
     fn worker<S>(id: impl Into<Arc<str>>, start: S) -> Self
     where
-        S: for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<Begun<'a>, StartError> + Send + Sync + 'static,
+        S: for<'a> Fn(&'a Context, Option<&Arguments>) -> Result<BegunStart<'a>, StartError> + Send + Sync + 'static,
     {
         Self::of(id, Start::Function(Arc::new(start)))
     }

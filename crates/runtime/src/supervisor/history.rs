@@ -20,15 +20,15 @@ pub(super) struct End {
 
 /// The newest ends of a child. Takes one word until the first end.
 #[derive(Debug, Default)]
-pub(super) struct History(Option<Box<Ring>>);
+pub(super) struct History(Option<Box<EndRing>>);
 
 #[derive(Debug, Default)]
-struct Ring(VecDeque<End>);
+struct EndRing(VecDeque<End>);
 
 impl History {
     /// Records an end; returns the reason of the end that was removed for it.
-    pub(super) fn note(&mut self, end: End) -> Option<ExitReason> {
-        let Ring(ends) = &mut **self.0.get_or_insert_default();
+    pub(super) fn record(&mut self, end: End) -> Option<ExitReason> {
+        let EndRing(ends) = &mut **self.0.get_or_insert_default();
         let oldest = if ends.len() == ENDS_KEPT { ends.pop_front() } else { None };
         ends.push_back(end);
         oldest.map(|oldest| oldest.reason)
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(history.newest_first().count(), 0);
 
         for slot in 1..=20 {
-            history.note(End { at, pid: Some(Pid::local(slot, 1)), reason: ExitReason::Killed });
+            history.record(End { at, pid: Some(Pid::local(slot, 1)), reason: ExitReason::Killed });
         }
 
         let slots: Vec<u32> = history.newest_first().filter_map(|end| end.pid).map(Pid::slot).collect();

@@ -63,7 +63,7 @@ impl RestartWindow {
     }
 
     /// Returns the number of restarts that counted at the last one, if it is at least two and over half of the limit.
-    pub fn strain(&self) -> Option<u32> {
+    pub fn pressure(&self) -> Option<u32> {
         let used = self.spent.len() as u64;
         (used >= 2 && 2 * used > u64::from(self.intensity.restarts)).then_some(used as u32)
     }
@@ -117,7 +117,7 @@ mod tests {
             let mut window = window(restarts, 5);
             [(); 4].map(|()| {
                 window.spend(now);
-                window.strain()
+                window.pressure()
             })
         };
 

@@ -1,7 +1,7 @@
 //! The supervisors of a runtime as a tree that observers can read at any time, even during a crash storm.
 //!
 //! ```text
-//!   supervisor's process ──▶ Branch { Family }  ◀── observe::supervisor, observe::children, a page at a time
+//!   supervisor's process ──▶ Branch { SupervisorState }  ◀── observe::supervisor, observe::children, a page at a time
 //!                                   ▲
 //!                              Tree (pid → branch, weak; top-level branches in the order of their start)
 //! ```
@@ -23,11 +23,11 @@ use crate::panics;
 use crate::pid::Pid;
 
 use super::Strategy;
-use super::child::{Child, Key, State};
+use super::child::{Child, Key, RunState};
 use super::child_spec::{ChildType, Restart, Shutdown};
-use super::family::Family;
 use super::history::End;
 use super::restart_window::Intensity;
+use super::state::SupervisorState;
 
 /// Report of a supervisor, without its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl ChildKey {
 
 /// State of a child, as an observer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BranchState {
+pub enum ChildStatus {
     /// The child runs.
     Running(Pid),
     /// The child has ended, and its restart is in progress.
@@ -105,7 +105,7 @@ pub enum BranchState {
     Ended,
 }
 
-impl BranchState {
+impl ChildStatus {
     /// Returns the child's process, if it has one.
     pub const fn pid(self) -> Option<Pid> {
         match self {
@@ -123,7 +123,7 @@ pub struct ChildReport {
     /// Id of the child, or of its template.
     pub id: Arc<str>,
     /// State of the child.
-    pub state: BranchState,
+    pub state: ChildStatus,
     /// Type of the child.
     pub child_type: ChildType,
     /// Restart mode of the child.
@@ -164,64 +164,64 @@ pub(crate) struct Branch {
     parent: Option<Pid>,
     /// Number among the top-level supervisors; `None` if a supervisor has started it.
     top: Option<u64>,
-    family: Mutex<Family>,
+    state: Mutex<SupervisorState>,
 }
 
 impl Branch {
-    /// Locks the family and passes it to `look`, which must be fast and must not run user code.
+    /// Locks the state and passes it to `access`, which must be fast and must not run user code.
     ///
-    /// Values that the family no longer needs are dropped after the lock is released; panics of their drops are
+    /// Values that the state no longer needs are dropped after the lock is released; panics of their drops are
     /// contained.
-    pub(super) fn with<R>(&self, look: impl FnOnce(&mut Family) -> R) -> R {
-        let mut family = self.family.lock();
-        let found = look(&mut family);
-        if !family.buried.is_empty() {
-            let buried = std::mem::take(&mut family.buried);
-            drop(family);
-            panics::contain(|| drop(buried));
+    pub(super) fn with<R>(&self, access: impl FnOnce(&mut SupervisorState) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = access(&mut state);
+        if !state.deferred_drops.is_empty() {
+            let deferred_drops = std::mem::take(&mut state.deferred_drops);
+            drop(state);
+            panics::contain(|| drop(deferred_drops));
         }
-        found
+        result
     }
 
     pub(crate) fn report(&self, now: Instant) -> SupervisorReport {
-        let family = self.family.lock();
+        let state = self.state.lock();
         SupervisorReport {
             pid: self.pid,
             parent: self.parent,
-            strategy: family.strategy,
-            intensity: family.window.intensity(),
-            intensity_used: family.window.used(now),
-            restarts_total: family.restarts_total,
-            counts: family.states(),
-            ending: family.ending,
+            strategy: state.strategy,
+            intensity: state.window.intensity(),
+            intensity_used: state.window.used(now),
+            restarts_total: state.restarts_total,
+            counts: state.states(),
+            ending: state.ending,
         }
     }
 
     /// Returns a page of its children.
-    pub(crate) fn page(&self, offset: usize, most: usize, started: Instant, now: Instant) -> ChildPage {
-        let family = self.family.lock();
-        let child = |(key, child)| report(&family, key, child, started, now);
-        let children = family.after_place(offset).take(most).map(child).collect();
-        ChildPage { total: family.len(), children }
+    pub(crate) fn page(&self, offset: usize, limit: usize, started: Instant, now: Instant) -> ChildPage {
+        let state = self.state.lock();
+        let child = |(key, child)| report(&state, key, child, started, now);
+        let children = state.after_offset(offset).take(limit).map(child).collect();
+        ChildPage { total: state.len(), children }
     }
 
     /// Returns one child and its ends, newest first.
     pub(crate) fn child(&self, key: ChildKey, started: Instant, now: Instant) -> Option<(ChildReport, Vec<ChildEnd>)> {
-        let family = self.family.lock();
-        let child = family.child(Key(key.0))?;
-        let ends = child.history.newest_first().map(|end| told(end, started)).collect();
-        Some((report(&family, Key(key.0), child, started, now), ends))
+        let state = self.state.lock();
+        let child = state.child(Key(key.0))?;
+        let ends = child.history.newest_first().map(|end| child_end(end, started)).collect();
+        Some((report(&state, Key(key.0), child, started, now), ends))
     }
 
     /// Returns the positions of these children; `keys` must be in ascending order.
-    pub(crate) fn places(&self, keys: &[ChildKey]) -> Vec<Option<usize>> {
-        let family = self.family.lock();
-        family.places(keys.iter().map(|key| Key(key.0)))
+    pub(crate) fn positions(&self, keys: &[ChildKey]) -> Vec<Option<usize>> {
+        let state = self.state.lock();
+        state.positions(keys.iter().map(|key| Key(key.0)))
     }
 }
 
 /// Read access for observers.
-impl Family {
+impl SupervisorState {
     fn len(&self) -> usize {
         self.children.len()
     }
@@ -234,15 +234,15 @@ impl Family {
 
     /// Returns the key of the first child if no child in between was removed: each position is then the difference from
     /// it.
-    fn dense_from(&self) -> Option<u64> {
+    fn contiguous_from(&self) -> Option<u64> {
         let (Key(first), _) = self.children.first_key_value()?;
         let (Key(last), _) = self.children.last_key_value()?;
         (last - first + 1 == self.children.len() as u64).then_some(*first)
     }
 
     /// Returns the children after the first `offset` children.
-    fn after_place(&self, offset: usize) -> impl Iterator<Item = (Key, &Child)> {
-        let from = match self.dense_from() {
+    fn after_offset(&self, offset: usize) -> impl Iterator<Item = (Key, &Child)> {
+        let from = match self.contiguous_from() {
             Some(first) => Some(Key(first.saturating_add(offset as u64))),
             None if offset <= self.len() / 2 => self.children.keys().nth(offset).copied(),
             None => self.len().checked_sub(offset + 1).and_then(|back| self.children.keys().nth_back(back).copied()),
@@ -260,44 +260,44 @@ impl Family {
     }
 
     /// Returns the positions of children; `keys` must be in ascending order.
-    fn places(&self, keys: impl Iterator<Item = Key>) -> Vec<Option<usize>> {
-        let dense = self.dense_from();
+    fn positions(&self, keys: impl Iterator<Item = Key>) -> Vec<Option<usize>> {
+        let contiguous = self.contiguous_from();
         let mut walk = self.children.keys().enumerate().peekable();
-        let place = |key: Key| {
-            if let Some(first) = dense {
+        let position = |key: Key| {
+            if let Some(first) = contiguous {
                 return self.children.contains_key(&key).then(|| (key.0 - first) as usize);
             }
             while walk.next_if(|(_, other)| **other < key).is_some() {}
-            walk.peek().filter(|(_, other)| **other == key).map(|(place, _)| *place)
+            walk.peek().filter(|(_, other)| **other == key).map(|(position, _)| *position)
         };
-        keys.map(place).collect()
+        keys.map(position).collect()
     }
 }
 
-fn report(family: &Family, key: Key, child: &Child, started: Instant, now: Instant) -> ChildReport {
-    let starting = family.starting.filter(|(starting, _)| *starting == key);
-    let state = match (child.state, starting) {
-        (State::Running(pid), _) if family.ending || family.stopping == Some(key) => BranchState::Stopping(pid),
-        (State::Running(pid), _) => BranchState::Running(pid),
-        (_, Some((_, pid))) => BranchState::Starting(pid),
-        (State::Restarting(wait), None) => BranchState::Waiting { left: wait.due.saturating_duration_since(now) },
-        (State::Ended, None) if family.is_restarting(key) => BranchState::Restarting,
-        (State::Ended, None) => BranchState::Ended,
+fn report(state: &SupervisorState, key: Key, child: &Child, started: Instant, now: Instant) -> ChildReport {
+    let starting = state.starting.filter(|(starting, _)| *starting == key);
+    let status = match (child.state, starting) {
+        (RunState::Running(pid), _) if state.ending || state.stopping == Some(key) => ChildStatus::Stopping(pid),
+        (RunState::Running(pid), _) => ChildStatus::Running(pid),
+        (_, Some((_, pid))) => ChildStatus::Starting(pid),
+        (RunState::Restarting(wait), None) => ChildStatus::Waiting { left: wait.due.saturating_duration_since(now) },
+        (RunState::Ended, None) if state.is_restarting(key) => ChildStatus::Restarting,
+        (RunState::Ended, None) => ChildStatus::Ended,
     };
     ChildReport {
         key: ChildKey(key.0),
         id: Arc::clone(&child.id),
-        state,
+        state: status,
         child_type: child.kind,
         restart: child.restart,
         shutdown: child.spec.shutdown,
         significant: child.spec.significant,
         restarts_total: child.restarts_total,
-        last_end: child.history.newest_first().next().map(|end| told(end, started)),
+        last_end: child.history.newest_first().next().map(|end| child_end(end, started)),
     }
 }
 
-fn told(end: &End, started: Instant) -> ChildEnd {
+fn child_end(end: &End, started: Instant) -> ChildEnd {
     ChildEnd { at: end.at.saturating_duration_since(started), pid: end.pid, reason: end.reason.clone() }
 }
 
@@ -314,14 +314,14 @@ struct Branches {
 }
 
 /// Registration of a supervisor in the tree; removed when the supervisor ends for whatever reason.
-pub(super) struct Place {
+pub(super) struct TreeRegistration {
     tree: Arc<Tree>,
     pub(super) branch: Arc<Branch>,
 }
 
 impl Tree {
     /// Makes a supervisor visible to observers.
-    pub(super) fn enter(self: Arc<Self>, pid: Pid, parent: Option<Pid>, family: Family) -> Place {
+    pub(super) fn enter(self: Arc<Self>, pid: Pid, parent: Option<Pid>, state: SupervisorState) -> TreeRegistration {
         let mut branches = self.0.write();
         let supervised = parent.is_some_and(|parent| branches.by_pid.contains_key(&parent));
         let top = (!supervised).then(|| {
@@ -330,10 +330,10 @@ impl Tree {
             branches.top.insert(number, pid);
             number
         });
-        let branch = Arc::new(Branch { pid, parent, top, family: Mutex::new(family) });
+        let branch = Arc::new(Branch { pid, parent, top, state: Mutex::new(state) });
         branches.by_pid.insert(pid, Arc::downgrade(&branch));
         drop(branches);
-        Place { tree: self, branch }
+        TreeRegistration { tree: self, branch }
     }
 
     pub(crate) fn branch(&self, pid: Pid) -> Option<Arc<Branch>> {
@@ -341,44 +341,44 @@ impl Tree {
     }
 
     /// Returns the number of top-level supervisors, and some of them in the order of their start.
-    pub(crate) fn top(&self, offset: usize, most: usize) -> (usize, Vec<Pid>) {
+    pub(crate) fn top(&self, offset: usize, limit: usize) -> (usize, Vec<Pid>) {
         let branches = self.0.read();
-        let pids = match branches.dense_from() {
+        let pids = match branches.contiguous_from() {
             Some(first) => {
-                branches.top.range(first.saturating_add(offset as u64)..).take(most).map(|(_, pid)| *pid).collect()
+                branches.top.range(first.saturating_add(offset as u64)..).take(limit).map(|(_, pid)| *pid).collect()
             }
-            None => branches.top.values().skip(offset).take(most).copied().collect(),
+            None => branches.top.values().skip(offset).take(limit).copied().collect(),
         };
         (branches.top.len(), pids)
     }
 
     /// Returns the top-level supervisors among `pids`, with their positions in ascending order.
-    pub(crate) fn top_places(&self, pids: impl Iterator<Item = Pid>) -> Vec<(usize, Pid)> {
+    pub(crate) fn top_positions(&self, pids: impl Iterator<Item = Pid>) -> Vec<(usize, Pid)> {
         let branches = self.0.read();
         let number = |pid: Pid| Some((branches.by_pid.get(&pid)?.upgrade()?.top?, pid));
         let mut numbers: Vec<(u64, Pid)> = pids.filter_map(number).collect();
         numbers.sort_unstable();
-        if let Some(first) = branches.dense_from() {
+        if let Some(first) = branches.contiguous_from() {
             return numbers.into_iter().map(|(number, pid)| ((number - first) as usize, pid)).collect();
         }
         let mut walk = branches.top.keys().enumerate();
-        let place = |(number, pid)| walk.find(|(_, other)| **other == number).map(|(place, _)| (place, pid));
-        numbers.into_iter().filter_map(place).collect()
+        let position = |(number, pid)| walk.find(|(_, other)| **other == number).map(|(position, _)| (position, pid));
+        numbers.into_iter().filter_map(position).collect()
     }
 }
 
 impl Branches {
     /// Returns the first number if no supervisor in between has ended: each position is then the difference from it.
-    fn dense_from(&self) -> Option<u64> {
+    fn contiguous_from(&self) -> Option<u64> {
         let ((first, _), (last, _)) = (self.top.first_key_value()?, self.top.last_key_value()?);
         (last - first + 1 == self.top.len() as u64).then_some(*first)
     }
 }
 
-impl Drop for Place {
+impl Drop for TreeRegistration {
     fn drop(&mut self) {
         // Dissolve it here, and not where the last observer releases the branch: dropping it may run user code.
-        self.branch.with(Family::dissolve);
+        self.branch.with(SupervisorState::clear);
         let mut branches = self.tree.0.write();
         branches.by_pid.remove(&self.branch.pid);
         if let Some(number) = self.branch.top {

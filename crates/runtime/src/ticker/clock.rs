@@ -14,7 +14,7 @@ use rustix::thread::futex;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, current_timer_slack, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
 
-use crate::layers::Layers;
+use crate::override_stack::OverrideStack;
 
 /// A shorter wait spins: the system call to sleep takes longer. In nanoseconds.
 pub(super) const SLEEP_MIN_NS: u64 = 200;
@@ -67,7 +67,7 @@ pub(crate) fn wake(word: &AtomicU32) {
 
 thread_local! {
     /// Slacks requested on this thread.
-    static SLACKS: RefCell<Layers<NonZeroU64>> = const { RefCell::new(Layers::new()) };
+    static SLACKS: RefCell<OverrideStack<NonZeroU64>> = const { RefCell::new(OverrideStack::new()) };
 }
 
 /// Timer slack of this thread while this exists: how late the kernel may wake it. A thread's default is 50 µs.

@@ -3,11 +3,11 @@
 //! ```text
 //!   process ── new ticker ──▶ inbox, word + 1 ──▶ driver: heap of next ticks ── sleeps until the first or a new word
 //!      ▲                                             │
-//!      └── waker ◀── pulse: ticks due so far ◀───────┘   every tick, under the pulse's own lock
+//!      └── waker ◀── wake_signal: ticks due so far ◀───────┘   every tick, under its own lock
 //! ```
 //!
-//! The driver advances on its own copy of each grid, so a tick needs no message in either direction. `alarm.rs` has the
-//! protocol by which it sleeps and is woken, `pulse.rs` the state that it shares with each process.
+//! The driver advances on its own copy of each grid, so a tick needs no message in either direction. `sleep_word.rs` has the
+//! protocol by which it sleeps and is woken, `wake_signal.rs` the state that it shares with each process.
 
 use std::cmp::Ordering as Order;
 use std::collections::binary_heap::PeekMut;
@@ -19,22 +19,22 @@ use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 
-use super::alarm::Alarm;
 use super::clock::{self, SLEEP_MIN_NS, Slack};
-use super::gauge::Gauge;
+use super::early_wake::EarlyWake;
 use super::governor::Governor;
 use super::grid::Grid;
-use super::lead::Lead;
-use super::observed::Shown;
-use super::pulse::Pulse;
+use super::metrics::TickMetrics;
+use super::observed::TickerRecord;
+use super::sleep_word::SleepWord;
+use super::wake_signal::WakeSignal;
 use super::{Spin, TickerError, nanos};
 use crate::panics;
 use crate::realtime::Realtime;
 
 /// A ticker that is owned by the driver.
 pub(super) struct Entry {
-    pub(super) pulse: Arc<Pulse>,
-    pub(super) gauge: Option<Arc<Gauge>>,
+    pub(super) wake_signal: Arc<WakeSignal>,
+    pub(super) metrics: Option<Arc<TickMetrics>>,
     pub(super) grid: Grid,
     pub(super) epoch_ns: u64,
     /// Slips that the next tick already includes, in nanoseconds.
@@ -51,48 +51,48 @@ impl Entry {
     }
 
     /// Publishes the due ticks to the process; returns false if there will be no more.
-    fn beat(&mut self, tickers: &Tickers, now_ns: u64) -> bool {
-        let mut beat = self.pulse.lock();
-        if beat.is_over() {
-            tickers.forget();
+    fn publish_due(&mut self, tickers: &Tickers, now_ns: u64) -> bool {
+        let mut state = self.wake_signal.lock();
+        if state.has_ended() {
+            tickers.uncount_ended();
             return false;
         }
-        if beat.slipped_ns > self.slipped_ns {
+        if state.slipped_ns > self.slipped_ns {
             // After a slip, ticks that had passed come again, later.
-            self.slipped_ns = beat.slipped_ns;
-            self.grid.seek(beat.due);
+            self.slipped_ns = state.slipped_ns;
+            self.grid.seek(state.due);
         }
         let due = self.grid.due(now_ns.saturating_sub(self.epoch_ns).saturating_sub(self.slipped_ns));
         if due > self.grid.passed() {
             self.grid.pass(due);
         }
         // The waker may belong to another executor.
-        panics::contain(|| beat.fire(due));
+        panics::contain(|| state.fire(due));
         !self.once || due == 0
     }
 }
 
 /// Ordered so that the greatest entry in the heap has the earliest tick.
-struct Next {
+struct HeapEntry {
     at_ns: u64,
     entry: Box<Entry>,
 }
 
-impl PartialEq for Next {
+impl PartialEq for HeapEntry {
     fn eq(&self, other: &Self) -> bool {
         self.at_ns == other.at_ns
     }
 }
 
-impl Eq for Next {}
+impl Eq for HeapEntry {}
 
-impl PartialOrd for Next {
+impl PartialOrd for HeapEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Order> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Next {
+impl Ord for HeapEntry {
     fn cmp(&self, other: &Self) -> Order {
         other.at_ns.cmp(&self.at_ns)
     }
@@ -100,29 +100,29 @@ impl Ord for Next {
 
 /// All tickers, owned by the thread or task that drives them.
 pub(super) struct Driver {
-    heap: BinaryHeap<Next>,
-    lead: Lead,
+    heap: BinaryHeap<HeapEntry>,
+    early_wake: EarlyWake,
 }
 
 impl Default for Driver {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), lead: Lead::of_driver() }
+        Self { heap: BinaryHeap::new(), early_wake: EarlyWake::of_driver() }
     }
 }
 
 impl Driver {
-    /// Takes in new tickers, and removes the ended tickers once they are more than half of all and `OVER_MAX`.
-    pub(super) fn take_in(&mut self, tickers: &Tickers) {
+    /// Takes in new tickers, and removes the ended tickers once they are more than half of all and `ENDED_MAX`.
+    pub(super) fn accept_new(&mut self, tickers: &Tickers) {
         for entry in std::mem::take(&mut *tickers.inbox.lock()) {
-            self.heap.push(Next { at_ns: entry.next_ns(), entry: Box::new(entry) });
+            self.heap.push(HeapEntry { at_ns: entry.next_ns(), entry: Box::new(entry) });
         }
-        if tickers.over.load(Ordering::Relaxed) as usize > self.heap.len() / 2 + OVER_MAX {
+        if tickers.ended.load(Ordering::Relaxed) as usize > self.heap.len() / 2 + ENDED_MAX {
             self.heap.retain(|next| {
-                let is_over = next.entry.pulse.lock().is_over();
-                if is_over {
-                    tickers.forget();
+                let has_ended = next.entry.wake_signal.lock().has_ended();
+                if has_ended {
+                    tickers.uncount_ended();
                 }
-                !is_over
+                !has_ended
             });
         }
     }
@@ -134,7 +134,7 @@ impl Driver {
             if next.at_ns > now_ns {
                 return Some(next.at_ns);
             }
-            if next.entry.beat(tickers, now_ns) {
+            if next.entry.publish_due(tickers, now_ns) {
                 next.at_ns = next.entry.next_ns();
             } else {
                 PeekMut::pop(next);
@@ -147,10 +147,10 @@ impl Driver {
         let Some(mut first) = self.heap.peek_mut() else { return };
         let entry = &mut first.entry;
         let asleep_until = match entry.spin {
-            Spin::Off => self.lead.before(at_ns, now_ns),
+            Spin::Off => self.early_wake.before(at_ns, now_ns),
             Spin::Fixed(spin) => at_ns.saturating_sub(nanos(spin)),
             Spin::Governed => match entry.governor.spin_ns() {
-                0 => self.lead.before(at_ns, now_ns),
+                0 => self.early_wake.before(at_ns, now_ns),
                 spin_ns => at_ns.saturating_sub(spin_ns),
             },
         };
@@ -160,7 +160,7 @@ impl Driver {
             if woken_ns < asleep_until {
                 return;
             }
-            self.lead.woke(woken_ns - asleep_until);
+            self.early_wake.woke(woken_ns - asleep_until);
             if entry.spin == Spin::Governed {
                 entry.governor.woke(woken_ns - asleep_until);
             }
@@ -168,38 +168,38 @@ impl Driver {
             return;
         }
         let before_ns = clock::now_ns();
-        let ended_ns = clock::spin_until(at_ns, || tickers.alarm.look() != word);
+        let ended_ns = clock::spin_until(at_ns, || tickers.sleep_word.load() != word);
         entry.governor.overran(ended_ns.saturating_sub(at_ns));
-        if let Some(gauge) = &entry.gauge {
-            gauge.spun(ended_ns.saturating_sub(before_ns));
+        if let Some(metrics) = &entry.metrics {
+            metrics.spun(ended_ns.saturating_sub(before_ns));
         }
         // The next tick is unchanged, and so is the order of the heap.
     }
 }
 
 /// Number of ended tickers that may stay in the heap, in addition to half of all.
-const OVER_MAX: usize = 64;
+const ENDED_MAX: usize = 64;
 
 /// The tickers of a runtime, and the thread that the first ticker starts.
 #[derive(Default)]
 pub(crate) struct Tickers {
     inbox: Mutex<Vec<Entry>>,
-    alarm: Alarm,
+    sleep_word: SleepWord,
     /// Number of ended tickers that are still in the heap.
-    over: AtomicU64,
+    ended: AtomicU64,
     stopped: AtomicBool,
-    attendant: Mutex<Option<Attendant>>,
+    runner: Mutex<Option<Runner>>,
     /// Highest priority that was requested, and the outcome of the request.
     wanted_priority: AtomicU32,
     pub(super) realtime: Mutex<Option<Result<NonZeroU8, String>>>,
-    pub(super) shown: Mutex<BTreeMap<u64, Shown>>,
+    pub(super) records: Mutex<BTreeMap<u64, TickerRecord>>,
     pub(super) last_id: AtomicU64,
     #[cfg(feature = "test")]
     pub(super) clock: std::sync::OnceLock<crate::timers::VirtualClock>,
 }
 
 /// Thread or task that drives the tickers.
-pub(super) enum Attendant {
+pub(super) enum Runner {
     Thread(JoinHandle<()>),
     /// A task in virtual time, which sleeps until it is notified.
     #[cfg(feature = "test")]
@@ -226,14 +226,13 @@ impl Tickers {
 
     /// Hands a ticker over to the driver; starts the driver with the first ticker.
     pub(super) fn drive(self: &Arc<Self>, entry: Entry, realtime: Option<NonZeroU8>) -> Result<(), TickerError> {
-        let mut attendant = self.attendant.lock();
+        let mut runner = self.runner.lock();
         if self.stopped.load(Ordering::Relaxed) {
             return Err(TickerError::ShuttingDown);
         }
-        if attendant.is_none() {
+        if runner.is_none() {
             let tickers = Arc::clone(self);
-            *attendant =
-                Some(Attendant::Thread(Builder::new().name("rusm-ticker".to_owned()).spawn(move || run(&tickers))?));
+            *runner = Some(Runner::Thread(Builder::new().name("rusm-ticker".to_owned()).spawn(move || run(&tickers))?));
         }
         if let Some(priority) = realtime {
             self.wanted_priority.fetch_max(u32::from(priority.get()), Ordering::Relaxed);
@@ -241,55 +240,55 @@ impl Tickers {
         let at_ns = entry.next_ns();
         self.inbox.lock().push(entry);
         // A driver that wakes before that instant anyway then finds the entry in the inbox.
-        if self.alarm.change(at_ns) || realtime.is_some() {
-            self.wake(attendant.as_ref());
+        if self.sleep_word.change(at_ns) || realtime.is_some() {
+            self.wake(runner.as_ref());
         }
         Ok(())
     }
 
-    fn wake(&self, attendant: Option<&Attendant>) {
-        match attendant {
+    fn wake(&self, runner: Option<&Runner>) {
+        match runner {
             #[cfg(feature = "test")]
-            Some(Attendant::Task(changed)) => changed.notify_one(),
-            _ => clock::wake(self.alarm.word()),
+            Some(Runner::Task(changed)) => changed.notify_one(),
+            _ => clock::wake(self.sleep_word.word()),
         }
     }
 
     /// Records that a ticker has ended; the driver finds out at its next tick.
-    pub(super) fn let_go(&self) {
-        self.over.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_ended(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn forget(&self) {
-        self.over.fetch_sub(1, Ordering::Relaxed);
+    fn uncount_ended(&self) {
+        self.ended.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Sleeps until `until_ns`, while the word is unchanged.
     fn sleep(&self, word: u32, until_ns: Option<u64>) {
-        self.alarm.doze(until_ns.unwrap_or(u64::MAX), |on| clock::wait_on(on, word, until_ns));
+        self.sleep_word.sleep(until_ns.unwrap_or(u64::MAX), |on| clock::wait_on(on, word, until_ns));
     }
 
     #[cfg(feature = "test")]
-    pub(super) fn follow(&self, clock: crate::timers::VirtualClock, changed: Arc<tokio::sync::Notify>) {
+    pub(super) fn use_virtual_clock(&self, clock: crate::timers::VirtualClock, changed: Arc<tokio::sync::Notify>) {
         let clock_is_new = self.clock.set(clock).is_ok();
         debug_assert!(clock_is_new, "a runtime has one clock");
         // The task must be notified of every change, whatever its instant: it is asleep, or about to check.
-        self.alarm.always();
-        *self.attendant.lock() = Some(Attendant::Task(changed));
+        self.sleep_word.wake_on_every_change();
+        *self.runner.lock() = Some(Runner::Task(changed));
     }
 
     /// Stops waking processes; returns the thread, which is about to end.
     pub(crate) fn stop(&self) -> Option<JoinHandle<()>> {
-        let mut attendant = self.attendant.lock();
+        let mut runner = self.runner.lock();
         self.stopped.store(true, Ordering::SeqCst);
-        self.alarm.change(0);
-        self.wake(attendant.as_ref());
+        self.sleep_word.change(0);
+        self.wake(runner.as_ref());
         // An entry that was not taken in may hold a waker, and with it the process table.
         self.inbox.lock().clear();
-        match attendant.take() {
-            Some(Attendant::Thread(thread)) => Some(thread),
+        match runner.take() {
+            Some(Runner::Thread(thread)) => Some(thread),
             #[cfg(feature = "test")]
-            Some(Attendant::Task(_)) => None,
+            Some(Runner::Task(_)) => None,
             None => None,
         }
     }
@@ -319,12 +318,12 @@ fn run(tickers: &Tickers) {
     let mut driver = Driver::default();
     let mut priority = 0;
     loop {
-        let word = tickers.alarm.look();
+        let word = tickers.sleep_word.load();
         if tickers.stopped.load(Ordering::SeqCst) {
             return;
         }
         tickers.enter_realtime(&mut priority);
-        driver.take_in(tickers);
+        driver.accept_new(tickers);
         let now_ns = clock::now_ns();
         match driver.pass(tickers, now_ns) {
             Some(at_ns) => driver.wait(tickers, word, now_ns, at_ns),

@@ -29,7 +29,7 @@ pub(super) struct Governor {
     /// Remaining ticks without spinning.
     rest: u32,
     /// Length of the next rest, in ticks.
-    back: u32,
+    next_rest: u32,
     /// Length of the shortest rest, in ticks.
     rest_min: u32,
     /// Ticks spun since the last rest, or since the next rest was last shortened.
@@ -41,7 +41,7 @@ impl Governor {
     pub(super) fn new(period_ns: u64) -> Self {
         // At most a hundred million ticks, for a period of a nanosecond.
         let rest_min = ((REST_MIN_NS / period_ns.max(1)) as u32).max(REST_MIN);
-        Self { late_ns: 4_000, rest: rest_min, back: rest_min, rest_min, good: 0 }
+        Self { late_ns: 4_000, rest: rest_min, next_rest: rest_min, rest_min, good: 0 }
     }
 
     /// Returns the time to spin before the next deadline, in nanoseconds.
@@ -52,7 +52,7 @@ impl Governor {
         }
         self.good += 1;
         if self.good >= self.rest_min {
-            self.back = (self.back / 2).max(self.rest_min);
+            self.next_rest = (self.next_rest / 2).max(self.rest_min);
             self.good = 0;
         }
         (self.late_ns + self.late_ns / 4).min(SPIN_MAX_NS)
@@ -61,7 +61,7 @@ impl Governor {
     /// Learns from a sleep that ended `late_ns` after the requested instant.
     pub(super) fn woke(&mut self, late_ns: u64) {
         if late_ns >= PREEMPTED_NS {
-            self.retreat();
+            self.back_off();
         } else if late_ns > self.late_ns {
             self.late_ns += (late_ns - self.late_ns).div_ceil(4);
         } else {
@@ -72,15 +72,15 @@ impl Governor {
     /// Learns that a deadline had passed by `late_ns` before the sleep began, or during a spin.
     pub(super) fn overran(&mut self, late_ns: u64) {
         if late_ns >= PREEMPTED_NS {
-            self.retreat();
+            self.back_off();
         }
     }
 
-    fn retreat(&mut self) {
+    fn back_off(&mut self) {
         if self.rest == 0 {
-            self.back = self.back.saturating_mul(2).min(self.rest_min << REST_DOUBLINGS);
+            self.next_rest = self.next_rest.saturating_mul(2).min(self.rest_min << REST_DOUBLINGS);
         }
-        self.rest = self.back;
+        self.rest = self.next_rest;
         self.good = 0;
     }
 }

@@ -82,7 +82,7 @@ impl Grid {
         if late_ns < self.whole || self.is_even() {
             self.behind_even(late_ns).0
         } else {
-            self.behind_by_dividing(late_ns)
+            self.behind_by_division(late_ns)
         }
     }
 
@@ -99,7 +99,7 @@ impl Grid {
     }
 
     #[inline(never)]
-    fn behind_by_dividing(&self, late_ns: u64) -> u64 {
+    fn behind_by_division(&self, late_ns: u64) -> u64 {
         let ns = self.next_ns().saturating_add(late_ns);
         (u128::from(ns) * u128::from(self.unit) / self.num) as u64 - self.passed
     }

@@ -28,7 +28,7 @@ pub struct Firings {
 
 /// Counts of what a ticker has done; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct TickCounts {
     /// Number of ticks that were due.
     pub ticks: u64,
     /// Number of firings carried out.
@@ -55,19 +55,19 @@ pub(super) struct Ledger {
     overruns: u64,
     slipped_ns: u64,
     /// Firings dropped since the last batch, which the next batch reports.
-    untold: u64,
+    unreported_drops: u64,
 }
 
 impl Ledger {
     /// Creates a ledger that begins with the tick after `joined`.
     pub(super) fn new(mut grid: Grid, policy: Overrun, joined: u64) -> Self {
         grid.pass(joined);
-        Self { grid, policy, joined, dropped: 0, coalesced: 0, overruns: 0, slipped_ns: 0, untold: 0 }
+        Self { grid, policy, joined, dropped: 0, coalesced: 0, overruns: 0, slipped_ns: 0, unreported_drops: 0 }
     }
 
-    pub(super) const fn account(&self) -> Account {
+    pub(super) const fn account(&self) -> TickCounts {
         let ticks = self.grid.passed() - self.joined;
-        Account {
+        TickCounts {
             ticks,
             fired: ticks * self.grid.batch() - self.dropped - self.coalesced,
             dropped: self.dropped,
@@ -169,9 +169,9 @@ impl Ledger {
         self.dropped += dropped;
         // Firings dropped after a tick that fires are reported with the next batch.
         let follow = self.policy == Overrun::Drop && fired > 0;
-        self.untold += if follow { 0 } else { dropped };
+        self.unreported_drops += if follow { 0 } else { dropped };
         let firings = (fired > 0).then(|| self.fire(first, fired, coalesced));
-        self.untold += if follow { dropped } else { 0 };
+        self.unreported_drops += if follow { dropped } else { 0 };
         firings
     }
 
@@ -182,7 +182,7 @@ impl Ledger {
         Firings {
             first: first * batch,
             count: ticks * batch,
-            dropped: std::mem::take(&mut self.untold),
+            dropped: std::mem::take(&mut self.unreported_drops),
             coalesced: coalesced * batch,
             late_ns: None,
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::driver::Tickers;
-use super::gauge::{Gauge, Lateness};
-use super::ledger::Account;
+use super::ledger::TickCounts;
+use super::metrics::{Lateness, TickMetrics};
 use super::{Frequency, Overrun, Plan, Spin};
 use crate::pid::Pid;
 
@@ -27,7 +27,7 @@ pub struct TickerReport {
     /// Spinning before a tick.
     pub spin: Spin,
     /// Counts of all firings that were due.
-    pub account: Account,
+    pub account: TickCounts,
     /// Time spent spinning before its ticks, in nanoseconds.
     pub spun_ns: u64,
     /// Lateness of its batches; `None` if it is not measured.
@@ -42,16 +42,16 @@ pub struct TickerDriver {
     /// Number of tickers that observers see: those of the driver, and those of threads.
     pub tickers: u64,
     /// Number of tickers ever created: the id of the newest.
-    pub made_total: u64,
+    pub created_total: u64,
     /// Its priority in `SCHED_FIFO`, or the error of the request; `None` without a request.
     pub realtime: Option<Result<u8, String>>,
 }
 
 /// Data that the runtime keeps to show a ticker.
-pub(super) struct Shown {
+pub(super) struct TickerRecord {
     pub(super) owner: Owner,
     pub(super) plan: Plan,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) metrics: Arc<TickMetrics>,
 }
 
 /// Owner of a ticker.
@@ -62,39 +62,39 @@ pub(super) enum Owner {
 }
 
 /// Registration of a ticker, which observers see until this is dropped.
-pub(super) struct Seen {
+pub(super) struct TickerRegistration {
     pub(super) id: u64,
     tickers: Arc<Tickers>,
 }
 
-impl Seen {
-    pub(super) fn of(tickers: &Arc<Tickers>, shown: Shown) -> Self {
+impl TickerRegistration {
+    pub(super) fn of(tickers: &Arc<Tickers>, record: TickerRecord) -> Self {
         let id = tickers.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        tickers.shown.lock().insert(id, shown);
+        tickers.records.lock().insert(id, record);
         Self { id, tickers: Arc::clone(tickers) }
     }
 }
 
-impl Drop for Seen {
+impl Drop for TickerRegistration {
     fn drop(&mut self) {
-        self.tickers.shown.lock().remove(&self.id);
+        self.tickers.records.lock().remove(&self.id);
     }
 }
 
-/// Returns reports of at most `most` tickers, the oldest first.
-pub(crate) fn read_tickers(tickers: &Tickers, most: usize) -> Vec<TickerReport> {
-    let shown = tickers.shown.lock();
-    shown.iter().take(most).map(|(id, shown)| report(*id, &shown.owner, &shown.plan, &shown.gauge)).collect()
+/// Returns reports of at most `limit` tickers, the oldest first.
+pub(crate) fn read_tickers(tickers: &Tickers, limit: usize) -> Vec<TickerReport> {
+    let record = tickers.records.lock();
+    record.iter().take(limit).map(|(id, record)| report(*id, &record.owner, &record.plan, &record.metrics)).collect()
 }
 
 /// Returns a report of the driver.
 pub(crate) fn read_driver(tickers: &Tickers) -> TickerDriver {
     let realtime = tickers.realtime.lock().clone().map(|entered| entered.map(std::num::NonZeroU8::get));
-    let made_total = tickers.last_id.load(Ordering::Relaxed);
-    TickerDriver { tickers: tickers.shown.lock().len() as u64, made_total, realtime }
+    let created_total = tickers.last_id.load(Ordering::Relaxed);
+    TickerDriver { tickers: tickers.records.lock().len() as u64, created_total, realtime }
 }
 
-pub(super) fn report(id: u64, owner: &Owner, plan: &Plan, gauge: &Gauge) -> TickerReport {
+pub(super) fn report(id: u64, owner: &Owner, plan: &Plan, metrics: &TickMetrics) -> TickerReport {
     let (pid, label) = match owner {
         Owner::Process(pid) => (Some(*pid), None),
         Owner::Thread(label) => (None, label.clone()),
@@ -107,9 +107,9 @@ pub(super) fn report(id: u64, owner: &Owner, plan: &Plan, gauge: &Gauge) -> Tick
         batch: plan.grid.batch(),
         overrun: plan.options.overrun,
         spin: plan.options.spin,
-        account: gauge.account(),
-        spun_ns: gauge.spun_ns(),
-        lateness: gauge.lateness(),
+        account: metrics.account(),
+        spun_ns: metrics.spun_ns(),
+        lateness: metrics.lateness(),
         realtime: None,
     }
 }

@@ -8,15 +8,15 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use super::driver::{Entry, Tickers};
-use super::gauge::Gauge;
 use super::governor::Governor;
-use super::ledger::{Account, Firings, Ledger};
-use super::observed::{Owner, Seen, Shown, TickerReport, report};
-use super::pulse::Pulse;
+use super::ledger::{Firings, Ledger, TickCounts};
+use super::metrics::TickMetrics;
+use super::observed::{Owner, TickerRecord, TickerRegistration, TickerReport, report};
+use super::wake_signal::WakeSignal;
 use super::{Epoch, Frequency, Overrun, Plan, TickerError, TickerOptions, nanos};
-use crate::cell::WAIT_SLEEP;
 use crate::context::Context;
 use crate::handle::Handle;
+use crate::header::WAIT_SLEEP;
 use crate::scheduler::{self, Local};
 
 impl Context {
@@ -69,11 +69,11 @@ impl Context {
         let plan = Plan::of_process(frequency, options)?;
         let tickers = Arc::clone(&self.running().local.shared.tickers);
         let (ledger, epoch_ns) = plan.ledger(tickers.now_ns());
-        let (pulse, gauge) = (Arc::new(Pulse::default()), Arc::new(Gauge::new(plan.measures())));
-        pulse.lock().due = ledger.grid().passed();
+        let (wake_signal, metrics) = (Arc::new(WakeSignal::default()), Arc::new(TickMetrics::new(plan.measures())));
+        wake_signal.lock().due = ledger.grid().passed();
         let entry = Entry {
-            pulse: Arc::clone(&pulse),
-            gauge: Some(Arc::clone(&gauge)),
+            wake_signal: Arc::clone(&wake_signal),
+            metrics: Some(Arc::clone(&metrics)),
             grid: *ledger.grid(),
             epoch_ns,
             slipped_ns: 0,
@@ -82,9 +82,19 @@ impl Context {
             once: false,
         };
         tickers.drive(entry, options.realtime)?;
-        let shown = Shown { owner: Owner::Process(self.pid()), plan, gauge: Arc::clone(&gauge) };
-        let seen = Seen::of(&tickers, shown);
-        Ok(ProcessTicker { ctx: self, plan, ledger, epoch_ns, pulse, gauge, waited: false, seen, tickers })
+        let record = TickerRecord { owner: Owner::Process(self.pid()), plan, metrics: Arc::clone(&metrics) };
+        let registration = TickerRegistration::of(&tickers, record);
+        Ok(ProcessTicker {
+            ctx: self,
+            plan,
+            ledger,
+            epoch_ns,
+            wake_signal,
+            metrics,
+            waited: false,
+            registration,
+            tickers,
+        })
     }
 
     /// Waits for `delay`, with a precision of some microseconds, where [`sleep`](Self::sleep) has one of a millisecond.
@@ -93,23 +103,23 @@ impl Context {
     /// delays that must be precise. If the system cannot create the driver's thread, it is a `sleep`.
     pub async fn sleep_precise(&self, delay: Duration) {
         let tickers = Arc::clone(&self.running().local.shared.tickers);
-        if !sleep_by(tickers, delay).await {
+        if !sleep_through_driver(tickers, delay).await {
             self.sleep(delay).await;
         }
     }
 }
 
 /// Makes the driver of tickers wake the running process after `delay`; returns false at once if it cannot.
-pub(crate) async fn sleep_by(tickers: Arc<Tickers>, delay: Duration) -> bool {
+pub(crate) async fn sleep_through_driver(tickers: Arc<Tickers>, delay: Duration) -> bool {
     let Ok(frequency) = Frequency::of_period(delay) else {
         // The delay is zero or over a year.
         return false;
     };
     let plan = Plan { frequency, options: TickerOptions::default(), grid: super::grid::Grid::new(frequency, 1) };
-    let sleep = Sleep { pulse: Arc::new(Pulse::default()), tickers };
+    let sleep = Sleep { wake_signal: Arc::new(WakeSignal::default()), tickers };
     let entry = Entry {
-        pulse: Arc::clone(&sleep.pulse),
-        gauge: None,
+        wake_signal: Arc::clone(&sleep.wake_signal),
+        metrics: None,
         grid: plan.grid,
         epoch_ns: sleep.tickers.now_ns(),
         slipped_ns: 0,
@@ -121,13 +131,13 @@ pub(crate) async fn sleep_by(tickers: Arc<Tickers>, delay: Duration) -> bool {
         return false;
     }
     poll_fn(|cx| {
-        let mut beat = sleep.pulse.lock();
-        if beat.due > 0 {
+        let mut state = sleep.wake_signal.lock();
+        if state.due > 0 {
             return Poll::Ready(());
         }
-        beat.wait(cx.waker());
+        state.wait(cx.waker());
         if let Some(running) = scheduler::local().and_then(Local::running) {
-            running.waits_for(WAIT_SLEEP);
+            running.record_wait(WAIT_SLEEP);
         }
         Poll::Pending
     })
@@ -144,16 +154,16 @@ impl Handle {
 
 /// A sleep. Dropping it tells the driver that no process waits for it any more.
 struct Sleep {
-    pulse: Arc<Pulse>,
+    wake_signal: Arc<WakeSignal>,
     tickers: Arc<Tickers>,
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let mut beat = self.pulse.lock();
-        beat.end();
-        if beat.due == 0 {
-            self.tickers.let_go();
+        let mut state = self.wake_signal.lock();
+        state.end();
+        if state.due == 0 {
+            self.tickers.count_ended();
         }
     }
 }
@@ -164,11 +174,11 @@ pub struct ProcessTicker<'a> {
     plan: Plan,
     ledger: Ledger,
     epoch_ns: u64,
-    pulse: Arc<Pulse>,
-    gauge: Arc<Gauge>,
+    wake_signal: Arc<WakeSignal>,
+    metrics: Arc<TickMetrics>,
     /// True if the next tick was waited for.
     waited: bool,
-    seen: Seen,
+    registration: TickerRegistration,
     tickers: Arc<Tickers>,
 }
 
@@ -184,29 +194,29 @@ impl ProcessTicker<'_> {
     /// Dropping the future takes no tick. A tick that comes before the next call was not waited for: the policy applies
     /// to it.
     pub async fn next(&mut self) -> Firings {
-        let wait = Wait(self);
+        let wait = TickWait(self);
         poll_fn(|cx| wait.0.poll(cx)).await
     }
 
     fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<Firings> {
         let running = self.ctx.running();
-        if running.strays(cx) {
+        if running.is_preempted(cx) {
             return Poll::Pending;
         }
         // Otherwise a ticker that never catches up would occupy its scheduler.
-        if !running.has_share(cx) {
+        if !running.consume_budget(cx) {
             return Poll::Pending;
         }
         loop {
-            let mut beat = self.pulse.lock();
-            if !self.ledger.is_behind(beat.due) {
-                beat.wait(cx.waker());
+            let mut state = self.wake_signal.lock();
+            if !self.ledger.is_behind(state.due) {
+                state.wait(cx.waker());
                 self.waited = true;
-                running.waits_for(WAIT_SLEEP);
+                running.record_wait(WAIT_SLEEP);
                 return Poll::Pending;
             }
-            let due = beat.due;
-            drop(beat);
+            let due = state.due;
+            drop(state);
             if let Some(firings) = self.take(due) {
                 return Poll::Ready(firings);
             }
@@ -221,17 +231,17 @@ impl ProcessTicker<'_> {
         let (tickers, epoch_ns) = (&self.tickers, self.epoch_ns);
         let taken =
             self.ledger.take(due, waited, || now_ns.get_or_insert_with(|| tickers.now_ns()).saturating_sub(epoch_ns));
-        self.gauge.show(&self.ledger.account());
+        self.metrics.show(&self.ledger.account());
         if self.plan.options.overrun == Overrun::Slip && self.ledger.account().slipped_ns > slipped_ns {
-            let mut beat = self.pulse.lock();
-            beat.slipped_ns = self.ledger.account().slipped_ns;
-            beat.due = self.ledger.grid().passed();
+            let mut state = self.wake_signal.lock();
+            state.slipped_ns = self.ledger.account().slipped_ns;
+            state.due = self.ledger.grid().passed();
         }
         let mut firings = taken?;
         if let Some(now_ns) = now_ns.filter(|_| self.plan.measures()) {
             let late_ns = now_ns.saturating_sub(self.ledger.due_ns(&firings, tick_ns, self.epoch_ns));
             firings.late_ns = Some(late_ns);
-            self.gauge.late(late_ns);
+            self.metrics.late(late_ns);
         }
         Some(firings)
     }
@@ -242,30 +252,30 @@ impl ProcessTicker<'_> {
     }
 
     /// Returns the counts of all firings that have been due.
-    pub const fn account(&self) -> Account {
+    pub const fn account(&self) -> TickCounts {
         self.ledger.account()
     }
 
     /// Returns a report for observers.
     pub fn report(&self) -> TickerReport {
-        report(self.seen.id, &Owner::Process(self.ctx.pid()), &self.plan, &self.gauge)
+        report(self.registration.id, &Owner::Process(self.ctx.pid()), &self.plan, &self.metrics)
     }
 }
 
 /// A wait for a tick. If it is dropped before the tick has come, the tick was not waited for.
-struct Wait<'a, 'b>(&'a mut ProcessTicker<'b>);
+struct TickWait<'a, 'b>(&'a mut ProcessTicker<'b>);
 
-impl Drop for Wait<'_, '_> {
+impl Drop for TickWait<'_, '_> {
     fn drop(&mut self) {
         if self.0.waited {
-            self.0.waited = self.0.ledger.is_behind(self.0.pulse.lock().due);
+            self.0.waited = self.0.ledger.is_behind(self.0.wake_signal.lock().due);
         }
     }
 }
 
 impl Drop for ProcessTicker<'_> {
     fn drop(&mut self) {
-        self.pulse.lock().end();
-        self.tickers.let_go();
+        self.wake_signal.lock().end();
+        self.tickers.count_ended();
     }
 }

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::clock::{self, SLEEP_MIN_NS, Slack};
-use super::gauge::Gauge;
+use super::early_wake::EarlyWake;
 use super::governor::Governor;
-use super::lead::Lead;
-use super::ledger::{Account, Firings, Ledger};
-use super::observed::{Owner, Seen, Shown, TickerReport, report};
+use super::ledger::{Firings, Ledger, TickCounts};
+use super::metrics::TickMetrics;
+use super::observed::{Owner, TickerRecord, TickerRegistration, TickerReport, report};
 use super::{Epoch, Frequency, Plan, Spin, TickerError, TickerOptions};
 use crate::handle::Handle;
 use crate::realtime::Realtime;
@@ -38,10 +38,10 @@ pub struct Ticker {
     /// Largest number of ticks that the fast path of a wait makes up for.
     catch_up_max: u64,
     governor: Governor,
-    lead: Lead,
-    gauge: Arc<Gauge>,
+    early_wake: EarlyWake,
+    metrics: Arc<TickMetrics>,
     /// Registration with observers, and the label.
-    seen: Option<(Seen, Owner)>,
+    registration: Option<(TickerRegistration, Owner)>,
     realtime: Option<Result<Realtime, String>>,
     _slack: Slack,
     /// Not `Send`: the settings that it has changed belong to this thread.
@@ -65,15 +65,15 @@ impl Ticker {
         let realtime = options.realtime.map(|priority| Realtime::enter(priority).map_err(|error| error.to_string()));
         let (ledger, epoch_ns) = plan.ledger(clock::now_ns());
         Ok(Self {
-            gauge: Arc::new(Gauge::new(plan.measures())),
-            seen: None,
+            metrics: Arc::new(TickMetrics::new(plan.measures())),
+            registration: None,
             plan,
             catch_up_max: if options.spin == Spin::Governed { 0 } else { ledger.catch_up_max() },
             tick_ns: epoch_ns.saturating_add(ledger.next_ns()),
             ledger,
             epoch_ns,
             governor: Governor::new(plan.grid.period_ns()),
-            lead: Lead::of_thread(plan.grid.period_ns()),
+            early_wake: EarlyWake::of_thread(plan.grid.period_ns()),
             realtime,
             _slack: slack,
             _thread: PhantomData,
@@ -82,10 +82,10 @@ impl Ticker {
 
     /// Shows the ticker to the observers of a runtime, under this label. By default observers do not see it.
     #[must_use]
-    pub fn seen_by(mut self, runtime: &Handle, label: &str) -> Self {
+    pub fn observed_by(mut self, runtime: &Handle, label: &str) -> Self {
         let owner = Owner::Thread(Some(label.into()));
-        let shown = Shown { owner: owner.clone(), plan: self.plan, gauge: Arc::clone(&self.gauge) };
-        self.seen = Some((Seen::of(&runtime.shared.tickers, shown), owner));
+        let record = TickerRecord { owner: owner.clone(), plan: self.plan, metrics: Arc::clone(&self.metrics) };
+        self.registration = Some((TickerRegistration::of(&runtime.shared.tickers, record), owner));
         self
     }
 
@@ -107,12 +107,12 @@ impl Ticker {
 
     #[inline]
     fn measured(&self, mut firings: Firings, late_ns: u64) -> Firings {
-        if self.seen.is_some() {
-            self.gauge.show(&self.ledger.account());
+        if self.registration.is_some() {
+            self.metrics.show(&self.ledger.account());
         }
         if self.plan.measures() {
             firings.late_ns = Some(late_ns);
-            self.gauge.late(late_ns);
+            self.metrics.late(late_ns);
         }
         firings
     }
@@ -165,19 +165,19 @@ impl Ticker {
             Spin::Governed => Some(self.governor.spin_ns()).filter(|spin_ns| *spin_ns > 0),
         };
         let asleep_until = match spin_ns {
-            None => self.lead.soon_before(tick_ns, now),
+            None => self.early_wake.soon_before(tick_ns, now),
             Some(spin_ns) => tick_ns.saturating_sub(spin_ns),
         };
         let mut woken = now;
         if asleep_until > now + SLEEP_MIN_NS {
             clock::sleep_until(asleep_until);
-            if self.plan.options.spin == Spin::Off && !self.plan.options.lead {
+            if self.plan.options.spin == Spin::Off && !self.plan.options.early_wake {
                 return None;
             }
             woken = clock::now_ns();
             let late_ns = woken.saturating_sub(asleep_until);
-            if self.plan.options.lead {
-                self.lead.woke(if spin_ns.is_none() { self.lead.late(tick_ns, woken) } else { late_ns });
+            if self.plan.options.early_wake {
+                self.early_wake.woke(if spin_ns.is_none() { self.early_wake.late(tick_ns, woken) } else { late_ns });
             }
             if self.plan.options.spin == Spin::Governed {
                 self.governor.woke(late_ns);
@@ -187,7 +187,7 @@ impl Ticker {
             }
         }
         let now = clock::spin_until(tick_ns, || false);
-        self.gauge.spun(now - woken);
+        self.metrics.spun(now - woken);
         if self.plan.options.spin == Spin::Governed {
             self.governor.overran(now.saturating_sub(tick_ns));
         }
@@ -201,17 +201,17 @@ impl Ticker {
 
     /// Returns the counts of all firings that have been due.
     #[inline]
-    pub const fn account(&self) -> Account {
+    pub const fn account(&self) -> TickCounts {
         self.ledger.account()
     }
 
     /// Returns a report for observers.
     pub fn report(&self) -> TickerReport {
-        // A ticker without observers does not update its gauge at each wait.
-        self.gauge.show(&self.ledger.account());
+        // A ticker without observers does not update its metrics at each wait.
+        self.metrics.show(&self.ledger.account());
         let realtime = self.realtime.as_ref().map(|entered| entered.as_ref().err().cloned().map_or(Ok(()), Err));
         let unseen = (0, &Owner::Thread(None));
-        let (id, owner) = self.seen.as_ref().map_or(unseen, |(seen, owner)| (seen.id, owner));
-        TickerReport { realtime, ..report(id, owner, &self.plan, &self.gauge) }
+        let (id, owner) = self.registration.as_ref().map_or(unseen, |(registration, owner)| (registration.id, owner));
+        TickerReport { realtime, ..report(id, owner, &self.plan, &self.metrics) }
     }
 }

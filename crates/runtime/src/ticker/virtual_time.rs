@@ -17,23 +17,23 @@ use tokio::time::{Instant, advance, timeout_at};
 use super::driver::Driver;
 use super::nanos;
 use crate::handle::Handle;
-use crate::observe::stillness;
-use crate::runtime::Shared;
+use crate::observe::idle_progress;
+use crate::runtime::RuntimeShared;
 use crate::timers::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// Number of consecutive checks that must find that nothing has run: code may wake a task, and that task a process.
-const STILL_LOOKS: u32 = 3;
+const IDLE_CHECKS: u32 = 3;
 
 /// Makes the tickers of a runtime follow the clock of this reactor. The task drives them until it is dropped.
-pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
+pub(crate) fn drive_virtual(shared: Arc<RuntimeShared>) -> impl Future<Output = ()> + Send {
     let (started, changed) = (Instant::now(), Arc::new(Notify::new()));
-    shared.tickers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&changed));
+    shared.tickers.use_virtual_clock(VirtualClock::new(Reactor::current(), started), Arc::clone(&changed));
     async move {
         let mut driver = Driver::default();
         loop {
             let now_ns = nanos(started.elapsed());
-            driver.take_in(&shared.tickers);
+            driver.accept_new(&shared.tickers);
             let next_ns = driver.pass(&shared.tickers, now_ns);
             let at_ns = match (next_ns, now_ns % MILLISECOND_NS) {
                 (None, 0) => {
@@ -51,7 +51,7 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
                 (next_ns, since_ns) => next_ns.unwrap_or(u64::MAX).min(now_ns - since_ns + MILLISECOND_NS),
             };
             // Code that ran meanwhile may have moved the clock as well.
-            if settled(&shared, &changed).await && nanos(started.elapsed()) == now_ns {
+            if wait_until_idle(&shared, &changed).await && nanos(started.elapsed()) == now_ns {
                 advance(Duration::from_nanos(at_ns - now_ns)).await;
             }
         }
@@ -59,18 +59,18 @@ pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
 }
 
 /// Lets all other code run until none is left to run; returns false if a ticker was added meanwhile.
-async fn settled(shared: &Arc<Shared>, changed: &Notify) -> bool {
+async fn wait_until_idle(shared: &Arc<RuntimeShared>, changed: &Notify) -> bool {
     let handle = Handle::new(Arc::clone(shared));
-    let (mut last, mut looks) = (None, 0);
-    while looks < STILL_LOOKS {
+    let (mut last, mut checks) = (None, 0);
+    while checks < IDLE_CHECKS {
         tokio::select! {
             biased;
             () = changed.notified() => return false,
             () = tokio::task::yield_now() => {}
         }
         // A seeded schedule hides its runnable processes, but its scheduler sleeps only if nothing is runnable.
-        let now = stillness(&handle).filter(|_| shared.schedulers.iter().all(|scheduler| scheduler.is_asleep()));
-        looks = if now.is_some() && now == last { looks + 1 } else { 0 };
+        let now = idle_progress(&handle).filter(|_| shared.schedulers.iter().all(|scheduler| scheduler.is_asleep()));
+        checks = if now.is_some() && now == last { checks + 1 } else { 0 };
         last = now;
     }
     true

@@ -1,7 +1,7 @@
 //! Queue of items ordered by their instants, and by order of insertion among equal instants.
 //!
 //! ```text
-//!   owners with few ──▶ coming ──▶ ┐
+//!   owners with few ──▶ pending ──▶ ┐
 //!                                  ├──▶ take_due: a batch in order; at most a quarter of the bulk while others are due
 //!   owners with many ─▶ bulk ────▶ ┘
 //! ```
@@ -23,7 +23,7 @@ pub(super) struct Due {
 }
 
 pub(super) struct Queue<T> {
-    coming: BTreeMap<Due, T>,
+    pending: BTreeMap<Due, T>,
     /// Items of owners that have many.
     bulk: BTreeMap<Due, T>,
     last_id: u64,
@@ -31,7 +31,7 @@ pub(super) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { coming: BTreeMap::new(), bulk: BTreeMap::new(), last_id: 0 }
+        Self { pending: BTreeMap::new(), bulk: BTreeMap::new(), last_id: 0 }
     }
 }
 
@@ -39,7 +39,7 @@ impl<T> Queue<T> {
     /// Adds an item and returns its id, which is unique and never 0.
     pub(super) fn insert(&mut self, at_ns: u64, item: T) -> u64 {
         self.last_id += 1;
-        self.coming.insert(Due { at_ns, id: self.last_id }, item);
+        self.pending.insert(Due { at_ns, id: self.last_id }, item);
         self.last_id
     }
 
@@ -52,14 +52,14 @@ impl<T> Queue<T> {
 
     /// Adds an item again under its previous id.
     pub(super) fn put_back(&mut self, due: Due, item: T, is_bulk: bool) {
-        let queue = if is_bulk { &mut self.bulk } else { &mut self.coming };
+        let queue = if is_bulk { &mut self.bulk } else { &mut self.pending };
         queue.insert(due, item);
     }
 
     /// Moves the items of an owner that now has many to the bulk.
     pub(super) fn move_to_bulk(&mut self, dues: impl Iterator<Item = Due>) {
         for due in dues {
-            self.bulk.extend(self.coming.remove_entry(&due));
+            self.bulk.extend(self.pending.remove_entry(&due));
         }
     }
 
@@ -73,24 +73,24 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn remove(&mut self, due: Due) -> Option<T> {
-        self.coming.remove(&due).or_else(|| self.bulk.remove(&due))
+        self.pending.remove(&due).or_else(|| self.bulk.remove(&due))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.coming.len() + self.bulk.len()
+        self.pending.len() + self.bulk.len()
     }
 
     /// Returns the first instant.
     pub(super) fn first_ns(&self) -> Option<u64> {
         let first = |queue: &BTreeMap<Due, T>| queue.first_key_value().map(|(due, _)| due.at_ns);
-        first(&self.coming).into_iter().chain(first(&self.bulk)).min()
+        first(&self.pending).into_iter().chain(first(&self.bulk)).min()
     }
 
     /// Removes and returns at most `most` of the items that are due at `now_ns`, in order. If more are due, the bulk
     /// gets what the other items leave, and at least a quarter.
     pub(super) fn take_due(&mut self, now_ns: u64, most: usize) -> Vec<(Due, T)> {
         let kept_for_bulk = self.bulk.len().min(most.div_ceil(4));
-        let mut due = take(&mut self.coming, now_ns, most - kept_for_bulk);
+        let mut due = take(&mut self.pending, now_ns, most - kept_for_bulk);
         if !self.bulk.is_empty() {
             let left = most - due.len();
             due.extend(take(&mut self.bulk, now_ns, left));

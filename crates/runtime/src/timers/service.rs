@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::queue::{Due, Queue};
 use super::{Timer, TimerCounters};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 use crate::small_map::SmallMap;
 
 /// Timer service of a runtime: a queue, and a thread that is started with the first timer.
 #[derive(Default)]
 pub(crate) struct Timers {
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
     /// Signals an instant before the one slept for, or the end of the service.
-    earlier: Condvar,
+    changed: Condvar,
     #[cfg(feature = "test")]
     pub(super) clock: std::sync::OnceLock<super::virtual_time::VirtualClock>,
     fired: AtomicU64,
@@ -23,16 +23,16 @@ pub(crate) struct Timers {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ServiceState {
     pub(super) queue: Queue<Timer>,
     /// Instant until which the thread sleeps; 0 while it is awake or does not exist.
-    pub(super) alarm_ns: u64,
-    pub(super) attendant: Option<Attendant>,
+    pub(super) sleep_until_ns: u64,
+    pub(super) runner: Option<Runner>,
     stopped: bool,
 }
 
 /// Thread or task that fires timers.
-pub(super) enum Attendant {
+pub(super) enum Runner {
     Thread(JoinHandle<()>),
     /// A task in virtual time, which sleeps until it is notified.
     #[cfg(feature = "test")]
@@ -46,7 +46,7 @@ const BULK_MIN: usize = 64;
 pub(super) const BATCH: usize = 256;
 
 impl Timers {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ServiceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,28 +61,34 @@ impl Timers {
 
     /// Queues a timer, and starts the thread with the first one; returns the timer's id. `others` are the target's
     /// timers.
-    pub(super) fn insert(&self, shared: &Arc<Shared>, at_ns: u64, timer: Timer, others: &SmallMap<u64, u64>) -> u64 {
+    pub(super) fn insert(
+        &self,
+        shared: &Arc<RuntimeShared>,
+        at_ns: u64,
+        timer: Timer,
+        others: &SmallMap<u64, u64>,
+    ) -> u64 {
         let mut state = self.lock();
         let id = if is_bulk(&mut state.queue, others) {
             state.queue.insert_bulk(at_ns, timer)
         } else {
             state.queue.insert(at_ns, timer)
         };
-        if at_ns < state.alarm_ns {
-            state.alarm_ns = at_ns;
+        if at_ns < state.sleep_until_ns {
+            state.sleep_until_ns = at_ns;
             self.wake(&state);
         }
-        if state.attendant.is_none() && !state.stopped {
+        if state.runner.is_none() && !state.stopped {
             start(shared, &mut state);
         }
         id
     }
 
-    fn wake(&self, state: &State) {
-        match &state.attendant {
+    fn wake(&self, state: &ServiceState) {
+        match &state.runner {
             #[cfg(feature = "test")]
-            Some(Attendant::Task(earlier)) => earlier.notify_one(),
-            Some(Attendant::Thread(_)) | None => self.earlier.notify_one(),
+            Some(Runner::Task(changed)) => changed.notify_one(),
+            Some(Runner::Thread(_)) | None => self.changed.notify_one(),
         }
     }
 
@@ -116,15 +122,15 @@ impl Timers {
             let now_ns = now_ns();
             let first_ns = state.queue.first_ns().unwrap_or(u64::MAX);
             if first_ns <= now_ns {
-                state.alarm_ns = 0;
+                state.sleep_until_ns = 0;
                 return Some(state.queue.take_due(now_ns, BATCH));
             }
-            state.alarm_ns = first_ns;
+            state.sleep_until_ns = first_ns;
             state = if first_ns == u64::MAX {
-                self.earlier.wait(state).unwrap_or_else(PoisonError::into_inner)
+                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
             } else {
                 let sleep = Duration::from_nanos(first_ns - now_ns);
-                self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
+                self.changed.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
             };
         }
     }
@@ -134,20 +140,20 @@ impl Timers {
     }
 
     /// Takes due timers out of the queue if the system could not create the thread.
-    pub(super) fn unattended(&self, now_ns: u64) -> Vec<(Due, Timer)> {
+    pub(super) fn take_due_without_runner(&self, now_ns: u64) -> Vec<(Due, Timer)> {
         let mut state = self.lock();
-        if state.stopped || state.attendant.is_some() { Vec::new() } else { state.queue.take_due(now_ns, BATCH) }
+        if state.stopped || state.runner.is_some() { Vec::new() } else { state.queue.take_due(now_ns, BATCH) }
     }
 
     /// Stops firing timers; returns the thread, which is about to end.
     pub(crate) fn stop(&self) -> Option<JoinHandle<()>> {
         let mut state = self.lock();
         state.stopped = true;
-        self.earlier.notify_one();
-        match state.attendant.take() {
-            Some(Attendant::Thread(thread)) => Some(thread),
+        self.changed.notify_one();
+        match state.runner.take() {
+            Some(Runner::Thread(thread)) => Some(thread),
             #[cfg(feature = "test")]
-            Some(Attendant::Task(_)) => None,
+            Some(Runner::Task(_)) => None,
             None => None,
         }
     }
@@ -168,7 +174,7 @@ fn is_bulk(queue: &mut Queue<Timer>, others: &SmallMap<u64, u64>) -> bool {
     }
 }
 
-fn start(shared: &Arc<Shared>, state: &mut State) {
+fn start(shared: &Arc<RuntimeShared>, state: &mut ServiceState) {
     let shared = Arc::clone(shared);
     let body = move || {
         while let Some(due) = shared.timers.wait(|| shared.now_ns()) {
@@ -176,7 +182,7 @@ fn start(shared: &Arc<Shared>, state: &mut State) {
         }
     };
     match Builder::new().name("rusm-timers".to_owned()).spawn(body) {
-        Ok(thread) => state.attendant = Some(Attendant::Thread(thread)),
+        Ok(thread) => state.runner = Some(Runner::Thread(thread)),
         Err(error) => tracing::warn!(%error, "no thread for timers: the watchdog fires them, about 50 ms late"),
     }
 }

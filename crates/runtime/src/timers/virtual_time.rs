@@ -7,9 +7,9 @@ use tokio::runtime::Handle as Reactor;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::service::{Attendant, BATCH, Timers};
+use super::service::{BATCH, Runner, Timers};
 use super::{Due, Timer, nanos};
-use crate::runtime::Shared;
+use crate::runtime::RuntimeShared;
 
 /// Clock of a reactor, for reading from any thread.
 pub(crate) struct VirtualClock {
@@ -29,12 +29,12 @@ impl VirtualClock {
 }
 
 /// Makes the timers of a runtime follow the clock of this reactor. The task fires them until it is dropped.
-pub(crate) fn attend(shared: Arc<Shared>) -> impl Future<Output = ()> + Send {
+pub(crate) fn drive_virtual(shared: Arc<RuntimeShared>) -> impl Future<Output = ()> + Send {
     let (started, earlier) = (Instant::now(), Arc::new(Notify::new()));
-    shared.timers.follow(VirtualClock::new(Reactor::current(), started), Arc::clone(&earlier));
+    shared.timers.use_virtual_clock(VirtualClock::new(Reactor::current(), started), Arc::clone(&earlier));
     async move {
         loop {
-            let (due, next_ns) = shared.timers.look(nanos(started.elapsed()));
+            let (due, next_ns) = shared.timers.take_due_and_next(nanos(started.elapsed()));
             if !due.is_empty() {
                 shared.fire(due);
                 continue;
@@ -54,18 +54,18 @@ impl Timers {
         self.clock.get().map(VirtualClock::now_ns)
     }
 
-    fn follow(&self, clock: VirtualClock, earlier: Arc<Notify>) {
+    fn use_virtual_clock(&self, clock: VirtualClock, earlier: Arc<Notify>) {
         let clock_is_new = self.clock.set(clock).is_ok();
         debug_assert!(clock_is_new, "a runtime has one clock");
-        self.lock().attendant = Some(Attendant::Task(earlier));
+        self.lock().runner = Some(Runner::Task(earlier));
     }
 
     /// Returns the timers that are due, and the first instant of the remaining ones.
-    fn look(&self, now_ns: u64) -> (Vec<(Due, Timer)>, Option<u64>) {
+    fn take_due_and_next(&self, now_ns: u64) -> (Vec<(Due, Timer)>, Option<u64>) {
         let mut state = self.lock();
         let due = state.queue.take_due(now_ns, BATCH);
         let next_ns = state.queue.first_ns();
-        state.alarm_ns = if due.is_empty() { next_ns.unwrap_or(u64::MAX) } else { 0 };
+        state.sleep_until_ns = if due.is_empty() { next_ns.unwrap_or(u64::MAX) } else { 0 };
         (due, next_ns)
     }
 }

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::cursor::Cursor;
-use super::log::{Listener, Rules, Sleeper};
+use super::log::{LogLimits, PushSubscriber, Waiter};
 use super::message::Message;
-use super::shared::Shared;
+use super::shared::TopicShared;
 use crate::panics;
 use crate::pid::Pid;
 use crate::ring::park;
@@ -47,7 +47,7 @@ pub enum Overflow {
 
 impl Overflow {
     /// Raises a capacity of 0 to 1.
-    fn with_room(mut self) -> Self {
+    fn with_min_capacity(mut self) -> Self {
         match &mut self {
             Self::Block => {}
             Self::DropOldest { capacity } | Self::DropNewest { capacity } | Self::Disconnect { capacity } => {
@@ -93,7 +93,7 @@ impl BroadcastAccount {
 }
 
 /// State that a subscriber shares with the topic and its observers.
-pub(super) struct Seat {
+pub(super) struct SubscriberState {
     pub(super) overflow: Overflow,
     joined: AtomicU64,
     position: AtomicU64,
@@ -102,27 +102,27 @@ pub(super) struct Seat {
     gone: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// Queue of pushed messages; used only with [`Overflow::DropNewest`].
-    pushed: Mutex<Pushed>,
+    pushed: Mutex<PushQueue>,
 }
 
 /// Queue of messages that the log need not retain for the subscriber; therefore bounded here.
-struct Pushed {
+struct PushQueue {
     messages: VecDeque<Message>,
     bytes: usize,
-    rules: Rules,
+    limits: LogLimits,
 }
 
-impl Seat {
-    fn new(overflow: Overflow, joined: u64, rules: Rules) -> Self {
+impl SubscriberState {
+    fn new(overflow: Overflow, joined: u64, limits: LogLimits) -> Self {
         Self {
-            overflow: overflow.with_room(),
+            overflow: overflow.with_min_capacity(),
             joined: AtomicU64::new(joined),
             position: AtomicU64::new(joined),
             dropped: AtomicU64::new(0),
             owner: AtomicU64::new(0),
             gone: AtomicBool::new(false),
             waker: Mutex::new(None),
-            pushed: Mutex::new(Pushed { messages: VecDeque::new(), bytes: 0, rules }),
+            pushed: Mutex::new(PushQueue { messages: VecDeque::new(), bytes: 0, limits }),
         }
     }
 
@@ -143,7 +143,7 @@ impl Seat {
 
     /// Number of messages that it will never receive, including those that it has not skipped yet.
     pub(super) fn dropped(&self, head: u64) -> u64 {
-        self.dropped.load(Ordering::Relaxed) + self.given_up(head)
+        self.dropped.load(Ordering::Relaxed) + self.overflowed(head)
     }
 
     pub(super) fn delivered(&self) -> u64 {
@@ -155,7 +155,7 @@ impl Seat {
         if self.is_pushed() {
             return self.pushed.lock().messages.len() as u64;
         }
-        self.behind(head) - self.given_up(head)
+        self.behind(head) - self.overflowed(head)
     }
 
     fn behind(&self, head: u64) -> u64 {
@@ -163,7 +163,7 @@ impl Seat {
     }
 
     /// Number of unread messages that the policy has given up; the next read skips them.
-    fn given_up(&self, head: u64) -> u64 {
+    fn overflowed(&self, head: u64) -> u64 {
         let behind = self.behind(head);
         match self.overflow {
             Overflow::DropOldest { capacity } => behind.saturating_sub(capacity as u64),
@@ -184,7 +184,7 @@ impl Seat {
     }
 }
 
-impl Sleeper for Seat {
+impl Waiter for SubscriberState {
     fn wake(&self) {
         let waker = self.waker.lock().take();
         if let Some(waker) = waker {
@@ -193,12 +193,12 @@ impl Sleeper for Seat {
     }
 }
 
-impl Listener for Seat {
-    fn hear(&self, message: &Message) -> bool {
+impl PushSubscriber for SubscriberState {
+    fn push(&self, message: &Message) -> bool {
         let Overflow::DropNewest { capacity } = self.overflow else { return false };
         let mut pushed = self.pushed.lock();
         let bytes = pushed.bytes + message.bytes();
-        if pushed.messages.len() >= capacity.min(pushed.rules.messages) || bytes > pushed.rules.bytes {
+        if pushed.messages.len() >= capacity.min(pushed.limits.messages) || bytes > pushed.limits.bytes {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -213,9 +213,9 @@ impl Listener for Seat {
 ///
 /// Created by [`Topic::subscribe`](super::Topic::subscribe).
 pub struct Subscriber {
-    topic: Arc<Shared>,
-    seat: Arc<Seat>,
-    sleeper: Arc<dyn Sleeper>,
+    topic: Arc<TopicShared>,
+    state: Arc<SubscriberState>,
+    waiter: Arc<dyn Waiter>,
     /// `None` if messages are pushed.
     cursor: Option<Cursor>,
     /// Messages taken from the push queue by the last call.
@@ -233,40 +233,40 @@ impl fmt::Debug for Subscriber {
 }
 
 impl Subscriber {
-    pub(super) fn join(topic: &Arc<Shared>, overflow: Overflow, oldest: bool) -> Self {
+    pub(super) fn join(topic: &Arc<TopicShared>, overflow: Overflow, oldest: bool) -> Self {
         let topic = Arc::clone(topic);
         if matches!(overflow, Overflow::DropNewest { .. }) {
             let mut log = topic.log.lock();
-            let seat = Arc::new(Seat::new(overflow, log.head, topic.log.rules()));
-            log.listeners.push(Arc::<Seat>::clone(&seat));
-            log.known = true;
+            let state = Arc::new(SubscriberState::new(overflow, log.head, topic.log.limits()));
+            log.push_subscribers.push(Arc::<SubscriberState>::clone(&state));
+            log.had_subscriber = true;
             drop(log);
-            return Self::seated(topic, seat, None);
+            return Self::register(topic, state, None);
         }
-        let seat = Arc::new(Seat::new(overflow, 0, topic.log.rules()));
-        let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
-        let cursor = Cursor::join(&topic.log, oldest, overflow == Overflow::Block, &sleeper);
-        seat.begin(cursor.position());
-        Self::seated(topic, seat, Some(cursor))
+        let state = Arc::new(SubscriberState::new(overflow, 0, topic.log.limits()));
+        let waiter: Arc<dyn Waiter> = Arc::<SubscriberState>::clone(&state);
+        let cursor = Cursor::join(&topic.log, oldest, overflow == Overflow::Block, &waiter);
+        state.begin(cursor.position());
+        Self::register(topic, state, Some(cursor))
     }
 
-    fn seated(topic: Arc<Shared>, seat: Arc<Seat>, cursor: Option<Cursor>) -> Self {
-        let id = topic.add_seat(&seat);
-        let sleeper: Arc<dyn Sleeper> = Arc::<Seat>::clone(&seat);
-        Self { topic, seat, sleeper, cursor, taken: Vec::new(), id }
+    fn register(topic: Arc<TopicShared>, state: Arc<SubscriberState>, cursor: Option<Cursor>) -> Self {
+        let id = topic.add_subscriber(&state);
+        let waiter: Arc<dyn Waiter> = Arc::<SubscriberState>::clone(&state);
+        Self { topic, state, waiter, cursor, taken: Vec::new(), id }
     }
 
     /// Returns what happened to the messages published since it joined; exact while no messages are being published.
     pub fn account(&self) -> BroadcastAccount {
         let head = self.topic.log.head();
-        let (published, backlog) = (self.seat.published(head), self.seat.backlog(head));
-        let (delivered, dropped) = (self.seat.delivered(), self.seat.dropped(head));
+        let (published, backlog) = (self.state.published(head), self.state.backlog(head));
+        let (delivered, dropped) = (self.state.delivered(), self.state.dropped(head));
         BroadcastAccount { published, delivered, backlog, dropped }
     }
 
     /// Number of messages that it will never receive.
     pub fn dropped(&self) -> u64 {
-        self.seat.dropped(self.topic.log.head())
+        self.state.dropped(self.topic.log.head())
     }
 
     /// Waits for the next message.
@@ -321,12 +321,12 @@ impl Subscriber {
     /// Number of messages that can be taken as one slice now; 0 if the queue is empty.
     #[inline]
     fn ready(&mut self) -> Result<usize, Ended> {
-        let ready = match self.seat.overflow {
+        let ready = match self.state.overflow {
             Overflow::Block => {
                 let Some(cursor) = &mut self.cursor else { return Ok(0) };
                 cursor.ready(&self.topic.log, &mut 0)
             }
-            _ => self.ready_of_lossy()?,
+            _ => self.ready_lossy()?,
         };
         if ready == 0 && self.topic.log.is_closed() && self.is_at_end() {
             return Err(Ended::Closed);
@@ -336,44 +336,44 @@ impl Subscriber {
 
     fn is_at_end(&self) -> bool {
         self.cursor.as_ref().map_or_else(
-            || self.seat.pushed.lock().messages.is_empty(),
+            || self.state.pushed.lock().messages.is_empty(),
             |cursor| cursor.position() == self.topic.log.head(),
         )
     }
 
-    fn ready_of_lossy(&mut self) -> Result<usize, Ended> {
-        let Some(cursor) = &mut self.cursor else { return Ok(self.seat.pushed.lock().messages.len()) };
-        if self.seat.gone.load(Ordering::Relaxed) {
+    fn ready_lossy(&mut self) -> Result<usize, Ended> {
+        let Some(cursor) = &mut self.cursor else { return Ok(self.state.pushed.lock().messages.len()) };
+        if self.state.gone.load(Ordering::Relaxed) {
             return Err(Ended::Disconnected);
         }
         let mut missed = 0;
         // First count the messages evicted by the log, then those beyond this subscriber's capacity.
         let mut ready = cursor.ready(&self.topic.log, &mut missed);
         let behind = self.topic.log.head().saturating_sub(cursor.position());
-        match self.seat.overflow {
+        match self.state.overflow {
             Overflow::DropOldest { capacity } if behind > capacity as u64 => {
                 missed += cursor.skip_to(&self.topic.log, cursor.position() + behind - capacity as u64);
                 ready = cursor.ready(&self.topic.log, &mut missed);
             }
             Overflow::Disconnect { capacity } if behind > capacity as u64 || missed > 0 => {
-                self.seat.gone.store(true, Ordering::Relaxed);
+                self.state.gone.store(true, Ordering::Relaxed);
                 missed += cursor.skip_to(&self.topic.log, cursor.position() + behind);
-                self.seat.position.store(cursor.position(), Ordering::Relaxed);
-                self.seat.dropped.fetch_add(missed, Ordering::Relaxed);
+                self.state.position.store(cursor.position(), Ordering::Relaxed);
+                self.state.dropped.fetch_add(missed, Ordering::Relaxed);
                 return Err(Ended::Disconnected);
             }
             _ => {}
         }
         if missed > 0 {
-            self.seat.position.store(cursor.position(), Ordering::Relaxed);
-            self.seat.dropped.fetch_add(missed, Ordering::Relaxed);
+            self.state.position.store(cursor.position(), Ordering::Relaxed);
+            self.state.dropped.fetch_add(missed, Ordering::Relaxed);
         }
         Ok(ready)
     }
 
     /// Waits for messages; returns the number that can be taken as one slice.
-    fn poll_ready(&mut self, cx: &mut Context<'_>, in_turns: bool) -> Poll<Result<usize, Ended>> {
-        if in_turns && !turn::may_go_on(cx) {
+    fn poll_ready(&mut self, cx: &mut Context<'_>, cooperative: bool) -> Poll<Result<usize, Ended>> {
+        if cooperative && !turn::may_proceed(cx) {
             return Poll::Pending;
         }
         loop {
@@ -381,24 +381,24 @@ impl Subscriber {
             if ready > 0 {
                 return Poll::Ready(Ok(ready));
             }
-            self.seat.owner.store(turn::running_pid().map_or(0, crate::ring::packed), Ordering::Relaxed);
-            self.note_waker(cx.waker());
+            self.state.owner.store(turn::running_pid().map_or(0, crate::ring::packed), Ordering::Relaxed);
+            self.store_waker(cx.waker());
             let sleeps = match &mut self.cursor {
-                Some(cursor) => cursor.park(&self.topic.log, &self.sleeper),
-                None => self.seat.pushed.lock().messages.is_empty(),
+                Some(cursor) => cursor.park(&self.topic.log, &self.waiter),
+                None => self.state.pushed.lock().messages.is_empty(),
             };
             if sleeps && !self.topic.log.is_closed() {
-                turn::waits();
+                turn::record_wait();
                 return Poll::Pending;
             }
             // New messages arrived or the topic was closed meanwhile: check again.
         }
     }
 
-    fn note_waker(&self, waker: &Waker) {
-        let mut noted = self.seat.waker.lock();
-        if !noted.as_ref().is_some_and(|noted| noted.will_wake(waker)) {
-            *noted = Some(waker.clone());
+    fn store_waker(&self, waker: &Waker) {
+        let mut stored = self.state.waker.lock();
+        if !stored.as_ref().is_some_and(|stored| stored.will_wake(waker)) {
+            *stored = Some(waker.clone());
         }
     }
 
@@ -407,60 +407,64 @@ impl Subscriber {
         match &mut self.cursor {
             Some(cursor) => {
                 // Relaxed: only observers read it.
-                self.seat.position.store(cursor.position() + 1, Ordering::Relaxed);
+                self.state.position.store(cursor.position() + 1, Ordering::Relaxed);
                 cursor.next()
             }
             None => {
-                take_pushed(&self.seat, &mut self.taken, 1).first().and_then(OnceLock::get).expect("one is available")
+                take_pushed(&self.state, &mut self.taken, 1).first().and_then(OnceLock::get).expect("one is available")
             }
         }
     }
 
     #[inline]
     fn take_batch(&mut self, count: usize) -> Batch<'_> {
-        let places = match &mut self.cursor {
+        let slots = match &mut self.cursor {
             Some(_) if count == 0 => &[],
             Some(cursor) => {
-                self.seat.position.store(cursor.position() + count as u64, Ordering::Relaxed);
+                self.state.position.store(cursor.position() + count as u64, Ordering::Relaxed);
                 cursor.take_many(count)
             }
-            None => take_pushed(&self.seat, &mut self.taken, count),
+            None => take_pushed(&self.state, &mut self.taken, count),
         };
-        Batch { places: places.iter() }
+        Batch { slots: slots.iter() }
     }
 }
 
 /// Moves messages from the push queue to `taken`, from which they are borrowed.
-fn take_pushed<'a>(seat: &Seat, taken: &'a mut Vec<OnceLock<Message>>, count: usize) -> &'a [OnceLock<Message>] {
+fn take_pushed<'a>(
+    state: &SubscriberState,
+    taken: &'a mut Vec<OnceLock<Message>>,
+    count: usize,
+) -> &'a [OnceLock<Message>] {
     taken.clear();
-    let mut pushed = seat.pushed.lock();
+    let mut pushed = state.pushed.lock();
     taken.extend(pushed.messages.drain(..count).map(OnceLock::from));
     pushed.bytes -= taken.iter().filter_map(OnceLock::get).map(Message::bytes).sum::<usize>();
     drop(pushed);
     // Relaxed: only observers read it.
-    seat.position.fetch_add(count as u64, Ordering::Relaxed);
+    state.position.fetch_add(count as u64, Ordering::Relaxed);
     taken
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
         match &mut self.cursor {
-            Some(cursor) => cursor.leave(&self.topic.log, &self.sleeper),
+            Some(cursor) => cursor.leave(&self.topic.log, &self.waiter),
             None => self
                 .topic
                 .log
                 .lock()
-                .listeners
-                .retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(&self.seat))),
+                .push_subscribers
+                .retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(&self.state))),
         }
-        self.topic.remove_seat(self.id);
+        self.topic.remove_subscriber(self.id);
     }
 }
 
 /// Messages received together, borrowed from the log. Clone a message to keep it.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    places: std::slice::Iter<'a, OnceLock<Message>>,
+    slots: std::slice::Iter<'a, OnceLock<Message>>,
 }
 
 impl<'a> Iterator for Batch<'a> {
@@ -468,11 +472,11 @@ impl<'a> Iterator for Batch<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a Message> {
-        self.places.next().and_then(OnceLock::get)
+        self.slots.next().and_then(OnceLock::get)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.places.size_hint()
+        self.slots.size_hint()
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::broadcast::Ended;
-use super::desk::Desk;
-use super::hand::{AckId, AckStatus};
-use super::subscription::{Inner, Lease, Subscription};
+use super::in_flight::{AckId, AckStatus};
+use super::subscription::{Lease, Subscription, SubscriptionInner};
+use super::subscription_state::SubscriptionState;
 use crate::ring::park;
 use crate::ring::turn;
 
@@ -18,7 +18,7 @@ use crate::ring::turn;
 /// Created by [`Subscription::consumer`].
 pub struct Consumer {
     subscription: Subscription,
-    seat: u32,
+    consumer_id: u32,
 }
 
 impl fmt::Debug for Consumer {
@@ -28,9 +28,9 @@ impl fmt::Debug for Consumer {
 }
 
 impl Consumer {
-    pub(super) fn new(inner: Arc<Inner>) -> Self {
-        let seat = inner.desk.lock().sit(turn::running_pid());
-        Self { subscription: Subscription(inner), seat }
+    pub(super) fn new(inner: Arc<SubscriptionInner>) -> Self {
+        let consumer_id = inner.state.lock().add_consumer(turn::running_pid());
+        Self { subscription: Subscription(inner), consumer_id }
     }
 
     /// Returns the subscription.
@@ -46,8 +46,12 @@ impl Consumer {
     /// [`Ended`] when there will be no more messages.
     pub async fn next(&mut self) -> Result<Lease, Ended> {
         let mut waits = Waits { consumer: self, pending: false };
-        poll_fn(|cx| waits.poll(cx, true, |desk, inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns)))
-            .await
+        poll_fn(|cx| {
+            waits.poll(cx, true, |state, inner, consumer_id, now_ns| {
+                state.take_one(&inner.topic.log, consumer_id, now_ns)
+            })
+        })
+        .await
     }
 
     /// Waits until there is a message, and returns up to `most` available messages.
@@ -68,8 +72,8 @@ impl Consumer {
         batch.clear();
         let mut waits = Waits { consumer: self, pending: false };
         poll_fn(|cx| {
-            waits.poll(cx, true, |desk, inner, seat, now_ns| {
-                desk.take(&inner.topic.log, seat, most.max(1), now_ns, batch);
+            waits.poll(cx, true, |state, inner, consumer_id, now_ns| {
+                state.take(&inner.topic.log, consumer_id, most.max(1), now_ns, batch);
                 (!batch.is_empty()).then_some(())
             })
         })
@@ -81,7 +85,7 @@ impl Consumer {
     /// # Errors
     /// [`Ended`] when there will be no more messages.
     pub fn try_next(&mut self) -> Result<Option<Lease>, Ended> {
-        self.try_take(|desk, inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns))
+        self.try_take(|state, inner, consumer_id, now_ns| state.take_one(&inner.topic.log, consumer_id, now_ns))
     }
 
     /// Clears `batch` and fills it with up to `most` messages that are available now.
@@ -90,21 +94,24 @@ impl Consumer {
     /// [`Ended`] when there will be no more messages.
     pub fn try_next_batch_into(&mut self, batch: &mut Vec<Lease>, most: usize) -> Result<(), Ended> {
         batch.clear();
-        self.try_take(|desk, inner, seat, now_ns| {
-            desk.take(&inner.topic.log, seat, most.max(1), now_ns, batch);
+        self.try_take(|state, inner, consumer_id, now_ns| {
+            state.take(&inner.topic.log, consumer_id, most.max(1), now_ns, batch);
             (!batch.is_empty()).then_some(())
         })
         .map(drop)
     }
 
-    fn try_take<R>(&mut self, take: impl FnOnce(&mut Desk, &Inner, u32, u64) -> Option<R>) -> Result<Option<R>, Ended> {
+    fn try_take<R>(
+        &mut self,
+        take: impl FnOnce(&mut SubscriptionState, &SubscriptionInner, u32, u64) -> Option<R>,
+    ) -> Result<Option<R>, Ended> {
         let inner = &self.subscription.0;
         let now_ns = inner.topic.now_ns();
-        let mut desk = inner.desk.lock();
-        desk.looks(self.seat);
-        let taken = take(&mut desk, inner, self.seat, now_ns);
-        let ended = if taken.is_none() { ended(&desk, inner) } else { None };
-        inner.settle(desk);
+        let mut state = inner.state.lock();
+        state.stop_waiting(self.consumer_id);
+        let taken = take(&mut state, inner, self.consumer_id, now_ns);
+        let ended = if taken.is_none() { ended(&state, inner) } else { None };
+        inner.after_change(state);
         ended.map_or(Ok(taken), Err)
     }
 
@@ -117,7 +124,9 @@ impl Consumer {
     /// On a scheduler thread, which must not block.
     pub fn blocking_next(&mut self) -> Result<Lease, Ended> {
         let mut waits = Waits { consumer: self, pending: false };
-        let take = |desk: &mut Desk, inner: &Inner, seat, now_ns| desk.take_one(&inner.topic.log, seat, now_ns);
+        let take = |state: &mut SubscriptionState, inner: &SubscriptionInner, consumer_id, now_ns| {
+            state.take_one(&inner.topic.log, consumer_id, now_ns)
+        };
         park::block_until(None, |cx| waits.poll(cx, false, take)).unwrap_or(Err(Ended::Closed))
     }
 
@@ -130,8 +139,8 @@ impl Consumer {
     /// Returns false if `id` is a current lease of another consumer.
     #[doc(hidden)]
     pub fn may_settle(&self, id: AckId) -> bool {
-        let desk = self.subscription.0.desk.lock();
-        desk.hand.leased(id).map_or(true, |slot| desk.hand.item(slot).consumer == self.seat)
+        let state = self.subscription.0.state.lock();
+        state.in_flight.find_lease(id).map_or(true, |slot| state.in_flight.item(slot).consumer == self.consumer_id)
     }
 
     /// Returns a message, which will be delivered again.
@@ -144,12 +153,12 @@ impl Drop for Consumer {
     fn drop(&mut self) {
         let inner = &self.subscription.0;
         let now_ns = inner.topic.now_ns();
-        inner.change(|desk| desk.stand_up(self.seat, now_ns));
+        inner.change(|state| state.remove_consumer(self.consumer_id, now_ns));
     }
 }
 
-fn ended(desk: &Desk, inner: &Inner) -> Option<Ended> {
-    if desk.deleted { Some(Ended::Deleted) } else { desk.is_over(&inner.topic.log).then_some(Ended::Closed) }
+fn ended(state: &SubscriptionState, inner: &SubscriptionInner) -> Option<Ended> {
+    if state.deleted { Some(Ended::Deleted) } else { state.is_finished(&inner.topic.log).then_some(Ended::Closed) }
 }
 
 /// A consumer's wait for messages. If dropped after an unused wake-up, it wakes another waiting consumer.
@@ -163,32 +172,32 @@ impl Waits<'_> {
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
-        in_turns: bool,
-        take: impl FnOnce(&mut Desk, &Inner, u32, u64) -> Option<R>,
+        cooperative: bool,
+        take: impl FnOnce(&mut SubscriptionState, &SubscriptionInner, u32, u64) -> Option<R>,
     ) -> Poll<Result<R, Ended>> {
-        if in_turns && !turn::may_go_on(cx) {
+        if cooperative && !turn::may_proceed(cx) {
             return Poll::Pending;
         }
-        let (inner, seat) = (&self.consumer.subscription.0, self.consumer.seat);
+        let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.consumer_id);
         let now_ns = inner.topic.now_ns();
-        let mut desk = inner.desk.lock();
-        desk.looks(seat);
-        if let Some(taken) = take(&mut desk, inner, seat, now_ns) {
+        let mut state = inner.state.lock();
+        state.stop_waiting(consumer_id);
+        if let Some(taken) = take(&mut state, inner, consumer_id, now_ns) {
             self.pending = false;
-            inner.settle(desk);
+            inner.after_change(state);
             return Poll::Ready(Ok(taken));
         }
-        if let Some(ended) = ended(&desk, inner) {
+        if let Some(ended) = ended(&state, inner) {
             // Other waiting consumers must see the end, too.
-            inner.settle(desk);
+            inner.after_change(state);
             return Poll::Ready(Err(ended));
         }
         self.pending = true;
-        desk.wait(seat, cx.waker(), turn::running_pid());
+        state.wait(consumer_id, cx.waker(), turn::running_pid());
         // A message published since `take` found the cursor awake and so woke no consumer: `settle` wakes this one or
         // another that waits. It also publishes what `take` gave up (dead letters).
-        inner.settle(desk);
-        turn::waits();
+        inner.after_change(state);
+        turn::record_wait();
         Poll::Pending
     }
 }
@@ -196,12 +205,12 @@ impl Waits<'_> {
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if self.pending {
-            let (inner, seat) = (&self.consumer.subscription.0, self.consumer.seat);
-            let mut desk = inner.desk.lock();
-            let unused = desk.seats[seat as usize].woken;
-            desk.looks(seat);
+            let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.consumer_id);
+            let mut state = inner.state.lock();
+            let unused = state.consumers[consumer_id as usize].woken;
+            state.stop_waiting(consumer_id);
             if unused {
-                inner.settle(desk);
+                inner.after_change(state);
             }
         }
     }

@@ -4,46 +4,46 @@
 
 use std::sync::Arc;
 
-use super::log::{Log, Sleeper};
+use super::log::{Log, Waiter};
 use super::message::Message;
+use super::retention::SegmentPosition;
 use super::segment::Segment;
-use super::shelf::Step;
-use crate::sync::Place as Written;
+use crate::sync::OnceSlot as Slot;
 
 /// Read position in a log; pins the segment that it reads.
 pub(super) struct Cursor {
-    place: Place,
+    state: CursorState,
     /// True if the log must not evict messages that this cursor has not read.
     strong: bool,
 }
 
-enum Place {
+enum CursorState {
     /// Reads in a segment, which it pins; messages up to `limit` are known to be filled.
-    At { segment: Arc<Segment>, index: usize, limit: usize },
+    Reading { segment: Arc<Segment>, index: usize, limit: usize },
     /// Has read everything before this position.
     Parked(u64),
 }
 
 impl Cursor {
-    pub(super) fn join(log: &Log, oldest: bool, strong: bool, sleeper: &Arc<dyn Sleeper>) -> Self {
-        Self { place: Place::Parked(log.join(oldest, strong, sleeper)), strong }
+    pub(super) fn join(log: &Log, oldest: bool, strong: bool, waiter: &Arc<dyn Waiter>) -> Self {
+        Self { state: CursorState::Parked(log.join(oldest, strong, waiter)), strong }
     }
 
     /// Position of the next message.
     #[inline]
     pub(super) fn position(&self) -> u64 {
-        match &self.place {
-            Place::At { segment, index, .. } => segment.base + *index as u64,
-            Place::Parked(position) => *position,
+        match &self.state {
+            CursorState::Reading { segment, index, .. } => segment.base + *index as u64,
+            CursorState::Parked(position) => *position,
         }
     }
 
     /// Approximate publication time of the next message, in nanoseconds since the start of the runtime.
     #[inline]
     pub(super) fn published_ns(&self) -> u64 {
-        match &self.place {
-            Place::At { segment, .. } => segment.published_ns(self.position()),
-            Place::Parked(_) => 0,
+        match &self.state {
+            CursorState::Reading { segment, .. } => segment.published_ns(self.position()),
+            CursorState::Parked(_) => 0,
         }
     }
 
@@ -51,56 +51,56 @@ impl Cursor {
     /// `missed`.
     #[inline]
     pub(super) fn ready(&mut self, log: &Log, missed: &mut u64) -> usize {
-        if let Place::At { index, limit, .. } = &self.place
+        if let CursorState::Reading { index, limit, .. } = &self.state
             && index < limit
         {
             return limit - index;
         }
-        self.look(log, missed)
+        self.ready_slow(log, missed)
     }
 
-    fn look(&mut self, log: &Log, missed: &mut u64) -> usize {
+    fn ready_slow(&mut self, log: &Log, missed: &mut u64) -> usize {
         loop {
-            let step = match &mut self.place {
-                Place::Parked(position) => match log.go_on(*position) {
+            let step = match &mut self.state {
+                CursorState::Parked(position) => match log.resume_cursor(*position) {
                     Some(step) => step,
                     None => return 0,
                 },
-                Place::At { segment, index, limit } => {
+                CursorState::Reading { segment, index, limit } => {
                     // Load `sealed` before `filled`: only then is the count of a sealed segment known to be final.
                     let sealed = segment.is_sealed();
                     *limit = segment.filled();
                     if *index < *limit || !sealed {
                         return *limit - *index;
                     }
-                    log.move_on(segment, segment.base + *index as u64, self.strong)
+                    log.advance_cursor(segment, segment.base + *index as u64, self.strong)
                 }
             };
             *missed += step.missed;
-            self.take(step);
+            self.move_to(step);
         }
     }
 
-    fn take(&mut self, Step { segment, index, .. }: Step) {
-        self.place = Place::At { segment, index, limit: index };
+    fn move_to(&mut self, SegmentPosition { segment, index, .. }: SegmentPosition) {
+        self.state = CursorState::Reading { segment, index, limit: index };
     }
 
     /// Returns the next message. Call only after [`ready`](Self::ready) returned at least 1.
     #[inline]
     pub(super) fn next(&mut self) -> &Message {
-        match &mut self.place {
-            Place::At { segment, index, .. } => {
+        match &mut self.state {
+            CursorState::Reading { segment, index, .. } => {
                 *index += 1;
                 segment.message(*index - 1)
             }
-            Place::Parked(_) => unreachable!("a parked cursor has nothing to read"),
+            CursorState::Parked(_) => unreachable!("a parked cursor has nothing to read"),
         }
     }
 
     /// Returns the next `count` messages; `count` must not exceed the result of [`ready`](Self::ready).
     #[inline]
-    pub(super) fn take_many(&mut self, count: usize) -> &[Written<Message>] {
-        let Place::At { segment, index, .. } = &mut self.place else {
+    pub(super) fn take_many(&mut self, count: usize) -> &[Slot<Message>] {
+        let CursorState::Reading { segment, index, .. } = &mut self.state else {
             unreachable!("a parked cursor has nothing to read");
         };
         let from = *index;
@@ -114,31 +114,31 @@ impl Cursor {
         if passed == 0 {
             return 0;
         }
-        match &mut self.place {
-            Place::At { segment, index, limit } if position < segment.base + *limit as u64 => {
+        match &mut self.state {
+            CursorState::Reading { segment, index, limit } if position < segment.base + *limit as u64 => {
                 *index += passed as usize;
                 passed
             }
-            Place::At { segment, .. } => {
-                let step = log.move_on(segment, position, self.strong);
+            CursorState::Reading { segment, .. } => {
+                let step = log.advance_cursor(segment, position, self.strong);
                 let missed = step.missed;
-                self.take(step);
+                self.move_to(step);
                 passed + missed
             }
             // A parked cursor does not skip: its next step enters the log at its own position.
-            Place::Parked(_) => 0,
+            CursorState::Parked(_) => 0,
         }
     }
 
-    /// Parks the cursor, so that the next message wakes `sleeper`; false if there is a message already or the log is
+    /// Parks the cursor, so that the next message wakes `waiter`; false if there is a message already or the log is
     /// closed.
-    pub(super) fn park(&mut self, log: &Log, sleeper: &Arc<dyn Sleeper>) -> bool {
-        match &self.place {
-            Place::Parked(position) => log.head() <= *position,
-            Place::At { segment, index, .. } => {
-                let parked = log.park(segment, *index, self.strong, sleeper);
+    pub(super) fn park(&mut self, log: &Log, waiter: &Arc<dyn Waiter>) -> bool {
+        match &self.state {
+            CursorState::Parked(position) => log.head() <= *position,
+            CursorState::Reading { segment, index, .. } => {
+                let parked = log.park(segment, *index, self.strong, waiter);
                 if parked {
-                    self.place = Place::Parked(segment.base + *index as u64);
+                    self.state = CursorState::Parked(segment.base + *index as u64);
                 }
                 parked
             }
@@ -146,10 +146,10 @@ impl Cursor {
     }
 
     /// Removes the cursor from the log.
-    pub(super) fn leave(&mut self, log: &Log, sleeper: &Arc<dyn Sleeper>) {
-        match &self.place {
-            Place::At { segment, .. } => log.leave(segment, self.strong),
-            Place::Parked(position) => log.leave_parked(*position, self.strong, sleeper),
+    pub(super) fn leave(&mut self, log: &Log, waiter: &Arc<dyn Waiter>) {
+        match &self.state {
+            CursorState::Reading { segment, .. } => log.leave(segment, self.strong),
+            CursorState::Parked(position) => log.leave_parked(*position, self.strong, waiter),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::message::Message;
 
 /// Error returned when messages were not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotKept {
+pub enum JournalError {
     /// The topic is closed, so no reader would see them.
     #[error("the topic is closed")]
     Closed,
@@ -31,22 +31,22 @@ pub enum NotKept {
 }
 
 /// Callback that receives the messages that were not stored, and the reason if there are any.
-pub type Reply = Box<dyn FnOnce(VecDeque<Message>, Result<(), NotKept>) + Send>;
+pub type StoreCallback = Box<dyn FnOnce(VecDeque<Message>, Result<(), JournalError>) + Send>;
 
 /// Outcome of a message that a subscription's cursor has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum DeliveryOutcome {
     /// Delivered this number of times and not finished.
-    Tried(u32),
+    Attempted(u32),
     /// Acknowledged.
     Acked,
     /// Dead-lettered: attempts exhausted, and stored in the dead-letter topic.
-    Buried,
+    DeadLettered,
 }
 
 /// Snapshot of the changes noted until now.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Noted {
+pub struct FlushPoint {
     /// Number of changes noted.
     pub changes: u64,
     /// Number of commits that had failed by then.
@@ -56,10 +56,10 @@ pub struct Noted {
 /// Persists the messages of a topic and the progress of its subscriptions.
 pub trait Journal: Send + Sync {
     /// Takes messages to store and calls `reply` when they are stored. They enter the log as soon as it has room.
-    fn submit(&self, messages: VecDeque<Message>, reply: Reply);
+    fn submit(&self, messages: VecDeque<Message>, reply: StoreCallback);
 
     /// Returns true if the number of queued submissions has reached the limit above which no dead letters are added.
-    fn is_crowded(&self) -> bool;
+    fn is_queue_full(&self) -> bool;
 
     /// Notes that a subscription begins at the message with position `start`.
     fn begin(&self, subscription: &Arc<str>, start: u64);
@@ -68,17 +68,17 @@ pub trait Journal: Send + Sync {
     fn end(&self, subscription: &Arc<str>);
 
     /// Notes the outcome of a message.
-    fn note(&self, subscription: &Arc<str>, position: u64, fate: Fate);
+    fn note(&self, subscription: &Arc<str>, position: u64, outcome: DeliveryOutcome);
 
-    /// Returns a snapshot of the noted changes, for a later call of `is_kept`.
-    fn noted(&self) -> Noted;
+    /// Returns a snapshot of the noted changes, for a later call of `is_flushed`.
+    fn flush_point(&self) -> FlushPoint;
 
     /// Returns true if the changes of that snapshot are stored; otherwise registers the waker. `Err` if a commit
     /// failed meanwhile.
-    fn is_kept(&self, noted: Noted, waker: &Waker) -> Result<bool, NotKept>;
+    fn is_flushed(&self, flush_point: FlushPoint, waker: &Waker) -> Result<bool, JournalError>;
 
     /// Returns the progress that an earlier node stored for a subscription; only the first call does.
-    fn resume(&self, subscription: &str) -> Option<Resumed>;
+    fn resume(&self, subscription: &str) -> Option<SavedProgress>;
 
     /// Closes the topic for new messages.
     fn close(&self);
@@ -87,7 +87,7 @@ pub trait Journal: Send + Sync {
 /// Progress of a subscription when its node ended.
 #[derive(Default)]
 #[expect(missing_debug_implementations, reason = "what holds the messages cannot be printed")]
-pub struct Resumed {
+pub struct SavedProgress {
     /// Position of the first message that the subscription was ever to receive.
     pub start: u64,
     /// Everything before this position is finished.
@@ -95,14 +95,14 @@ pub struct Resumed {
     /// Positions at or after the floor that are finished.
     pub done: Vec<u64>,
     /// Unfinished positions, with their number of deliveries.
-    pub tried: Vec<(u64, u32)>,
+    pub attempts: Vec<(u64, u32)>,
     /// Number of messages that were dead-lettered.
     pub dead_lettered: u64,
     /// Keeps the subscription's messages in the log until its own cursor does.
     pub hold: Option<Box<dyn Send>>,
 }
 
-impl Resumed {
+impl SavedProgress {
     /// Number of messages that were acknowledged.
     pub fn acked(&self) -> u64 {
         self.floor - self.start + self.done.len() as u64 - self.dead_lettered

@@ -21,22 +21,22 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::message::Message;
+use super::retention::{DeferredWork, RetentionBuffer, SegmentPosition};
 use super::segment::Segment;
-use super::shelf::{After, Shelf, Step};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Dekker, Lock, LockGuard, looks_again};
+use crate::sync::{FenceSite, Lock, LockGuard, rechecks_before_sleep};
 
 /// Bounds of a log, and its policy for unread messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(super) struct LogLimits {
     pub(super) messages: usize,
     pub(super) bytes: usize,
-    pub(super) unread: Unread,
+    pub(super) retention: Retention,
 }
 
 /// Policy for messages that no subscriber is waiting to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unread {
+pub enum Retention {
     /// The messages are dropped.
     #[default]
     Forget,
@@ -48,27 +48,27 @@ pub enum Unread {
 }
 
 /// A reader that can be woken when there are messages.
-pub(super) trait Sleeper: Send + Sync {
+pub(super) trait Waiter: Send + Sync {
     fn wake(&self);
 }
 
 /// A subscriber to which messages are pushed, because the log need not retain them for it.
-pub(super) trait Listener: Sleeper {
+pub(super) trait PushSubscriber: Waiter {
     /// Clones the message if there is room for it; returns true if the subscriber must be woken.
-    fn hear(&self, message: &Message) -> bool;
+    fn push(&self, message: &Message) -> bool;
 }
 
 /// Log of a topic, shared by its publishers and cursors.
 pub(super) struct Log {
-    state: Lock<Shelf>,
+    state: Lock<RetentionBuffer>,
     /// Position of the next message, readable without the lock.
     head: AtomicU64,
-    rules: Rules,
+    limits: LogLimits,
 }
 
 /// Reason why a message was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum AppendError {
     Full,
     Closed,
     Paused,
@@ -76,7 +76,7 @@ pub(super) enum Refused {
 
 /// Snapshot of the log for observers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fill {
+pub(super) struct LogStats {
     pub(super) head: u64,
     pub(super) messages: u64,
     pub(super) bytes: usize,
@@ -87,12 +87,12 @@ pub(super) struct Fill {
 
 impl Log {
     /// Creates a log that gives its first message the position `base`.
-    pub(super) fn new(rules: Rules, base: u64) -> Self {
-        Self { state: Lock::new(Shelf::new(rules, base)), head: AtomicU64::new(base), rules }
+    pub(super) fn new(limits: LogLimits, base: u64) -> Self {
+        Self { state: Lock::new(RetentionBuffer::new(limits, base)), head: AtomicU64::new(base), limits }
     }
 
-    pub(super) const fn rules(&self) -> Rules {
-        self.rules
+    pub(super) const fn limits(&self) -> LogLimits {
+        self.limits
     }
 
     /// Position of the next message.
@@ -101,20 +101,20 @@ impl Log {
         self.head.load(Ordering::Acquire)
     }
 
-    pub(super) fn lock(&self) -> LockGuard<'_, Shelf> {
+    pub(super) fn lock(&self) -> LockGuard<'_, RetentionBuffer> {
         self.state.lock()
     }
 
     /// Appends the messages taken from `messages` until one is refused, which stays there.
     ///
-    /// Returns the reason, and true if sleepers must be [woken](Self::take_woken).
+    /// Returns the reason, and true if waiters must be [woken](Self::take_woken).
     #[inline]
     pub(super) fn append(
         &self,
         messages: &mut impl Source,
         now_ns: impl FnMut() -> u64,
-    ) -> (Result<(), Refused>, bool) {
-        self.append_if(messages, now_ns, Shelf::admit)
+    ) -> (Result<(), AppendError>, bool) {
+        self.append_if(messages, now_ns, RetentionBuffer::admit)
     }
 
     /// Like [`append`](Self::append), for messages that are stored already: they are refused only for lack of room.
@@ -122,8 +122,8 @@ impl Log {
         &self,
         messages: &mut VecDeque<Message>,
         now_ns: impl FnMut() -> u64,
-    ) -> (Result<(), Refused>, bool) {
-        self.append_if(messages, now_ns, Shelf::admit_kept)
+    ) -> (Result<(), AppendError>, bool) {
+        self.append_if(messages, now_ns, RetentionBuffer::admit_stored)
     }
 
     #[inline]
@@ -131,38 +131,38 @@ impl Log {
         &self,
         messages: &mut impl Source,
         mut now_ns: impl FnMut() -> u64,
-        mut admit: impl FnMut(&mut Shelf, &Message, &mut After) -> Result<(), Refused>,
-    ) -> (Result<(), Refused>, bool) {
-        let mut after = After::default();
+        mut admit: impl FnMut(&mut RetentionBuffer, &Message, &mut DeferredWork) -> Result<(), AppendError>,
+    ) -> (Result<(), AppendError>, bool) {
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
         let woken_before = state.woken.len();
         let mut outcome = Ok(());
         while let Some(message) = messages.front() {
-            if let Err(refused) = admit(&mut state, message, &mut after) {
+            if let Err(refused) = admit(&mut state, message, &mut deferred) {
                 outcome = Err(refused);
                 break;
             }
             let Some(message) = messages.take() else { break };
-            state.push(message, &mut now_ns, &mut after);
+            state.push(message, &mut now_ns, &mut deferred);
         }
         self.head.store(state.head, Ordering::Release);
         let wakes = state.woken.len() > woken_before;
         drop(state);
-        after.run();
+        deferred.run();
         (outcome, wakes)
     }
 
     /// Enqueues a publisher that waits for room; false if there is room now, or the message is refused for another
     /// reason.
     ///
-    /// The ticket, 0 at first, is its place in the line until the publisher is woken or [leaves](Self::leave_line).
+    /// The ticket, 0 at first, is its place in the line until the publisher is woken or [leaves](Self::dequeue_publisher).
     pub(super) fn wait(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
-        self.wait_if(message, waker, ticket, Shelf::admit)
+        self.wait_if(message, waker, ticket, RetentionBuffer::admit)
     }
 
     /// Like [`wait`](Self::wait), for a message that is stored already.
     pub(super) fn wait_stored(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
-        self.wait_if(message, waker, ticket, Shelf::admit_kept)
+        self.wait_if(message, waker, ticket, RetentionBuffer::admit_stored)
     }
 
     fn wait_if(
@@ -170,109 +170,110 @@ impl Log {
         message: &Message,
         waker: &Waker,
         ticket: &mut u64,
-        admit: impl FnOnce(&mut Shelf, &Message, &mut After) -> Result<(), Refused>,
+        admit: impl FnOnce(&mut RetentionBuffer, &Message, &mut DeferredWork) -> Result<(), AppendError>,
     ) -> bool {
-        let mut after = After::default();
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
-        let waits = !looks_again(Dekker::Park) || admit(&mut state, message, &mut after) == Err(Refused::Full);
-        let before = if waits { state.line_up(waker, ticket) } else { None };
+        let waits = !rechecks_before_sleep(FenceSite::Park)
+            || admit(&mut state, message, &mut deferred) == Err(AppendError::Full);
+        let before = if waits { state.enqueue_publisher(waker, ticket) } else { None };
         drop(state);
         drop(before);
-        after.run();
+        deferred.run();
         waits
     }
 
     /// Removes a publisher that waited for room.
-    pub(super) fn leave_line(&self, ticket: u64) {
-        let mut after = After::default();
-        let left = self.state.lock().leave_line(ticket, &mut after);
+    pub(super) fn dequeue_publisher(&self, ticket: u64) {
+        let mut deferred = DeferredWork::default();
+        let left = self.state.lock().dequeue_publisher(ticket, &mut deferred);
         drop(left);
-        after.run();
+        deferred.run();
     }
 
     /// Registers a batching publisher, to be woken as soon as a reader is idle; false if one is idle now.
-    pub(super) fn gather(&self, waker: &Waker) -> bool {
+    pub(super) fn register_batching(&self, waker: &Waker) -> bool {
         let mut state = self.state.lock();
-        let gathers = state.parked.is_empty() && !state.closed;
-        if gathers && !state.gathering.iter().any(|gathering| gathering.will_wake(waker)) {
-            state.gathering.push(waker.clone());
+        let must_wait = state.parked.is_empty() && !state.closed;
+        if must_wait && !state.batching_publishers.iter().any(|known| known.will_wake(waker)) {
+            state.batching_publishers.push(waker.clone());
         }
-        gathers
+        must_wait
     }
 
     /// Removes a publisher that has ended.
-    pub(super) fn forget(&self, waker: &Waker) {
-        self.state.lock().gathering.retain(|other| !other.will_wake(waker));
+    pub(super) fn unregister_batching(&self, waker: &Waker) {
+        self.state.lock().batching_publishers.retain(|other| !other.will_wake(waker));
     }
 
-    /// Takes the sleepers that must be woken because there are messages.
-    pub(super) fn take_woken(&self) -> Vec<Arc<dyn Sleeper>> {
+    /// Takes the waiters that must be woken because there are messages.
+    pub(super) fn take_woken(&self) -> Vec<Arc<dyn Waiter>> {
         std::mem::take(&mut self.state.lock().woken)
     }
 
     /// Adds a cursor at the next message or at the oldest one; returns its position.
     ///
-    /// The cursor is parked there; [`go_on`](Self::go_on) is its first step.
-    pub(super) fn join(&self, oldest: bool, strong: bool, sleeper: &Arc<dyn Sleeper>) -> u64 {
-        let mut after = After::default();
+    /// The cursor is parked there; [`resume_cursor`](Self::resume_cursor) is its first step.
+    pub(super) fn join(&self, oldest: bool, strong: bool, waiter: &Arc<dyn Waiter>) -> u64 {
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
-        state.known = true;
-        let first = state.segments.front().map_or(state.head, |held| held.segment.base);
+        state.had_subscriber = true;
+        let first = state.segments.front().map_or(state.head, |entry| entry.segment.base);
         if oldest && first < state.head {
             if let Some(front) = state.segments.front_mut() {
                 front.pin(strong);
             }
             // Publishers may have waited for a first subscriber, and a weak cursor allows the oldest messages to be
             // evicted.
-            state.reclaim(&mut after);
+            state.reclaim(&mut deferred);
             drop(state);
-            after.run();
+            deferred.run();
             return first;
         }
-        state.take_seat(sleeper, strong, &mut after);
+        state.park_cursor(waiter, strong, &mut deferred);
         let head = state.head;
-        state.reclaim(&mut after);
+        state.reclaim(&mut deferred);
         drop(state);
-        after.run();
+        deferred.run();
         head
     }
 
     /// Parks a cursor that has read all of `segment`; false if there is another message or the log is closed.
-    pub(super) fn park(&self, segment: &Segment, index: usize, strong: bool, sleeper: &Arc<dyn Sleeper>) -> bool {
+    pub(super) fn park(&self, segment: &Segment, index: usize, strong: bool, waiter: &Arc<dyn Waiter>) -> bool {
         let position = segment.base + index as u64;
-        let mut after = After::default();
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
-        if looks_again(Dekker::Sleep) && (state.head != position || state.closed) {
+        if rechecks_before_sleep(FenceSite::Sleep) && (state.head != position || state.closed) {
             return false;
         }
         state.unpin(segment, strong);
-        state.take_seat(sleeper, strong, &mut after);
-        state.reclaim(&mut after);
+        state.park_cursor(waiter, strong, &mut deferred);
+        state.reclaim(&mut deferred);
         drop(state);
-        after.run();
+        deferred.run();
         true
     }
 
     /// Returns the next step of a parked cursor; `None` if no message has arrived since.
-    pub(super) fn go_on(&self, position: u64) -> Option<Step> {
+    pub(super) fn resume_cursor(&self, position: u64) -> Option<SegmentPosition> {
         if self.head() <= position {
             return None;
         }
         // The append of that message has pinned its segment for this cursor.
         let state = self.state.lock();
-        (state.head > position).then(|| state.step(position))
+        (state.head > position).then(|| state.locate(position))
     }
 
     /// Moves a cursor from the end of a segment to the next one, or to `position` if that is further.
-    pub(super) fn move_on(&self, segment: &Segment, position: u64, strong: bool) -> Step {
-        let mut after = After::default();
+    pub(super) fn advance_cursor(&self, segment: &Segment, position: u64, strong: bool) -> SegmentPosition {
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
-        let mut step = state.step(position);
+        let mut step = state.locate(position);
         state.pin_at(&step.segment, strong);
         state.unpin(segment, strong);
-        state.reclaim(&mut after);
+        state.reclaim(&mut deferred);
         drop(state);
-        after.run();
+        deferred.run();
         if strong {
             debug_assert_eq!(step.missed, 0, "a strong cursor misses nothing");
             step.missed = 0;
@@ -282,57 +283,61 @@ impl Log {
 
     /// Removes a cursor that reads in `segment`.
     pub(super) fn leave(&self, segment: &Segment, strong: bool) {
-        let mut after = After::default();
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
         state.unpin(segment, strong);
-        state.reclaim(&mut after);
+        state.reclaim(&mut deferred);
         drop(state);
-        after.run();
+        deferred.run();
     }
 
     /// Removes a cursor that is parked at `position`, or was until a message arrived.
-    pub(super) fn leave_parked(&self, position: u64, strong: bool, sleeper: &Arc<dyn Sleeper>) {
-        let mut after = After::default();
+    pub(super) fn leave_parked(&self, position: u64, strong: bool, waiter: &Arc<dyn Waiter>) {
+        let mut deferred = DeferredWork::default();
         let mut state = self.state.lock();
-        state.woken.retain(|other| !Arc::ptr_eq(other, sleeper));
-        if let Some(at) = state.parked.iter().position(|parked| Arc::ptr_eq(&parked.sleeper, sleeper)) {
+        state.woken.retain(|other| !Arc::ptr_eq(other, waiter));
+        if let Some(at) = state.parked.iter().position(|parked| Arc::ptr_eq(&parked.waiter, waiter)) {
             state.parked.swap_remove(at);
         } else {
-            let step = state.step(position);
+            let step = state.locate(position);
             state.unpin(&step.segment, strong);
-            state.reclaim(&mut after);
+            state.reclaim(&mut deferred);
         }
         drop(state);
-        after.run();
+        deferred.run();
     }
 
-    /// Closes the log for new messages; returns all sleepers, which must be woken.
-    pub(super) fn close(&self) -> Vec<Arc<dyn Sleeper>> {
+    /// Closes the log for new messages; returns all waiters, which must be woken.
+    pub(super) fn close(&self) -> Vec<Arc<dyn Waiter>> {
         let mut state = self.state.lock();
         state.closed = true;
-        let mut sleepers = std::mem::take(&mut state.woken);
-        sleepers.extend(state.parked.iter().map(|parked| Arc::clone(&parked.sleeper)));
-        sleepers
-            .extend(state.listeners.iter().map(|listener| Arc::<dyn Listener>::clone(listener) as Arc<dyn Sleeper>));
-        let mut publishers = state.take_line();
-        publishers.append(&mut state.gathering);
+        let mut waiters = std::mem::take(&mut state.woken);
+        waiters.extend(state.parked.iter().map(|parked| Arc::clone(&parked.waiter)));
+        waiters.extend(
+            state
+                .push_subscribers
+                .iter()
+                .map(|subscriber| Arc::<dyn PushSubscriber>::clone(subscriber) as Arc<dyn Waiter>),
+        );
+        let mut publishers = state.take_waiting_publishers();
+        publishers.append(&mut state.batching_publishers);
         drop(state);
-        After { freed: Vec::new(), publishers }.run();
-        sleepers
+        DeferredWork { freed: Vec::new(), publishers }.run();
+        waiters
     }
 
     /// Returns the reason to refuse a message regardless of room, before it is stored elsewhere.
-    pub(super) fn refuses(&self, message: &Message) -> Option<Refused> {
-        self.state.lock().refuses(message)
+    pub(super) fn reject_reason(&self, message: &Message) -> Option<AppendError> {
+        self.state.lock().reject_reason(message)
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    pub(super) fn fill(&self) -> Fill {
+    pub(super) fn stats(&self) -> LogStats {
         let state = self.state.lock();
-        Fill {
+        LogStats {
             head: state.head,
             messages: state.messages(),
             bytes: state.bytes,

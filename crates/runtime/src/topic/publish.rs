@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::journal::{Journal, NotKept};
-use super::log::{Log, Refused, Source};
+use super::journal::{Journal, JournalError};
+use super::log::{AppendError, Log, Source};
 use super::message::{Message, MessageError};
-use super::{Shared, Topic};
+use super::{Topic, TopicShared};
 use crate::ring::park;
 use crate::ring::turn;
 
@@ -91,7 +91,7 @@ pub enum PublishError {
     /// The store failed, or the writer process of the topic ended during the commit. If the disk was full, the message
     /// is not stored; otherwise that is known only when the topic is opened again.
     #[error("topic {topic:?} could not store the message: {error}")]
-    NotKept {
+    NotStored {
         /// Name of the topic.
         topic: String,
         /// Error of the store.
@@ -120,10 +120,10 @@ impl Topic {
     pub async fn publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.checked(message.into())?);
         if let Some(journal) = &self.shared.journal {
-            return self.keep(&**journal, &mut message.into_iter().collect()).await;
+            return self.store(&**journal, &mut message.into_iter().collect()).await;
         }
-        let mut place = Place::of(&self.shared);
-        poll_fn(|cx| self.poll_publish(cx, &mut message, &mut place, true)).await
+        let mut ticket = PublishTicket::of(&self.shared);
+        poll_fn(|cx| self.poll_publish(cx, &mut message, &mut ticket, true)).await
     }
 
     /// Publishes messages in order, and waits for room as often as necessary. Takes the lock once for all messages
@@ -132,12 +132,12 @@ impl Topic {
     /// # Errors
     /// [`PublishError`] for the first refused message; the messages after it stay in `messages`.
     pub async fn publish_all(&self, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
-        if let Some(refused) = self.first_refused(messages) {
+        if let Some(refused) = self.first_invalid(messages) {
             // Publish the messages before the refused one.
             let rest = messages.split_off(refused);
-            let kept = Rest { messages, rest };
-            self.publish_checked(kept.messages).await?;
-            drop(kept);
+            let restore = RestoreOnDrop { messages, rest };
+            self.publish_checked(restore.messages).await?;
+            drop(restore);
             let Some(message) = messages.pop_front() else { return Ok(()) };
             return self.checked(message).map(drop);
         }
@@ -146,32 +146,36 @@ impl Topic {
 
     async fn publish_checked(&self, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
         if let Some(journal) = &self.shared.journal {
-            return self.keep(&**journal, messages).await;
+            return self.store(&**journal, messages).await;
         }
-        let mut place = Place::of(&self.shared);
-        poll_fn(|cx| self.poll_publish(cx, messages, &mut place, true)).await
+        let mut ticket = PublishTicket::of(&self.shared);
+        poll_fn(|cx| self.poll_publish(cx, messages, &mut ticket, true)).await
     }
 
     /// Stores and publishes messages; those that were not stored stay in `messages`.
-    async fn keep(&self, journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
-        let told = Kept::ask(journal, messages);
-        self.kept(told.await, messages)
+    async fn store(&self, journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
+        let result = StoreFuture::submit(journal, messages);
+        self.finish_store(result.await, messages)
     }
 
-    fn kept(&self, (mut left, outcome): Told, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
+    fn finish_store(
+        &self,
+        (mut left, outcome): StoreResult,
+        messages: &mut VecDeque<Message>,
+    ) -> Result<(), PublishError> {
         let first = left.pop_front();
         *messages = left;
         match (outcome, first) {
-            (Err(refused), Some(message)) => Err(self.not_kept(refused, message)),
+            (Err(refused), Some(message)) => Err(self.journal_error(refused, message)),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn not_kept(&self, refused: NotKept, message: Message) -> PublishError {
+    pub(super) fn journal_error(&self, refused: JournalError, message: Message) -> PublishError {
         match refused {
-            NotKept::Closed => self.refusal(Refused::Closed, message),
-            NotKept::Paused => self.refusal(Refused::Paused, message),
-            NotKept::Failed(error) => PublishError::NotKept { topic: self.name().to_owned(), error, message },
+            JournalError::Closed => self.to_publish_error(AppendError::Closed, message),
+            JournalError::Paused => self.to_publish_error(AppendError::Paused, message),
+            JournalError::Failed(error) => PublishError::NotStored { topic: self.name().to_owned(), error, message },
         }
     }
 
@@ -185,10 +189,10 @@ impl Topic {
         self.check_memory(&mut message)?;
         let (outcome, wakes) = self.shared.append(&mut message);
         if wakes {
-            self.wake_soon();
+            self.wake_at_turn_end();
         }
         match (outcome, message) {
-            (Err(refused), Some(message)) => Err(self.refusal(refused, message)),
+            (Err(refused), Some(message)) => Err(self.to_publish_error(refused, message)),
             _ => Ok(()),
         }
     }
@@ -199,14 +203,14 @@ impl Topic {
     /// [`PublishError`] for the first refused message, which it hands back.
     pub fn try_publish_all(&self, messages: &mut VecDeque<Message>) -> Result<(), PublishError> {
         self.check_memory(messages)?;
-        let rest = self.first_refused(messages).map(|refused| messages.split_off(refused));
+        let rest = self.first_invalid(messages).map(|refused| messages.split_off(refused));
         let (outcome, wakes) = self.shared.append(messages);
         if wakes {
-            self.wake_soon();
+            self.wake_at_turn_end();
         }
         messages.extend(rest.into_iter().flatten());
         match (outcome, messages.pop_front()) {
-            (Err(refused), Some(message)) => Err(self.refusal(refused, message)),
+            (Err(refused), Some(message)) => Err(self.to_publish_error(refused, message)),
             // The first remaining message is too large.
             (_, Some(message)) => self.checked(message).map(drop),
             (_, None) => Ok(()),
@@ -224,12 +228,12 @@ impl Topic {
         let mut message = Some(self.checked(message.into())?);
         if let Some(journal) = &self.shared.journal {
             let mut messages = message.into_iter().collect();
-            let mut told = Kept::ask(&**journal, &mut messages);
-            let told = park::block_until(None, |cx| Pin::new(&mut told).poll(cx));
-            return told.map_or(Ok(()), |told| self.kept(told, &mut messages));
+            let mut result = StoreFuture::submit(&**journal, &mut messages);
+            let result = park::block_until(None, |cx| Pin::new(&mut result).poll(cx));
+            return result.map_or(Ok(()), |result| self.finish_store(result, &mut messages));
         }
-        let mut place = Place::of(&self.shared);
-        park::block_until(None, |cx| self.poll_publish(cx, &mut message, &mut place, false)).unwrap_or(Ok(()))
+        let mut ticket = PublishTicket::of(&self.shared);
+        park::block_until(None, |cx| self.poll_publish(cx, &mut message, &mut ticket, false)).unwrap_or(Ok(()))
     }
 
     /// Returns an error if the topic is durable: its messages cannot be published without waiting.
@@ -243,7 +247,7 @@ impl Topic {
         Ok(())
     }
 
-    fn first_refused(&self, messages: &VecDeque<Message>) -> Option<usize> {
+    fn first_invalid(&self, messages: &VecDeque<Message>) -> Option<usize> {
         messages.iter().position(|message| self.check(message).is_err())
     }
 
@@ -253,7 +257,7 @@ impl Topic {
     /// [`MessageError`] with the part that is too large.
     #[inline]
     pub fn check(&self, message: &Message) -> Result<(), MessageError> {
-        message.check(self.shared.payload_max, self.shared.log.rules().bytes)
+        message.check(self.shared.payload_max, self.shared.log.limits().bytes)
     }
 
     /// Returns the message if its size is valid; otherwise pauses its ordering key.
@@ -274,28 +278,28 @@ impl Topic {
         &self,
         cx: &mut Context<'_>,
         messages: &mut impl Source,
-        place: &mut Place<'_>,
-        in_turns: bool,
+        ticket: &mut PublishTicket<'_>,
+        cooperative: bool,
     ) -> Poll<Result<(), PublishError>> {
-        if in_turns && !turn::may_go_on(cx) {
+        if cooperative && !turn::may_proceed(cx) {
             return Poll::Pending;
         }
         loop {
             let (outcome, wakes) = self.shared.append(messages);
             if wakes {
-                self.wake_soon();
+                self.wake_at_turn_end();
             }
             match outcome {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(Refused::Full) => {
-                    if messages.front().is_some_and(|message| place.wait(message, cx.waker())) {
-                        turn::waits();
+                Err(AppendError::Full) => {
+                    if messages.front().is_some_and(|message| ticket.wait(message, cx.waker())) {
+                        turn::record_wait();
                         return Poll::Pending;
                     }
                 }
                 Err(refused) => {
                     let Some(message) = messages.take() else { return Poll::Ready(Ok(())) };
-                    return Poll::Ready(Err(self.refusal(refused, message)));
+                    return Poll::Ready(Err(self.to_publish_error(refused, message)));
                 }
             }
         }
@@ -303,28 +307,28 @@ impl Topic {
 
     /// Wakes readers that have messages: at the end of the current process's turn, or now if the caller is not a
     /// process.
-    pub(super) fn wake_soon(&self) {
-        if !turn::wakes_later(&self.shared) {
-            Shared::wake(&self.shared);
+    pub(super) fn wake_at_turn_end(&self) {
+        if !turn::defer_topic_wake(&self.shared) {
+            TopicShared::wake(&self.shared);
         }
     }
 
     #[cold]
-    pub(super) fn refusal(&self, refused: Refused, message: Message) -> PublishError {
+    pub(super) fn to_publish_error(&self, refused: AppendError, message: Message) -> PublishError {
         let topic = self.name().to_owned();
         match refused {
-            Refused::Closed => PublishError::Closed { topic, message },
-            Refused::Paused => {
+            AppendError::Closed => PublishError::Closed { topic, message },
+            AppendError::Paused => {
                 PublishError::Paused { topic, key: message.key().unwrap_or_default().to_owned(), message }
             }
-            Refused::Full => {
-                let (fill, rules) = (self.shared.log.fill(), self.shared.log.rules());
+            AppendError::Full => {
+                let (stats, limits) = (self.shared.log.stats(), self.shared.log.limits());
                 PublishError::Full {
                     topic,
-                    messages: fill.messages,
-                    bytes: fill.bytes,
-                    messages_max: rules.messages,
-                    bytes_max: rules.bytes,
+                    messages: stats.messages,
+                    bytes: stats.bytes,
+                    messages_max: limits.messages,
+                    bytes_max: limits.bytes,
                     message,
                 }
             }
@@ -333,26 +337,26 @@ impl Topic {
 }
 
 /// Guard that puts the messages behind a refused one back, also if the future is dropped.
-struct Rest<'a> {
+struct RestoreOnDrop<'a> {
     messages: &'a mut VecDeque<Message>,
     rest: VecDeque<Message>,
 }
 
-impl Drop for Rest<'_> {
+impl Drop for RestoreOnDrop<'_> {
     fn drop(&mut self) {
         self.messages.append(&mut self.rest);
     }
 }
 
 /// Position of a publisher in the line of those that wait for room. Dropping it leaves the line.
-struct Place<'a> {
+struct PublishTicket<'a> {
     log: &'a Log,
     /// 0 until the publisher has waited.
     ticket: u64,
 }
 
-impl<'a> Place<'a> {
-    fn of(topic: &'a Shared) -> Self {
+impl<'a> PublishTicket<'a> {
+    fn of(topic: &'a TopicShared) -> Self {
         Self { log: &topic.log, ticket: 0 }
     }
 
@@ -361,48 +365,48 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PublishTicket<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.ticket > 0 {
-            self.log.leave_line(self.ticket);
+            self.log.dequeue_publisher(self.ticket);
         }
     }
 }
 
 /// Messages that were not stored, and the outcome.
-type Told = (VecDeque<Message>, Result<(), NotKept>);
+type StoreResult = (VecDeque<Message>, Result<(), JournalError>);
 
 /// Future of messages that are being stored; resolves to those that were not. Dropping it does not cancel the write.
-struct Kept {
-    told: oneshot::Receiver<Told>,
+struct StoreFuture {
+    result: oneshot::Receiver<StoreResult>,
     /// First message, to hand back if the reply is lost.
     first: Option<Message>,
 }
 
-impl Kept {
-    fn ask(journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Self {
-        let (tell, told) = oneshot::channel();
+impl StoreFuture {
+    fn submit(journal: &dyn Journal, messages: &mut VecDeque<Message>) -> Self {
+        let (sender, result) = oneshot::channel();
         let first = messages.front().cloned();
         // The receiver may have been dropped because the publisher stopped waiting.
-        let reply = move |left, outcome| drop(tell.send((left, outcome)));
+        let reply = move |left, outcome| drop(sender.send((left, outcome)));
         journal.submit(std::mem::take(messages), Box::new(reply));
-        Self { told, first }
+        Self { result, first }
     }
 }
 
-impl Future for Kept {
-    type Output = Told;
+impl Future for StoreFuture {
+    type Output = StoreResult;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
-        if let Poll::Ready(told) = Pin::new(&mut self.told).poll(cx) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StoreResult> {
+        if let Poll::Ready(result) = Pin::new(&mut self.result).poll(cx) {
             // The journal always replies, also when it ends. If the reply is lost regardless, the messages count as
             // not stored.
             return Poll::Ready(
-                told.unwrap_or_else(|_| (self.first.take().into_iter().collect(), Err(NotKept::Closed))),
+                result.unwrap_or_else(|_| (self.first.take().into_iter().collect(), Err(JournalError::Closed))),
             );
         }
-        turn::waits();
+        turn::record_wait();
         Poll::Pending
     }
 }

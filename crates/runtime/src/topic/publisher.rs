@@ -10,7 +10,7 @@
 //! order in which it accepted them. Accepted messages are published also if the publisher is dropped, unless the topic
 //! refuses them.
 
-mod engine;
+mod batcher;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use self::engine::{Engine, Room};
+use self::batcher::{Batcher, Outstanding};
 use super::message::Message;
 use super::publish::PublishError;
 use super::{ACK_DEADLINE_MAX, Topic};
@@ -101,7 +101,7 @@ impl PublisherAccount {
 /// Created by [`Topic::publisher`].
 #[derive(Clone)]
 pub struct Publisher {
-    engine: Arc<Engine>,
+    batcher: Arc<Batcher>,
 }
 
 impl fmt::Debug for Publisher {
@@ -144,14 +144,14 @@ impl Topic {
         within("batch delay in ms", config.batch_delay.as_millis(), 0, ACK_DEADLINE_MAX.as_millis())?;
         within("outstanding messages", config.outstanding_messages as u128, 1, 1 << 24)?;
         within("outstanding bytes", config.outstanding_bytes as u128, 1, 1 << 40)?;
-        Ok(Publisher { engine: Engine::new(self.clone(), config) })
+        Ok(Publisher { batcher: Batcher::new(self.clone(), config) })
     }
 }
 
 impl Publisher {
     /// Returns the topic.
     pub fn topic(&self) -> &Topic {
-        &self.engine.topic
+        &self.batcher.topic
     }
 
     /// Accepts a message, and waits while the limits are reached.
@@ -164,12 +164,12 @@ impl Publisher {
     pub async fn publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.topic().checked(message.into())?);
         poll_fn(|cx| {
-            if !turn::may_go_on(cx) {
+            if !turn::may_proceed(cx) {
                 return Poll::Pending;
             }
-            let outcome = self.engine.poll_accept(&mut message, Some(cx.waker()));
+            let outcome = self.batcher.poll_accept(&mut message, Some(cx.waker()));
             if outcome.is_pending() {
-                turn::waits();
+                turn::record_wait();
             }
             outcome
         })
@@ -182,9 +182,9 @@ impl Publisher {
     /// As [`publish`](Self::publish), and [`PublishError::Limit`], which hands the message back.
     pub fn try_publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.topic().checked(message.into())?);
-        match self.engine.poll_accept(&mut message, None) {
+        match self.batcher.poll_accept(&mut message, None) {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => message.map_or(Ok(()), |message| Err(self.engine.limit(message))),
+            Poll::Pending => message.map_or(Ok(()), |message| Err(self.batcher.limit(message))),
         }
     }
 
@@ -197,7 +197,7 @@ impl Publisher {
     /// On a scheduler thread, which must not block.
     pub fn blocking_publish(&self, message: impl Into<Message>) -> Result<(), PublishError> {
         let mut message = Some(self.topic().checked(message.into())?);
-        let accept = |cx: &mut std::task::Context<'_>| self.engine.poll_accept(&mut message, Some(cx.waker()));
+        let accept = |cx: &mut std::task::Context<'_>| self.batcher.poll_accept(&mut message, Some(cx.waker()));
         park::block_until(None, accept).unwrap_or(Ok(()))
     }
 
@@ -206,14 +206,14 @@ impl Publisher {
     /// # Errors
     /// The error of the first refused message, which it hands back. Call again for the next one.
     pub async fn flush(&self) -> Result<(), PublishError> {
-        let upto = self.engine.flush();
+        let upto = self.batcher.flush();
         poll_fn(|cx| {
-            if !turn::may_go_on(cx) {
+            if !turn::may_proceed(cx) {
                 return Poll::Pending;
             }
-            let outcome = self.engine.poll_settled(upto, cx.waker());
+            let outcome = self.batcher.poll_settled(upto, cx.waker());
             if outcome.is_pending() {
-                turn::waits();
+                turn::record_wait();
             }
             outcome
         })
@@ -228,29 +228,29 @@ impl Publisher {
     /// # Panics
     /// On a scheduler thread, which must not block.
     pub fn blocking_flush(&self) -> Result<(), PublishError> {
-        let upto = self.engine.flush();
-        park::block_until(None, |cx| self.engine.poll_settled(upto, cx.waker())).unwrap_or(Ok(()))
+        let upto = self.batcher.flush();
+        park::block_until(None, |cx| self.batcher.poll_settled(upto, cx.waker())).unwrap_or(Ok(()))
     }
 
     /// Returns the oldest message that the topic refused after the publisher accepted it, with the reason.
     pub fn take_refused(&self) -> Option<PublishError> {
-        self.engine.take_refused()
+        self.batcher.take_refused()
     }
 
     /// Returns what happened to the accepted messages; exact at any time.
     pub fn account(&self) -> PublisherAccount {
-        self.engine.account()
+        self.batcher.account()
     }
 
     /// Returns the configuration.
     pub fn config(&self) -> PublisherConfig {
-        self.engine.config
+        self.batcher.config
     }
 }
 
-impl Room {
+impl Outstanding {
     /// Returns true if a message of `bytes` bytes may be accepted.
-    const fn is_for(self, bytes: usize, config: &PublisherConfig) -> bool {
+    const fn admits(self, bytes: usize, config: &PublisherConfig) -> bool {
         self.messages == 0
             || (self.messages < config.outstanding_messages
                 && self.bytes.saturating_add(bytes) <= config.outstanding_bytes)

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::log::{Log, Rules, Unread};
+use super::log::{Log, LogLimits, Retention};
 use super::message::PAYLOAD_MAX_BYTES;
 use super::view::{self, TopicView};
-use super::{NAME_MAX_BYTES, Shared, Topic};
+use super::{NAME_MAX_BYTES, Topic, TopicShared};
 use crate::context::Context;
 use crate::handle::Handle;
 use crate::runtime;
@@ -23,13 +23,13 @@ pub struct TopicConfig {
     /// Maximum number of bytes, between 1 KiB and 1 TiB; default 64 MiB. A payload may have at most half of it, and at
     /// most [`PAYLOAD_MAX_BYTES`].
     pub bytes: usize,
-    /// Policy for messages that no subscriber is waiting to read; default [`Unread::Forget`].
-    pub unread: Unread,
+    /// Policy for messages that no subscriber is waiting to read; default [`Retention::Forget`].
+    pub retention: Retention,
 }
 
 impl Default for TopicConfig {
     fn default() -> Self {
-        Self { messages: 65_536, bytes: 64 << 20, unread: Unread::Forget }
+        Self { messages: 65_536, bytes: 64 << 20, retention: Retention::Forget }
     }
 }
 
@@ -40,9 +40,9 @@ impl TopicConfig {
     }
 }
 
-impl From<&TopicConfig> for Rules {
+impl From<&TopicConfig> for LogLimits {
     fn from(config: &TopicConfig) -> Self {
-        Self { messages: config.messages, bytes: config.bytes, unread: config.unread }
+        Self { messages: config.messages, bytes: config.bytes, retention: config.retention }
     }
 }
 
@@ -97,14 +97,14 @@ pub fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
 
 /// The topics of a runtime.
 #[derive(Default)]
-pub(crate) struct Topics(Mutex<BTreeMap<Arc<str>, Arc<Shared>>>);
+pub(crate) struct Topics(Mutex<BTreeMap<Arc<str>, Arc<TopicShared>>>);
 
 impl Topics {
-    pub(super) fn find(&self, name: &str) -> Option<Arc<Shared>> {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<TopicShared>> {
         self.0.lock().get(name).cloned()
     }
 
-    pub(super) fn remove(&self, topic: &Arc<Shared>) {
+    pub(super) fn remove(&self, topic: &Arc<TopicShared>) {
         self.0.lock().retain(|_, other| !Arc::ptr_eq(other, topic));
     }
 
@@ -124,9 +124,9 @@ impl Topics {
     pub(crate) fn end(&self) {
         let topics = std::mem::take(&mut *self.0.lock());
         for topic in topics.values() {
-            topic.let_go_of_subscriptions();
-            for sleeper in topic.log.close() {
-                sleeper.wake();
+            topic.release_subscriptions();
+            for waiter in topic.log.close() {
+                waiter.wake();
             }
         }
     }
@@ -140,7 +140,7 @@ impl Drop for Topics {
 
 /// Handle to the topics of a runtime.
 #[derive(Clone)]
-pub struct TopicsHandle(pub(super) Arc<runtime::Shared>);
+pub struct TopicsHandle(pub(super) Arc<runtime::RuntimeShared>);
 
 impl fmt::Debug for TopicsHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,7 +178,7 @@ impl TopicsHandle {
     pub fn create_with(&self, name: &str, config: TopicConfig) -> Result<Topic, CreateError> {
         check(name, &config)?;
         self.add(name, |name, runtime| {
-            Shared::new(name, Log::new(Rules::from(&config), 0), config.payload_max(), runtime)
+            TopicShared::new(name, Log::new(LogLimits::from(&config), 0), config.payload_max(), runtime)
         })
     }
 
@@ -186,7 +186,7 @@ impl TopicsHandle {
     pub(super) fn add(
         &self,
         name: &str,
-        make: impl FnOnce(Arc<str>, Weak<runtime::Shared>) -> Shared,
+        make: impl FnOnce(Arc<str>, Weak<runtime::RuntimeShared>) -> TopicShared,
     ) -> Result<Topic, CreateError> {
         let mut topics = self.0.topics.0.lock();
         if topics.contains_key(name) {

@@ -15,18 +15,18 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Returns the delay after an attempt, counted from 1; `chance` is any random number.
-    pub(super) fn delay(&self, attempt: u32, chance: u64) -> Duration {
+    /// Returns the delay after an attempt, counted from 1; `random` is any random number.
+    pub(super) fn delay(&self, attempt: u32, random: u64) -> Duration {
         let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
         let longest = self.first.saturating_mul(factor).min(self.limit);
         let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX - 1);
         let half_ns = longest_ns / 2;
-        Duration::from_nanos(longest_ns - half_ns + chance % (half_ns + 1))
+        Duration::from_nanos(longest_ns - half_ns + random % (half_ns + 1))
     }
 }
 
 /// Returns the next number of the `SplitMix64` generator.
-pub(super) const fn next_chance(state: &mut u64) -> u64 {
+pub(super) const fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -44,7 +44,7 @@ mod tests {
         for (attempt, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (u32::MAX, 1000)] {
             let mut state = 7;
             for _ in 0..100 {
-                let delay = retry.delay(attempt, next_chance(&mut state));
+                let delay = retry.delay(attempt, next_random(&mut state));
                 let longest = Duration::from_millis(longest_ms);
                 assert!(longest / 2 <= delay && delay <= longest, "{delay:?} after attempt {attempt}");
             }

@@ -1,7 +1,7 @@
 //! A segment of a topic's log: a fixed array of slots. Each slot is written once and read by any number of cursors.
 //!
 //! ```text
-//!   base          filled          places
+//!   base          filled          slots
 //!    ├── messages ──┤──── empty ────┤        sealed: no message will be added; the log continues in the next segment
 //! ```
 //!
@@ -9,31 +9,33 @@
 //! lock; they do not move as long as the segment is referenced.
 
 use super::message::Message;
-use crate::sync::Place;
+use crate::sync::OnceSlot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Number of messages per recorded timestamp.
-const STAMP_EVERY: usize = 16;
+const MESSAGES_PER_TIMESTAMP: usize = 16;
 
 /// A fixed-size part of the log that is written under the log's lock and read without it.
 pub(super) struct Segment {
     /// The position of the first message in the log.
     pub(super) base: u64,
-    places: Box<[Place<Message>]>,
+    slots: Box<[OnceSlot<Message>]>,
     filled: AtomicUsize,
     sealed: AtomicBool,
     /// Publication time of every sixteenth message, in nanoseconds since the start of the runtime.
-    stamps: Box<[AtomicU64]>,
+    timestamps: Box<[AtomicU64]>,
 }
 
 impl Segment {
-    pub(super) fn new(base: u64, places: usize) -> Self {
+    pub(super) fn new(base: u64, slots: usize) -> Self {
         Self {
             base,
-            places: std::iter::repeat_with(Place::new).take(places).collect(),
+            slots: std::iter::repeat_with(OnceSlot::new).take(slots).collect(),
             filled: AtomicUsize::new(0),
             sealed: AtomicBool::new(false),
-            stamps: std::iter::repeat_with(AtomicU64::default).take(places.div_ceil(STAMP_EVERY)).collect(),
+            timestamps: std::iter::repeat_with(AtomicU64::default)
+                .take(slots.div_ceil(MESSAGES_PER_TIMESTAMP))
+                .collect(),
         }
     }
 
@@ -54,8 +56,8 @@ impl Segment {
         self.sealed.store(true, Ordering::Release);
     }
 
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// Appends a message. The caller must hold the log's lock, and the segment must not be full.
@@ -63,28 +65,28 @@ impl Segment {
     pub(super) fn push(&self, message: Message, now_ns: impl FnOnce() -> u64) {
         // Relaxed: only the holder of the lock stores it.
         let index = self.filled.load(Ordering::Relaxed);
-        if index.is_multiple_of(STAMP_EVERY) {
-            self.stamps[index / STAMP_EVERY].store(now_ns(), Ordering::Relaxed);
+        if index.is_multiple_of(MESSAGES_PER_TIMESTAMP) {
+            self.timestamps[index / MESSAGES_PER_TIMESTAMP].store(now_ns(), Ordering::Relaxed);
         }
-        let twice = self.places[index].set(message);
-        debug_assert!(twice.is_ok(), "a place is written once");
+        let written = self.slots[index].set(message);
+        debug_assert!(written.is_ok(), "a place is written once");
         self.filled.store(index + 1, Ordering::Release);
     }
 
     /// Returns the slots `from..to`, which must lie below [`filled`](Self::filled).
     #[inline]
-    pub(super) fn messages(&self, from: usize, to: usize) -> &[Place<Message>] {
-        &self.places[from..to]
+    pub(super) fn messages(&self, from: usize, to: usize) -> &[OnceSlot<Message>] {
+        &self.slots[from..to]
     }
 
     #[inline]
     pub(super) fn message(&self, index: usize) -> &Message {
-        self.places[index].get().expect("counted as filled")
+        self.slots[index].get().expect("counted as filled")
     }
 
     /// Returns the publication time of the message at `position`, or of one of the fifteen messages before it.
     pub(super) fn published_ns(&self, position: u64) -> u64 {
-        let index = position.saturating_sub(self.base) as usize / STAMP_EVERY;
-        self.stamps.get(index).map_or(0, |stamp| stamp.load(Ordering::Relaxed))
+        let index = position.saturating_sub(self.base) as usize / MESSAGES_PER_TIMESTAMP;
+        self.timestamps.get(index).map_or(0, |timestamp| timestamp.load(Ordering::Relaxed))
     }
 }

@@ -7,43 +7,43 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::broadcast::Seat;
+use super::broadcast::SubscriberState;
 use super::journal::Journal;
-use super::log::{Log, Refused, Source};
-use super::subscription::Inner;
+use super::log::{AppendError, Log, Source};
+use super::subscription::SubscriptionInner;
 use crate::runtime;
 use crate::timers::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
-pub(crate) struct Shared {
+pub(crate) struct TopicShared {
     pub(super) name: Arc<str>,
     pub(super) log: Log,
     /// Maximum length of a payload, in bytes.
     pub(super) payload_max: usize,
-    runtime: Weak<runtime::Shared>,
+    runtime: Weak<runtime::RuntimeShared>,
     /// Persists messages and progress; `None` for a topic in memory.
     pub(super) journal: Option<Arc<dyn Journal>>,
-    seats: Mutex<FxHashMap<u64, Arc<Seat>>>,
-    pub(super) subscriptions: Mutex<BTreeMap<Arc<str>, Arc<Inner>>>,
-    next_seat: AtomicU64,
+    subscribers: Mutex<FxHashMap<u64, Arc<SubscriberState>>>,
+    pub(super) subscriptions: Mutex<BTreeMap<Arc<str>, Arc<SubscriptionInner>>>,
+    next_subscriber: AtomicU64,
     /// Number of messages that dropped subscribers had missed.
-    pub(super) dropped_before: AtomicU64,
+    pub(super) dropped_by_removed: AtomicU64,
     /// Number of publish attempts that found the topic full.
     pub(super) full_total: AtomicU64,
 }
 
-impl Shared {
-    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<runtime::Shared>) -> Self {
+impl TopicShared {
+    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<runtime::RuntimeShared>) -> Self {
         Self {
             name,
             log,
             payload_max,
             runtime,
             journal: None,
-            seats: Mutex::default(),
+            subscribers: Mutex::default(),
             subscriptions: Mutex::default(),
-            next_seat: AtomicU64::new(0),
-            dropped_before: AtomicU64::new(0),
+            next_subscriber: AtomicU64::new(0),
+            dropped_by_removed: AtomicU64::new(0),
             full_total: AtomicU64::new(0),
         }
     }
@@ -60,17 +60,17 @@ impl Shared {
     }
 
     /// Cancels a call that has not begun.
-    pub(super) fn forget_call(&self, call: CallRef) {
+    pub(super) fn cancel_call(&self, call: CallRef) {
         if let Some(runtime) = self.runtime.upgrade() {
-            runtime.forget_call(call);
+            runtime.cancel_call(call);
         }
     }
 
     /// Appends messages until one is refused; returns the reason, and true if readers must be woken.
     #[inline]
-    pub(super) fn append(&self, messages: &mut impl Source) -> (Result<(), Refused>, bool) {
+    pub(super) fn append(&self, messages: &mut impl Source) -> (Result<(), AppendError>, bool) {
         let (outcome, wakes) = self.log.append(messages, || self.now_ns());
-        if outcome == Err(Refused::Full) {
+        if outcome == Err(AppendError::Full) {
             self.full_total.fetch_add(1, Ordering::Relaxed);
         }
         (outcome, wakes)
@@ -78,39 +78,39 @@ impl Shared {
 
     /// Wakes all readers that have messages.
     pub(crate) fn wake(&self) {
-        for sleeper in self.log.take_woken() {
-            sleeper.wake();
+        for waiter in self.log.take_woken() {
+            waiter.wake();
         }
     }
 
-    pub(super) fn add_seat(&self, seat: &Arc<Seat>) -> u64 {
-        let id = self.next_seat.fetch_add(1, Ordering::Relaxed);
-        self.seats.lock().insert(id, Arc::clone(seat));
+    pub(super) fn add_subscriber(&self, subscriber: &Arc<SubscriberState>) -> u64 {
+        let id = self.next_subscriber.fetch_add(1, Ordering::Relaxed);
+        self.subscribers.lock().insert(id, Arc::clone(subscriber));
         id
     }
 
-    pub(super) fn remove_seat(&self, id: u64) {
-        let removed = self.seats.lock().remove(&id);
-        if let Some(seat) = removed {
-            self.dropped_before.fetch_add(seat.dropped(self.log.head()), Ordering::Relaxed);
+    pub(super) fn remove_subscriber(&self, id: u64) {
+        let removed = self.subscribers.lock().remove(&id);
+        if let Some(subscriber) = removed {
+            self.dropped_by_removed.fetch_add(subscriber.dropped(self.log.head()), Ordering::Relaxed);
         }
     }
 
     /// Drops the topic's references to its subscriptions. Subscriptions refer to the topic, so this breaks the
     /// reference cycle; from now on only their handles keep them alive.
-    pub(super) fn let_go_of_subscriptions(&self) {
+    pub(super) fn release_subscriptions(&self) {
         let subscriptions = std::mem::take(&mut *self.subscriptions.lock());
         drop(subscriptions);
     }
 
     /// Calls `look` for every subscriber.
-    pub(super) fn each_seat(&self, mut look: impl FnMut(u64, &Seat)) {
-        for (id, seat) in &*self.seats.lock() {
-            look(*id, seat);
+    pub(super) fn for_each_subscriber(&self, mut look: impl FnMut(u64, &SubscriberState)) {
+        for (id, subscriber) in &*self.subscribers.lock() {
+            look(*id, subscriber);
         }
     }
 
-    pub(super) fn seat_count(&self) -> usize {
-        self.seats.lock().len()
+    pub(super) fn subscriber_count(&self) -> usize {
+        self.subscribers.lock().len()
     }
 }

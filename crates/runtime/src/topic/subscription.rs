@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::cursor::Cursor;
-use super::desk::Desk;
-use super::hand::{AckId, AckStatus};
-use super::journal::Noted;
-use super::log::Sleeper;
+use super::in_flight::{AckId, AckStatus};
+use super::journal::FlushPoint;
+use super::log::Waiter;
 use super::message::Message;
 use super::retry::Retry;
-use super::shared::Shared;
+use super::shared::TopicShared;
+use super::subscription_state::SubscriptionState;
 use super::{Consumer, UnknownTopic};
 use crate::panics;
 use crate::ring::park;
@@ -129,7 +129,7 @@ pub enum SubscribeError {
 /// Error returned if acknowledgements are not on disk yet; they may be lost if the node ends.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("acknowledgements of topic {topic:?} are not stored yet: {why}")]
-pub struct NotSaved {
+pub struct FlushError {
     /// Name of the topic.
     pub topic: String,
     /// Error of the store.
@@ -148,7 +148,7 @@ pub struct UnknownSubscription {
 
 /// Numbers of the messages published since a subscription began, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct SubscriptionAccount {
     /// Number of messages published.
     pub published: u64,
     /// Number of messages acknowledged.
@@ -164,7 +164,7 @@ pub struct Account {
     pub dropped: u64,
 }
 
-impl Account {
+impl SubscriptionAccount {
     /// Returns true if every published message is accounted for.
     pub const fn is_exact(&self) -> bool {
         self.published == self.acked + self.outstanding + self.backlog + self.dead_lettered + self.dropped
@@ -186,58 +186,58 @@ pub struct Lease {
 }
 
 /// State shared by a subscription's handles, consumers and timers.
-pub(super) struct Inner {
+pub(super) struct SubscriptionInner {
     pub(super) name: Arc<str>,
-    pub(super) topic: Arc<Shared>,
-    pub(super) desk: Mutex<Desk>,
+    pub(super) topic: Arc<TopicShared>,
+    pub(super) state: Mutex<SubscriptionState>,
     /// Weak reference to itself, for timers.
     this: Weak<Self>,
-    /// Sleeper that the log wakes.
-    pub(super) bell: Arc<dyn Sleeper>,
+    /// Waiter that the log wakes.
+    pub(super) waiter: Arc<dyn Waiter>,
 }
 
-impl Inner {
+impl SubscriptionInner {
     pub(super) fn new(
-        topic: &Arc<Shared>,
+        topic: &Arc<TopicShared>,
         name: Arc<str>,
         config: SubscriptionConfig,
-        dead: Option<Weak<Shared>>,
+        dead: Option<Weak<TopicShared>>,
     ) -> Arc<Self> {
-        let resumed = topic.journal.as_ref().and_then(|journal| journal.resume(&name));
-        let (strong, oldest) = (true, config.oldest || resumed.is_some());
+        let saved_progress = topic.journal.as_ref().and_then(|journal| journal.resume(&name));
+        let (strong, oldest) = (true, config.oldest || saved_progress.is_some());
         Arc::new_cyclic(|this: &Weak<Self>| {
-            let bell: Arc<dyn Sleeper> = Arc::new(Bell(Weak::clone(this)));
-            let cursor = Cursor::join(&topic.log, oldest, strong, &bell);
+            let waiter: Arc<dyn Waiter> = Arc::new(SubscriptionWaiter(Weak::clone(this)));
+            let cursor = Cursor::join(&topic.log, oldest, strong, &waiter);
             let names = (Arc::clone(&topic.name), Arc::clone(&name));
-            let mut desk = Desk::new(config, names, dead, cursor);
-            match (&topic.journal, resumed) {
-                (Some(journal), Some(resumed)) => desk.resume(Arc::clone(journal), resumed, &topic.log),
-                (Some(journal), None) => desk.keep(Arc::clone(journal)),
+            let mut state = SubscriptionState::new(config, names, dead, cursor);
+            match (&topic.journal, saved_progress) {
+                (Some(journal), Some(saved_progress)) => state.resume(Arc::clone(journal), saved_progress, &topic.log),
+                (Some(journal), None) => state.attach_journal(Arc::clone(journal)),
                 (None, _) => {}
             }
-            let desk = Mutex::new(desk);
-            Self { name, topic: Arc::clone(topic), desk, this: Weak::clone(this), bell }
+            let state = Mutex::new(state);
+            Self { name, topic: Arc::clone(topic), state, this: Weak::clone(this), waiter }
         })
     }
 
     /// Applies a change, then sets the timer and wakes a consumer that has something to do.
     #[inline]
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Desk) -> R) -> R {
-        let mut desk = self.desk.lock();
-        let changed = change(&mut desk);
-        self.settle(desk);
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut SubscriptionState) -> R) -> R {
+        let mut state = self.state.lock();
+        let changed = change(&mut state);
+        self.after_change(state);
         changed
     }
 
     /// Does the work that follows a change: sets the timer, releases the lock, wakes.
     #[inline]
-    pub(super) fn settle(&self, mut desk: parking_lot::MutexGuard<'_, Desk>) {
-        if let Some(alarm_ns) = desk.alarm() {
-            self.set_alarm(&mut desk, alarm_ns);
+    pub(super) fn after_change(&self, mut state: parking_lot::MutexGuard<'_, SubscriptionState>) {
+        if let Some(deadline_ns) = state.timer_deadline() {
+            self.set_timer(&mut state, deadline_ns);
         }
-        let waker = self.next_to_wake(&mut desk);
-        let topics = if desk.to_wake.is_empty() { Vec::new() } else { std::mem::take(&mut desk.to_wake) };
-        drop(desk);
+        let waker = self.next_to_wake(&mut state);
+        let topics = if state.to_wake.is_empty() { Vec::new() } else { std::mem::take(&mut state.to_wake) };
+        drop(state);
         if let Some(waker) = waker {
             panics::wake(waker);
         }
@@ -249,62 +249,63 @@ impl Inner {
     /// Returns the waker of the consumer to wake. If a consumer waits without a message, parks the cursor, so that the
     /// log wakes the subscription: another consumer may have taken the message for which it did so last.
     #[inline]
-    fn next_to_wake(&self, desk: &mut Desk) -> Option<Waker> {
+    fn next_to_wake(&self, state: &mut SubscriptionState) -> Option<Waker> {
         let log = &self.topic.log;
-        let waker = desk.next_to_wake(log);
-        if waker.is_some() || !desk.is_waited_for() {
+        let waker = state.next_to_wake(log);
+        if waker.is_some() || !state.has_waiting_consumer() {
             return waker;
         }
-        let is_asleep = desk.unread(log) == 0 && desk.cursor.park(log, &self.bell);
+        let is_asleep = state.unread(log) == 0 && state.cursor.park(log, &self.waiter);
         // Check again: a message published since the first check found the cursor awake and woke no consumer.
-        if is_asleep { None } else { desk.next_to_wake(log) }
+        if is_asleep { None } else { state.next_to_wake(log) }
     }
 
     #[cold]
-    fn set_alarm(&self, desk: &mut Desk, at_ns: u64) {
-        self.forget_alarm(desk);
+    fn set_timer(&self, state: &mut SubscriptionState, at_ns: u64) {
+        self.cancel_timer(state);
         let this = Weak::clone(&self.this);
-        desk.call = self.topic.call_at(at_ns, move || {
+        state.timer = self.topic.call_at(at_ns, move || {
             if let Some(this) = this.upgrade() {
                 let now_ns = this.topic.now_ns();
-                this.change(|desk| desk.advance(now_ns));
+                this.change(|state| state.advance(now_ns));
             }
         });
     }
 
-    fn forget_alarm(&self, desk: &mut Desk) {
-        if let Some(call) = desk.call.take() {
-            self.topic.forget_call(call);
+    fn cancel_timer(&self, state: &mut SubscriptionState) {
+        if let Some(call) = state.timer.take() {
+            self.topic.cancel_call(call);
         }
     }
 
     /// Wakes all consumers, which will see the end.
     fn wake_all(&self) {
-        let wakers: Vec<Waker> = self.desk.lock().seats.iter_mut().filter_map(|seat| seat.waker.take()).collect();
+        let wakers: Vec<Waker> =
+            self.state.lock().consumers.iter_mut().filter_map(|consumer| consumer.waker.take()).collect();
         for waker in wakers {
             panics::wake(waker);
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for SubscriptionInner {
     fn drop(&mut self) {
-        if let Some(call) = self.desk.get_mut().call.take() {
-            self.topic.forget_call(call);
+        if let Some(call) = self.state.get_mut().timer.take() {
+            self.topic.cancel_call(call);
         }
     }
 }
 
 /// Wakes a subscription. The log holds it, and must not keep the subscription alive.
-struct Bell(Weak<Inner>);
+struct SubscriptionWaiter(Weak<SubscriptionInner>);
 
-impl Sleeper for Bell {
+impl Waiter for SubscriptionWaiter {
     fn wake(&self) {
         if let Some(inner) = self.0.upgrade() {
             if inner.topic.log.is_closed() {
                 return inner.wake_all();
             }
-            let waker = inner.next_to_wake(&mut inner.desk.lock());
+            let waker = inner.next_to_wake(&mut inner.state.lock());
             if let Some(waker) = waker {
                 panics::wake(waker);
             }
@@ -316,7 +317,7 @@ impl Sleeper for Bell {
 ///
 /// Cheap to clone. Created by [`Topic::create_subscription`](super::Topic::create_subscription).
 #[derive(Clone)]
-pub struct Subscription(pub(super) Arc<Inner>);
+pub struct Subscription(pub(super) Arc<SubscriptionInner>);
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -338,9 +339,9 @@ impl Subscription {
 
     /// Acknowledges a message.
     pub fn ack(&self, id: AckId) -> AckStatus {
-        let mut desk = self.0.desk.lock();
-        let acked = desk.ack(id);
-        self.0.settle(desk);
+        let mut state = self.0.state.lock();
+        let acked = state.ack(id);
+        self.0.after_change(state);
         match acked {
             Ok(message) => {
                 // Free the message outside of the lock.
@@ -353,14 +354,14 @@ impl Subscription {
 
     /// Acknowledges several messages; returns the number of them that were leased.
     pub fn ack_all(&self, ids: impl IntoIterator<Item = AckId>) -> usize {
-        let ack = |desk: &mut Desk| ids.into_iter().filter(|id| desk.ack(*id).is_ok()).count();
+        let ack = |state: &mut SubscriptionState| ids.into_iter().filter(|id| state.ack(*id).is_ok()).count();
         self.0.change(ack)
     }
 
     /// Returns a message, which will be delivered again.
     pub fn nack(&self, id: AckId) -> AckStatus {
         let now_ns = self.0.topic.now_ns();
-        self.0.change(|desk| desk.nack(id, now_ns))
+        self.0.change(|state| state.nack(id, now_ns))
     }
 
     /// Sets the deadline of a lease to `from_now`, at most [`ACK_DEADLINE_MAX`]; zero returns the message.
@@ -370,7 +371,7 @@ impl Subscription {
         }
         let now_ns = self.0.topic.now_ns();
         let deadline_ns = now_ns.saturating_add(from_now.min(ACK_DEADLINE_MAX).as_nanos() as u64);
-        self.0.change(|desk| desk.set_deadline(id, |_| deadline_ns, now_ns))
+        self.0.change(|state| state.set_deadline(id, |_| deadline_ns, now_ns))
     }
 
     /// Extends the deadline of a lease by `by`, up to [`ACK_DEADLINE_MAX`] from now.
@@ -379,12 +380,12 @@ impl Subscription {
         let latest_ns = now_ns.saturating_add(ACK_DEADLINE_MAX.as_nanos() as u64);
         let later =
             |deadline_ns: u64| deadline_ns.saturating_add(by.min(ACK_DEADLINE_MAX).as_nanos() as u64).min(latest_ns);
-        self.0.change(|desk| desk.set_deadline(id, later, now_ns))
+        self.0.change(|state| state.set_deadline(id, later, now_ns))
     }
 
     /// Returns what happened to the messages published since it began; exact at any time.
-    pub fn account(&self) -> Account {
-        self.0.desk.lock().account(&self.0.topic.log)
+    pub fn account(&self) -> SubscriptionAccount {
+        self.0.state.lock().account(&self.0.topic.log)
     }
 
     /// Waits until every earlier acknowledgement in this topic is on disk. Returns at once for a topic in memory.
@@ -393,47 +394,47 @@ impl Subscription {
     /// subscription, this call also ensures that it exists after a crash.
     ///
     /// # Errors
-    /// [`NotSaved`] with the error of the store. The write is retried automatically.
-    pub async fn saved(&self) -> Result<(), NotSaved> {
-        let noted = self.noted();
-        poll_fn(|cx| self.poll_saved(noted, cx.waker())).await
+    /// [`FlushError`] with the error of the store. The write is retried automatically.
+    pub async fn flush_acks(&self) -> Result<(), FlushError> {
+        let flush_point = self.flush_point();
+        poll_fn(|cx| self.poll_flush(flush_point, cx.waker())).await
     }
 
-    /// Like [`saved`](Self::saved), but blocks the calling thread.
+    /// Like [`flush_acks`](Self::flush_acks), but blocks the calling thread.
     ///
     /// # Errors
-    /// As [`saved`](Self::saved).
+    /// As [`flush_acks`](Self::flush_acks).
     ///
     /// # Panics
     /// On a scheduler thread, which must not block.
-    pub fn blocking_saved(&self) -> Result<(), NotSaved> {
-        let noted = self.noted();
-        park::block_until(None, |cx| self.poll_saved(noted, cx.waker())).unwrap_or(Ok(()))
+    pub fn blocking_flush_acks(&self) -> Result<(), FlushError> {
+        let flush_point = self.flush_point();
+        park::block_until(None, |cx| self.poll_flush(flush_point, cx.waker())).unwrap_or(Ok(()))
     }
 
-    fn noted(&self) -> Noted {
-        self.0.topic.journal.as_ref().map_or_else(Noted::default, |journal| journal.noted())
+    fn flush_point(&self) -> FlushPoint {
+        self.0.topic.journal.as_ref().map_or_else(FlushPoint::default, |journal| journal.flush_point())
     }
 
-    fn poll_saved(&self, noted: Noted, waker: &Waker) -> Poll<Result<(), NotSaved>> {
+    fn poll_flush(&self, flush_point: FlushPoint, waker: &Waker) -> Poll<Result<(), FlushError>> {
         let Some(journal) = &self.0.topic.journal else { return Poll::Ready(Ok(())) };
-        match journal.is_kept(noted, waker) {
+        match journal.is_flushed(flush_point, waker) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,
-            Err(why) => Poll::Ready(Err(NotSaved { topic: self.0.topic.name.to_string(), why: why.to_string() })),
+            Err(why) => Poll::Ready(Err(FlushError { topic: self.0.topic.name.to_string(), why: why.to_string() })),
         }
     }
 
     /// Ends the subscription. Unfinished messages are dropped and counted, and its consumers get an error.
     pub fn delete(&self) {
         self.0.topic.subscriptions.lock().retain(|_, other| !Arc::ptr_eq(other, &self.0));
-        let mut desk = self.0.desk.lock();
-        if !desk.deleted {
-            desk.clear(&self.0.topic.log);
-            self.0.forget_alarm(&mut desk);
-            desk.cursor.leave(&self.0.topic.log, &self.0.bell);
+        let mut state = self.0.state.lock();
+        if !state.deleted {
+            state.clear(&self.0.topic.log);
+            self.0.cancel_timer(&mut state);
+            state.cursor.leave(&self.0.topic.log, &self.0.waiter);
         }
-        drop(desk);
+        drop(state);
         self.0.wake_all();
     }
 }

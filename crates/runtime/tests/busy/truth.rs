@@ -80,7 +80,7 @@ async fn part_time(ctx: Context, busy: Duration, idle: Duration, total: Duration
 }
 
 fn busy_ns(runtime: &Handle, pid: Pid) -> u64 {
-    observe::glimpse(runtime, pid.slot()).map_or(0, |seen| seen.busy_ns())
+    observe::process_in_slot(runtime, pid.slot()).map_or(0, |seen| seen.busy_ns())
 }
 
 #[test]
@@ -168,14 +168,16 @@ fn the_rows_of_many_processes_add_up_to_the_memory_that_they_take() -> Result<()
     eventually("all are parked", || {
         let mut parked = 0;
         for part in 0..observe::table_parts(&runtime) {
-            observe::glimpses(&runtime, part, |seen| parked += u64::from(seen.state() == ProcessState::Waiting));
+            observe::for_each_process(&runtime, part, |seen| {
+                parked += u64::from(seen.state() == ProcessState::Waiting)
+            });
         }
         parked > PROCESSES
     });
 
     let mut rows = 0;
     for part in 0..observe::table_parts(&runtime) {
-        observe::glimpses(&runtime, part, |seen| rows += seen.memory_bytes());
+        observe::for_each_process(&runtime, part, |seen| rows += seen.memory_bytes());
     }
     let grown = rss_bytes() - before;
 
@@ -185,7 +187,7 @@ fn the_rows_of_many_processes_add_up_to_the_memory_that_they_take() -> Result<()
 
     for part in 0..observe::table_parts(&runtime) {
         let mut pids = Vec::new();
-        observe::glimpses(&runtime, part, |seen| pids.push(seen.pid()));
+        observe::for_each_process(&runtime, part, |seen| pids.push(seen.pid()));
         for pid in pids {
             runtime.exit(pid, ExitReason::Killed);
         }
@@ -220,7 +222,7 @@ fn large_futures_and_waiting_messages_are_counted() -> Result<(), StartError> {
         })
         .unwrap();
     eventually("it waits", || is(&runtime, large, ProcessState::Waiting));
-    let seen = || observe::glimpse(&runtime, large.slot()).unwrap();
+    let seen = || observe::process_in_slot(&runtime, large.slot()).unwrap();
     assert!((4096..4400).contains(&seen().future_bytes()), "{}", seen().future_bytes());
     assert_eq!(seen().mailbox_bytes(), 0);
 

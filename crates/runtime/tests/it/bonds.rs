@@ -121,7 +121,7 @@ fn s07_links_are_bidirectional_and_idempotent_and_one_unlink_ends_them() {
         let other = obedient(&ctx);
         ctx.link(other);
         ctx.link(other);
-        let bonds = |pid| observe::bonds(&ctx.runtime(), pid, 10).unwrap();
+        let bonds = |pid| observe::links(&ctx.runtime(), pid, 10).unwrap();
         assert_eq!((bonds(ctx.pid()).links, bonds(other).links), (vec![other], vec![ctx.pid()]));
 
         ctx.send(other, ExitReason::other("once")).await;
@@ -281,7 +281,7 @@ fn s12_a_monitor_on_oneself_is_none() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {
         let reference = ctx.monitor(ctx.pid());
-        assert_eq!(observe::bonds(&ctx.runtime(), ctx.pid(), 1), Some(observe::Bonds::default()));
+        assert_eq!(observe::links(&ctx.runtime(), ctx.pid(), 1), Some(observe::ProcessLinks::default()));
         assert!(!ctx.demonitor(reference));
         assert!(!ctx.demonitor_flush(reference));
     });
@@ -313,7 +313,7 @@ fn s13_bonds_of_the_dead_leave_nothing_on_the_living() {
     }
 
     eventually("all but the hub end", || runtime.process_count() == 1);
-    eventually("nothing is left", || observe::bonds(&runtime, hub, 1) == Some(observe::Bonds::default()));
+    eventually("nothing is left", || observe::links(&runtime, hub, 1) == Some(observe::ProcessLinks::default()));
 }
 
 #[test]

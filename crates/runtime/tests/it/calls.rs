@@ -45,7 +45,7 @@ fn keeper(ctx: &Context) -> Pid {
 struct Answer;
 
 fn bonds(ctx: &Context, pid: Pid) -> (usize, usize) {
-    let bonds = observe::bonds(&ctx.runtime(), pid, 10).expect("it is alive");
+    let bonds = observe::links(&ctx.runtime(), pid, 10).expect("it is alive");
     (bonds.monitor_count, bonds.monitored_by_count)
 }
 
@@ -116,7 +116,7 @@ fn a_call_to_a_dead_process_to_oneself_or_with_no_time_says_so_at_once() {
         assert_eq!(ctx.call::<_, ()>(dead, (), Duration::MAX).await, Err(CallError::NoProcess { to: dead }));
 
         let me = ctx.pid();
-        assert_eq!(ctx.call::<_, ()>(me, (), Duration::MAX).await, Err(CallError::Oneself { pid: me }));
+        assert_eq!(ctx.call::<_, ()>(me, (), Duration::MAX).await, Err(CallError::CallingSelf { pid: me }));
 
         let keeper = keeper(&ctx);
         let none: Result<u32, _> = ctx.call(keeper, 7_u32, Duration::ZERO).await;
@@ -200,7 +200,7 @@ fn a_start_is_over_when_the_process_acknowledges_it() {
         };
         let pid = ctx.start_link(body).await.unwrap();
         assert_eq!(ctx.whereis("ready"), Some(pid));
-        let bonds = observe::bonds(&ctx.runtime(), pid, 1).unwrap();
+        let bonds = observe::links(&ctx.runtime(), pid, 1).unwrap();
         assert_eq!((bonds.links, bonds.monitored_by_count), (vec![ctx.pid()], 0));
     });
 }

@@ -133,7 +133,7 @@ fn waits_side_by_side_do_nothing_while_nothing_comes() {
             waits.next().await;
         })
     });
-    let polls = || observe::glimpse(&runtime, waiter.slot()).map_or(0, |seen| seen.reductions());
+    let polls = || observe::process_in_slot(&runtime, waiter.slot()).map_or(0, |seen| seen.reductions());
     // Once they wait, a message that matches none of them causes one or two polls of each.
     for number in 0..50_u64 {
         runtime.try_send(waiter, number).expect("it has room");

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::crew::{crew, run};
 use rusm_runtime::counter::{
-    Account, AcquireError, Admission, Atomic, Batch, BatchOptions, Bucket, BucketKind, BucketOptions, CommitOptions,
-    Counter, CounterStore, Counters, Crdt, CrdtOptions, DelayedStore, KeyedLimiter, Limiter, MemoryStore, NoOptions,
-    Quota, StoreError, Vsa,
+    AcquireError, Admission, AtomicCounter, BatchCounter, BatchOptions, BucketKind, BucketOptions, CommitOptions,
+    Counter, CounterStore, CounterStoreError, Counters, Crdt, CrdtOptions, DelayedStore, KeyedLimiter, Limiter,
+    MemoryStore, NoOptions, Quota, StoreAccount, StoredBucket, Vsa,
 };
 use rusm_runtime::{Config, ExitReason, Runtime};
 
@@ -16,7 +16,7 @@ fn runtime(schedulers: usize) -> Runtime {
     Runtime::start(Config { schedulers, ..Config::default() }).expect("schedulers start")
 }
 
-fn stop<C: Counter<S>, S: CounterStore>(runtime: &Runtime, counters: Counters<C, S>) -> Result<(), StoreError> {
+fn stop<C: Counter<S>, S: CounterStore>(runtime: &Runtime, counters: Counters<C, S>) -> Result<(), CounterStoreError> {
     let (tell, told) = std::sync::mpsc::channel();
     run(runtime, move |_| async move { tell.send(counters.stop().await).expect("the test waits") });
     told.recv().expect("it was sent")
@@ -36,7 +36,7 @@ impl Chance {
 
 /// Lets workers update two keys at random while the keeper commits what is due, and checks the values in the store at
 /// the end.
-fn conserves<C: Counter<S>, S: CounterStore>(store: S, options: C::Options) -> Account {
+fn conserves<C: Counter<S>, S: CounterStore>(store: S, options: C::Options) -> StoreAccount {
     let runtime = runtime(2);
     let counters = Counters::<C, S>::start(&runtime, store, options).expect("the options are valid");
     let store = Arc::clone(counters.store());
@@ -87,8 +87,9 @@ fn often() -> CommitOptions {
 #[test]
 fn what_was_there_less_what_is_stored_less_what_is_not_is_the_truth_for_every_variant() {
     let vsa = conserves::<Vsa, _>(MemoryStore::new(), often());
-    let atomic = conserves::<Atomic<_>, _>(MemoryStore::new(), NoOptions);
-    let batch = conserves::<Batch<_>, _>(MemoryStore::new(), BatchOptions { size: 64, ..BatchOptions::default() });
+    let atomic = conserves::<AtomicCounter<_>, _>(MemoryStore::new(), NoOptions);
+    let batch =
+        conserves::<BatchCounter<_>, _>(MemoryStore::new(), BatchOptions { size: 64, ..BatchOptions::default() });
     let crdt = conserves::<Crdt<_>, _>(MemoryStore::new(), CrdtOptions::default());
 
     assert!(vsa.events < 2_000, "{vsa:?}");
@@ -103,8 +104,8 @@ fn the_same_holds_over_a_store_that_takes_its_time() {
     let store = || DelayedStore::start(Duration::from_micros(50)).expect("a thread starts");
 
     conserves::<Vsa, _>(store(), often());
-    conserves::<Atomic<_>, _>(store(), NoOptions);
-    conserves::<Batch<_>, _>(store(), BatchOptions::default());
+    conserves::<AtomicCounter<_>, _>(store(), NoOptions);
+    conserves::<BatchCounter<_>, _>(store(), BatchOptions::default());
     conserves::<Crdt<_>, _>(store(), CrdtOptions::default());
 }
 
@@ -202,18 +203,19 @@ fn a_keeper_that_is_asked_to_end_stores_everything_first() {
     let counter = counters.counter("key", 0).expect("the key is valid");
     counter.add(-9);
 
-    runtime.exit(counters.keeper(), ExitReason::Shutdown);
-    runtime.wait(counters.keeper());
+    runtime.exit(counters.flusher(), ExitReason::Shutdown);
+    runtime.wait(counters.flusher());
 
     assert_eq!(counters.store().slot("key", 0).expect("the key is valid").value(), 9);
-    assert_eq!(stop(&runtime, counters), Err(StoreError::Closed));
+    assert_eq!(stop(&runtime, counters), Err(CounterStoreError::Closed));
 }
 
 #[test]
 fn a_key_has_one_set_of_counters_at_a_time() {
     let runtime = runtime(1);
     let store = Arc::new(MemoryStore::new());
-    let start = || Counters::<Vsa, _>::over(&runtime, Arc::clone(&store), often()).expect("the options are valid");
+    let start =
+        || Counters::<Vsa, _>::with_store(&runtime, Arc::clone(&store), often()).expect("the options are valid");
     let (one, other) = (start(), start());
     let stock = one.counter("stock", 10).expect("the key is free");
 
@@ -223,7 +225,7 @@ fn a_key_has_one_set_of_counters_at_a_time() {
     assert!(stock.try_consume(7));
 
     // A dropped set stores its updates. Its keys are free once all handles to their counters are dropped.
-    let keeper = runtime.watch(one.keeper());
+    let keeper = runtime.watch(one.flusher());
     drop(one);
     assert_eq!(keeper.wait(), ExitReason::Shutdown);
     assert_eq!(store.slot("stock", 0).map(|slot| slot.value()), Ok(3));
@@ -238,8 +240,11 @@ fn one_key_is_one_counter_and_wrong_options_are_refused() {
     let wrong = CommitOptions { threshold: 10, low_threshold: 10, ..often() };
     let error = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), wrong).expect_err("10 is not below 10");
     assert_eq!(error.to_string(), "low threshold of 10 is not below the threshold of 10");
-    let error =
-        Counters::<Batch<_>, _>::start(&runtime, MemoryStore::new(), BatchOptions { size: 0, ..Default::default() });
+    let error = Counters::<BatchCounter<_>, _>::start(
+        &runtime,
+        MemoryStore::new(),
+        BatchOptions { size: 0, ..Default::default() },
+    );
     assert_eq!(error.expect_err("0 is invalid").to_string(), "batch size of 0 is not between 1 and 65536");
     let options = CrdtOptions { replicas: 0, ..CrdtOptions::default() };
     let error = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options).expect_err("0 is invalid");
@@ -280,8 +285,9 @@ fn buckets_admit_their_burst_and_what_they_hold_lies_in_the_store() {
     let runtime = runtime(1);
     for (kind, start, end) in [(BucketKind::Token, 3, 0), (BucketKind::Leaky, 0, 3)] {
         let quota = Quota::per_sec(1e-4, 3).expect("one in some hours");
-        let counters = Counters::<Bucket<_>, _>::start(&runtime, MemoryStore::new(), BucketOptions { kind, quota })
-            .expect("the options are valid");
+        let counters =
+            Counters::<StoredBucket<_>, _>::start(&runtime, MemoryStore::new(), BucketOptions { kind, quota })
+                .expect("the options are valid");
         let bucket = counters.counter("key", 0).expect("the key is valid");
         assert_eq!(bucket.value(), start);
 

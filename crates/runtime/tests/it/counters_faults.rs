@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::crew::run;
 use rusm_runtime::counter::{
-    Account, Atomic, Batch, BatchOptions, Change, CommitOptions, Counter, CounterStore, Counters, Crdt, CrdtOptions,
-    DelayedStore, MemoryStore, NoOptions, Slot, StoreError, Vsa,
+    AtomicCounter, BatchCounter, BatchOptions, Change, CommitOptions, Counter, CounterStore, CounterStoreError,
+    Counters, Crdt, CrdtOptions, DelayedStore, MemoryStore, NoOptions, Slot, StoreAccount, Vsa,
 };
 use rusm_runtime::{Config, ExitReason, Runtime};
 
@@ -30,21 +30,21 @@ impl Moody {
         !self.fails.load(Ordering::Relaxed) || self.after.load(Ordering::Relaxed)
     }
 
-    fn outcome(&self) -> Result<(), StoreError> {
-        if self.fails.load(Ordering::Relaxed) { Err(StoreError::Storage("no mood".to_owned())) } else { Ok(()) }
+    fn outcome(&self) -> Result<(), CounterStoreError> {
+        if self.fails.load(Ordering::Relaxed) { Err(CounterStoreError::Storage("no mood".to_owned())) } else { Ok(()) }
     }
 }
 
 impl CounterStore for Moody {
-    fn slot(&self, key: &str, initial: i64) -> Result<Slot, StoreError> {
+    fn slot(&self, key: &str, initial: i64) -> Result<Slot, CounterStoreError> {
         self.memory.slot(key, initial)
     }
 
-    async fn read(&self, slot: &Slot) -> Result<i64, StoreError> {
+    async fn read(&self, slot: &Slot) -> Result<i64, CounterStoreError> {
         self.memory.read(slot).await
     }
 
-    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), StoreError> {
+    async fn add(&self, slot: &Slot, units: i64, events: u64) -> Result<(), CounterStoreError> {
         if self.is_silent.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
@@ -54,18 +54,18 @@ impl CounterStore for Moody {
         self.outcome()
     }
 
-    async fn set(&self, slot: &Slot, value: i64) -> Result<(), StoreError> {
+    async fn set(&self, slot: &Slot, value: i64) -> Result<(), CounterStoreError> {
         self.memory.set(slot, value).await
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), CounterStoreError> {
         if self.does() {
             self.memory.commit(changes).await?;
         }
         self.outcome()
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> StoreAccount {
         self.memory.account()
     }
 }
@@ -102,7 +102,8 @@ fn batches_that_the_store_refused_are_made_up_for_however_many_and_whether_they_
     const UNITS: i64 = 1 << 20;
     let runtime = runtime();
     let options = BatchOptions { size: 64, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
+    let counters =
+        Counters::<BatchCounter<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
     let store = Arc::clone(counters.store());
     let counter = counters.counter("key", 0).expect("the key is valid");
     let slot = store.slot("key", 0).expect("the key is valid");
@@ -135,7 +136,8 @@ fn batches_that_the_store_refused_are_made_up_for_however_many_and_whether_they_
 fn an_operation_that_is_too_large_for_a_batch_and_was_refused_is_not_counted_whether_it_was_stored_or_not() {
     let runtime = runtime();
     let options = BatchOptions { size: 64, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
+    let counters =
+        Counters::<BatchCounter<_>, _>::start(&runtime, Moody::default(), options).expect("the options are valid");
     let store = Arc::clone(counters.store());
     let counter = counters.counter("key", 7).expect("the key is valid");
     let slot = store.slot("key", 0).expect("the key is valid");
@@ -157,7 +159,8 @@ fn a_process_that_is_killed_while_it_stores_a_batch_takes_nothing_of_others_alon
     let runtime = runtime();
     let store = DelayedStore::start(Duration::from_millis(300)).expect("a thread starts");
     let options = BatchOptions { size: 4, interval: Duration::from_mins(1) };
-    let counters = Counters::<Batch<DelayedStore>, _>::start(&runtime, store, options).expect("the options are valid");
+    let counters =
+        Counters::<BatchCounter<DelayedStore>, _>::start(&runtime, store, options).expect("the options are valid");
     let counter = counters.counter("key", 100).expect("the key is valid");
     let slot = counters.store().slot("key", 100).expect("the key is valid");
     let others = Arc::clone(&counter);
@@ -212,6 +215,6 @@ fn killed_while_it_is_stored<C: Counter<Moody>>(options: C::Options) -> [i64; 2]
 
 #[test]
 fn an_update_that_is_killed_while_it_is_stored_is_counted_only_if_it_was_stored() {
-    assert_eq!(killed_while_it_is_stored::<Atomic<_>>(NoOptions), [70, 100]);
+    assert_eq!(killed_while_it_is_stored::<AtomicCounter<_>>(NoOptions), [70, 100]);
     assert_eq!(killed_while_it_is_stored::<Crdt<_>>(CrdtOptions::default()), [70, 100]);
 }

@@ -85,7 +85,7 @@ fn handles_of_a_runtime_that_has_ended_find_nobody() {
                 while stop.load(Ordering::Relaxed) == 0 {
                     for pid in &pids {
                         drop(handle.try_send(*pid, 1_u64));
-                        if let Some(seen) = rusm_runtime::observe::glimpse(&handle, pid.slot()) {
+                        if let Some(seen) = rusm_runtime::observe::process_in_slot(&handle, pid.slot()) {
                             assert_ne!(seen.memory_bytes(), 0);
                         }
                     }

@@ -28,7 +28,7 @@ struct Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        observe::bonds(&self.runtime, self.of, 10);
+        observe::links(&self.runtime, self.of, 10);
         observe::events(&self.runtime, 0, 1);
         self.runtime.exit(self.of, ExitReason::Normal);
         assert!(self.runtime.spawn(|_| async {}).is_ok());

@@ -245,7 +245,7 @@ fn shutdown_ends_roots_in_reverse_order_and_then_the_rest() {
 
     let shutdown = runtime.shutdown(Duration::from_secs(10));
 
-    assert_eq!(shutdown, rusm_runtime::Shutdown::default());
+    assert_eq!(shutdown, rusm_runtime::ShutdownReport::default());
     drop(ended);
     assert_eq!(order.iter().collect::<Vec<_>>(), [4, 3, 2, 1, 0]);
 }

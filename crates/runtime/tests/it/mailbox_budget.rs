@@ -100,7 +100,8 @@ fn senders_go_on_when_the_processes_that_filled_the_budget_have_ended() {
             })
             .unwrap();
         let waits = || {
-            observe::glimpse(&runtime, sender.slot()).is_some_and(|seen| seen.state() == observe::ProcessState::Waiting)
+            observe::process_in_slot(&runtime, sender.slot())
+                .is_some_and(|seen| seen.state() == observe::ProcessState::Waiting)
         };
         eventually("the sender waits", waits);
         assert!(told.try_recv().is_err());

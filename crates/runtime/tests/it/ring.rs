@@ -15,7 +15,7 @@ fn many_processes_read_every_item_in_order() {
     for (readers, capacity, chunk) in [(1, 64, 16), (3, 8, 5), (40, 256, 16), (2, 1, 1)] {
         let (mut writer, subscriber) = Builder::new(capacity)
             .readers_max(readers)
-            .seen_by(&runtime)
+            .observed_by(&runtime)
             .build::<u64>()
             .expect("the options are valid");
         let (tell, told) = mpsc::channel();
@@ -167,7 +167,7 @@ fn a_reader_is_evicted_after_its_time_and_the_writer_goes_on() {
     let runtime = runtime(1);
     let (mut writer, subscriber) = Builder::new(8)
         .policy(Policy::EvictAfter(Duration::from_millis(20)))
-        .seen_by(&runtime)
+        .observed_by(&runtime)
         .build::<u64>()
         .expect("the options are valid");
     let (mut slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
@@ -262,7 +262,7 @@ fn a_killed_writer_wakes_its_readers_with_the_news() {
             ctx.receive().await;
         })
         .expect("there is room");
-    wait_for("the first item read", || runtime.is_alive(writing) && observe::stillness(&runtime).is_some());
+    wait_for("the first item read", || runtime.is_alive(writing) && observe::idle_progress(&runtime).is_some());
 
     runtime.exit(writing, ExitReason::Killed);
 

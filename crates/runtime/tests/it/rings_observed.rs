@@ -24,7 +24,7 @@ fn writes_200(runtime: &Runtime, mut writer: Writer<u64>) -> Pid {
 fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
     let runtime = runtime(2);
     let (writer, subscriber) =
-        Builder::new(64).label("samples").seen_by(&runtime).build::<u64>().expect("the options are valid");
+        Builder::new(64).label("samples").observed_by(&runtime).build::<u64>().expect("the options are valid");
     let (slow, fast) = (subscriber.join().expect("a seat"), subscriber.join().expect("a seat"));
     let slow = runtime
         .spawn(move |ctx| async move {
@@ -59,7 +59,7 @@ fn who_reads_slower_than_the_ring_is_seen_to_block_the_writer() {
 #[test]
 fn a_reader_that_never_reads_is_seen_to_block_the_writer_by_who_joined_or_who_waited_first() {
     let runtime = runtime(2);
-    let (writer, subscriber) = Builder::new(64).seen_by(&runtime).build::<u64>().expect("the options are valid");
+    let (writer, subscriber) = Builder::new(64).observed_by(&runtime).build::<u64>().expect("the options are valid");
     let joins = subscriber.clone();
     let idle = runtime
         .spawn(move |ctx| async move {
@@ -102,7 +102,7 @@ type Wait<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 #[test]
 fn a_writer_that_has_given_up_waiting_blocks_on_nobody() {
     let runtime = runtime(1);
-    let (mut writer, subscriber) = Builder::new(4).seen_by(&runtime).build::<u64>().expect("the options are valid");
+    let (mut writer, subscriber) = Builder::new(4).observed_by(&runtime).build::<u64>().expect("the options are valid");
     let _reader = subscriber.join().expect("a seat");
     writer.write(&[0; 4]).now_or_never().expect("there is room");
     let is_blocked = || observe::streams(&runtime, 1)[0].waits_for.is_some();

@@ -81,7 +81,7 @@ fn a_writer_is_never_further_ahead_than_the_capacity() {
         })
         .expect("there is room");
 
-    wait_for("a full stream", || written.load(Ordering::Relaxed) == 256 && observe::stillness(&runtime).is_some());
+    wait_for("a full stream", || written.load(Ordering::Relaxed) == 256 && observe::idle_progress(&runtime).is_some());
     let (tell, told) = mpsc::channel();
     let reading = runtime
         .spawn(move |ctx| async move {
@@ -113,7 +113,7 @@ fn the_death_of_the_reader_is_an_error_of_the_next_write() {
         })
         .expect("there is room");
     runtime.spawn(move |_| async move { tell.send(write_bytes(writer, 1000, 10).await) }).expect("there is room");
-    wait_for("a blocked writer", || observe::stillness(&runtime).is_some());
+    wait_for("a blocked writer", || observe::idle_progress(&runtime).is_some());
 
     runtime.exit(reading, ExitReason::Killed);
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusm_runtime::supervisor::{
-    ChildInfo, ChildSpec, ChildState, OrderError, Restart, Shutdown, StartChildError, Strategy, Supervisor,
+    ChildError, ChildInfo, ChildSpec, ChildState, Restart, Shutdown, StartChildError, Strategy, Supervisor,
     SupervisorRef,
 };
 use rusm_runtime::{Context, ExitReason, Pid, Starting, test};
@@ -143,7 +143,7 @@ async fn deed(ctx: &Context, root: SupervisorRef, roll: &Roll, dice: &mut Dice, 
         4..6 => ctx.exit(pid, ExitReason::Killed),
         6 => drop(root.terminate_child(ctx, &*id).await),
         7 => match root.restart_child(ctx, &*id).await {
-            Ok(_) | Err(OrderError::Running | OrderError::NotFound | OrderError::Init(_)) => {}
+            Ok(_) | Err(ChildError::Running | ChildError::NotFound | ChildError::Init(_)) => {}
             Err(error) => panic!("{error}"),
         },
         8 => drop(root.delete_child(ctx, &*id).await),

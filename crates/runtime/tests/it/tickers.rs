@@ -79,7 +79,7 @@ fn observers_see_the_ticker_of_a_thread_that_wants_it() {
     let runtime = runtime();
     let options = TickerOptions { tick_rate: Some(hz(1_000)), measure: Measure::Lateness, ..TickerOptions::default() };
     let unseen = Ticker::new(hz(10_000), options).expect("compatible options");
-    let mut ticker = Ticker::new(hz(10_000), options).expect("compatible options").seen_by(&runtime, "sampler");
+    let mut ticker = Ticker::new(hz(10_000), options).expect("compatible options").observed_by(&runtime, "sampler");
 
     let fired: u64 = (0..5).map(|_| ticker.wait().count).sum();
 
@@ -139,11 +139,12 @@ fn a_thread_that_is_held_up_loses_what_its_policy_says() {
 #[test]
 fn a_thread_never_fires_before_its_time_however_it_waits() {
     let fixed = Spin::Fixed(Duration::from_micros(50));
-    for (spin, lead) in [(Spin::Off, true), (Spin::Off, false), (fixed, true), (Spin::Governed, true)] {
+    for (spin, early_wake) in [(Spin::Off, true), (Spin::Off, false), (fixed, true), (Spin::Governed, true)] {
         for measure in [Measure::Off, Measure::Lateness] {
             let start = Instant::now();
             let epoch = Epoch::after(Duration::ZERO);
-            let options = TickerOptions { spin, lead, measure, start: Start::At(epoch), ..TickerOptions::default() };
+            let options =
+                TickerOptions { spin, early_wake, measure, start: Start::At(epoch), ..TickerOptions::default() };
             let mut ticker = Ticker::new(hz(5_000), options).expect("compatible options");
             for _ in 0..20 {
                 let firings = ticker.wait();

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rusm_runtime::topic::{
-    AckStatus, CreateError, DeadLetter, Ended, Message, MessageError, Overflow, PublishError, SubscribeError,
-    SubscriptionConfig, Topic, TopicConfig, Unread,
+    AckStatus, CreateError, DeadLetter, Ended, Message, MessageError, Overflow, PublishError, Retention,
+    SubscribeError, SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Config, Context, ExitReason, Runtime, test};
 
@@ -15,8 +15,8 @@ fn topic(ctx: &Context, name: &str) -> Topic {
     ctx.topics().create(name).expect("a new name")
 }
 
-fn bounded(ctx: &Context, messages: usize, bytes: usize, unread: Unread) -> Topic {
-    ctx.topics().create_with("bounded", TopicConfig { messages, bytes, unread }).expect("bounds in range")
+fn bounded(ctx: &Context, messages: usize, bytes: usize, retention: Retention) -> Topic {
+    ctx.topics().create_with("bounded", TopicConfig { messages, bytes, retention }).expect("bounds in range")
 }
 
 fn numbered(number: u64) -> Message {
@@ -55,7 +55,7 @@ fn every_subscriber_sees_every_message_in_order() {
 #[test]
 fn a_publisher_waits_for_the_slowest_and_loses_nothing() {
     test::explore(0..50, |ctx| async move {
-        let topic = bounded(&ctx, 16, 1 << 20, Unread::Forget);
+        let topic = bounded(&ctx, 16, 1 << 20, Retention::Forget);
         let (mut slow, me) = (topic.subscribe(Overflow::Block), ctx.pid());
         ctx.spawn(move |ctx| async move {
             let mut seen = 0;
@@ -78,7 +78,7 @@ fn a_publisher_waits_for_the_slowest_and_loses_nothing() {
 #[test]
 fn a_full_topic_hands_the_message_back_with_its_bounds() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 4, 4096, Unread::Forget);
+        let topic = bounded(&ctx, 4, 4096, Retention::Forget);
         let mut subscriber = topic.subscribe(Overflow::Block);
 
         for number in 0..4 {
@@ -100,7 +100,7 @@ fn a_full_topic_hands_the_message_back_with_its_bounds() {
 #[test]
 fn bytes_are_a_bound_too() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 1000, 4096, Unread::Forget);
+        let topic = bounded(&ctx, 1000, 4096, Retention::Forget);
         let mut subscriber = topic.subscribe(Overflow::Block);
 
         let half = || Message::new(vec![0; 2048]);
@@ -202,7 +202,7 @@ fn who_is_too_slow_is_disconnected_if_it_has_said_so() {
 #[test]
 fn a_full_topic_drops_for_those_who_may_lose_and_waits_for_the_others() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 16, 1 << 20, Unread::Forget);
+        let topic = bounded(&ctx, 16, 1 << 20, Retention::Forget);
         let mut lossy = topic.subscribe(Overflow::DropOldest { capacity: 1000 });
         for number in 0..100 {
             topic.try_publish(numbered(number)).expect("the only slow subscriber may lose messages");
@@ -221,15 +221,15 @@ fn a_full_topic_drops_for_those_who_may_lose_and_waits_for_the_others() {
 #[test]
 fn what_nobody_is_to_have_is_forgotten_or_kept_as_the_topic_says() {
     test::run(1, |ctx| async move {
-        for unread in [Unread::Forget, Unread::KeepNewest, Unread::KeepAll] {
-            let topic = bounded(&ctx, 16, 1 << 20, unread);
+        for retention in [Retention::Forget, Retention::KeepNewest, Retention::KeepAll] {
+            let topic = bounded(&ctx, 16, 1 << 20, retention);
             let published = (0..50).take_while(|number| topic.try_publish(numbered(*number)).is_ok()).count();
             let mut late = topic.subscribe_oldest(Overflow::Block);
             let first = late.try_next().expect("open").map(number);
-            match unread {
-                Unread::Forget => assert!(first.is_none_or(|first| first >= 48), "{first:?}"),
-                Unread::KeepNewest => assert!(published == 50 && matches!(first, Some(34..=38)), "{first:?}"),
-                Unread::KeepAll => assert_eq!((published, first), (16, Some(0))),
+            match retention {
+                Retention::Forget => assert!(first.is_none_or(|first| first >= 48), "{first:?}"),
+                Retention::KeepNewest => assert!(published == 50 && matches!(first, Some(34..=38)), "{first:?}"),
+                Retention::KeepAll => assert_eq!((published, first), (16, Some(0))),
             }
             topic.close();
         }
@@ -298,7 +298,7 @@ fn what_comes_after_one_that_is_too_large_is_left_also_when_nobody_waits_any_mor
     }
 
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 1, 1024, Unread::KeepAll);
+        let topic = bounded(&ctx, 1, 1024, Retention::KeepAll);
         topic.publish(numbered(0)).await.expect("room");
         let (mut full, mut refused) = (batch(), batch());
 
@@ -316,7 +316,7 @@ fn what_comes_after_one_that_is_too_large_is_left_also_when_nobody_waits_any_mor
 #[test]
 fn a_message_that_no_room_is_enough_for_is_refused_and_holds_up_nobody() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 8, 1024, Unread::KeepAll);
+        let topic = bounded(&ctx, 8, 1024, Retention::KeepAll);
         let large = Message::new("x").with_attribute("a", "y".repeat(1023));
         let largest = Message::new("x").with_attribute("a", "y".repeat(1022));
         let mut batch = VecDeque::from([large.clone(), largest]);
@@ -333,7 +333,7 @@ fn a_message_that_no_room_is_enough_for_is_refused_and_holds_up_nobody() {
 #[test]
 fn publishers_that_ended_or_gave_up_wait_no_more_and_one_waits_once() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 1, 1024, Unread::KeepAll);
+        let topic = bounded(&ctx, 1, 1024, Retention::KeepAll);
         topic.publish(numbered(0)).await.expect("room");
         let waiting = |topic: &Topic| topic.view(0).publishers_waiting;
 
@@ -371,7 +371,7 @@ fn a_closed_topic_is_freed_though_somebody_subscribed_to_it_since() {
     let payload = Payload(std::sync::Arc::clone(&alive));
 
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 8, 1024, Unread::KeepNewest);
+        let topic = bounded(&ctx, 8, 1024, Retention::KeepNewest);
         topic.publish(Message::new(bytes::Bytes::from_owner(payload))).await.expect("room");
         topic.close();
         drop(topic.create_subscription("late", SubscriptionConfig::default()).expect("a new name"));
@@ -465,7 +465,7 @@ fn what_a_subscriber_that_never_reads_has_lost_is_seen_at_once() {
 #[test]
 fn one_that_drops_the_newest_holds_no_more_than_its_topic_may() {
     test::run(1, |ctx| async move {
-        let topic = bounded(&ctx, 8, 10_000, Unread::Forget);
+        let topic = bounded(&ctx, 8, 10_000, Retention::Forget);
         let mut listeners = [usize::MAX, 2].map(|capacity| topic.subscribe(Overflow::DropNewest { capacity }));
 
         for _ in 0..4 {

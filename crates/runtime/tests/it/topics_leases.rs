@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rusm_runtime::topic::{
-    AckId, AckStatus, DeadLetter, Ended, Lease, Message, Overflow, Retry, SubscriptionConfig, Topic, TopicConfig,
-    Unread,
+    AckId, AckStatus, DeadLetter, Ended, Lease, Message, Overflow, Retention, Retry, SubscriptionConfig, Topic,
+    TopicConfig,
 };
 use rusm_runtime::{Config, Context, ExitReason, Runtime, test};
 
@@ -14,8 +14,8 @@ fn topic(ctx: &Context, name: &str) -> Topic {
     ctx.topics().create(name).expect("a new name")
 }
 
-fn bounded(ctx: &Context, messages: usize, bytes: usize, unread: Unread) -> Topic {
-    ctx.topics().create_with("bounded", TopicConfig { messages, bytes, unread }).expect("bounds in range")
+fn bounded(ctx: &Context, messages: usize, bytes: usize, retention: Retention) -> Topic {
+    ctx.topics().create_with("bounded", TopicConfig { messages, bytes, retention }).expect("bounds in range")
 }
 
 fn numbered(number: u64) -> Message {
@@ -258,7 +258,7 @@ fn what_is_tried_too_often_goes_to_another_topic_with_its_cause() {
 #[test]
 fn dead_letters_wait_for_room() {
     test::run(1, |ctx| async move {
-        let graveyard = bounded(&ctx, 1, 64 << 20, Unread::KeepAll);
+        let graveyard = bounded(&ctx, 1, 64 << 20, Retention::KeepAll);
         let config = SubscriptionConfig {
             dead_letter: Some(DeadLetter { topic: "bounded".into(), attempts_max: 1 }),
             ..SubscriptionConfig::default()
@@ -282,9 +282,9 @@ fn dead_letters_wait_for_room() {
 #[test]
 fn dead_letters_for_a_topic_that_is_closed_or_too_small_are_tried_again() {
     test::run(1, |ctx| async move {
-        let (dead, small) = (topic(&ctx, "dead"), bounded(&ctx, 8, 1024, Unread::KeepAll));
+        let (dead, small) = (topic(&ctx, "dead"), bounded(&ctx, 8, 1024, Retention::KeepAll));
         for (name, goes_to) in [("work", "dead"), ("other", "bounded")] {
-            let config = TopicConfig { messages: 8, bytes: 1024, unread: Unread::Forget };
+            let config = TopicConfig { messages: 8, bytes: 1024, retention: Retention::Forget };
             let topic = ctx.topics().create_with(name, config).expect("a new name");
             let dead_letter = Some(DeadLetter { topic: goes_to.into(), attempts_max: 1 });
             let config = SubscriptionConfig { dead_letter, ..SubscriptionConfig::default() };

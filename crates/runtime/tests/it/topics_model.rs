@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rusm_runtime::topic::{
-    AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, Retry, Subscriber, Subscription, SubscriptionConfig,
-    Topic, TopicConfig, Unread,
+    AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, Retention, Retry, Subscriber, Subscription,
+    SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Context, test};
 
@@ -68,7 +68,7 @@ struct World {
 
 impl World {
     fn new(ctx: &Context, ordered: bool, rests: bool) -> Self {
-        let bounds = TopicConfig { messages: MESSAGES_MAX, bytes: 4096, unread: Unread::Forget };
+        let bounds = TopicConfig { messages: MESSAGES_MAX, bytes: 4096, retention: Retention::Forget };
         let topic = ctx.topics().create_with("topic", bounds).expect("a new name");
         let graveyard = ctx.topics().create("graveyard").expect("a new name").subscribe(Overflow::Block);
         let retry = if rests {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rusm_runtime::topic::{
-    Message, Overflow, PublishError, Publisher, PublisherConfig, Subscriber, Topic, TopicConfig, Unread,
+    Message, Overflow, PublishError, Publisher, PublisherConfig, Retention, Subscriber, Topic, TopicConfig,
 };
 use rusm_runtime::{Context, test};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn topic(ctx: &Context, messages: usize) -> Topic {
-    let config = TopicConfig { messages, bytes: 1 << 20, unread: Unread::KeepAll };
+    let config = TopicConfig { messages, bytes: 1 << 20, retention: Retention::KeepAll };
     ctx.topics().create_with("topic", config).expect("bounds in range")
 }
 

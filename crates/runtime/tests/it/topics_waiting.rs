@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 
 use crate::eventually::eventually;
 use rusm_runtime::topic::{
-    AckStatus, Message, Overflow, PublishError, PublisherConfig, SubscriptionConfig, Topic, TopicConfig, Unread,
+    AckStatus, Message, Overflow, PublishError, PublisherConfig, Retention, SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Config, Handle, Runtime};
 
@@ -17,7 +17,7 @@ const MESSAGES: u64 = 16;
 /// Starts a runtime with a topic of 16 messages, in segments of two.
 fn small_topic() -> (Runtime, Topic) {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
-    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::Forget };
+    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, retention: Retention::Forget };
     let topic = runtime.topics().create_with("small", config).expect("a new name");
     (runtime, topic)
 }
@@ -150,7 +150,7 @@ fn room_is_not_lost_with_a_publisher_that_gives_up() {
 #[test]
 fn who_waits_for_the_first_subscriber_comes_in_if_that_one_may_miss_messages() {
     let (runtime, _topic) = small_topic();
-    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, unread: Unread::KeepAll };
+    let config = TopicConfig { messages: MESSAGES as usize, bytes: 1 << 20, retention: Retention::KeepAll };
     let topic = runtime.topics().create_with("all", config).expect("a new name");
     fill(&topic);
     let woken = Arc::new(Woken::default());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rusm_runtime::test::{self, Cause, Failure, World};
+use rusm_runtime::test::{self, Cause, Failure, Simulation};
 use rusm_runtime::{Context, Down, ExitReason, Joined, Pid};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -248,7 +248,7 @@ fn some_schedules_are_free_of_the_race() {
 
 #[test]
 fn a_panic_of_the_first_process_is_a_failure_with_its_place() {
-    let world = World::default();
+    let world = Simulation::default();
     let failure = world.run(5, |_| async { assert_eq!(1 + 1, 3, "arithmetic") }).expect_err("it panics");
 
     assert_eq!(failure.seed, 5);
@@ -258,7 +258,7 @@ fn a_panic_of_the_first_process_is_a_failure_with_its_place() {
 
 #[test]
 fn processes_that_wait_for_each_other_are_a_failure() {
-    let world = World::default();
+    let world = Simulation::default();
     let dead = world.run(1, |ctx| async move {
         ctx.spawn(|ctx| async move { drop(ctx.receive().await) });
         ctx.receive().await;
@@ -269,7 +269,7 @@ fn processes_that_wait_for_each_other_are_a_failure() {
 
 #[test]
 fn processes_that_never_end_are_a_failure() {
-    let world = World { polls_max: 10_000, ..World::default() };
+    let world = Simulation { polls_max: 10_000, ..Simulation::default() };
     let endless = world.run(1, |ctx| async move {
         ctx.spawn(|ctx| async move {
             loop {

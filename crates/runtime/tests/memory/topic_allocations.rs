@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::heap::{ALLOCATIONS, alone};
 use bytes::Bytes;
 use rusm_runtime::topic::{
-    AckStatus, Lease, Message, Overflow, PublisherConfig, SubscriptionConfig, Topic, TopicConfig, Unread,
+    AckStatus, Lease, Message, Overflow, PublisherConfig, Retention, SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Config, Runtime};
 
@@ -25,7 +25,7 @@ fn each(what: &str, at_most: f64, mut steps: impl FnMut()) {
 }
 
 fn topic(runtime: &Runtime, name: &str) -> Topic {
-    let config = TopicConfig { messages: 4 * STEPS, bytes: 64 << 20, unread: Unread::Forget };
+    let config = TopicConfig { messages: 4 * STEPS, bytes: 64 << 20, retention: Retention::Forget };
     runtime.topics().create_with(name, config).expect("a new name")
 }
 

@@ -10,7 +10,7 @@ pub(crate) use loom::sync::{Mutex, RwLock};
 
 /// A fault planted under the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plant {
+pub(crate) enum InjectedFault {
     /// Sequentially consistent accesses are only acquire and release accesses.
     NoTotalOrder,
     /// The lock of a process does not lock anything.
@@ -28,17 +28,17 @@ pub(crate) enum Plant {
 }
 
 thread_local! {
-    static PLANT: Cell<Option<Plant>> = const { Cell::new(None) };
+    static INJECTED_FAULT: Cell<Option<InjectedFault>> = const { Cell::new(None) };
 }
 
 /// Plants a fault for the models of this thread.
-pub(crate) fn plant(fault: Option<Plant>) {
-    PLANT.set(fault);
+pub(crate) fn inject(fault: Option<InjectedFault>) {
+    INJECTED_FAULT.set(fault);
 }
 
 /// Returns true if this fault is planted.
-pub(crate) fn has(fault: Plant) -> bool {
-    PLANT.get() == Some(fault)
+pub(crate) fn has(fault: InjectedFault) -> bool {
+    INJECTED_FAULT.get() == Some(fault)
 }
 
 /// A lock that protects data stored elsewhere, like the one of `parking_lot`.
@@ -64,7 +64,7 @@ pub(crate) trait RawLock {
 
 impl RawLock for RawMutex {
     fn lock(&self) {
-        if has(Plant::NoLock) {
+        if has(InjectedFault::NoLock) {
             return;
         }
         let guard = self.lock.lock().unwrap();
@@ -83,12 +83,12 @@ pub(crate) mod atomic {
     use loom::sync::atomic::fence;
     pub(crate) use loom::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{Plant, has};
+    use super::{InjectedFault, has};
 
     /// Loom treats sequentially consistent accesses as acquire and release accesses. Fences, which loom supports,
     /// compensate for this where two such accesses follow each other; the protocols need no more.
     fn total_order(order: Ordering) {
-        if order == Ordering::SeqCst && !has(Plant::NoTotalOrder) {
+        if order == Ordering::SeqCst && !has(InjectedFault::NoTotalOrder) {
             fence(Ordering::SeqCst);
         }
     }

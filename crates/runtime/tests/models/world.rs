@@ -4,29 +4,29 @@
 #![expect(unsafe_code, reason = "a table of raw pointers; loom checks every access")]
 #![expect(clippy::unused_self, reason = "the same signatures as the real functions")]
 
-use std::cell::Cell as Plain;
+use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use crate::cell::{Cell, HOLDS};
 use crate::exit::ExitReason;
-use crate::holdings::{Held, Holdings};
-use crate::mailbox::{Backlog, Letter, NodeDepot, NodePool};
+use crate::header::{HAS_SIDE_TABLE, ProcessHeader};
+use crate::mailbox::{Backlog, Envelope, NodePool, SharedNodePool};
 use crate::message::Message;
 use crate::pid::Pid;
-use crate::signal::{Down, Exit, References};
+use crate::side_table::{SideTable, SideTables};
+use crate::signal::{Down, Exit, ReferenceAllocator};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Plant, has};
+use crate::sync::{InjectedFault, has};
 
 /// Stand-in for the schedulers.
 pub(crate) mod scheduler {
-    use super::{Arc, Letter, NodePool, Pid, Plain, Shared, Slot};
+    use super::{Arc, Cell, Envelope, NodePool, Pid, RuntimeShared, Slot};
 
     /// State of a scheduler; no thread of a model is one.
     pub(crate) struct Local {
-        pub(crate) shared: Arc<Shared>,
+        pub(crate) shared: Arc<RuntimeShared>,
         pub(crate) nodes: NodePool,
-        pub(crate) last_reference: Plain<u64>,
+        pub(crate) last_reference: Cell<u64>,
     }
 
     impl Local {
@@ -34,8 +34,8 @@ pub(crate) mod scheduler {
             slot.run();
         }
 
-        pub(crate) fn hand(&self, _: Pid, letter: Letter) -> Result<(), Letter> {
-            Err(letter)
+        pub(crate) fn hand_off(&self, _: Pid, envelope: Envelope) -> Result<(), Envelope> {
+            Err(envelope)
         }
 
         pub(crate) fn introduce(&self, _: Pid) {}
@@ -56,7 +56,7 @@ pub(crate) mod scheduler {
 }
 
 /// Stand-in for the process table.
-pub(crate) mod slab {
+pub(crate) mod table {
     pub(crate) use super::Slot;
 
     pub(crate) const CONTROL_BLOCK_BYTES: usize = 256;
@@ -75,13 +75,13 @@ pub(crate) mod groups {
 }
 
 /// Stand-in for the information that bodies provide; no body provides any here.
-pub(crate) mod extra {
-    pub(crate) enum Fact {}
+pub(crate) mod body_info {
+    pub(crate) enum BodyFact {}
 
-    pub(crate) trait Extra: Send + Sync {
+    pub(crate) trait BodyInfo: Send + Sync {
         fn kind(&self) -> &'static str;
         fn source(&self) -> Option<std::sync::Arc<str>>;
-        fn facts(&self) -> Vec<(&'static str, Fact)>;
+        fn facts(&self) -> Vec<(&'static str, BodyFact)>;
     }
 }
 
@@ -95,17 +95,17 @@ pub(crate) mod call {
 
 /// Stand-in for the runtime.
 pub(crate) mod runtime {
-    pub(crate) use super::Shared;
+    pub(crate) use super::RuntimeShared;
 }
 
 /// A slot: its process counters, its side-table entry and the state of the model.
-pub(crate) struct Place {
+pub(crate) struct ModelSlot {
     number: u32,
-    cell: Cell,
-    held: loom::cell::UnsafeCell<Option<Box<Held>>>,
+    header: ProcessHeader,
+    side_table: loom::cell::UnsafeCell<Option<Box<SideTable>>>,
     /// Accessed only by the thread that runs the process.
     own: loom::cell::UnsafeCell<Own>,
-    shared: Plain<*const Shared>,
+    shared: Cell<*const RuntimeShared>,
 }
 
 #[derive(Default)]
@@ -115,29 +115,29 @@ struct Own {
 
 /// A slot of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot(*const Place);
+pub(crate) struct Slot(*const ModelSlot);
 
 // SAFETY: the pointee lives as long as its table, and loom checks every access to it.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-pub(crate) struct Slab(Box<[Place]>);
+pub(crate) struct ProcessTable(Box<[ModelSlot]>);
 
-impl Slab {
+impl ProcessTable {
     pub(crate) fn slot(&self, pid: Pid) -> Option<Slot> {
         self.0.get(pid.slot() as usize).map(|place| Slot(place))
     }
 }
 
 /// State shared by all threads.
-pub(crate) struct Shared {
-    pub(crate) slab: Slab,
-    pub(crate) references: References,
-    pub(crate) holdings: Holdings,
-    pub(crate) nodes: NodeDepot,
+pub(crate) struct RuntimeShared {
+    pub(crate) table: ProcessTable,
+    pub(crate) references: ReferenceAllocator,
+    pub(crate) side_tables: SideTables,
+    pub(crate) nodes: SharedNodePool,
     /// Received messages and their receivers.
-    pub(crate) received: Mutex<Vec<(Pid, Heard)>>,
+    pub(crate) received: Mutex<Vec<(Pid, Received)>>,
     /// Ended processes and their exit reasons.
     pub(crate) ended: Mutex<Vec<(Pid, ExitReason)>>,
     /// Number of messages left in the mailboxes of ended processes.
@@ -145,56 +145,56 @@ pub(crate) struct Shared {
 }
 
 // SAFETY: the only part that is not `Sync` is written before any thread is started.
-unsafe impl Send for Shared {}
+unsafe impl Send for RuntimeShared {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for RuntimeShared {}
 
 /// A message that a process received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Exit(Exit),
     Down(Down),
     Word(u32),
 }
 
-impl Shared {
+impl RuntimeShared {
     /// Creates a table with this number of free slots.
     pub(crate) fn with_slots(slots: u32) -> Arc<Self> {
-        let place = |number| Place {
+        let place = |number| ModelSlot {
             number,
-            cell: Cell::free(),
-            held: loom::cell::UnsafeCell::new(None),
+            header: ProcessHeader::free(),
+            side_table: loom::cell::UnsafeCell::new(None),
             own: loom::cell::UnsafeCell::default(),
-            shared: Plain::new(std::ptr::null()),
+            shared: Cell::new(std::ptr::null()),
         };
         let shared = Arc::new(Self {
-            slab: Slab((0..slots).map(place).collect()),
-            references: References::default(),
-            holdings: Holdings::default(),
-            nodes: NodeDepot::new(),
+            table: ProcessTable((0..slots).map(place).collect()),
+            references: ReferenceAllocator::default(),
+            side_tables: SideTables::default(),
+            nodes: SharedNodePool::new(),
             received: Mutex::default(),
             ended: Mutex::default(),
             left_over: AtomicUsize::new(0),
         });
-        for place in &shared.slab.0 {
+        for place in &shared.table.0 {
             place.shared.set(Arc::as_ptr(&shared));
         }
         shared
     }
 
     pub(crate) fn free_slot(&self, number: u32) -> Slot {
-        Slot(&raw const self.slab.0[number as usize])
+        Slot(&raw const self.table.0[number as usize])
     }
 
     pub(crate) fn slot_of(&self, pid: Pid) -> Slot {
-        self.slab.slot(pid).unwrap()
+        self.table.slot(pid).unwrap()
     }
 
-    pub(crate) fn has_room(&self, _: &Cell, _: u32, _: u32) -> bool {
+    pub(crate) fn has_room(&self, _: &ProcessHeader, _: u32, _: u32) -> bool {
         true
     }
 
-    pub(crate) fn is_relieved(&self, _: &Cell, _: u32) -> bool {
+    pub(crate) fn is_below_low_watermark(&self, _: &ProcessHeader, _: u32) -> bool {
         true
     }
 
@@ -206,8 +206,8 @@ impl Shared {
         true
     }
 
-    pub(crate) fn relieve(slot: Slot, pid: Pid) {
-        Holdings::take_waiting_senders(slot, pid).into_iter().for_each(std::task::Waker::wake);
+    pub(crate) fn wake_waiting_senders(slot: Slot, pid: Pid) {
+        SideTables::take_waiting_senders(slot, pid).into_iter().for_each(std::task::Waker::wake);
     }
 
     pub(crate) fn left_over(&self) -> usize {
@@ -215,8 +215,14 @@ impl Shared {
     }
 
     /// Returns everything that a process has received.
-    pub(crate) fn heard(&self, pid: Pid) -> Vec<Heard> {
-        self.received.lock().unwrap().iter().filter(|heard| heard.0 == pid).map(|heard| heard.1.clone()).collect()
+    pub(crate) fn received_by(&self, pid: Pid) -> Vec<Received> {
+        self.received
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|received_by| received_by.0 == pid)
+            .map(|received_by| received_by.1.clone())
+            .collect()
     }
 
     /// Returns the exit reasons recorded for a pid.
@@ -227,7 +233,7 @@ impl Shared {
     /// Ends a process with a reason, unless another thread runs it just now. Returns true if it was ended.
     pub(crate) fn end_of(&self, pid: Pid, reason: &ExitReason) -> bool {
         let slot = self.slot_of(pid);
-        let wakes = slot.cell().gate.wake();
+        let wakes = slot.header().gate.wake();
         if wakes {
             slot.run_to_end(reason);
         }
@@ -236,70 +242,74 @@ impl Shared {
 }
 
 impl Slot {
-    fn place(&self) -> &Place {
+    fn place(&self) -> &ModelSlot {
         // SAFETY: the table outlives its slots.
         unsafe { &*self.0 }
     }
 
-    pub(crate) fn cell(&self) -> &Cell {
-        &self.place().cell
+    pub(crate) fn header(&self) -> &ProcessHeader {
+        &self.place().header
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &RuntimeShared {
         // SAFETY: the pointee owns this table, so it outlives the slot.
         unsafe { &*self.place().shared.get() }
     }
 
     pub(crate) fn pid(self) -> Pid {
-        Pid::local(self.place().number, self.cell().generation.load(Ordering::Relaxed))
+        Pid::local(self.place().number, self.header().generation.load(Ordering::Relaxed))
     }
 
     /// Loom checks the access here instead of where the pointer is used. That is equivalent: the lock is held around
     /// both.
-    pub(crate) fn held_ptr(self) -> *mut Option<Box<Held>> {
-        self.place().held.with_mut(|held| held)
+    pub(crate) fn side_table_ptr(self) -> *mut Option<Box<SideTable>> {
+        self.place().side_table.with_mut(|side_table| side_table)
     }
 
     /// Creates a process that has a side-table entry from the start, like one that is linked to its parent.
-    pub(crate) fn admit_bound(self) -> Pid {
+    pub(crate) fn activate_linked(self) -> Pid {
         let pid = self.pid();
         // SAFETY: the caller has a free slot; loom checks it.
-        self.place().held.with_mut(|held| unsafe { *held = Some(Box::default()) });
-        self.cell().admit(HOLDS, 0, 8, 0);
+        self.place().side_table.with_mut(|side_table| unsafe { *side_table = Some(Box::default()) });
+        self.header().activate(HAS_SIDE_TABLE, 0, 8, 0);
         pid
     }
 
     /// Creates a process that is scheduled; the caller runs it.
-    pub(crate) fn admit(self) -> Pid {
+    pub(crate) fn activate(self) -> Pid {
         let pid = self.pid();
         // SAFETY: the caller has a free slot; loom checks it.
-        self.place().held.with_mut(|held| unsafe { *held = None });
-        if has(Plant::OpensTooEarly) {
-            self.cell().gate.open();
+        self.place().side_table.with_mut(|side_table| unsafe { *side_table = None });
+        if has(InjectedFault::OpensTooEarly) {
+            self.header().gate.open();
             loom::thread::yield_now();
         }
-        self.cell().admit(0, 0, 8, 0);
+        self.header().activate(0, 0, 8, 0);
         pid
     }
 
     /// Takes and handles the pending messages; returns the reason of an exit signal that must be obeyed.
     fn begin(self) -> Option<ExitReason> {
-        let taken = self.cell().gate.begin_run();
-        self.take_in(taken)
+        let taken = self.header().gate.begin_run();
+        self.take_arrivals(taken)
     }
 
-    fn take_in(self, taken: crate::gate::Taken) -> Option<ExitReason> {
+    fn take_arrivals(self, taken: crate::gate::Arrivals) -> Option<ExitReason> {
         // SAFETY: only the thread that runs the process gets here; loom checks it.
         self.place().own.with_mut(|own| unsafe { (*own).runs += 1 });
         let pid = self.pid();
         let mut backlog = Backlog::EMPTY;
         // SAFETY: the chain comes directly from the gate.
         unsafe { backlog.append(taken.newest(), own_generation(taken.newest(), pid)) };
-        while let Some(letter) = backlog.pop() {
-            let heard = heard(letter.into_message());
-            self.shared().received.lock().unwrap().push((pid, heard));
+        while let Some(envelope) = backlog.pop() {
+            let received_by = received_by(envelope.into_message());
+            self.shared().received.lock().unwrap().push((pid, received_by));
         }
-        if taken.signal() && !has(Plant::SignalsAreForgotten) { Holdings::take_exit_signal(self, pid) } else { None }
+        if taken.signal() && !has(InjectedFault::SignalsAreForgotten) {
+            SideTables::take_exit_signal(self, pid)
+        } else {
+            None
+        }
     }
 
     /// Runs the process, which ends with `reason` unless an exit signal has another one.
@@ -310,8 +320,8 @@ impl Slot {
 
     /// Takes the messages that arrived while the process was running.
     pub(crate) fn take_all(self) {
-        if let Some(taken) = self.cell().gate.absorb() {
-            assert_eq!(self.take_in(taken), None, "no exit signal was sent");
+        if let Some(taken) = self.header().gate.absorb() {
+            assert_eq!(self.take_arrivals(taken), None, "no exit signal was sent");
         }
     }
 
@@ -320,27 +330,27 @@ impl Slot {
         self.run_with(|_| ());
     }
 
-    /// Runs the process until it is idle; its first poll executes `deed` and returns the result.
-    pub(crate) fn run_with<T>(self, deed: impl FnOnce(Self) -> T) -> Option<T> {
-        let mut deed = Some(deed);
+    /// Runs the process until it is idle; its first poll executes `action` and returns the result.
+    pub(crate) fn run_with<T>(self, action: impl FnOnce(Self) -> T) -> Option<T> {
+        let mut action = Some(action);
         let mut done = None;
         loop {
             if let Some(reason) = self.begin() {
                 self.end(&reason);
                 return done;
             }
-            if let Some(deed) = deed.take() {
-                done = Some(deed(self));
+            if let Some(action) = action.take() {
+                done = Some(action(self));
             }
             let mut woken = false;
-            if let Some(taken) = self.cell().gate.absorb() {
+            if let Some(taken) = self.header().gate.absorb() {
                 woken = taken.woken();
-                if let Some(reason) = self.take_in(taken) {
+                if let Some(reason) = self.take_arrivals(taken) {
                     self.end(&reason);
                     return done;
                 }
             }
-            if !self.cell().gate.end_run(false, woken) {
+            if !self.header().gate.end_run(false, woken) {
                 return done;
             }
         }
@@ -348,28 +358,28 @@ impl Slot {
 
     /// Ends the process, in the same order of steps as `scheduler/reap.rs`.
     fn end(self, reason: &ExitReason) {
-        let (cell, shared, pid) = (self.cell(), self.shared(), self.pid());
+        let (header, shared, pid) = (self.header(), self.shared(), self.pid());
         // SAFETY: only the thread that runs the process gets here; loom checks it.
         self.place().own.with_mut(|own| unsafe { (*own).runs += 1 });
-        let early = cell.flags.load(Ordering::SeqCst) & HOLDS != 0;
-        let taken = cell.gate.close();
+        let early = header.flags.load(Ordering::SeqCst) & HAS_SIDE_TABLE != 0;
+        let taken = header.gate.close();
         let mut backlog = Backlog::EMPTY;
         // SAFETY: the chain comes directly from the gate.
         unsafe { backlog.append(taken.newest(), pid.generation()) };
         while backlog.pop().is_some() {
             shared.left_over.fetch_add(1, Ordering::Relaxed);
         }
-        let (next, mut holds) = cell.retire(pid.generation());
-        if has(Plant::LooksTooEarly) {
+        let (next, mut holds) = header.retire(pid.generation());
+        if has(InjectedFault::LooksTooEarly) {
             holds = early;
         }
-        if has(Plant::NoGenerations) {
-            cell.generation.store(next - 1, Ordering::SeqCst);
+        if has(InjectedFault::NoGenerations) {
+            header.generation.store(next - 1, Ordering::SeqCst);
         }
-        let released = if holds { shared.holdings.release(self, pid) } else { None };
+        let released = if holds { shared.side_tables.release(self, pid) } else { None };
         shared.ended.lock().unwrap().push((pid, reason.clone()));
         if let Some(mut released) = released {
-            shared.part(pid, &mut released.held, reason);
+            shared.propagate_exit(pid, &mut released.side_table, reason);
             for watcher in released.rare.map(|rare| rare.watchers).unwrap_or_default() {
                 drop(watcher.send(reason.clone()));
             }
@@ -378,16 +388,16 @@ impl Slot {
 }
 
 fn own_generation(newest: u64, pid: Pid) -> u32 {
-    if has(Plant::StrangersAreLetIn) && newest != 0 { pid.generation() - 1 } else { pid.generation() }
+    if has(InjectedFault::StrangersAreLetIn) && newest != 0 { pid.generation() - 1 } else { pid.generation() }
 }
 
-fn heard(message: Message) -> Heard {
+fn received_by(message: Message) -> Received {
     let message = match message.downcast::<Exit>() {
-        Ok(exit) => return Heard::Exit(exit),
+        Ok(exit) => return Received::Exit(exit),
         Err(message) => message,
     };
     match message.downcast::<Down>() {
-        Ok(down) => Heard::Down(down),
-        Err(message) => Heard::Word(message.downcast().unwrap()),
+        Ok(down) => Received::Down(down),
+        Err(message) => Received::Word(message.downcast().unwrap()),
     }
 }

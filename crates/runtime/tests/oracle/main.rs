@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 mod bug;
-mod chance;
 mod erlang;
 mod links;
+mod rng;
 mod script;
 mod stage;
 mod trace;

@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Display};
 
-use crate::chance::Chance;
+use crate::rng::TestRng;
 
 /// Number of actors in a script.
 pub(crate) const ACTORS: u8 = 8;
@@ -136,10 +136,10 @@ impl Display for Script {
 impl Script {
     /// Creates a script with one operation at a time: any operation by any actor.
     pub(crate) fn calm(seed: u64) -> Self {
-        let mut author = Author::new(seed);
+        let mut generator = Generator::new(seed);
         let mut steps = Vec::new();
-        while author.number < OPERATIONS {
-            let order = author.calm_order();
+        while generator.number < OPERATIONS {
+            let order = generator.calm_order();
             steps.push(vec![order]);
         }
         Self { seed, setting: 0, steps }
@@ -151,14 +151,14 @@ impl Script {
     /// [`LISTENERS`] actors, trap exits, do nothing in a burst and are never killed. All others are *talkers*, whose
     /// links and new monitors lead to listeners only: no talker's end reaches another talker in the middle of a burst.
     pub(crate) fn storm(seed: u64) -> Self {
-        let mut author = Author::new(seed);
-        let mut steps = author.cast();
+        let mut generator = Generator::new(seed);
+        let mut steps = generator.cast();
         let setting = steps.len();
-        while author.number < OPERATIONS {
-            if author.below(2) == 0 {
-                steps.push(author.burst());
+        while generator.number < OPERATIONS {
+            if generator.below(2) == 0 {
+                steps.push(generator.burst());
             } else {
-                let order = author.storm_calm_order();
+                let order = generator.storm_calm_order();
                 steps.push(vec![order]);
             }
         }
@@ -169,14 +169,14 @@ impl Script {
     /// along the line from wherever it begins. The first actor is not in the line; it kills an actor that has a name,
     /// and takes the name as soon as it is notified of the end.
     pub(crate) fn chain(seed: u64) -> Self {
-        let mut author = Author::new(seed);
-        let mut steps: Vec<Vec<Order>> = author.line().into_iter().map(|order| vec![order]).collect();
+        let mut generator = Generator::new(seed);
+        let mut steps: Vec<Vec<Order>> = generator.line().into_iter().map(|order| vec![order]).collect();
         let setting = steps.len();
-        while author.number + 4 <= OPERATIONS {
-            match author.below(5) {
-                0 => steps.extend(author.succession()),
-                1 => steps.push(vec![author.end_in_the_line()]),
-                _ => steps.push(vec![author.order_in_the_line()]),
+        while generator.number + 4 <= OPERATIONS {
+            match generator.below(5) {
+                0 => steps.extend(generator.succession()),
+                1 => steps.push(vec![generator.end_in_the_line()]),
+                _ => steps.push(vec![generator.order_in_the_line()]),
             }
         }
         Self { seed, setting, steps }
@@ -190,9 +190,9 @@ impl Script {
 /// Number of listeners: the first actors of a storm.
 const LISTENERS: u8 = 2;
 
-/// State of a script, as far as its author can know it.
-struct Author {
-    chance: Chance,
+/// State of a script, as far as its generator can know it.
+struct Generator {
+    rng: TestRng,
     number: Number,
     spawned: u8,
     /// Actors that were not told to end, though the end of another actor may have ended them.
@@ -201,14 +201,14 @@ struct Author {
     monitors: Vec<(Number, Actor, Actor)>,
 }
 
-impl Author {
-    /// Creates an author; the first actor exists from the start.
+impl Generator {
+    /// Creates a generator; the first actor exists from the start.
     fn new(seed: u64) -> Self {
-        Self { chance: Chance(seed), number: 0, spawned: 1, likely_alive: vec![0], monitors: Vec::new() }
+        Self { rng: TestRng(seed), number: 0, spawned: 1, likely_alive: vec![0], monitors: Vec::new() }
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.chance.below(bound)
+        self.rng.below(bound)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {

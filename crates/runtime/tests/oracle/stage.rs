@@ -44,13 +44,13 @@ pub(crate) fn act_all(scripts: &[Script], bug: Option<Bug>) -> Vec<Trace> {
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(1)];
 
 /// State shared by the processes of one script.
-struct Cast {
+struct Actors {
     index: usize,
     bug: Option<Bug>,
     pids: Mutex<[Option<Pid>; ACTORS as usize]>,
 }
 
-impl Cast {
+impl Actors {
     fn pids(&self) -> MutexGuard<'_, [Option<Pid>; ACTORS as usize]> {
         self.pids.lock().unwrap()
     }
@@ -63,7 +63,7 @@ impl Cast {
         self.bug == Some(bug)
     }
 
-    fn enrol(&self, actor: Actor, pid: Pid) {
+    fn insert(&self, actor: Actor, pid: Pid) {
         self.pids()[usize::from(actor)] = Some(pid);
     }
 
@@ -95,7 +95,7 @@ enum Request {
 
 /// Gives the actors of one script their orders.
 struct Driver {
-    cast: Arc<Cast>,
+    cast: Arc<Actors>,
     runtime: Handle,
     /// Watches on the actors that are alive, as far as is known.
     ends: BTreeMap<Actor, Watch>,
@@ -106,17 +106,17 @@ struct Driver {
 
 impl Driver {
     fn new(ctx: &Context, index: usize, bug: Option<Bug>) -> Self {
-        let cast = Arc::new(Cast { index, bug, pids: Mutex::default() });
+        let cast = Arc::new(Actors { index, bug, pids: Mutex::default() });
         let (ends, states, names) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut driver = Self { cast, runtime: ctx.runtime(), ends, states, names };
         let cast = Arc::clone(&driver.cast);
-        driver.cast.enrol(0, ctx.spawn(move |ctx| Player::new(ctx, cast, 0).play()));
-        driver.enlist();
+        driver.cast.insert(0, ctx.spawn(move |ctx| ActorProcess::new(ctx, cast, 0).play()));
+        driver.spawn_actors();
         driver
     }
 
     /// Watches newly spawned actors.
-    fn enlist(&mut self) {
+    fn spawn_actors(&mut self) {
         let pids = *self.cast.pids();
         for (actor, pid) in (0..).zip(pids) {
             if let Some(pid) = pid
@@ -132,7 +132,7 @@ impl Driver {
         let mut steps = Vec::new();
         for orders in &script.steps {
             let results = self.have_done(ctx, orders).await;
-            self.enlist();
+            self.spawn_actors();
             self.settle(ctx).await;
             self.names = self.look_at_names();
             steps.push(Step { results, names: self.names.clone(), states: self.states.clone() });
@@ -186,7 +186,7 @@ impl Driver {
         }
         for (actor, state) in &mut self.states {
             if let State::Alive { bonds, .. } = state {
-                let seen = observe::bonds(&self.runtime, self.cast.pid(*actor).unwrap(), 1000).unwrap_or_default();
+                let seen = observe::links(&self.runtime, self.cast.pid(*actor).unwrap(), 1000).unwrap_or_default();
                 *bonds = [&seen.links, &seen.monitors, &seen.monitored_by].map(|pids| self.cast.actors(pids));
             }
         }
@@ -224,9 +224,9 @@ struct Word {
 }
 
 /// A process that performs orders and receives nothing else, so everything else stays in the mailbox.
-struct Player {
+struct ActorProcess {
     ctx: Context,
-    cast: Arc<Cast>,
+    cast: Arc<Actors>,
     actor: Actor,
     monitors: HashMap<Number, MonitorRef>,
     references: Vec<(MonitorRef, Number)>,
@@ -236,8 +236,8 @@ struct Player {
     unsent: Vec<(Pid, Word)>,
 }
 
-impl Player {
-    fn new(ctx: Context, cast: Arc<Cast>, actor: Actor) -> Self {
+impl ActorProcess {
+    fn new(ctx: Context, cast: Arc<Actors>, actor: Actor) -> Self {
         let (monitors, references) = (HashMap::new(), Vec::new());
         Self { ctx, cast, actor, monitors, references, haunted: Vec::new(), unsent: Vec::new() }
     }
@@ -389,7 +389,7 @@ impl Player {
                 pid
             }
         };
-        self.cast.enrol(child, pid);
+        self.cast.insert(child, pid);
         "ok"
     }
 
@@ -399,7 +399,7 @@ impl Player {
     }
 
     fn is_linked(&self, pid: Pid) -> bool {
-        observe::bonds(&self.ctx.runtime(), self.ctx.pid(), 1000).is_some_and(|bonds| bonds.links.contains(&pid))
+        observe::links(&self.ctx.runtime(), self.ctx.pid(), 1000).is_some_and(|bonds| bonds.links.contains(&pid))
     }
 
     fn link(&mut self, pid: Pid) {

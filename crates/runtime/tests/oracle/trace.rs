@@ -56,20 +56,20 @@ impl Display for Entry {
 /// Text that is not part of a valid trace.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown when a result is unwrapped")]
-pub(crate) struct Garbled(String);
+pub(crate) struct ParseTraceError(String);
 
 impl FromStr for Entry {
-    type Err = Garbled;
+    type Err = ParseTraceError;
 
-    fn from_str(text: &str) -> Result<Self, Garbled> {
-        let number = |digits: &str| digits.parse().ok().ok_or_else(|| Garbled(text.to_owned()));
+    fn from_str(text: &str) -> Result<Self, ParseTraceError> {
+        let number = |digits: &str| digits.parse().ok().ok_or_else(|| ParseTraceError(text.to_owned()));
         match text.split('.').collect::<Vec<_>>()[..] {
             ["m", from, digits] => Ok(Self::Message { from: from.to_owned(), number: number(digits)? }),
             ["e", from, reason] => Ok(Self::Exit { from: from.to_owned(), reason: reason.to_owned() }),
             ["d", from, reason, digits] => {
                 Ok(Self::Down { from: from.to_owned(), reason: reason.to_owned(), number: number(digits)? })
             }
-            _ => Err(Garbled(text.to_owned())),
+            _ => Err(ParseTraceError(text.to_owned())),
         }
     }
 }
@@ -98,14 +98,14 @@ impl Display for State {
 }
 
 impl FromStr for State {
-    type Err = Garbled;
+    type Err = ParseTraceError;
 
-    fn from_str(text: &str) -> Result<Self, Garbled> {
+    fn from_str(text: &str) -> Result<Self, ParseTraceError> {
         if let Some(reason) = text.strip_prefix('!') {
             return Ok(Self::Ended(reason.to_owned()));
         }
         let [links, monitors, monitored_by, mail] = text.split('|').collect::<Vec<_>>()[..] else {
-            return Err(Garbled(text.to_owned()));
+            return Err(ParseTraceError(text.to_owned()));
         };
         let mail = mail.split(',').filter(|entry| !entry.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
         Ok(Self::Alive { bonds: [links, monitors, monitored_by].map(str::to_owned), mail })
@@ -143,15 +143,15 @@ impl Display for Step {
 pub(crate) struct Trace(pub(crate) Vec<Step>);
 
 impl FromStr for Trace {
-    type Err = Garbled;
+    type Err = ParseTraceError;
 
-    fn from_str(line: &str) -> Result<Self, Garbled> {
+    fn from_str(line: &str) -> Result<Self, ParseTraceError> {
         let mut steps = Vec::new();
         let mut states = BTreeMap::new();
         for text in line.split(';') {
             let mut step = Step::default();
             for field in text.split_ascii_whitespace() {
-                let garbled = || Garbled(field.to_owned());
+                let garbled = || ParseTraceError(field.to_owned());
                 let (key, value) = field.split_once('=').ok_or_else(garbled)?;
                 if key.starts_with('n') {
                     step.names.insert(key.to_owned(), value.to_owned());
@@ -174,11 +174,11 @@ impl FromStr for Trace {
 
 /// Returns the first step after which two traces of a script differ.
 pub(crate) fn difference(script: &Script, ours: &Trace, theirs: &Trace) -> Option<usize> {
-    (0..script.steps.len()).find(|step| essence(script, ours, *step) != essence(script, theirs, *step))
+    (0..script.steps.len()).find(|step| normalised(script, ours, *step) != normalised(script, theirs, *step))
 }
 
 /// Returns the part of a step that must be equal on both sides.
-fn essence(script: &Script, trace: &Trace, index: usize) -> Option<Step> {
+fn normalised(script: &Script, trace: &Trace, index: usize) -> Option<Step> {
     let mut step = trace.0.get(index)?.clone();
     let nothing = Step::default();
     let before = index.checked_sub(1).and_then(|before| trace.0.get(before)).unwrap_or(&nothing);

@@ -3,15 +3,15 @@
 use rusm_runtime::{Context, ExitReason, Watch};
 use tokio::sync::oneshot;
 
-use super::{Gardener, Held, Request, TreeBug, below, look_at, reason};
-use crate::tree_script::{Deed, Id, Supervisor, Why};
+use super::{Held, Request, TreeBug, TreeDriver, below, look_at, reason};
+use crate::tree_script::{Action, Id, Supervisor, Why};
 
-impl Gardener {
+impl TreeDriver {
     /// Sends an exit signal to a supervisor. After a kill, waits for the ends of all supervisors that it causes: by
     /// then all processes affected have been notified.
     pub(super) async fn exit_supervisor(&self, ctx: &Context, own: Supervisor, why: Why) -> &'static str {
         let Some(supervisor) = self.supervisor(ctx, own).await else { return "nobody" };
-        if why != Why::Kill || self.garden.has(TreeBug::SupervisorsSurviveKills) {
+        if why != Why::Kill || self.tree.has(TreeBug::SupervisorsSurviveKills) {
             ctx.exit(supervisor.pid(), reason(why));
             return "ok";
         }
@@ -25,43 +25,43 @@ impl Gardener {
         "ok"
     }
 
-    /// Ends a child; if the child is restarted, performs other deeds before the restart is complete.
-    pub(super) async fn during(&mut self, ctx: &Context, id: Id, why: Why, deeds: &[Deed]) -> &'static str {
+    /// Ends a child; if the child is restarted, performs other actions before the restart is complete.
+    pub(super) async fn during(&mut self, ctx: &Context, id: Id, why: Why, actions: &[Action]) -> &'static str {
         let Some(pid) = self.child(ctx, id) else { return "nobody" };
         let (tell, told) = oneshot::channel();
-        self.garden.diary.lock().unwrap().hold = Some((id, tell));
+        self.tree.log.lock().unwrap().hold = Some((id, tell));
         ctx.send(pid, Request::End(why)).await;
         let held = tokio::select! {
             biased;
             held = told => held.ok(),
             _ = self.settle(ctx) => None,
         };
-        self.garden.diary.lock().unwrap().hold = None;
+        self.tree.log.lock().unwrap().hold = None;
         let Some(held) = held else { return "free" };
-        for deed in deeds {
-            self.meanwhile(ctx, &held, deed).await;
+        for action in actions {
+            self.meanwhile(ctx, &held, action).await;
         }
         // The child may have been ended in the meantime.
         held.release.send(()).unwrap_or_default();
         "held"
     }
 
-    async fn meanwhile(&self, ctx: &Context, held: &Held, deed: &Deed) {
-        let (Deed::End(id, why) | Deed::Exit(id, why)) = deed else { return };
+    async fn meanwhile(&self, ctx: &Context, held: &Held, action: &Action) {
+        let (Action::End(id, why) | Action::Exit(id, why)) = action else { return };
         let Some(pid) = self.child(ctx, *id) else { return };
         let signal = if *why == Why::Kill { ExitReason::Killed } else { reason(*why) };
         if pid == held.pid {
             // The child neither receives nor traps exits yet.
-            if matches!(deed, Deed::Exit(..)) && *why != Why::Normal && !self.garden.has(TreeBug::WhoStartsIsDeaf) {
+            if matches!(action, Action::Exit(..)) && *why != Why::Normal && !self.tree.has(TreeBug::WhoStartsIsDeaf) {
                 let end = ctx.runtime().watch(pid);
                 ctx.exit(pid, signal);
                 end.await;
             }
             return;
         }
-        match deed {
-            Deed::Exit(..) => ctx.exit(pid, signal),
-            _ if self.garden.has(TreeBug::DeathsDuringARestartAreMissed) => ctx.send(pid, Request::Slip(*why)).await,
+        match action {
+            Action::Exit(..) => ctx.exit(pid, signal),
+            _ if self.tree.has(TreeBug::DeathsDuringARestartAreMissed) => ctx.send(pid, Request::Slip(*why)).await,
             _ => ctx.send(pid, Request::End(*why)).await,
         }
         look_at(ctx, pid).await;

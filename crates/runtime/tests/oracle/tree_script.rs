@@ -1,17 +1,17 @@
-//! Scripts about supervisors: a tree and the deeds performed on it, generated from a seed and written on one line.
+//! Scripts about supervisors: a tree and the actions performed on it, generated from a seed and written on one line.
 //!
 //! ```text
 //!   root/rest_for_one/2/never s/0/permanent/brutal/plain/- s/1/..;end 0 normal;terminate s 1;..
-//!   └ strategy, intensity and auto_shutdown of the root     └ first deed
+//!   └ strategy, intensity and auto_shutdown of the root     └ first action
 //!                             └ child: its supervisor, id, restart, shutdown, kind, whether it is significant
 //! ```
 
 use std::fmt::{self, Display};
 
-use crate::chance::Chance;
+use crate::rng::TestRng;
 
-/// Number of deeds in a script.
-const DEEDS: usize = 16;
+/// Number of actions in a script.
+const ACTIONS: usize = 16;
 /// Number of levels of supervisors below the root.
 const DEPTH: usize = 2;
 /// Name of a supervisor: its id, or `None` for the root, which is written `s`.
@@ -86,7 +86,7 @@ pub(crate) struct Child {
 
 /// An operation on a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     End(Id, Why),
     Exit(Id, Why),
     Start(Supervisor, Child),
@@ -98,7 +98,7 @@ pub(crate) enum Deed {
     Delete(Supervisor, Id),
     /// Sends an exit signal to a supervisor; for the root, from its parent.
     ExitSupervisor(Supervisor, Why),
-    /// Ends a child, and performs the deeds while its next start is held up.
+    /// Ends a child, and performs the actions while its next start is held up.
     During(Id, Why, Vec<Self>),
     /// The parent of the root stops it.
     Stop,
@@ -138,7 +138,7 @@ impl Child {
     }
 }
 
-impl Display for Deed {
+impl Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::End(id, why) => write!(f, "end {id} {why}"),
@@ -150,21 +150,21 @@ impl Display for Deed {
             Self::Restart(supervisor, id) => write!(f, "restart {} {id}", called(*supervisor)),
             Self::Delete(supervisor, id) => write!(f, "delete {} {id}", called(*supervisor)),
             Self::ExitSupervisor(supervisor, why) => write!(f, "exit_supervisor {} {why}", called(*supervisor)),
-            Self::During(id, why, deeds) => {
+            Self::During(id, why, actions) => {
                 write!(f, "during {id} {why}")?;
-                deeds.iter().try_for_each(|deed| write!(f, "+{deed}"))
+                actions.iter().try_for_each(|action| write!(f, "+{action}"))
             }
             Self::Stop => f.write_str("stop"),
         }
     }
 }
 
-/// A tree and the deeds performed on it, one after the other.
+/// A tree and the actions performed on it, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeScript {
     pub(crate) seed: u64,
     pub(crate) root: Root,
-    pub(crate) deeds: Vec<Deed>,
+    pub(crate) actions: Vec<Action>,
 }
 
 impl Display for TreeScript {
@@ -172,26 +172,26 @@ impl Display for TreeScript {
         let mut lines = vec![format!("root/{}", self.root.line())];
         self.root.children(None, &mut lines);
         f.write_str(&lines.join(" "))?;
-        self.deeds.iter().try_for_each(|deed| write!(f, ";{deed}"))
+        self.actions.iter().try_for_each(|action| write!(f, ";{action}"))
     }
 }
 
 impl TreeScript {
     /// Returns true if a child belongs to a dynamic supervisor.
     fn is_dynamic(&self, id: &str) -> bool {
-        self.deeds.iter().any(|deed| matches!(deed, Deed::StartOne(_, own) if own.to_string() == id))
+        self.actions.iter().any(|action| matches!(action, Action::StartOne(_, own) if own.to_string() == id))
     }
 
     /// Normalises a trace. Consecutive stops of dynamic children are sorted, because their supervisor stops them
     /// together. After the kill of a supervisor, the processes below it end while others restart, and nothing waits for
     /// them: in such a step, the stops are sorted behind the starts.
-    pub(crate) fn essence(&self, trace: &str) -> String {
+    pub(crate) fn normalised(&self, trace: &str) -> String {
         let step = |(index, step): (usize, &str)| {
             let (rest, events) = step.rsplit_once(' ').unwrap_or((step, ""));
             let mut events: Vec<&str> = events.split(',').collect();
             // The first step is the start of the root.
-            let deed = index.checked_sub(1).and_then(|index| self.deeds.get(index));
-            if matches!(deed, Some(Deed::ExitSupervisor(_, Why::Kill))) {
+            let action = index.checked_sub(1).and_then(|index| self.actions.get(index));
+            if matches!(action, Some(Action::ExitSupervisor(_, Why::Kill))) {
                 events.sort_by_key(|event| event.strip_prefix('-'));
             }
             let is_stop = |event: &str| {
@@ -205,16 +205,16 @@ impl TreeScript {
     }
 
     pub(crate) fn write(seed: u64) -> Self {
-        let mut author = Author { chance: Chance(seed), next: 0, children: Vec::new(), supervisors: Vec::new() };
-        let root = author.root(None, 0);
-        let mut deeds: Vec<Deed> = (0..DEEDS).map(|_| author.deed()).collect();
-        deeds.push(Deed::Stop);
-        Self { seed, root, deeds }
+        let mut generator = Generator { rng: TestRng(seed), next: 0, children: Vec::new(), supervisors: Vec::new() };
+        let root = generator.root(None, 0);
+        let mut actions: Vec<Action> = (0..ACTIONS).map(|_| generator.action()).collect();
+        actions.push(Action::Stop);
+        Self { seed, root, actions }
     }
 }
 
-struct Author {
-    chance: Chance,
+struct Generator {
+    rng: TestRng,
     /// Next unused id.
     next: Id,
     /// Supervisor and id of every child that may be running.
@@ -222,9 +222,9 @@ struct Author {
     supervisors: Vec<(Supervisor, Strategy, Auto)>,
 }
 
-impl Author {
+impl Generator {
     fn below(&mut self, bound: usize) -> usize {
-        self.chance.below(bound)
+        self.rng.below(bound)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -269,7 +269,7 @@ impl Author {
         Child { id, restart, shutdown, kind, significant }
     }
 
-    fn deed(&mut self) -> Deed {
+    fn action(&mut self) -> Action {
         let supervisors = self.supervisors.clone();
         let (supervisor, strategy, auto) = self.pick(&supervisors);
         let (own, id) = if self.children.is_empty() || self.below(16) == 0 {
@@ -278,53 +278,53 @@ impl Author {
             let children = self.children.clone();
             self.pick(&children)
         };
-        let dynamic = |author: &Self, own| {
-            author.supervisors.iter().any(|(name, strategy, _)| *name == own && *strategy == Strategy::Simple)
+        let dynamic = |generator: &Self, own| {
+            generator.supervisors.iter().any(|(name, strategy, _)| *name == own && *strategy == Strategy::Simple)
         };
         match self.below(25) {
-            0..6 => Deed::End(id, self.pick(Why::ALL)),
-            6..9 => Deed::Exit(id, self.pick(Why::ALL)),
+            0..6 => Action::End(id, self.pick(Why::ALL)),
+            6..9 => Action::Exit(id, self.pick(Why::ALL)),
             9..12 if strategy == Strategy::Simple => {
                 let id = self.next;
                 self.next += 1;
                 self.children.push((supervisor, id));
-                Deed::StartOne(supervisor, id)
+                Action::StartOne(supervisor, id)
             }
-            9..11 => Deed::Start(supervisor, self.child(supervisor, auto, None)),
+            9..11 => Action::Start(supervisor, self.child(supervisor, auto, None)),
             11 => {
                 let mut child = self.child(own, Auto::Never, None);
                 self.children.pop();
                 child.id = id;
-                if dynamic(self, own) { Deed::StartOne(own, self.next) } else { Deed::Start(own, child) }
+                if dynamic(self, own) { Action::StartOne(own, self.next) } else { Action::Start(own, child) }
             }
-            12..15 if dynamic(self, own) => Deed::TerminateOne(own, id),
-            12..15 => Deed::Terminate(own, id),
-            15..18 => Deed::Restart(own, id),
-            18..20 => Deed::Delete(own, id),
-            20..22 => Deed::ExitSupervisor(supervisor, self.pick(&[Why::Kill, Why::Kill, Why::Bad, Why::Normal])),
+            12..15 if dynamic(self, own) => Action::TerminateOne(own, id),
+            12..15 => Action::Terminate(own, id),
+            15..18 => Action::Restart(own, id),
+            18..20 => Action::Delete(own, id),
+            20..22 => Action::ExitSupervisor(supervisor, self.pick(&[Why::Kill, Why::Kill, Why::Bad, Why::Normal])),
             _ => {
                 let why = if self.below(4) == 0 { self.pick(Why::ALL) } else { Why::Bad };
-                Deed::During(id, why, self.siblings(own, id))
+                Action::During(id, why, self.siblings(own, id))
             }
         }
     }
 
-    /// Picks deeds for the children of one supervisor while it is busy with the start of `held`.
-    fn siblings(&mut self, own: Supervisor, held: Id) -> Vec<Deed> {
+    /// Picks actions for the children of one supervisor while it is busy with the start of `held`.
+    fn siblings(&mut self, own: Supervisor, held: Id) -> Vec<Action> {
         let all: Vec<Id> = self.children.iter().filter(|child| child.0 == own).map(|child| child.1).collect();
         // Only the supervisor of `held` is busy; any other one would not be.
         if !all.contains(&held) {
             return Vec::new();
         }
-        let deed = |author: &mut Self| {
-            let (id, why) = (author.pick(&all), author.pick(Why::ALL));
-            if author.below(2) == 0 { Deed::End(id, why) } else { Deed::Exit(id, why) }
+        let action = |generator: &mut Self| {
+            let (id, why) = (generator.pick(&all), generator.pick(Why::ALL));
+            if generator.below(2) == 0 { Action::End(id, why) } else { Action::Exit(id, why) }
         };
-        let mut deeds: Vec<Deed> = (0..=self.below(3)).map(|_| deed(self)).collect();
-        // After that start, the supervisor continues, so the deeds stop there.
-        let ends_it = |deed: &Deed| matches!(deed, Deed::Exit(id, why) if *id == held && *why != Why::Normal);
-        let last = deeds.iter().position(ends_it).map_or(deeds.len(), |last| last + 1);
-        deeds.truncate(last);
-        deeds
+        let mut actions: Vec<Action> = (0..=self.below(3)).map(|_| action(self)).collect();
+        // After that start, the supervisor continues, so the actions stop there.
+        let ends_it = |action: &Action| matches!(action, Action::Exit(id, why) if *id == held && *why != Why::Normal);
+        let last = actions.iter().position(ends_it).map_or(actions.len(), |last| last + 1);
+        actions.truncate(last);
+        actions
     }
 }

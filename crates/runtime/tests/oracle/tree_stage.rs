@@ -1,11 +1,11 @@
-//! rusm's side of the oracle for supervisors: a process that starts a tree, performs deeds on it, and reports the state
-//! of the tree after each deed.
+//! rusm's side of the oracle for supervisors: a process that starts a tree, performs actions on it, and reports the state
+//! of the tree after each action.
 //!
 //! ```text
 //!   ok s[0+,1-,2+]2.1.2 2[3+]1.0.1 -1.shutdown,+0.2
 //!   │  │ └ children in order, running  │  └ events of children: end by a signal, start for the second time
 //!   │  │            └ count_children   └ the same for a child that is a supervisor
-//!   └ result of the deed
+//!   └ result of the action
 //! ```
 
 #[path = "tree_faults.rs"]
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rusm_runtime::supervisor::{
-    AutoShutdown, ChildInfo, ChildSpec, ChildState, ChildType, OrderError, Restart, Shutdown, StartChildError,
+    AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, Restart, Shutdown, StartChildError,
     Strategy, Supervisor, SupervisorRef,
 };
 use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, Starting, Watch};
 use tokio::sync::oneshot;
 
-use crate::tree_script::{self as written, Auto, Child, Deed, Id, Kind, Root, TreeScript, Why};
+use crate::tree_script::{self as written, Action, Auto, Child, Id, Kind, Root, TreeScript, Why};
 
 /// Maximum time for all scripts together.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -40,7 +40,7 @@ pub(crate) fn act_all(scripts: &[TreeScript], bug: Option<TreeBug>) -> Vec<Strin
     for (index, script) in scripts.iter().cloned().enumerate() {
         let give = give.clone();
         let act = move |ctx: Context| async move {
-            let trace = Gardener::new(bug).act(&ctx, &script).await;
+            let trace = TreeDriver::new(bug).act(&ctx, &script).await;
             give.send((index, trace)).unwrap();
         };
         runtime.spawn(act).unwrap();
@@ -110,7 +110,7 @@ enum Request {
 
 /// Events and processes recorded by the children.
 #[derive(Default)]
-struct Diary {
+struct EventLog {
     starts: BTreeMap<Id, u8>,
     pids: BTreeMap<Id, Pid>,
     names: BTreeMap<Pid, Id>,
@@ -127,12 +127,12 @@ pub(crate) struct Held {
 
 /// State shared by the processes of one script.
 #[derive(Clone)]
-struct Garden {
+struct TreeUnderTest {
     bug: Option<TreeBug>,
-    diary: Arc<Mutex<Diary>>,
+    log: Arc<Mutex<EventLog>>,
 }
 
-impl Garden {
+impl TreeUnderTest {
     fn has(&self, bug: TreeBug) -> bool {
         self.bug == Some(bug)
     }
@@ -158,19 +158,19 @@ impl Garden {
     }
 
     fn child(&self, child: &Child) -> ChildSpec {
-        let (garden, id, kind) = (self.clone(), child.id, child.kind.clone());
+        let (tree, id, kind) = (self.clone(), child.id, child.kind.clone());
         let spec = if let Kind::Supervisor(root) = &child.kind {
             ChildSpec::supervisor(id.to_string(), self.supervisor(root))
         } else {
-            let body = move |ctx, starting| garden.clone().live(ctx, starting, id, kind.clone());
+            let body = move |ctx, starting| tree.clone().live(ctx, starting, id, kind.clone());
             ChildSpec::acknowledged(id.to_string(), body)
         };
         self.like(spec, child)
     }
 
     fn template(&self, child: &Child) -> ChildSpec {
-        let (garden, kind) = (self.clone(), child.kind.clone());
-        let body = move |ctx, starting, id: Id| garden.clone().live(ctx, starting, id, kind.clone());
+        let (tree, kind) = (self.clone(), child.kind.clone());
+        let body = move |ctx, starting, id: Id| tree.clone().live(ctx, starting, id, kind.clone());
         self.like(ChildSpec::acknowledged_template("template", body), child)
     }
 
@@ -220,7 +220,7 @@ impl Garden {
                         return reason;
                     }
                     if kind == Kind::Traps {
-                        self.diary.lock().unwrap().events.push(format!("-{id}.{reason}"));
+                        self.log.lock().unwrap().events.push(format!("-{id}.{reason}"));
                         return reason;
                     }
                 }
@@ -230,9 +230,9 @@ impl Garden {
 
     /// Returns the channel on which a child must wait before it continues, if it is to be held.
     fn held(&self, ctx: &Context, id: Id) -> Option<oneshot::Receiver<()>> {
-        let mut diary = self.diary.lock().unwrap();
-        let (_, tell) = diary.hold.take_if(|hold| hold.0 == id)?;
-        diary.events.push(format!("={id}"));
+        let mut log = self.log.lock().unwrap();
+        let (_, tell) = log.hold.take_if(|hold| hold.0 == id)?;
+        log.events.push(format!("={id}"));
         let (release, go_on) = oneshot::channel();
         tell.send(Held { pid: ctx.pid(), release }).ok()?;
         Some(go_on)
@@ -240,17 +240,17 @@ impl Garden {
 
     /// Records a start; returns false if it must fail.
     fn starts(&self, ctx: &Context, id: Id, kind: &Kind) -> bool {
-        let mut diary = self.diary.lock().unwrap();
-        let start = diary.starts.entry(id).or_default();
+        let mut log = self.log.lock().unwrap();
+        let start = log.starts.entry(id).or_default();
         *start += 1;
         let start = *start;
         if *kind == Kind::Fails(start) {
-            diary.events.push(format!("?{id}.{start}"));
+            log.events.push(format!("?{id}.{start}"));
             return false;
         }
-        diary.events.push(format!("+{id}.{start}"));
-        diary.pids.insert(id, ctx.pid());
-        diary.names.insert(ctx.pid(), id);
+        log.events.push(format!("+{id}.{start}"));
+        log.pids.insert(id, ctx.pid());
+        log.names.insert(ctx.pid(), id);
         true
     }
 }
@@ -263,9 +263,9 @@ fn reason(why: Why) -> ExitReason {
     }
 }
 
-/// Starts a tree and performs the deeds of a script on it.
-pub(crate) struct Gardener {
-    garden: Garden,
+/// Starts a tree and performs the actions of a script on it.
+pub(crate) struct TreeDriver {
+    tree: TreeUnderTest,
     root: Option<SupervisorRef>,
     end: Option<Watch>,
     /// Exit reason of the root.
@@ -274,20 +274,20 @@ pub(crate) struct Gardener {
     told: usize,
 }
 
-impl Gardener {
+impl TreeDriver {
     fn new(bug: Option<TreeBug>) -> Self {
-        let garden = Garden { bug, diary: Arc::default() };
-        Self { garden, root: None, end: None, ended: None, told: 0 }
+        let tree = TreeUnderTest { bug, log: Arc::default() };
+        Self { tree, root: None, end: None, ended: None, told: 0 }
     }
 
     async fn act(&mut self, ctx: &Context, script: &TreeScript) -> String {
         ctx.trap_exits(true);
-        let started = self.garden.supervisor(&script.root).start_link(ctx).await;
+        let started = self.tree.supervisor(&script.root).start_link(ctx).await;
         self.root = started.ok();
         self.end = self.root.map(|root| ctx.runtime().watch(root.pid()));
         let mut steps = vec![self.state(ctx, if self.root.is_some() { "ok" } else { "failed" }).await];
-        for deed in &script.deeds {
-            let result = self.execute(ctx, deed).await;
+        for action in &script.actions {
+            let result = self.execute(ctx, action).await;
             steps.push(self.state(ctx, result).await);
         }
         if let Some(root) = self.root {
@@ -300,11 +300,11 @@ impl Gardener {
     }
 
     fn pids(&self) -> Vec<Pid> {
-        self.garden.diary.lock().unwrap().names.keys().copied().collect()
+        self.tree.log.lock().unwrap().names.keys().copied().collect()
     }
 
     fn child(&self, ctx: &Context, id: Id) -> Option<Pid> {
-        let pid = self.garden.diary.lock().unwrap().pids.get(&id).copied();
+        let pid = self.tree.log.lock().unwrap().pids.get(&id).copied();
         pid.filter(|pid| ctx.runtime().is_alive(*pid))
     }
 
@@ -315,50 +315,50 @@ impl Gardener {
         below.into_iter().find(|(name, _)| **name == id.to_string()).map(|(_, supervisor)| supervisor)
     }
 
-    async fn execute(&mut self, ctx: &Context, deed: &Deed) -> &'static str {
-        let own = match deed {
-            Deed::ExitSupervisor(own, why) => return self.exit_supervisor(ctx, *own, *why).await,
-            Deed::During(id, why, deeds) => return self.during(ctx, *id, *why, deeds).await,
-            Deed::End(id, _) | Deed::Exit(id, _) => {
+    async fn execute(&mut self, ctx: &Context, action: &Action) -> &'static str {
+        let own = match action {
+            Action::ExitSupervisor(own, why) => return self.exit_supervisor(ctx, *own, *why).await,
+            Action::During(id, why, actions) => return self.during(ctx, *id, *why, actions).await,
+            Action::End(id, _) | Action::Exit(id, _) => {
                 let Some(pid) = self.child(ctx, *id) else { return "nobody" };
-                match deed {
-                    Deed::Exit(_, Why::Kill) => ctx.exit(pid, ExitReason::Killed),
-                    Deed::Exit(_, why) => ctx.exit(pid, reason(*why)),
-                    Deed::End(_, why) => ctx.send(pid, Request::End(*why)).await,
-                    _ => unreachable!("only these two deeds get here"),
+                match action {
+                    Action::Exit(_, Why::Kill) => ctx.exit(pid, ExitReason::Killed),
+                    Action::Exit(_, why) => ctx.exit(pid, reason(*why)),
+                    Action::End(_, why) => ctx.send(pid, Request::End(*why)).await,
+                    _ => unreachable!("only these two actions get here"),
                 }
                 return "ok";
             }
-            Deed::Stop => {
+            Action::Stop => {
                 let Some(root) = self.root else { return "nobody" };
                 ctx.exit(root.pid(), ExitReason::Shutdown);
                 return "ok";
             }
-            Deed::TerminateOne(_, id) if self.child(ctx, *id).is_none() => return "nobody",
-            Deed::Start(own, _)
-            | Deed::StartOne(own, _)
-            | Deed::Terminate(own, _)
-            | Deed::TerminateOne(own, _)
-            | Deed::Restart(own, _)
-            | Deed::Delete(own, _) => *own,
+            Action::TerminateOne(_, id) if self.child(ctx, *id).is_none() => return "nobody",
+            Action::Start(own, _)
+            | Action::StartOne(own, _)
+            | Action::Terminate(own, _)
+            | Action::TerminateOne(own, _)
+            | Action::Restart(own, _)
+            | Action::Delete(own, _) => *own,
         };
         let Some(supervisor) = self.supervisor(ctx, own).await else { return "nobody" };
-        self.ask(ctx, supervisor, deed).await
+        self.ask(ctx, supervisor, action).await
     }
 
-    async fn ask(&self, ctx: &Context, supervisor: SupervisorRef, deed: &Deed) -> &'static str {
-        match deed {
-            Deed::Start(_, child) => started(&supervisor.start_child(ctx, self.garden.child(child)).await),
-            Deed::StartOne(_, id) => started(&supervisor.start_one(ctx, *id).await),
-            Deed::Terminate(_, id) => done(&supervisor.terminate_child(ctx, &*id.to_string()).await),
-            Deed::TerminateOne(_, id) => match self.child(ctx, *id) {
+    async fn ask(&self, ctx: &Context, supervisor: SupervisorRef, action: &Action) -> &'static str {
+        match action {
+            Action::Start(_, child) => started(&supervisor.start_child(ctx, self.tree.child(child)).await),
+            Action::StartOne(_, id) => started(&supervisor.start_one(ctx, *id).await),
+            Action::Terminate(_, id) => done(&supervisor.terminate_child(ctx, &*id.to_string()).await),
+            Action::TerminateOne(_, id) => match self.child(ctx, *id) {
                 Some(pid) => done(&supervisor.terminate_child(ctx, pid).await),
                 None => "nobody",
             },
-            Deed::Restart(_, id) => done(&supervisor.restart_child(ctx, &*id.to_string()).await),
-            Deed::Delete(_, id) => done(&supervisor.delete_child(ctx, &*id.to_string()).await),
-            Deed::End(..) | Deed::Exit(..) | Deed::ExitSupervisor(..) | Deed::During(..) | Deed::Stop => {
-                unreachable!("these deeds do not call a supervisor")
+            Action::Restart(_, id) => done(&supervisor.restart_child(ctx, &*id.to_string()).await),
+            Action::Delete(_, id) => done(&supervisor.delete_child(ctx, &*id.to_string()).await),
+            Action::End(..) | Action::Exit(..) | Action::ExitSupervisor(..) | Action::During(..) | Action::Stop => {
+                unreachable!("these actions do not call a supervisor")
             }
         }
     }
@@ -366,9 +366,9 @@ impl Gardener {
     /// Returns the state of the tree once it is idle.
     async fn state(&mut self, ctx: &Context, result: &str) -> String {
         let picture = self.settle(ctx).await;
-        let diary = self.garden.diary.lock().unwrap();
-        let events = diary.events[self.told..].join(",");
-        self.told = diary.events.len();
+        let log = self.tree.log.lock().unwrap();
+        let events = log.events[self.told..].join(",");
+        self.told = log.events.len();
         format!("{result} {picture} {events}")
     }
 
@@ -381,7 +381,7 @@ impl Gardener {
             for pid in self.pids() {
                 look_at(ctx, pid).await;
             }
-            let now = (self.picture(ctx).await, self.garden.diary.lock().unwrap().events.len());
+            let now = (self.picture(ctx).await, self.tree.log.lock().unwrap().events.len());
             alike = if now == before { alike + 1 } else { 0 };
             before = now;
         }
@@ -431,7 +431,7 @@ impl Gardener {
 
     fn name(&self, child: &ChildInfo) -> String {
         match (&*child.id, &child.state) {
-            ("template", ChildState::Running(pid)) => format!("{}+", self.garden.diary.lock().unwrap().names[pid]),
+            ("template", ChildState::Running(pid)) => format!("{}+", self.tree.log.lock().unwrap().names[pid]),
             ("template", _) => "~".to_owned(),
             (id, ChildState::Running(_)) => format!("{id}+"),
             (id, ChildState::Ended) => format!("{id}-"),
@@ -480,14 +480,14 @@ fn started(started: &Result<Pid, StartChildError>) -> &'static str {
     }
 }
 
-fn done<T>(done: &Result<T, OrderError>) -> &'static str {
+fn done<T>(done: &Result<T, ChildError>) -> &'static str {
     match done {
         Ok(_) => "ok",
-        Err(OrderError::NotFound) => "not_found",
-        Err(OrderError::Running) => "running",
-        Err(OrderError::Restarting) => "restarting",
-        Err(OrderError::Dynamic) => "simple_one_for_one",
-        Err(OrderError::Init(_)) => "failed",
-        Err(OrderError::Call(_)) => "gone",
+        Err(ChildError::NotFound) => "not_found",
+        Err(ChildError::Running) => "running",
+        Err(ChildError::Restarting) => "restarting",
+        Err(ChildError::Dynamic) => "simple_one_for_one",
+        Err(ChildError::Init(_)) => "failed",
+        Err(ChildError::Call(_)) => "gone",
     }
 }

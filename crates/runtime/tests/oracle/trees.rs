@@ -1,4 +1,4 @@
-//! Supervisors compared with Erlang: rusm and Debian's `erl` run the same random trees and actions (deeds). After every
+//! Supervisors compared with Erlang: rusm and Debian's `erl` run the same random trees and actions. After every
 //! action both sides must agree on its result, on each supervisor's children in order, its counts and its exit reason,
 //! and on the starts and stops of children in order. Some actions send exit signals to supervisors, or let several
 //! children end at once while their supervisor is blocked in the start of another child.
@@ -31,7 +31,7 @@ const SCRIPTS_COUNT: &str = "RUSM_ORACLE_SCRIPTS";
 const SCRIPTS_FOR_A_BUG: u64 = 200;
 
 fn differ(script: &TreeScript, ours: &str, theirs: &str) -> bool {
-    script.essence(ours) != script.essence(theirs)
+    script.normalised(ours) != script.normalised(theirs)
 }
 
 fn act_in(erlang: &mut Erlang, scripts: &[TreeScript]) -> Vec<String> {
@@ -54,12 +54,12 @@ impl Difference {
 
     /// Leaves actions out as long as a difference remains.
     fn shrink(mut self, erlang: &mut Erlang) -> Self {
-        let mut most = self.script.deeds.len();
+        let mut most = self.script.actions.len();
         while most > 0 {
-            let firsts = (0..self.script.deeds.len()).step_by(most);
+            let firsts = (0..self.script.actions.len()).step_by(most);
             let without = |first: usize| {
                 let mut shorter = self.script.clone();
-                shorter.deeds.drain(first..self.script.deeds.len().min(first + most));
+                shorter.actions.drain(first..self.script.actions.len().min(first + most));
                 shorter
             };
             let smaller = firsts.map(without).collect::<Vec<_>>().into_iter();
@@ -74,11 +74,11 @@ impl Difference {
     fn describe(&self) -> String {
         let line = self.script.to_string();
         let mut text = format!("seed {}:\n", self.script.seed);
-        for ((deed, ours), theirs) in line.split(';').zip(self.ours.split(';')).zip(self.theirs.split(';')) {
+        for ((action, ours), theirs) in line.split(';').zip(self.ours.split(';')).zip(self.theirs.split(';')) {
             if ours == theirs {
-                writeln!(text, "{deed}\n    both   {ours}").unwrap();
+                writeln!(text, "{action}\n    both   {ours}").unwrap();
             } else {
-                writeln!(text, "{deed}\n    rusm   {ours}\n    erlang {theirs}").unwrap();
+                writeln!(text, "{action}\n    rusm   {ours}\n    erlang {theirs}").unwrap();
             }
         }
         text

@@ -29,9 +29,9 @@ const CHECKSUM: usize = NUMBER + 8;
 const MAGIC: [u8; 8] = *b"rusmjrn2";
 /// First bytes of a record of version 1.
 const OLDER: &[u8] = b"rusmjrn1";
-const HEAD: usize = 64;
+const RECORD_HEADER_BYTES: usize = 64;
 /// Capacity of a buffer that is kept for the next record, in bytes.
-const KEPT: usize = 1024 * 1024;
+const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
 
 /// Id of one session of a storage, from opening to closing it; its label contains it too.
 pub(super) type Session = [u8; 16];
@@ -68,7 +68,7 @@ impl Sector {
 
 /// Header of a record, before its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct RecordHeader {
     pub(super) session: Session,
     /// Number of the record; counts up from 1.
     pub(super) number: u64,
@@ -81,7 +81,7 @@ pub(super) struct Head {
     body_len: u64,
 }
 
-impl Head {
+impl RecordHeader {
     /// Reads the header at the beginning of these bytes; `None` if they are not a valid one.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let Sector::Of { number, index: 0 } = Sector::read(bytes) else { return None };
@@ -99,7 +99,7 @@ impl Head {
 
     /// Returns the number of sectors of the record, without the zeros at its end.
     pub(super) fn sectors(&self) -> Option<usize> {
-        Some(usize::try_from(self.body_len).ok()?.checked_add(HEAD)?.div_ceil(PAYLOAD))
+        Some(usize::try_from(self.body_len).ok()?.checked_add(RECORD_HEADER_BYTES)?.div_ceil(PAYLOAD))
     }
 
     /// Returns the number of bytes that the record takes up in the journal.
@@ -109,7 +109,7 @@ impl Head {
 }
 
 /// Returns true if these bytes may be the beginning of a journal, or of one that was never written.
-pub(super) fn may_begin(bytes: &[u8]) -> bool {
+pub(super) fn may_start_journal(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || Sector::read(bytes) != Sector::Damaged
 }
 
@@ -119,8 +119,8 @@ pub(super) fn is_older(bytes: &[u8]) -> bool {
 }
 
 /// Reads the record at the beginning of these bytes; `None` unless it is complete.
-pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes)> {
-    let head = Head::read(bytes)?;
+pub(super) fn read(bytes: &[u8]) -> Option<(RecordHeader, Writes)> {
+    let head = RecordHeader::read(bytes)?;
     let sectors = head.sectors()?;
     let mut payload = Vec::with_capacity(sectors.min(bytes.len() / SECTOR) * PAYLOAD);
     for (index, sector) in bytes.chunks_exact(SECTOR).take(sectors).enumerate() {
@@ -129,7 +129,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Head, Writes)> {
         }
         payload.extend_from_slice(&sector[..PAYLOAD]);
     }
-    let body = payload.get(HEAD..HEAD + usize::try_from(head.body_len).ok()?)?;
+    let body = payload.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + usize::try_from(head.body_len).ok()?)?;
     Some((head, Writes(body.to_vec())))
 }
 
@@ -157,7 +157,7 @@ impl Writes {
     }
 
     /// Returns the bytes written to the beginning of the storage, if at least `N` are written there.
-    pub(super) fn beginning<const N: usize>(&self) -> Option<[u8; N]> {
+    pub(super) fn first_bytes<const N: usize>(&self) -> Option<[u8; N]> {
         let mut found = None;
         // The record was read completely, so no write in it is cut off.
         let _whole = self.each(|offset, data| {
@@ -182,7 +182,7 @@ pub(super) struct Record {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { bytes: vec![0; HEAD], body_len: 0, is_too_long: false }
+        Self { bytes: vec![0; RECORD_HEADER_BYTES], body_len: 0, is_too_long: false }
     }
 }
 
@@ -225,8 +225,8 @@ impl Record {
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT);
-        self.bytes.resize(HEAD, 0);
+        self.bytes.shrink_to(BUFFER_KEPT_BYTES);
+        self.bytes.resize(RECORD_HEADER_BYTES, 0);
         self.body_len = 0;
         self.is_too_long = false;
     }
@@ -245,7 +245,7 @@ impl Record {
         [storage_len, journal_len]: [u64; 2],
     ) -> &[u8] {
         self.bytes.resize(self.len() as usize, 0);
-        let head = &mut self.bytes[..HEAD];
+        let head = &mut self.bytes[..RECORD_HEADER_BYTES];
         head[..8].copy_from_slice(&MAGIC);
         head[8..24].copy_from_slice(&session);
         let fields = [(24, number), (32, safe), (40, storage_len), (48, self.body_len), (56, journal_len)];
@@ -282,7 +282,7 @@ mod tests {
 
         let (head, writes) = read(&bytes).unwrap();
         assert_eq!((head.session, head.number, head.safe, head.storage_len, head.len()), ([5; 16], 4, 3, 9000, 8192));
-        assert_eq!((head.journal_len, writes.beginning::<4>()), (1 << 20, Some([7; 4])));
+        assert_eq!((head.journal_len, writes.first_bytes::<4>()), (1 << 20, Some([7; 4])));
 
         let storage = InMemoryBackend::new();
         storage.set_len(9000).unwrap();
@@ -297,7 +297,9 @@ mod tests {
     #[test]
     fn no_bit_of_a_record_may_differ_and_each_that_does_is_seen_in_its_sector() {
         let bytes = sealed(1);
-        for place in (0..HEAD).chain([HEAD + 1, HEAD + 12, 4096, 5080, 511, 512]) {
+        for place in
+            (0..RECORD_HEADER_BYTES).chain([RECORD_HEADER_BYTES + 1, RECORD_HEADER_BYTES + 12, 4096, 5080, 511, 512])
+        {
             let mut torn = bytes.clone();
             torn[place] ^= 1;
             assert!(read(&torn).is_none(), "byte {place}");

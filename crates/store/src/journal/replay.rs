@@ -7,20 +7,20 @@ use std::io::{self, ErrorKind};
 
 use redb::StorageBackend;
 
-use super::SIDE;
+use super::HALF_BYTES;
 use super::label::{self, Label};
-use super::record::{self, BLOCK, Head, SECTOR, Sector, Session, Writes};
+use super::record::{self, BLOCK, RecordHeader, SECTOR, Sector, Session, Writes};
 use crate::pages::{HEADER, Header, newer_version};
 
 /// First bytes of every redb file.
 const REDB_MAGIC: &[u8] = b"redb";
 
-const STRANGE: &str = "a file of another program has the name of its journal";
-const OTHERS: &str = "the journal next to it belongs to another file, or to another state of this one: restore the matching \
+const FOREIGN_JOURNAL: &str = "a file of another program has the name of its journal";
+const MISMATCHED_JOURNAL: &str = "the journal next to it belongs to another file, or to another state of this one: restore the matching \
                       journal, or move the journal away";
-const EXCHANGED: &str = "its journal was replaced by that of another file: restore its own, or run `rusm store repair` on \
+const REPLACED_JOURNAL: &str = "its journal was replaced by that of another file: restore its own, or run `rusm store repair` on \
                          the file, which loses what only its journal had";
-const NO_FILE: &str = "the journal exists but the file does not: restore the file, or move the journal away";
+const ORPHAN_JOURNAL: &str = "the journal exists but the file does not: restore the file, or move the journal away";
 const DAMAGED: &str = "its journal is damaged or truncated, so the latest writes are missing: restore both files from a copy, \
                        or run `rusm store repair` on the file";
 const OLDER: &str = "an older version of this program did not close it: open and close it once with that version";
@@ -41,7 +41,7 @@ pub(crate) enum Recovered {
 
 /// Restores the state that the last acknowledged sync left, and empties the journal.
 pub(crate) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend) -> io::Result<Recovered> {
-    let sides = read_sides(journal)?;
+    let halves = read_halves(journal)?;
     let label = match label::read(storage)? {
         label::Found::Label(label) => Some(label),
         label::Found::Nothing => None,
@@ -49,20 +49,20 @@ pub(crate) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend
         label::Found::Older => return Err(refused(OLDER)),
         label::Found::Damaged => return Err(refused(LABEL)),
     };
-    if sides.iter().any(|side| record::is_older(side)) {
+    if halves.iter().any(|half| record::is_older(half)) {
         return Err(refused(OLDER));
     }
     let open = label.filter(|label| label.is_open);
-    if open.is_none() && sides.iter().any(|side| !side.is_empty() && !record::may_begin(side)) {
-        return Err(refused(STRANGE));
+    if open.is_none() && halves.iter().any(|half| !half.is_empty() && !record::may_start_journal(half)) {
+        return Err(refused(FOREIGN_JOURNAL));
     }
     let session = label.map(|label| label.session);
-    if sides.iter().any(|side| record::read(side).is_some_and(|(head, _)| Some(head.session) != session)) {
+    if halves.iter().any(|half| record::read(half).is_some_and(|(head, _)| Some(head.session) != session)) {
         let needs_its_own = open.is_some_and(|label| label.has_records);
-        return Err(refused(if needs_its_own { EXCHANGED } else { OTHERS }));
+        return Err(refused(if needs_its_own { REPLACED_JOURNAL } else { MISMATCHED_JOURNAL }));
     }
     let replayed = match open {
-        Some(label) => again(storage, &sides, &label, journal.len()?)?,
+        Some(label) => replay_records(storage, &halves, &label, journal.len()?)?,
         None => None,
     };
     let mut recovered = Recovered::Undamaged;
@@ -88,21 +88,21 @@ pub(crate) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend
 }
 
 /// Returns the error for a new storage beside a journal that is not new.
-pub(crate) fn without_a_file(journal: &dyn StorageBackend) -> io::Result<io::Error> {
-    let is_strange = read_sides(journal)?.iter().any(|side| !side.is_empty() && !record::may_begin(side));
-    Ok(refused(if is_strange { STRANGE } else { NO_FILE }))
+pub(crate) fn orphan_journal_error(journal: &dyn StorageBackend) -> io::Result<io::Error> {
+    let is_strange = read_halves(journal)?.iter().any(|half| !half.is_empty() && !record::may_start_journal(half));
+    Ok(refused(if is_strange { FOREIGN_JOURNAL } else { ORPHAN_JOURNAL }))
 }
 
-fn read_sides(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
+fn read_halves(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
     let len = journal.len()?;
-    let mut sides = [Vec::new(), Vec::new()];
-    for (side, from) in sides.iter_mut().zip([0, SIDE]) {
-        *side = vec![0; len.saturating_sub(from).min(SIDE) as usize];
-        if !side.is_empty() {
-            journal.read(from, side)?;
+    let mut halves = [Vec::new(), Vec::new()];
+    for (half, from) in halves.iter_mut().zip([0, HALF_BYTES]) {
+        *half = vec![0; len.saturating_sub(from).min(HALF_BYTES) as usize];
+        if !half.is_empty() {
+            journal.read(from, half)?;
         }
     }
-    Ok(sides)
+    Ok(halves)
 }
 
 /// State of the storage according to the records of a journal.
@@ -115,15 +115,15 @@ struct Replayed {
 }
 
 /// Replays the records that the storage may lack; returns `None` if it lacks none.
-fn again(
+fn replay_records(
     storage: &dyn StorageBackend,
-    sides: &[Vec<u8>; 2],
+    halves: &[Vec<u8>; 2],
     label: &Label,
     journal_len: u64,
 ) -> io::Result<Option<Replayed>> {
-    let chains = [chain(&sides[0], label.session), chain(&sides[1], label.session)];
+    let chains = [chain(&halves[0], label.session), chain(&halves[1], label.session)];
     let end = chains.iter().flatten().map(|(head, _)| head.number).max().unwrap_or(0).max(label.safe);
-    if is_damaged(sides, &chains, label, end, journal_len) {
+    if is_damaged(halves, &chains, label, end, journal_len) {
         return Err(refused(DAMAGED));
     }
     let mut records: Vec<_> = chains.into_iter().flatten().collect();
@@ -131,7 +131,7 @@ fn again(
     records.retain(|(head, _)| head.number > label.safe);
     let Some((last, _)) = records.last() else { return Ok(None) };
     let safe = last.safe.max(label.safe);
-    let header = records.iter().rev().find_map(|(_, writes)| writes.beginning());
+    let header = records.iter().rev().find_map(|(_, writes)| writes.first_bytes());
     records.retain(|(head, _)| head.number > safe);
     if !records.iter().map(|(head, _)| head.number).eq(safe + 1..=end) {
         return Err(refused(DAMAGED));
@@ -148,8 +148,8 @@ fn again(
 
 /// Returns true if an acknowledged record is missing.
 fn is_damaged(
-    sides: &[Vec<u8>; 2],
-    chains: &[Vec<(Head, Writes)>; 2],
+    halves: &[Vec<u8>; 2],
+    chains: &[Vec<(RecordHeader, Writes)>; 2],
     label: &Label,
     end: u64,
     journal_len: u64,
@@ -159,14 +159,14 @@ fn is_damaged(
     let lacks_all = label.has_records && end == label.safe;
     // Records are written one at a time, so only the one after the last may be partial. It may be the first one after
     // all earlier ones became durable in the storage.
-    let is_beyond = |head: Head| head.session == label.session && head.number > end.max(head.safe) + 1;
-    let mut found = sides.iter().flat_map(|side| side.chunks(BLOCK as usize)).filter_map(Head::read);
+    let is_beyond = |head: RecordHeader| head.session == label.session && head.number > end.max(head.safe) + 1;
+    let mut found = halves.iter().flat_map(|half| half.chunks(BLOCK as usize)).filter_map(RecordHeader::read);
     let ends = || {
-        sides.iter().zip(chains).filter_map(|(side, chain)| {
+        halves.iter().zip(chains).filter_map(|(half, chain)| {
             let at: u64 = chain.iter().map(|(head, _)| head.len()).sum();
-            // The next record goes to the end of the side that has the last one, or to the beginning of the other.
+            // The next record goes to the end of the half that has the last one, or to the beginning of the other.
             let is_current = chain.last().is_none_or(|(head, _)| head.number == end);
-            is_current.then(|| side.get(at as usize..).unwrap_or_default())
+            is_current.then(|| half.get(at as usize..).unwrap_or_default())
         })
     };
     journal_len < label.journal_len
@@ -186,16 +186,16 @@ fn is_damaged_end(rest: &[u8], end: u64) -> bool {
         Sector::Damaged => true,
         Sector::Of { number, .. } if number <= end => false,
         Sector::Of { .. } => {
-            let sectors = Head::read(rest).and_then(|head| head.sectors()).unwrap_or(usize::MAX);
+            let sectors = RecordHeader::read(rest).and_then(|head| head.sectors()).unwrap_or(usize::MAX);
             rest.chunks_exact(SECTOR).take(sectors).any(|sector| Sector::read(sector) == Sector::Damaged)
         }
     }
 }
 
-/// Returns the consecutive records at the beginning of a side, up to the first that is torn or older.
-fn chain(side: &[u8], session: Session) -> Vec<(Head, Writes)> {
-    let (mut found, mut at) = (Vec::<(Head, Writes)>::new(), 0);
-    while let Some((head, writes)) = side.get(at as usize..).and_then(record::read) {
+/// Returns the consecutive records at the beginning of a half, up to the first that is torn or older.
+fn chain(half: &[u8], session: Session) -> Vec<(RecordHeader, Writes)> {
+    let (mut found, mut at) = (Vec::<(RecordHeader, Writes)>::new(), 0);
+    while let Some((head, writes)) = half.get(at as usize..).and_then(record::read) {
         let follows = found.last().is_none_or(|(before, _)| head.number == before.number + 1);
         if head.session != session || !follows {
             break;
@@ -236,7 +236,7 @@ fn restore(storage: &dyn StorageBackend, label: &Label, replayed: Option<Replaye
 }
 
 /// Returns true if a storage is new, or looks like redb's; otherwise redb rejects it, and nothing may be changed.
-pub(super) fn is_ours(storage: &dyn StorageBackend) -> io::Result<bool> {
+pub(super) fn is_redb_file(storage: &dyn StorageBackend) -> io::Result<bool> {
     let len = storage.len()?;
     if len == 0 {
         return Ok(true);
@@ -252,7 +252,7 @@ pub(super) fn is_ours(storage: &dyn StorageBackend) -> io::Result<bool> {
 /// Begins a session if redb has initialised the storage. The journal must be empty.
 pub(super) fn begin_session(storage: &dyn StorageBackend) -> io::Result<Option<Label>> {
     // redb writes the first bytes of a new file last.
-    if storage.len()? < BLOCK || !is_ours(storage)? {
+    if storage.len()? < BLOCK || !is_redb_file(storage)? {
         return Ok(None);
     }
     let mut session = Session::default();

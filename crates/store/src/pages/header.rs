@@ -155,7 +155,7 @@ impl Header {
     }
 
     /// Returns the offset and the length of a page, in bytes.
-    pub(super) fn place(&self, number: u64) -> Option<(u64, u64)> {
+    pub(super) fn location(&self, number: u64) -> Option<(u64, u64)> {
         let order = u32::try_from(number >> 59).ok().filter(|order| *order <= ORDER_MAX)?;
         let (index, region) = (number & (0xf_ffff >> order), number >> 20 & 0xf_ffff);
         let first = region.checked_mul((self.region_header_pages + self.region_pages) * PAGE)?;

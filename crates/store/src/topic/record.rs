@@ -22,7 +22,7 @@ const HELD_MAX: u64 = 1 << 24;
 /// Maximum overhead of a record beside its payload.
 pub(super) const RECORD_BYTES_MAX: usize = 160 * 1024;
 
-pub(super) const HEAD: &[u8] = b"h";
+pub(super) const HEADER_KEY: &[u8] = b"h";
 pub(super) const MESSAGES: &[u8] = b"m";
 pub(super) const SUBSCRIPTIONS: &[u8] = b"s";
 
@@ -41,31 +41,31 @@ pub(super) fn subscription_key(name: &str) -> Vec<u8> {
 
 /// Header of a durable topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct TopicHeader {
     /// Position of the next message.
     pub(super) next: u64,
     /// Lower bound of the position of the oldest row.
     pub(super) oldest: u64,
     /// True once there has been a subscription.
-    pub(super) known: bool,
+    pub(super) had_subscriber: bool,
     /// Number of commits, to detect a commit that was undone; 0 in topics written before this field existed.
     pub(super) commits: u64,
 }
 
-impl Head {
+impl TopicHeader {
     pub(super) fn encode(self) -> Bytes {
         let mut out = vec![VERSION];
         put(&mut out, self.next);
         put(&mut out, self.oldest);
-        put(&mut out, u64::from(self.known));
+        put(&mut out, u64::from(self.had_subscriber));
         put(&mut out, self.commits);
         out.into()
     }
 
     pub(super) fn decode(value: &[u8]) -> Option<Self> {
-        let mut from = Reader::begin(value)?;
-        let (next, oldest, known) = (from.number()?, from.number()?, from.number()? != 0);
-        Some(Self { next, oldest, known, commits: from.number().unwrap_or(0) })
+        let mut from = Decoder::begin(value)?;
+        let (next, oldest, had_subscriber) = (from.number()?, from.number()?, from.number()? != 0);
+        Some(Self { next, oldest, had_subscriber, commits: from.number().unwrap_or(0) })
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn encode_message(message: &Message) -> Bytes {
 }
 
 pub(super) fn decode_message(value: &Bytes) -> Option<Message> {
-    let mut from = Reader::begin(value)?;
+    let mut from = Decoder::begin(value)?;
     let key_bytes = from.number()?;
     let key = if key_bytes > 0 { Some(Arc::<str>::from(from.text(key_bytes - 1)?)) } else { None };
     let attributes = from.number()?;
@@ -117,9 +117,9 @@ pub(super) fn encode_progress(progress: &Progress) -> Bytes {
         put(&mut out, to - from);
         last = to;
     }
-    put(&mut out, progress.tried.len() as u64);
+    put(&mut out, progress.attempts.len() as u64);
     let mut last = progress.floor;
-    for (position, attempts) in &progress.tried {
+    for (position, attempts) in &progress.attempts {
         put(&mut out, position - last);
         put(&mut out, (*attempts).into());
         last = *position;
@@ -128,7 +128,7 @@ pub(super) fn encode_progress(progress: &Progress) -> Bytes {
 }
 
 pub(super) fn decode_progress(value: &[u8]) -> Option<Progress> {
-    let mut from = Reader::begin(value)?;
+    let mut from = Decoder::begin(value)?;
     let (start, floor, dead_lettered) = (from.number()?, from.number()?, from.number()?);
     let mut progress = Progress { start, floor, dead_lettered, ..Progress::default() };
     // Validate before expanding the ranges: a few bytes can claim millions of positions.
@@ -142,7 +142,7 @@ pub(super) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut last = floor;
     for _ in 0..from.number()? {
         last = last.checked_add(from.number()?)?;
-        progress.tried.insert(last, u32::try_from(from.number()?).ok()?);
+        progress.attempts.insert(last, u32::try_from(from.number()?).ok()?);
     }
     let is_whole = from.rest.is_empty() && start <= floor && dead_lettered <= (floor - start).saturating_add(done);
     if !is_whole {
@@ -172,11 +172,11 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-struct Reader<'a> {
+struct Decoder<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Decoder<'a> {
     fn begin(value: &'a [u8]) -> Option<Self> {
         Some(Self { rest: value.strip_prefix(&[VERSION])? })
     }
@@ -228,7 +228,7 @@ mod tests {
             start in 0..1_u64 << 60,
             passed in 0..1000_u64,
             done in prop::collection::btree_set(1..100_u64, 0..40),
-            tried in prop::collection::btree_map(0..100_u64, any::<u32>(), 0..40),
+            attempts in prop::collection::btree_map(0..100_u64, any::<u32>(), 0..40),
             cut in 0..50_usize,
         ) {
             let floor = start + passed;
@@ -237,7 +237,7 @@ mod tests {
                 floor,
                 dead_lettered: passed / 2,
                 done: done.into_iter().map(|offset| floor + offset).collect(),
-                tried: tried.into_iter().map(|(offset, attempts)| (floor + offset, attempts)).collect(),
+                attempts: attempts.into_iter().map(|(offset, attempts)| (floor + offset, attempts)).collect(),
             };
             let written = encode_progress(&progress);
 
@@ -250,7 +250,7 @@ mod tests {
         fn bytes_of_chance_are_never_more_than_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let value = Bytes::from([&[VERSION], &bytes[..]].concat());
 
-            drop((decode_message(&value), decode_progress(&value), Head::decode(&value)));
+            drop((decode_message(&value), decode_progress(&value), TopicHeader::decode(&value)));
         }
     }
 }

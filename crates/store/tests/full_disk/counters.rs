@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_runtime::counter::{CounterStore, StoreError};
+use rusm_runtime::counter::{CounterStore, CounterStoreError};
 use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
 
 /// Limits the size of files, or removes the limit: writes beyond it fail.
@@ -49,7 +49,7 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
         };
         limit_files(None);
 
-        assert!(matches!(&error, StoreError::Storage(_)), "{error}");
+        assert!(matches!(&error, CounterStoreError::Storage(_)), "{error}");
         let begun = Instant::now();
         while let Err(error) = add(&store, 0) {
             assert!(begun.elapsed() < Duration::from_mins(1), "still {error}");

@@ -100,7 +100,7 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
     let topic = store.open_topic(&runtime.topics(), "orders", TopicConfig::default()).unwrap();
     let subscription = topic.create_subscription("workers", SubscriptionConfig::default()).unwrap();
-    subscription.blocking_saved().unwrap();
+    subscription.blocking_flush_acks().unwrap();
     topic.blocking_publish(Message::new("before")).unwrap();
     let bucket = store.bucket("a").unwrap();
     bucket.put("before", "kept").wait().unwrap();
@@ -113,7 +113,7 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
 
     assert!(ends.iter().all(|(_, error)| is_named(error)), "{ends:?}");
     assert!(ends.iter().any(|(_, error)| *error == StoreError::Full), "{ends:?}");
-    let Some(PublishError::NotKept { error, .. }) = refused else { panic!("{refused:?}") };
+    let Some(PublishError::NotStored { error, .. }) = refused else { panic!("{refused:?}") };
     assert!(error.contains("is full") || error.contains("not available"), "{error}");
     assert_eq!(read.unwrap().as_deref(), Some(&b"kept"[..]), "reads work while the disk is full");
     let started = Instant::now();
@@ -122,7 +122,7 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
         std::thread::yield_now();
     }
     while let Err(error) = topic.blocking_publish(Message::new("after")) {
-        assert!(matches!(error, PublishError::NotKept { .. }) && started.elapsed() < LONG, "still {error}");
+        assert!(matches!(error, PublishError::NotStored { .. }) && started.elapsed() < LONG, "still {error}");
         std::thread::yield_now();
     }
     for (writer, (written, _)) in (0..).zip(&ends) {

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::crew::{crew, run};
-use rusm_runtime::counter::{Atomic, CommitOptions, Counter, CounterStore, Counters, NoOptions, StoreError, Vsa};
+use rusm_runtime::counter::{
+    AtomicCounter, CommitOptions, Counter, CounterStore, CounterStoreError, Counters, NoOptions, Vsa,
+};
 use rusm_runtime::{Config, Runtime};
 use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
 
@@ -63,7 +65,7 @@ fn writers_that_wait_together_share_a_transaction() {
     let runtime = runtime();
     let directory = tempfile::tempdir().expect("there is room");
     let store = opened(&directory.path().join("counters"));
-    let counters = Counters::<Atomic<_>, _>::start(&runtime, store, NoOptions).expect("there is room");
+    let counters = Counters::<AtomicCounter<_>, _>::start(&runtime, store, NoOptions).expect("there is room");
     let counter = counters.counter("key", 0).expect("the key is valid");
     crew(&runtime, 64, move |_, _| {
         let counter = Arc::clone(&counter);
@@ -110,8 +112,8 @@ fn counters_of_a_closed_store_and_of_a_bucket_with_other_rows_are_refused() {
     let slot = counters.slot("key", 1).expect("the key is valid");
     store.close();
     run(&runtime, move |_| async move {
-        assert_eq!(counters.read(&slot).await, Err(StoreError::Closed));
-        assert_eq!(counters.add(&slot, 1, 1).await, Err(StoreError::Closed));
+        assert_eq!(counters.read(&slot).await, Err(CounterStoreError::Closed));
+        assert_eq!(counters.add(&slot, 1, 1).await, Err(CounterStoreError::Closed));
     });
 }
 

@@ -144,7 +144,7 @@ fn a_child_publishes_and_acknowledges_until_it_is_killed() {
     let node = Node::at(Path::new(&path));
     let topic = node.topic();
     let workers = workers(&topic);
-    workers.blocking_saved().unwrap();
+    workers.blocking_flush_acks().unwrap();
     // Write the line in one call, past the buffer of the test harness.
     let say = |what: &str, count: u64| {
         std::io::stdout().lock().write_all(format!("{what} {count} .\n").as_bytes()).unwrap();
@@ -162,7 +162,7 @@ fn a_child_publishes_and_acknowledges_until_it_is_killed() {
                 let mut batch = vec![consumer.blocking_next().unwrap()];
                 batch.extend((1..BATCH).map_while(|_| consumer.try_next().unwrap()));
                 workers.ack_all(batch.iter().map(|lease| lease.id));
-                workers.blocking_saved().unwrap();
+                workers.blocking_flush_acks().unwrap();
                 say("saved", batch[batch.len() - 1].position + 1);
             }
         });
@@ -202,7 +202,7 @@ fn live(node: &Node, known: &mut Known, steps: &[Step]) {
     let Ok(topic) = node.store.open_topic(&node.runtime.topics(), "orders", TopicConfig::default()) else { return };
     let workers = workers(&topic);
     let (mut consumer, mut out, mut unsaved) = (workers.consumer(), Vec::new(), BTreeSet::new());
-    if workers.blocking_saved().is_err() {
+    if workers.blocking_flush_acks().is_err() {
         return;
     }
     for step in steps {
@@ -230,7 +230,7 @@ fn live(node: &Node, known: &mut Known, steps: &[Step]) {
                     assert_eq!(consumer.nack(lease.id), AckStatus::Done);
                 }
             }
-            Step::Save if workers.blocking_saved().is_err() => return,
+            Step::Save if workers.blocking_flush_acks().is_err() => return,
             Step::Save => known.saved.append(&mut unsaved),
             Step::Ack(_) | Step::Nack(_) => {}
         }
@@ -247,7 +247,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let (mut disk, mut known, mut chance) = (Disk::default(), Known::default(), seed);
-        workers(&Node::on(&disk).topic()).blocking_saved().unwrap();
+        workers(&Node::on(&disk).topic()).blocking_flush_acks().unwrap();
         for (steps, dies_after) in lives {
             let node = Node::on(&disk);
             disk.die_after(dies_after);

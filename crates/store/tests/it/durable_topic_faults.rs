@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::disk::Disk;
 use crate::eventually::eventually;
 use rusm_runtime::topic::{
-    AckStatus, DeadLetter, Message, PublishError, PublisherConfig, Subscription, SubscriptionConfig, Topic,
-    TopicConfig, Unread,
+    AckStatus, DeadLetter, Message, PublishError, PublisherConfig, Retention, Subscription, SubscriptionConfig, Topic,
+    TopicConfig,
 };
 use rusm_runtime::{Config, ExitReason, Pid, Runtime, observe};
 use rusm_store::{Durability, Store, StoreConfig};
@@ -27,7 +27,7 @@ fn open(runtime: &Runtime, store: &Store) -> Topic {
 
 fn workers(topic: &Topic) -> Subscription {
     let workers = topic.create_subscription("workers", SubscriptionConfig::default()).unwrap();
-    workers.blocking_saved().unwrap();
+    workers.blocking_flush_acks().unwrap();
     workers
 }
 
@@ -51,7 +51,7 @@ fn a_topic_whose_last_commits_were_undone_says_so_and_opens_again_without_them()
 
     let mut said = Vec::new();
     eventually("the topic is closed", || match topic.blocking_publish(Message::new("after")).unwrap_err() {
-        PublishError::NotKept { error, .. } => {
+        PublishError::NotStored { error, .. } => {
             said.push(error);
             false
         }
@@ -81,17 +81,17 @@ fn a_topic_whose_last_commits_were_undone_says_so_and_opens_again_without_them()
 fn a_dead_letter_that_the_disk_did_not_take_is_sent_again() {
     let disk = Disk::default();
     let (store, runtime) = (store_on(&disk, StoreConfig::default()), runtime());
-    let kept = TopicConfig { unread: Unread::KeepAll, ..TopicConfig::default() };
+    let kept = TopicConfig { retention: Retention::KeepAll, ..TopicConfig::default() };
     let dead = store.open_topic(&runtime.topics(), "dead", kept).unwrap();
     let topic = open(&runtime, &store);
     let dead_letter = Some(DeadLetter { topic: "dead".into(), attempts_max: 1 });
     let config = SubscriptionConfig { dead_letter, ..SubscriptionConfig::default() };
     let subscription = topic.create_subscription("workers", config).unwrap();
-    subscription.blocking_saved().unwrap();
+    subscription.blocking_flush_acks().unwrap();
     topic.blocking_publish(Message::new("x")).unwrap();
     let mut consumer = subscription.consumer();
     let lease = consumer.try_next().unwrap().unwrap();
-    subscription.blocking_saved().unwrap();
+    subscription.blocking_flush_acks().unwrap();
 
     disk.fail_syncs(true);
     assert_eq!(consumer.nack(lease.id), AckStatus::Done);
@@ -108,7 +108,7 @@ fn a_dead_letter_whose_topic_is_closed_before_the_disk_took_it_is_counted_as_dro
     let (store, runtime) = (store_on(&disk, StoreConfig::default()), runtime());
     let dead = store.open_topic(&runtime.topics(), "dead", TopicConfig::default()).unwrap();
     let kept = dead.create_subscription("graves", SubscriptionConfig::default()).unwrap();
-    kept.blocking_saved().unwrap();
+    kept.blocking_flush_acks().unwrap();
     let topic = runtime.topics().create("orders").unwrap();
     let dead_letter = Some(DeadLetter { topic: "dead".into(), attempts_max: 1 });
     let config = SubscriptionConfig { dead_letter, ..SubscriptionConfig::default() };
@@ -145,7 +145,7 @@ fn saved_is_said_when_the_last_of_very_many_subscriptions_is() {
             .collect();
         let disk = &disk;
         let saved = scope.spawn(move || {
-            subscriptions[MANY - 1].blocking_saved().unwrap();
+            subscriptions[MANY - 1].blocking_flush_acks().unwrap();
             disk.cut(|| false)
         });
         disk.open_gate();
@@ -180,7 +180,7 @@ fn what_was_acknowledged_before_a_clean_end_does_not_come_again() {
 #[test]
 fn a_message_that_no_room_is_enough_for_does_not_stop_a_topic_on_disk() {
     let (store, runtime) = (store_on(&Disk::default(), StoreConfig::default()), runtime());
-    let bounds = TopicConfig { messages: 8, bytes: 1024, unread: Unread::Forget };
+    let bounds = TopicConfig { messages: 8, bytes: 1024, retention: Retention::Forget };
     let topic = store.open_topic(&runtime.topics(), "orders", bounds).unwrap();
     let _workers = workers(&topic);
 
@@ -198,7 +198,7 @@ fn a_message_that_no_room_is_enough_for_does_not_stop_a_topic_on_disk() {
 fn keeper(runtime: &Runtime) -> Pid {
     let mut found = None;
     for part in 0..observe::table_parts(runtime) {
-        observe::glimpses(runtime, part, |seen| {
+        observe::for_each_process(runtime, part, |seen| {
             if observe::names(&seen).1.as_deref() == Some("topic orders") {
                 found = Some(seen.pid());
             }
@@ -242,7 +242,9 @@ fn whoever_publishes_hears_that_the_keeper_was_killed_in_the_middle_of_the_commi
     });
 
     for (outcome, payload) in [(direct, "direct"), (gathered, "gathered")] {
-        let Err(PublishError::NotKept { error, message, .. }) = outcome else { panic!("the outcome was {outcome:?}") };
+        let Err(PublishError::NotStored { error, message, .. }) = outcome else {
+            panic!("the outcome was {outcome:?}")
+        };
         assert_eq!((&*error, &message.payload()[..]), (ended, payload.as_bytes()));
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::disk::Disk;
 use crate::eventually::eventually;
 use rusm_runtime::topic::{
-    AckId, AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, PublishError, PublisherConfig, Subscription,
-    SubscriptionConfig, Topic, TopicConfig, Unread,
+    AckId, AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, PublishError, PublisherConfig, Retention,
+    Subscription, SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Config, Runtime};
 use rusm_store::{DurableError, Store, StoreConfig};
@@ -73,7 +73,7 @@ fn after_a_power_cut_everything_comes_again_that_was_published_and_not_acknowled
     let node = Node::start(Disk::default());
     let topic = node.topic(TopicConfig::default());
     let workers_ = workers(&topic);
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
     for number in 0..10 {
         topic.blocking_publish(numbered(number).with_key("ann").with_attribute("a", "b")).unwrap();
     }
@@ -82,7 +82,7 @@ fn after_a_power_cut_everything_comes_again_that_was_published_and_not_acknowled
     for index in [0, 1, 3, 5] {
         assert_eq!(consumer.ack(taken[index].id), AckStatus::Done);
     }
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
 
     let node = node.cut(|| false);
     let topic = node.topic(TopicConfig::default());
@@ -98,7 +98,7 @@ fn after_a_power_cut_everything_comes_again_that_was_published_and_not_acknowled
     let given: Vec<_> = again.iter().map(|lease| (number(&lease.message), lease.attempt)).collect();
     assert_eq!(given, [(2, 2), (4, 2), (6, 1), (7, 1), (8, 1), (9, 1)]);
     assert_eq!(consumer.subscription().ack_all(again.iter().map(|lease| lease.id)), 6);
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
 
     let node = node.cut(|| true);
     let topic = node.topic(TopicConfig::default());
@@ -115,7 +115,7 @@ fn a_subscription_that_has_not_come_back_keeps_its_messages_until_it_does() {
     let node = Node::start(Disk::default());
     let topic = node.topic(TopicConfig::default());
     let (fast, slow) = (workers(&topic), topic.create_subscription("slow", SubscriptionConfig::default()).unwrap());
-    fast.blocking_saved().unwrap();
+    fast.blocking_flush_acks().unwrap();
     drop(slow);
     for number in 0..600 {
         topic.blocking_publish(numbered(number)).unwrap();
@@ -129,7 +129,7 @@ fn a_subscription_that_has_not_come_back_keeps_its_messages_until_it_does() {
         let lease = consumer.blocking_next().unwrap();
         assert_eq!((number(&lease.message), consumer.ack(lease.id)), (expected, AckStatus::Done));
     }
-    fast.blocking_saved().unwrap();
+    fast.blocking_flush_acks().unwrap();
     let slow = topic.create_subscription("slow", SubscriptionConfig::default()).unwrap();
     assert_eq!(slow.account().backlog, 600);
     let mut late = slow.consumer();
@@ -137,24 +137,24 @@ fn a_subscription_that_has_not_come_back_keeps_its_messages_until_it_does() {
         let lease = late.blocking_next().unwrap();
         assert_eq!((number(&lease.message), late.ack(lease.id)), (expected, AckStatus::Done));
     }
-    slow.blocking_saved().unwrap();
+    slow.blocking_flush_acks().unwrap();
     assert!(slow.account().is_exact());
     let bucket = node.store.bucket("topic/orders").unwrap();
     eventually("rows that nobody is to have are deleted", || bucket.scan("m", "", 1).wait().unwrap().rows.is_empty());
 
     slow.delete();
-    fast.blocking_saved().unwrap();
+    fast.blocking_flush_acks().unwrap();
     let rows = bucket.scan("s", "", 10).wait().unwrap().rows;
     assert_eq!(rows.iter().map(|row| &row.key[..]).collect::<Vec<_>>(), [b"sworkers"]);
 }
 
 #[test]
 fn a_topic_on_disk_is_bounded_and_its_publishers_wait() {
-    let bounds = TopicConfig { messages: 8, bytes: 4096, unread: Unread::Forget };
+    let bounds = TopicConfig { messages: 8, bytes: 4096, retention: Retention::Forget };
     let node = Node::start(Disk::default());
     let topic = node.topic(bounds);
     let workers_ = workers(&topic);
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
     let (publisher, account) = (topic.clone(), workers_.clone());
     let pid = node
         .runtime
@@ -172,7 +172,7 @@ fn a_topic_on_disk_is_bounded_and_its_publishers_wait() {
         let lease = consumer.blocking_next().unwrap();
         assert_eq!((number(&lease.message), consumer.ack(lease.id)), (expected, AckStatus::Done));
     }
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
     assert_eq!(topic.published(), 8, "the first message is not acknowledged, so the disk still holds all eight");
     assert_eq!(consumer.ack(first.id), AckStatus::Done);
     for expected in 8..100 {
@@ -198,14 +198,14 @@ fn what_is_not_kept_comes_back_with_the_reason_and_the_topic_goes_on() {
     let node = Node::start(Disk::default());
     let topic = node.topic(TopicConfig::default());
     let workers_ = workers(&topic);
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
 
     let error = topic.try_publish(numbered(0)).unwrap_err();
     assert_eq!(error.to_string(), "topic \"orders\" is durable and accepts messages only from calls that wait");
     node.disk.set_room(Some(node.disk.len_now()));
     let error = topic.blocking_publish(Message::new(vec![0; 5_000_000])).unwrap_err();
     assert_eq!(error.to_string(), "topic \"orders\" could not store the message: the disk of the store is full");
-    assert!(matches!(error, PublishError::NotKept { message, .. } if message.payload().len() == 5_000_000));
+    assert!(matches!(error, PublishError::NotStored { message, .. } if message.payload().len() == 5_000_000));
     node.disk.set_room(None);
     eventually("there is room again", || topic.blocking_publish(numbered(7)).is_ok());
 
@@ -234,7 +234,7 @@ fn a_publisher_with_batches_is_told_when_they_are_kept() {
     let node = Node::start(Disk::default());
     let topic = node.topic(TopicConfig::default());
     let workers_ = workers(&topic);
-    workers_.blocking_saved().unwrap();
+    workers_.blocking_flush_acks().unwrap();
     let config = PublisherConfig { batch_delay: LONG, outstanding_messages: 150, ..PublisherConfig::default() };
     let publisher = topic.publisher(config).unwrap();
 
@@ -269,8 +269,8 @@ fn dead_letters_go_from_one_topic_on_disk_to_another_also_those_that_killed_the_
     };
     let node = Node::start(Disk::default());
     let (orders, workers, graveyard) = subscribe(&node);
-    workers.blocking_saved().unwrap();
-    graveyard.blocking_saved().unwrap();
+    workers.blocking_flush_acks().unwrap();
+    graveyard.blocking_flush_acks().unwrap();
     orders.blocking_publish(numbered(0)).unwrap();
     orders.blocking_publish(numbered(1)).unwrap();
     let mut consumer = workers.consumer();
@@ -297,7 +297,7 @@ fn dead_letters_go_from_one_topic_on_disk_to_another_also_those_that_killed_the_
     assert_eq!(all(&mut graveyard.consumer()), [(2, 1)]);
     assert_eq!(workers.account().dead_lettered, 1);
     assert_eq!(all(&mut workers.consumer()), [(3, 2)]);
-    workers.blocking_saved().unwrap();
+    workers.blocking_flush_acks().unwrap();
     let node = node.cut(|| false);
     let (_orders, workers, graveyard) = subscribe(&node);
     assert_eq!(all(&mut workers.consumer()), [], "the message was tried twice");
@@ -323,11 +323,11 @@ fn what_nobody_is_to_have_is_not_written_and_readers_without_acknowledgements_ge
     assert!(bucket.scan("m", "", 1).wait().unwrap().rows.is_empty());
 
     let node = node.cut(|| false);
-    let topic = node.topic(TopicConfig { unread: Unread::KeepAll, ..TopicConfig::default() });
+    let topic = node.topic(TopicConfig { retention: Retention::KeepAll, ..TopicConfig::default() });
     assert_eq!(topic.published(), 20);
     topic.blocking_publish(numbered(20)).unwrap();
     let node = node.cut(|| false);
-    let topic = node.topic(TopicConfig { unread: Unread::KeepAll, ..TopicConfig::default() });
+    let topic = node.topic(TopicConfig { retention: Retention::KeepAll, ..TopicConfig::default() });
     let config = SubscriptionConfig { oldest: true, ..SubscriptionConfig::default() };
     let workers = topic.create_subscription("workers", config).unwrap();
     assert_eq!(all(&mut workers.consumer()), [(20, 1)], "the message was kept for the first subscription");
@@ -366,7 +366,7 @@ fn what_makes_no_sense_is_refused_as_in_memory_and_leaves_nothing_on_disk() {
     assert_eq!(consumer.nack(leases[1].id), AckStatus::Done);
     assert_eq!(consumer.ack(leases[1].id), AckStatus::AlreadyNacked);
     assert_eq!(consumer.ack(AckId::from_u64(u64::MAX)), AckStatus::Unknown);
-    workers.blocking_saved().unwrap();
+    workers.blocking_flush_acks().unwrap();
     drop((topic, workers, consumer));
 
     let node = node.cut(|| false);
@@ -383,7 +383,7 @@ fn what_cannot_be_opened_is_said_in_one_line() {
         Ok(topic) => panic!("{topic:?}"),
         Err(error) => error.to_string(),
     };
-    let newest = TopicConfig { unread: Unread::KeepNewest, ..TopicConfig::default() };
+    let newest = TopicConfig { retention: Retention::KeepNewest, ..TopicConfig::default() };
 
     assert_eq!(
         refusal("orders", newest),

@@ -13,8 +13,8 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_was_compiled_once_is_found() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let first = Compiled::new(Some(dir.path().join("deep/down")), 1 << 30);
-    let second = Compiled::new(Some(dir.path().join("deep/down")), 1 << 30);
+    let first = CodeCache::new(Some(dir.path().join("deep/down")), 1 << 30);
+    let second = CodeCache::new(Some(dir.path().join("deep/down")), 1 << 30);
 
     first.module(&engine, &module(1)).unwrap();
     second.module(&engine, &module(1)).unwrap();
@@ -26,7 +26,7 @@ fn what_was_compiled_once_is_found() {
 #[test]
 fn a_damaged_entry_is_made_anew() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
     compiled.module(&engine, &module(1)).unwrap();
     let entry = entries(dir.path()).remove(0);
     let whole = fs::read(&entry).unwrap();
@@ -51,7 +51,7 @@ fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
 
     for dir in [file, locked, PathBuf::from("/dev/full"), PathBuf::from("/proc/nowhere")] {
-        let compiled = Compiled::new(Some(dir), 1 << 30);
+        let compiled = CodeCache::new(Some(dir), 1 << 30);
         compiled.module(&engine, &module(1)).unwrap();
         assert_eq!(compiled.misses(), 1);
     }
@@ -60,11 +60,11 @@ fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
 #[test]
 fn too_much_is_cut_down_to_what_was_used_last() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
     compiled.module(&engine, &module(0)).unwrap();
     let entry_bytes = entries(dir.path())[0].metadata().unwrap().len();
 
-    let small = Compiled::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2);
+    let small = CodeCache::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2);
     for number in 1..10 {
         small.module(&engine, &module(number)).unwrap();
     }
@@ -77,7 +77,7 @@ fn too_much_is_cut_down_to_what_was_used_last() {
 #[test]
 fn writers_at_once_disturb_neither_each_other_nor_what_they_read() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let writers: Vec<Compiled> = (0..4).map(|_| Compiled::new(Some(dir.path().to_owned()), 1 << 30)).collect();
+    let writers: Vec<CodeCache> = (0..4).map(|_| CodeCache::new(Some(dir.path().to_owned()), 1 << 30)).collect();
 
     std::thread::scope(|scope| {
         for compiled in &writers {
@@ -86,7 +86,7 @@ fn writers_at_once_disturb_neither_each_other_nor_what_they_read() {
     });
 
     assert_eq!(entries(dir.path()).len(), 8, "and no partial file");
-    let later = Compiled::new(Some(dir.path().to_owned()), 1 << 30);
+    let later = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
     (0..8).for_each(|number| drop(later.module(&engine, &module(number)).unwrap()));
     assert_eq!((later.hits(), later.misses()), (8, 0), "every entry is intact");
 }
@@ -97,9 +97,9 @@ const FULL: &str = "RUSM_TEST_FULL_DISK";
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
     if let Some(dir) = std::env::var_os(FULL) {
-        let compiled = Compiled::new(Some(dir.into()), 1 << 30);
+        let compiled = CodeCache::new(Some(dir.into()), 1 << 30);
         compiled.module(&Engine::default(), &module(1)).unwrap();
-        return assert_eq!((compiled.misses(), compiled.unkept()), (1, 1));
+        return assert_eq!((compiled.misses(), compiled.store_failures()), (1, 1));
     }
     let dir = tempfile::tempdir().unwrap();
     // Limits files to one block, which is less than an entry.
@@ -124,10 +124,10 @@ fn what_a_writer_left_that_ended_in_the_middle_is_removed() {
         file.set_modified(now() - age).unwrap();
         path
     };
-    let left = part("abc.1-0.part", LEFT_AFTER + Duration::from_mins(1));
+    let left = part("abc.1-0.part", ABANDONED_AFTER + Duration::from_mins(1));
     let under_way = part("abc.2-0.part", Duration::from_mins(1));
 
-    Compiled::new(Some(dir.path().to_owned()), 1 << 30).module(&engine, &module(1)).unwrap();
+    CodeCache::new(Some(dir.path().to_owned()), 1 << 30).module(&engine, &module(1)).unwrap();
 
     assert!(!left.exists() && under_way.exists());
 }

@@ -6,24 +6,24 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 use crate::bindings::rusm::runtime::crypto::{Hash, Host};
 use crate::bindings::rusm::runtime::types::Error;
 use crate::capability::Capability;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::guest_info::HostCall;
+use crate::state::GuestState;
 
 /// Maximum number of bytes per call, key and data together: more would take longer than a tick or two, and keep the
 /// scheduler from its other processes.
 const DATA_MAX_BYTES: usize = 512 << 10;
 
-impl Host for State {
+impl Host for GuestState {
     fn digest(&mut self, hash: Hash, data: Vec<u8>) -> Result<Vec<u8>, Error> {
-        self.asks(HostCall::Digest);
-        self.may(Capability::Crypto)?;
+        self.record_call(HostCall::Digest);
+        self.require(Capability::Crypto)?;
         check(data.len())?;
         Ok(digest(hash, &data))
     }
 
     fn hmac(&mut self, hash: Hash, key: Vec<u8>, data: Vec<u8>) -> Result<Vec<u8>, Error> {
-        self.asks(HostCall::Hmac);
-        self.may(Capability::Crypto)?;
+        self.record_call(HostCall::Hmac);
+        self.require(Capability::Crypto)?;
         check(data.len() + key.len())?;
         hmac(hash, &key, &data)
     }

@@ -1,58 +1,61 @@
 //! `rusm:runtime/groups`.
 
-use super::words;
+use super::convert;
 use crate::bindings::rusm::runtime::groups::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::capability::Capability;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::guest_info::HostCall;
+use crate::state::GuestState;
 use rusm_runtime::{GroupError, MonitorRef};
 
-impl Host for State {
+impl Host for GuestState {
     fn join(&mut self, group: String) -> Result<(), Error> {
-        self.asks(HostCall::Join);
-        self.may(Capability::Groups)?;
+        self.record_call(HostCall::Join);
+        self.require(Capability::Groups)?;
         if self.ctx.members(&group).contains(&self.ctx.pid()) {
             return Err(Error::Taken(format!("this process is already in group {group:?}")));
         }
-        self.may_hold_more()?;
-        self.has_room_for_news()?;
+        self.check_registrations()?;
+        self.check_mailbox_room()?;
         self.ctx.join(&group).map_err(refused)
     }
 
     fn leave(&mut self, group: String) -> Result<(), Error> {
-        self.asks(HostCall::Leave);
-        self.may(Capability::Groups)?;
+        self.record_call(HostCall::Leave);
+        self.require(Capability::Groups)?;
         self.ctx.leave(&group).map_err(refused)
     }
 
     fn members(&mut self, group: String) -> Vec<Pid> {
-        self.asks(HostCall::Members);
-        if self.may(Capability::Groups).is_err() {
+        self.record_call(HostCall::Members);
+        if self.require(Capability::Groups).is_err() {
             return Vec::new();
         }
-        self.ctx.members(&group).into_iter().inspect(|pid| self.meets(*pid)).map(words::pid).collect()
+        self.ctx.members(&group).into_iter().inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid).collect()
     }
 
     fn monitor(&mut self, group: String) -> Result<(u64, Vec<Pid>), Error> {
-        self.asks(HostCall::MonitorGroup);
-        self.may(Capability::Groups)?;
-        self.may_hold_more()?;
-        self.has_room_for_news()?;
+        self.record_call(HostCall::MonitorGroup);
+        self.require(Capability::Groups)?;
+        self.check_registrations()?;
+        self.check_mailbox_room()?;
         let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;
-        Ok((reference.number(), members.into_iter().inspect(|pid| self.meets(*pid)).map(words::pid).collect()))
+        Ok((
+            reference.number(),
+            members.into_iter().inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid).collect(),
+        ))
     }
 
     fn demonitor(&mut self, monitor: u64) -> bool {
-        self.asks(HostCall::DemonitorGroup);
-        MonitorRef::numbered(monitor).is_some_and(|reference| self.ctx.demonitor_group(reference))
+        self.record_call(HostCall::DemonitorGroup);
+        MonitorRef::from_number(monitor).is_some_and(|reference| self.ctx.demonitor_group(reference))
     }
 }
 
-impl State {
+impl GuestState {
     /// Checks that the mailbox has room: notifications of group changes are delivered without checking for room.
-    fn has_room_for_news(&self) -> Result<(), Error> {
-        if self.process().has_room_at(self.ctx.pid(), false) { Ok(()) } else { Err(Error::MailboxFull) }
+    fn check_mailbox_room(&self) -> Result<(), Error> {
+        if self.process().mailbox_has_room(self.ctx.pid(), false) { Ok(()) } else { Err(Error::MailboxFull) }
     }
 }
 

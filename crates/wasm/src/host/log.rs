@@ -11,11 +11,11 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rusm_text::escaped;
 
-use crate::LineBudget;
+use crate::LogRateLimiter;
 use crate::bindings::rusm::runtime::log::{Host, Level};
 use crate::config::WasmConfig;
-use crate::state::State;
-use crate::vitals::{HostCall, Vitals};
+use crate::guest_info::{GuestInfo, HostCall};
+use crate::state::GuestState;
 use rusm_runtime::Pid;
 
 /// Maximum length of a line after escaping, in bytes.
@@ -26,22 +26,22 @@ const LINE_OVERHEAD_BYTES: usize = 96;
 const BUDGETS_OF_ALL: u32 = 16;
 
 /// The budget of one guest.
-pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LineBudget> {
-    Mutex::new(LineBudget::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
+pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LogRateLimiter> {
+    Mutex::new(LogRateLimiter::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
 }
 
 /// The budget of all guests of an engine: starting further guests must not multiply the budget.
-pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LineBudget> {
-    let lines = LineBudget::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
+pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LogRateLimiter> {
+    let lines = LogRateLimiter::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
     Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))
 }
 
 /// Writes a line of a guest to the log, or counts it.
-pub(crate) fn write_line(vitals: &Vitals, pid: Pid, level: Level, text: &str) {
+pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
     let text = printable(text);
-    let module = &*vitals.module.name;
+    let module = &*info.module.name;
     let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
-    let Some(cut) = vitals.spend_log_line(Instant::now(), bytes) else { return };
+    let Some(cut) = info.spend_log_line(Instant::now(), bytes) else { return };
     if cut != 0 {
         tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were truncated");
     }
@@ -58,10 +58,10 @@ fn printable(text: &str) -> String {
     escaped(text.trim_end_matches(['\r', '\n'])).within(LINE_MAX_BYTES).to_string()
 }
 
-impl Host for State {
+impl Host for GuestState {
     fn line(&mut self, level: Level, text: String) {
-        self.asks(HostCall::Log);
-        write_line(&self.vitals, self.ctx.pid(), level, &text);
+        self.record_call(HostCall::Log);
+        write_line(&self.info, self.ctx.pid(), level, &text);
     }
 }
 

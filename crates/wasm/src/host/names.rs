@@ -1,24 +1,24 @@
 //! `rusm:runtime/names`.
 
-use super::words;
+use super::convert;
 use crate::bindings::rusm::runtime::names::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::capability::Capability;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::guest_info::HostCall;
+use crate::state::GuestState;
 use rusm_runtime::RegisterError;
 
-impl Host for State {
+impl Host for GuestState {
     fn register(&mut self, name: String) -> Result<(), Error> {
-        self.asks(HostCall::Register);
-        self.may(Capability::Names)?;
-        self.may_hold_more()?;
+        self.record_call(HostCall::Register);
+        self.require(Capability::Names)?;
+        self.check_registrations()?;
         self.ctx.register(&name).map_err(refused)
     }
 
     fn unregister(&mut self, name: String) -> Result<(), Error> {
-        self.asks(HostCall::Unregister);
-        self.may(Capability::Names)?;
+        self.record_call(HostCall::Unregister);
+        self.require(Capability::Names)?;
         let gone = || Error::NoSuch(format!("this process has no name {name:?}"));
         if self.ctx.whereis(&name) != Some(self.ctx.pid()) {
             return Err(gone());
@@ -27,9 +27,9 @@ impl Host for State {
     }
 
     fn whereis(&mut self, name: String) -> Option<Pid> {
-        self.asks(HostCall::Whereis);
-        self.may(Capability::Names).ok()?;
-        self.ctx.whereis(&name).inspect(|pid| self.meets(*pid)).map(words::pid)
+        self.record_call(HostCall::Whereis);
+        self.require(Capability::Names).ok()?;
+        self.ctx.whereis(&name).inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid)
     }
 }
 

@@ -4,59 +4,59 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::words;
+use super::convert;
 use crate::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
 use crate::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
 };
 use crate::capability::Capability;
 use crate::fiber::waiting;
+use crate::guest_info::HostCall;
+use crate::inline_bytes::{InlineBytes, ReceivedBytes};
 use crate::sending::Unsent;
-use crate::short::{Given, ShortBytes};
-use crate::state::State;
-use crate::vitals::HostCall;
-use rusm_runtime::embed::guest::Beginning;
+use crate::state::GuestState;
 use rusm_runtime::embed::guest::ChargedBytes;
+use rusm_runtime::embed::guest::SpawnParams;
 use rusm_runtime::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};
 
-impl Host for State {
+impl Host for GuestState {
     fn self_(&mut self) -> Pid {
-        self.asks(HostCall::Self_);
-        words::pid(self.ctx.pid())
+        self.record_call(HostCall::Self_);
+        convert::pid(self.ctx.pid())
     }
 
     fn parent(&mut self) -> Option<Pid> {
-        self.asks(HostCall::Parent);
-        self.ctx.parent().map(words::pid)
+        self.record_call(HostCall::Parent);
+        self.ctx.parent().map(convert::pid)
     }
 
     fn label(&mut self, text: String) {
-        self.asks(HostCall::Label);
+        self.record_call(HostCall::Label);
         self.ctx.set_label(text);
     }
 
     async fn spawn(&mut self, module: String, options: SpawnOptions) -> Result<Spawned, Error> {
-        self.asks(HostCall::Spawn);
-        self.may(Capability::Spawn)?;
+        self.record_call(HostCall::Spawn);
+        self.require(Capability::Spawn)?;
         let (pid, monitor) = waiting(self.spawn_guest(&module, options)).await?;
-        Ok(Spawned { pid: words::pid(pid), monitor: monitor.map(MonitorRef::number) })
+        Ok(Spawned { pid: convert::pid(pid), monitor: monitor.map(MonitorRef::number) })
     }
 
     async fn send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
-        self.asks(HostCall::Send);
-        self.fits(&body)?;
-        let to = words::pid_of(to);
+        self.record_call(HostCall::Send);
+        self.check_length(&body)?;
+        let to = convert::pid_of(to);
         // Fast path: usually there is room, and the call need not wait.
-        match self.post(to, tag, body) {
+        match self.send_bytes(to, tag, body) {
             Ok(()) => Ok(()),
-            Err(unsent) => self.post_later(to, tag, unsent).await,
+            Err(unsent) => self.send_when_ready(to, tag, unsent).await,
         }
     }
 
     fn try_send(&mut self, to: Pid, tag: u64, body: Vec<u8>) -> Result<(), Error> {
-        self.asks(HostCall::TrySend);
-        self.fits(&body)?;
-        match self.try_post(words::pid_of(to), tag, body) {
+        self.record_call(HostCall::TrySend);
+        self.check_length(&body)?;
+        match self.try_send_bytes(convert::pid_of(to), tag, body) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(TrySendError::NoProcess { .. })) => Err(Error::NoProcess),
             Ok(Err(TrySendError::Full { .. })) | Err(Unsent::Full(_)) => Err(Error::MailboxFull),
@@ -66,12 +66,12 @@ impl Host for State {
     }
 
     async fn receive(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
-        self.asks(HostCall::Receive);
+        self.record_call(HostCall::Receive);
         self.receive_within(timeout_ms).await
     }
 
     async fn receive_tagged(&mut self, tag: u64, timeout_ms: Option<u64>) -> Option<Message> {
-        self.asks(HostCall::ReceiveTagged);
+        self.record_call(HostCall::ReceiveTagged);
         let wanted = move |message: &rusm_runtime::Message| tag_of(message) == Some(tag);
         let message = waiting(async {
             match timeout_ms {
@@ -88,11 +88,11 @@ impl Host for State {
     }
 
     async fn call(&mut self, to: Pid, tag: u64, body: Vec<u8>, timeout_ms: u64) -> Result<Vec<u8>, Error> {
-        self.asks(HostCall::Call);
-        self.fits(&body)?;
-        let (to, timeout) = (words::pid_of(to), Duration::from_millis(timeout_ms));
+        self.record_call(HostCall::Call);
+        self.check_length(&body)?;
+        let (to, timeout) = (convert::pid_of(to), Duration::from_millis(timeout_ms));
         self.may_send(to)?;
-        let (body, timeout) = self.bytes_within(timeout, body).await?;
+        let (body, timeout) = self.charge_within(timeout, body).await?;
         let reply: Result<Bytes, _> = waiting(async {
             if tag == 0 {
                 self.ctx.call(to, body, timeout).await
@@ -101,56 +101,56 @@ impl Host for State {
             }
         })
         .await;
-        reply.map(words::body).map_err(|error| match error {
-            rusm_runtime::CallError::Oneself { .. } => Error::Invalid("a process cannot call itself".to_owned()),
+        reply.map(convert::body).map_err(|error| match error {
+            rusm_runtime::CallError::CallingSelf { .. } => Error::Invalid("a process cannot call itself".to_owned()),
             rusm_runtime::CallError::NoProcess { .. } => Error::NoProcess,
             rusm_runtime::CallError::Timeout { .. } => Error::TimedOut,
-            rusm_runtime::CallError::Ended { reason, .. } => Error::CalleeExited(words::reason(&reason)),
+            rusm_runtime::CallError::Ended { reason, .. } => Error::CalleeExited(convert::reason(&reason)),
         })
     }
 
     fn reply(&mut self, to: u64, body: Vec<u8>) -> bool {
-        self.asks(HostCall::Reply);
-        if self.fits(&body).is_err() {
+        self.record_call(HostCall::Reply);
+        if self.check_length(&body).is_err() {
             return false;
         }
         let Some(reply) = self.take_reply(to) else { return false };
-        let body = self.bytes_at_once(body);
+        let body = self.charge_unchecked(body);
         reply.send(&self.ctx, body).is_none()
     }
 
     fn link(&mut self, other: Pid) {
-        self.asks(HostCall::Link);
-        let other = words::pid_of(other);
+        self.record_call(HostCall::Link);
+        let other = convert::pid_of(other);
         // A link can end the other process. A guest that may not do that is told that no such link exists.
-        if !self.is_own(other) && self.may(Capability::ExitOthers).is_err() {
-            return self.process().be_refused(other, format!("denied: {}", Capability::ExitOthers.word()));
+        if !self.is_self_or_child(other) && self.require(Capability::ExitOthers).is_err() {
+            return self.process().refuse_link(other, format!("denied: {}", Capability::ExitOthers.word()));
         }
-        if self.ctx.runtime().is_alive(other) || self.process().has_room_at(self.ctx.pid(), true) {
+        if self.ctx.runtime().is_alive(other) || self.process().mailbox_has_room(self.ctx.pid(), true) {
             self.ctx.link(other);
         } else {
-            self.process().be_refused(other, "noproc".to_owned());
+            self.process().refuse_link(other, "noproc".to_owned());
         }
     }
 
     fn unlink(&mut self, other: Pid) {
-        self.asks(HostCall::Unlink);
-        self.ctx.unlink(words::pid_of(other));
+        self.record_call(HostCall::Unlink);
+        self.ctx.unlink(convert::pid_of(other));
     }
 
     fn monitor(&mut self, target: Pid) -> u64 {
-        self.asks(HostCall::Monitor);
-        let target = words::pid_of(target);
+        self.record_call(HostCall::Monitor);
+        let target = convert::pid_of(target);
         if !self.has_room_for_monitor() {
-            self.process().be_refused(target, "limit: too many monitors: demonitor some".to_owned());
+            self.process().refuse_link(target, "limit: too many monitors: demonitor some".to_owned());
             return 0;
         }
         self.ctx.monitor(target).number()
     }
 
     fn demonitor(&mut self, monitor: u64) -> bool {
-        self.asks(HostCall::Demonitor);
-        let was_there = MonitorRef::numbered(monitor).is_some_and(|reference| self.ctx.demonitor_flush(reference));
+        self.record_call(HostCall::Demonitor);
+        let was_there = MonitorRef::from_number(monitor).is_some_and(|reference| self.ctx.demonitor_flush(reference));
         if was_there {
             self.monitor_is_over();
         }
@@ -158,18 +158,18 @@ impl Host for State {
     }
 
     fn trap_exits(&mut self, trap: bool) -> bool {
-        self.asks(HostCall::TrapExits);
+        self.record_call(HostCall::TrapExits);
         self.ctx.trap_exits(trap)
     }
 
     async fn exit(&mut self, target: Pid, reason: ExitReason) -> Result<(), Error> {
-        self.asks(HostCall::Exit);
-        let target = words::pid_of(target);
-        if !self.is_own(target) {
-            self.may(Capability::ExitOthers)?;
+        self.record_call(HostCall::Exit);
+        let target = convert::pid_of(target);
+        if !self.is_self_or_child(target) {
+            self.require(Capability::ExitOthers)?;
         }
-        let reason = words::reason_of(reason);
-        if reason != rusm_runtime::ExitReason::Killed && !self.process().has_room_at(target, true) {
+        let reason = convert::reason_of(reason);
+        if reason != rusm_runtime::ExitReason::Killed && !self.process().mailbox_has_room(target, true) {
             return Err(Error::MailboxFull);
         }
         self.ctx.exit(target, reason);
@@ -181,17 +181,17 @@ impl Host for State {
     }
 
     async fn sleep(&mut self, ms: u64) {
-        self.asks(HostCall::Sleep);
+        self.record_call(HostCall::Sleep);
         waiting(self.ctx.sleep(Duration::from_millis(ms))).await;
     }
 
     async fn yield_(&mut self) {
-        self.asks(HostCall::Yield);
+        self.record_call(HostCall::Yield);
         waiting(self.ctx.yield_now()).await;
     }
 }
 
-impl State {
+impl GuestState {
     /// Receives the next message, waiting for at most `timeout_ms` milliseconds, or without a limit.
     pub(crate) async fn receive_within(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
         let message = waiting(async {
@@ -206,32 +206,32 @@ impl State {
 
     /// Stores the next message of a core module as its item; returns its kind.
     #[inline]
-    pub(crate) fn item_of(&mut self, message: rusm_runtime::Message) -> i32 {
-        let message = match message.downcast::<ShortBytes>() {
-            Ok(short) => return self.item.take_bytes(short.tag, Given::Short(short)),
+    pub(crate) fn store_message(&mut self, message: rusm_runtime::Message) -> i32 {
+        let message = match message.downcast::<InlineBytes>() {
+            Ok(short) => return self.last_result.set_message(short.tag, ReceivedBytes::Inline(short)),
             Err(message) => message,
         };
         let message = match message.downcast::<Bytes>() {
-            Ok(body) => return self.item.take_bytes(0, Given::Long(body)),
+            Ok(body) => return self.last_result.set_message(0, ReceivedBytes::Heap(body)),
             Err(message) => message,
         };
         let message = match message.downcast::<ChargedBytes>() {
-            Ok(charged) => return self.item.take_bytes(charged.tag, charged.into_body().into()),
+            Ok(charged) => return self.last_result.set_message(charged.tag, charged.into_body().into()),
             Err(message) => message,
         };
         match message.downcast::<TaggedBytes>() {
-            Ok(TaggedBytes { tag, body }) => self.item.take_bytes(tag, Given::Long(body)),
+            Ok(TaggedBytes { tag, body }) => self.last_result.set_message(tag, ReceivedBytes::Heap(body)),
             Err(message) => {
-                let received = self.received_rarer(message);
-                self.item.take(Some(received))
+                let received = self.received_request_or_signal(message);
+                self.last_result.set_received(Some(received))
             }
         }
     }
 
     /// Converts the next message of a component.
     pub(super) fn received(&mut self, message: rusm_runtime::Message) -> Received {
-        let plain = |tag, body: Bytes| Received::Message(Message { tag, body: words::body(body), reply_to: None });
-        let message = match message.downcast::<ShortBytes>() {
+        let plain = |tag, body: Bytes| Received::Message(Message { tag, body: convert::body(body), reply_to: None });
+        let message = match message.downcast::<InlineBytes>() {
             Ok(short) => return Received::Message(Message { tag: short.tag, body: short.to_vec(), reply_to: None }),
             Err(message) => message,
         };
@@ -249,11 +249,11 @@ impl State {
             }
             Err(message) => message,
         };
-        self.received_rarer(message)
+        self.received_request_or_signal(message)
     }
 
     #[cold]
-    fn received_rarer(&mut self, message: rusm_runtime::Message) -> Received {
+    fn received_request_or_signal(&mut self, message: rusm_runtime::Message) -> Received {
         let message = match message.downcast::<Request<Bytes, Bytes>>() {
             Ok(Request { request, reply }) => return self.requested(0, request, reply),
             Err(message) => message,
@@ -264,8 +264,8 @@ impl State {
         };
         let message = match message.downcast::<rusm_runtime::Exit>() {
             Ok(exit) => {
-                self.meets(exit.from);
-                let (from, reason) = (words::pid(exit.from), words::reason(&exit.reason));
+                self.allow_sending_to(exit.from);
+                let (from, reason) = (convert::pid(exit.from), convert::reason(&exit.reason));
                 return Received::Exit(ExitSignal { from, reason });
             }
             Err(message) => message,
@@ -273,27 +273,27 @@ impl State {
         let message = match message.downcast::<rusm_runtime::Down>() {
             Ok(down) => {
                 self.monitor_is_over();
-                self.meets(down.pid);
-                let (pid, reason) = (words::pid(down.pid), words::reason(&down.reason));
+                self.allow_sending_to(down.pid);
+                let (pid, reason) = (convert::pid(down.pid), convert::reason(&down.reason));
                 return Received::Down(Down { monitor: down.reference.number(), pid, reason });
             }
             Err(message) => message,
         };
         match self.offered(message) {
             Ok(word) => Received::Opaque(word.to_owned()),
-            Err(message) => self.received_rarest(message),
+            Err(message) => self.received_group_change_or_other(message),
         }
     }
 
     fn requested(&mut self, tag: u64, body: Bytes, reply: rusm_runtime::ReplyTo<Bytes>) -> Received {
-        let reply_to = Some(self.keep(reply));
-        Received::Message(Message { tag, body: words::body(body), reply_to })
+        let reply_to = Some(self.store_reply(reply));
+        Received::Message(Message { tag, body: convert::body(body), reply_to })
     }
 
-    fn received_rarest(&self, message: rusm_runtime::Message) -> Received {
+    fn received_group_change_or_other(&self, message: rusm_runtime::Message) -> Received {
         let message = match message.downcast::<Joined>() {
             Ok(Joined { reference, group, pid }) => {
-                self.meets(pid);
+                self.allow_sending_to(pid);
                 return change(reference, &group, pid, true);
             }
             Err(message) => message,
@@ -315,12 +315,17 @@ impl State {
 }
 
 fn change(reference: MonitorRef, group: &str, pid: rusm_runtime::Pid, joined: bool) -> Received {
-    Received::Group(GroupChange { monitor: reference.number(), group: group.to_owned(), pid: words::pid(pid), joined })
+    Received::Group(GroupChange {
+        monitor: reference.number(),
+        group: group.to_owned(),
+        pid: convert::pid(pid),
+        joined,
+    })
 }
 
 /// Returns the tag by which a guest can select a message; `None` if it is not bytes.
 fn tag_of(message: &rusm_runtime::Message) -> Option<u64> {
-    if let Some(short) = message.downcast_ref::<ShortBytes>() {
+    if let Some(short) = message.downcast_ref::<InlineBytes>() {
         return Some(short.tag);
     }
     if let Some(tagged) = message.downcast_ref::<TaggedBytes>() {
@@ -340,8 +345,8 @@ fn tag_of(message: &rusm_runtime::Message) -> Option<u64> {
 }
 
 /// Converts the options of a spawn: name, link and monitor.
-pub(crate) fn beginning(options: &SpawnOptions) -> Beginning {
-    Beginning {
+pub(crate) fn spawn_params(options: &SpawnOptions) -> SpawnParams {
+    SpawnParams {
         name: options.name.as_deref().map(Into::into),
         label: None,
         link: options.ties.contains(Ties::LINK),
@@ -350,4 +355,4 @@ pub(crate) fn beginning(options: &SpawnOptions) -> Beginning {
     }
 }
 
-impl types::Host for State {}
+impl types::Host for GuestState {}

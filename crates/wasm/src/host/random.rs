@@ -3,16 +3,16 @@
 use crate::bindings::rusm::runtime::random::Host;
 use crate::bindings::rusm::runtime::types::Error;
 use crate::capability::Capability;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::guest_info::HostCall;
+use crate::state::GuestState;
 
 /// Maximum number of random bytes generated without a yield: per call, or per piece for WASI.
 pub(crate) const BYTES_MAX: u32 = 65_536;
 
-impl Host for State {
+impl Host for GuestState {
     fn bytes(&mut self, count: u32) -> Result<Vec<u8>, Error> {
-        self.asks(HostCall::Random);
-        self.may(Capability::Random)?;
+        self.record_call(HostCall::Random);
+        self.require(Capability::Random)?;
         if count > BYTES_MAX {
             return Err(Error::Limit(format!("cannot return {count} random bytes at once: the limit is {BYTES_MAX}")));
         }
@@ -22,8 +22,8 @@ impl Host for State {
     }
 
     fn next(&mut self) -> Result<u64, Error> {
-        self.asks(HostCall::Random);
-        self.may(Capability::Random)?;
+        self.record_call(HostCall::Random);
+        self.require(Capability::Random)?;
         getrandom::u64().map_err(failed)
     }
 }

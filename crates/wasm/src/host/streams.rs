@@ -14,8 +14,8 @@ use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::bindings::streaming::rusm::runtime::streams::Host;
 use crate::capability::Capability;
 use crate::fiber::waiting;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::guest_info::HostCall;
+use crate::state::GuestState;
 use rusm_runtime::Message;
 use rusm_runtime::TrySendError;
 use rusm_runtime::ring::{ReadError, Reader};
@@ -29,7 +29,7 @@ const CAPACITY_MAX: u32 = 1 << 20;
 const READ_MAX: u32 = 1 << 20;
 
 /// One end of a stream.
-enum End {
+enum StreamEnd {
     Writer(StreamWriter),
     Reader(Reader<u8>),
 }
@@ -37,20 +37,20 @@ enum End {
 /// Ends of streams of a guest.
 #[derive(Default)]
 pub(crate) struct Streams {
-    ends: BTreeMap<u64, End>,
-    offered: VecDeque<End>,
+    ends: BTreeMap<u64, StreamEnd>,
+    offered: VecDeque<StreamEnd>,
     last: u64,
 }
 
 impl Streams {
-    fn keep(&mut self, end: End) -> u64 {
+    fn keep(&mut self, end: StreamEnd) -> u64 {
         self.last += 1;
         self.ends.insert(self.last, end);
         self.last
     }
 }
 
-impl Host for State {
+impl Host for GuestState {
     async fn open(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
         self.open_stream(to, capacity).await
     }
@@ -75,10 +75,10 @@ impl Host for State {
     }
 }
 
-impl State {
+impl GuestState {
     pub(crate) async fn open_stream(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {
-        self.asks(HostCall::StreamOpen);
-        self.may(Capability::Streams)?;
+        self.record_call(HostCall::StreamOpen);
+        self.require(Capability::Streams)?;
         if !capacity.is_power_of_two() || capacity > CAPACITY_MAX {
             let why = format!("stream capacity of {capacity} bytes is not a power of two from 1 to {CAPACITY_MAX}");
             return Err(Error::Invalid(why));
@@ -86,7 +86,7 @@ impl State {
         self.has_room_for_stream()?;
         let opened = stream::labelled_pipe(capacity as usize, "guest's stream");
         let (writer, reader) = opened.map_err(|error| Error::Limit(error.to_string()))?;
-        let to = super::words::pid_of(to);
+        let to = super::convert::pid_of(to);
         match self.ctx.try_send(to, reader) {
             Ok(()) => {}
             Err(TrySendError::NoProcess { .. }) => return Err(Error::NoProcess),
@@ -96,19 +96,19 @@ impl State {
                 }
             }
         }
-        Ok(self.streams.get_or_insert_default().keep(End::Writer(writer)))
+        Ok(self.streams.get_or_insert_default().keep(StreamEnd::Writer(writer)))
     }
 
     pub(crate) fn accept_stream(&mut self) -> Option<u64> {
-        self.asks(HostCall::StreamAccept);
+        self.record_call(HostCall::StreamAccept);
         let streams = self.streams.as_mut().filter(|streams| streams.ends.len() < ENDS_MAX)?;
         let end = streams.offered.pop_front()?;
         Some(streams.keep(end))
     }
 
     pub(crate) async fn write_stream(&mut self, stream: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.asks(HostCall::StreamWrite);
-        let End::Writer(writer) = self.end(stream)? else {
+        self.record_call(HostCall::StreamWrite);
+        let StreamEnd::Writer(writer) = self.end(stream)? else {
             return Err(Error::Invalid(format!("stream {stream} is a read end")));
         };
         // Fast path: usually there is room, and the call need not wait.
@@ -121,8 +121,8 @@ impl State {
 
     /// Reads at least one byte; 0 at the end of the stream.
     pub(crate) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
-        self.asks(HostCall::StreamRead);
-        let End::Reader(reader) = self.end(stream)? else {
+        self.record_call(HostCall::StreamRead);
+        let StreamEnd::Reader(reader) = self.end(stream)? else {
             return Err(Error::Invalid(format!("stream {stream} is a write end")));
         };
         if bytes.is_empty() {
@@ -142,13 +142,13 @@ impl State {
     }
 
     pub(crate) fn close_stream(&mut self, stream: u64) -> bool {
-        self.asks(HostCall::StreamClose);
+        self.record_call(HostCall::StreamClose);
         match self.streams.as_mut().and_then(|streams| streams.ends.remove(&stream)) {
-            Some(End::Writer(writer)) => {
+            Some(StreamEnd::Writer(writer)) => {
                 writer.close();
                 true
             }
-            Some(End::Reader(_)) => true,
+            Some(StreamEnd::Reader(_)) => true,
             None => false,
         }
     }
@@ -157,10 +157,10 @@ impl State {
     /// wait to be accepted, closes this one and returns another name, so that messages and accepted ends stay in step.
     pub(super) fn offered(&mut self, message: Message) -> Result<&'static str, Message> {
         let (end, word) = match message.downcast::<StreamReader>() {
-            Ok(reader) => (End::Reader(reader.into_ring()), "stream-reader"),
+            Ok(reader) => (StreamEnd::Reader(reader.into_ring()), "stream-reader"),
             Err(message) => match message.downcast::<Reader<u8>>() {
-                Ok(reader) => (End::Reader(reader), "stream-reader"),
-                Err(message) => (End::Writer(message.downcast::<StreamWriter>()?), "stream-writer"),
+                Ok(reader) => (StreamEnd::Reader(reader), "stream-reader"),
+                Err(message) => (StreamEnd::Writer(message.downcast::<StreamWriter>()?), "stream-writer"),
             },
         };
         let streams = self.streams.get_or_insert_default();
@@ -171,7 +171,7 @@ impl State {
         Ok(word)
     }
 
-    fn end(&mut self, stream: u64) -> Result<&mut End, Error> {
+    fn end(&mut self, stream: u64) -> Result<&mut StreamEnd, Error> {
         let ends = self.streams.as_mut().map(|streams| &mut streams.ends);
         ends.and_then(|ends| ends.get_mut(&stream))
             .ok_or_else(|| Error::Invalid(format!("stream {stream} does not exist")))

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::words;
+use super::convert;
 use crate::bindings::rusm::runtime::process::Ties;
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::capability::Capability;
 use crate::fiber::waiting;
+use crate::guest_info::HostCall;
 use crate::spawn;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::state::GuestState;
 use rusm_runtime::InitError;
 use rusm_runtime::supervisor::{
     ChildSpec as Spec, Restart as SpecRestart, Shutdown, Strategy as SpecStrategy, Supervisor,
@@ -25,7 +25,7 @@ const SUPERVISORS_MAX: usize = 256;
 /// Maximum restart intensity: a supervisor remembers each restart for a period.
 const INTENSITY_MAX: u32 = 65_536;
 
-impl Host for State {
+impl Host for GuestState {
     async fn start(
         &mut self,
         strategy: Strategy,
@@ -33,13 +33,13 @@ impl Host for State {
         period_ms: u64,
         children: Vec<ChildSpec>,
     ) -> Result<Pid, Error> {
-        self.asks(HostCall::Supervise);
-        self.may(Capability::Spawn)?;
+        self.record_call(HostCall::Supervise);
+        self.require(Capability::Spawn)?;
         waiting(self.supervise(strategy, intensity, period_ms, children)).await
     }
 }
 
-impl State {
+impl GuestState {
     async fn supervise(
         &mut self,
         strategy: Strategy,
@@ -56,7 +56,7 @@ impl State {
         if intensity > INTENSITY_MAX {
             return Err(Error::Invalid(format!("intensity of {intensity} is over the limit of {INTENSITY_MAX}")));
         }
-        self.may_keep(&children)?;
+        self.check_child_args(&children)?;
         self.has_room_for_supervisor()?;
         let strategy = match strategy {
             Strategy::OneForOne => SpecStrategy::OneForOne,
@@ -71,7 +71,7 @@ impl State {
         match started {
             Ok(supervisor) => {
                 self.supervisors.push(supervisor.pid());
-                Ok(words::pid(supervisor.pid()))
+                Ok(convert::pid(supervisor.pid()))
             }
             Err(InitError::Spawn(error)) => Err(Error::Limit(error.to_string())),
             Err(InitError::Ended(reason)) => Err(Error::Invalid(reason.to_string())),
@@ -79,10 +79,10 @@ impl State {
     }
 
     /// Checks the size of the arguments, which a supervisor keeps for the restarts of its children.
-    fn may_keep(&self, children: &[ChildSpec]) -> Result<(), Error> {
-        children.iter().try_for_each(|child| self.may_have(&child.options.args))?;
+    fn check_child_args(&self, children: &[ChildSpec]) -> Result<(), Error> {
+        children.iter().try_for_each(|child| self.check_args(&child.options.args))?;
         let bytes: usize = children.iter().flat_map(|child| &child.options.args).map(String::len).sum();
-        let bytes_max = self.vitals.bounds.message_max_bytes as usize;
+        let bytes_max = self.info.bounds.message_max_bytes as usize;
         if bytes <= bytes_max {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl State {
         if options.ties != Ties::empty() {
             return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));
         }
-        let module = self.module_called(&module).await.map_err(|error| error.to_guest())?;
+        let module = self.resolve_module(&module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let restart = match restart {
             Restart::Permanent => SpecRestart::Permanent,
@@ -117,7 +117,7 @@ impl State {
             Some(0) => Shutdown::BrutalKill,
             Some(ms) => Shutdown::Timeout(Duration::from_millis(ms)),
         };
-        let spec = spawn::child(id.into(), Arc::clone(&self.vitals.node), module, guest, Ok(grant));
+        let spec = spawn::child(id.into(), Arc::clone(&self.info.node), module, guest, Ok(grant));
         Ok(spec.restart(restart).shutdown(shutdown))
     }
 }

@@ -22,10 +22,10 @@ use wasmtime::{Caller, Linker};
 use super::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page};
 use crate::kv::STEPS_MAX;
 use crate::raw::{MODULE, status, with_bytes, with_text};
-use crate::state::State;
+use crate::state::GuestState;
 
-type Guest<'a> = Caller<'a, State>;
-type Place = (i32, i32);
+type GuestCaller<'a> = Caller<'a, GuestState>;
+type MemoryRange = (i32, i32);
 
 macro_rules! or_return {
     ($result:expr) => {
@@ -36,78 +36,86 @@ macro_rules! or_return {
     };
 }
 
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(MODULE, "kv_get", |mut guest: Guest<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
-        Box::new(async move {
-            let (bucket, key) = or_return!(named(&mut guest, (bp, bn), (kp, kn)));
-            let value = Host::get(guest.data_mut(), bucket, key).await;
-            let state = guest.data_mut();
-            match value {
-                Ok(Some(value)) => {
-                    state.item.hold(value, 0);
-                    1
+pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        MODULE,
+        "kv_get",
+        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
+                let value = Host::get(caller.data_mut(), bucket, key).await;
+                let state = caller.data_mut();
+                match value {
+                    Ok(Some(value)) => {
+                        state.last_result.set_bytes(value, 0);
+                        1
+                    }
+                    Ok(None) => 0,
+                    Err(error) => failed(state, error),
                 }
-                Ok(None) => 0,
-                Err(error) => failed(state, error),
-            }
-        })
-    })?;
+            })
+        },
+    )?;
     linker.func_wrap_async(
         MODULE,
         "kv_put",
-        |mut guest: Guest<'_>, (bp, bn, kp, kn, p, n, ms): (i32, i32, i32, i32, i32, i32, i64)| {
+        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn, p, n, ms): (i32, i32, i32, i32, i32, i32, i64)| {
             Box::new(async move {
-                let (bucket, key) = or_return!(named(&mut guest, (bp, bn), (kp, kn)));
-                let value = or_return!(with_bytes(&mut guest, (p, n)));
-                let put = Host::put(guest.data_mut(), bucket, key, value, u64::try_from(ms).ok()).await;
-                put.map_or_else(|error| failed(guest.data_mut(), error), |()| 0)
+                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
+                let value = or_return!(with_bytes(&mut caller, (p, n)));
+                let put = Host::put(caller.data_mut(), bucket, key, value, u64::try_from(ms).ok()).await;
+                put.map_or_else(|error| failed(caller.data_mut(), error), |()| 0)
             })
         },
     )?;
-    linker.func_wrap_async(MODULE, "kv_delete", |mut guest: Guest<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
-        Box::new(async move {
-            let (bucket, key) = or_return!(named(&mut guest, (bp, bn), (kp, kn)));
-            let deleted = Host::delete(guest.data_mut(), bucket, key).await;
-            deleted.map_or_else(|error| failed(guest.data_mut(), error), i32::from)
-        })
-    })?;
+    linker.func_wrap_async(
+        MODULE,
+        "kv_delete",
+        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
+                let deleted = Host::delete(caller.data_mut(), bucket, key).await;
+                deleted.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
+            })
+        },
+    )?;
     linker.func_wrap_async(
         MODULE,
         "kv_compare_and_set",
-        |mut guest: Guest<'_>, (bp, bn, kp, kn, op, on, p, n): (i32, i32, i32, i32, i32, i32, i32, i32)| {
+        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn, op, on, p, n): (i32, i32, i32, i32, i32, i32, i32, i32)| {
             Box::new(async move {
-                let (bucket, key) = or_return!(named(&mut guest, (bp, bn), (kp, kn)));
-                let expected = or_return!(maybe(&mut guest, (op, on)));
-                let value = or_return!(maybe(&mut guest, (p, n)));
-                let set = Host::compare_and_set(guest.data_mut(), bucket, key, expected, value).await;
-                set.map_or_else(|error| failed(guest.data_mut(), error), i32::from)
+                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
+                let expected = or_return!(optional_bytes(&mut caller, (op, on)));
+                let value = or_return!(optional_bytes(&mut caller, (p, n)));
+                let set = Host::compare_and_set(caller.data_mut(), bucket, key, expected, value).await;
+                set.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
             })
         },
     )?;
-    linker.func_wrap_async(MODULE, "kv_commit", |mut guest: Guest<'_>, (p, n): (i32, i32)| {
+    linker.func_wrap_async(MODULE, "kv_commit", |mut caller: GuestCaller<'_>, (p, n): (i32, i32)| {
         Box::new(async move {
-            let steps = or_return!(with_bytes(&mut guest, (p, n)));
-            let state = guest.data_mut();
-            let (expects, changes) = match parsed(&steps) {
+            let steps = or_return!(with_bytes(&mut caller, (p, n)));
+            let state = caller.data_mut();
+            let (expects, changes) = match parse_steps(&steps) {
                 Ok(steps) => steps,
                 Err(error) => return failed(state, error),
             };
             let committed = Host::commit(state, expects, changes).await;
-            committed.map_or_else(|error| failed(guest.data_mut(), error), i32::from)
+            committed.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
         })
     })?;
     linker.func_wrap_async(
         MODULE,
         "kv_scan",
-        |mut guest: Guest<'_>, (bp, bn, pp, pn, ap, an, limit): (i32, i32, i32, i32, i32, i32, i32)| {
+        |mut caller: GuestCaller<'_>, (bp, bn, pp, pn, ap, an, limit): (i32, i32, i32, i32, i32, i32, i32)| {
             Box::new(async move {
-                let (bucket, prefix) = or_return!(named(&mut guest, (bp, bn), (pp, pn)));
-                let after = or_return!(with_bytes(&mut guest, (ap, an)));
-                let page = Host::scan(guest.data_mut(), bucket, prefix, after, limit as u32).await;
-                let state = guest.data_mut();
+                let (bucket, prefix) = or_return!(bucket_and_key(&mut caller, (bp, bn), (pp, pn)));
+                let after = or_return!(with_bytes(&mut caller, (ap, an)));
+                let page = Host::scan(caller.data_mut(), bucket, prefix, after, limit as u32).await;
+                let state = caller.data_mut();
                 match page {
                     Ok(page) => {
-                        state.item.hold(flat(&page), u64::from(page.next.is_some()));
+                        state.last_result.set_bytes(encode_page(&page), u64::from(page.next.is_some()));
                         page.rows.len() as i32
                     }
                     Err(error) => failed(state, error),
@@ -119,16 +127,20 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 /// Reads the name of a bucket, and a key or a prefix.
-fn named(guest: &mut Guest<'_>, bucket: Place, key: Place) -> Result<(String, Vec<u8>), i32> {
-    Ok((with_text(guest, bucket)?, with_bytes(guest, key)?))
+fn bucket_and_key(
+    caller: &mut GuestCaller<'_>,
+    bucket: MemoryRange,
+    key: MemoryRange,
+) -> Result<(String, Vec<u8>), i32> {
+    Ok((with_text(caller, bucket)?, with_bytes(caller, key)?))
 }
 
-fn maybe(guest: &mut Guest<'_>, place: Place) -> Result<Option<Vec<u8>>, i32> {
-    if place.1 < 0 { Ok(None) } else { with_bytes(guest, place).map(Some) }
+fn optional_bytes(caller: &mut GuestCaller<'_>, range: MemoryRange) -> Result<Option<Vec<u8>>, i32> {
+    if range.1 < 0 { Ok(None) } else { with_bytes(caller, range).map(Some) }
 }
 
 /// Parses the steps of a commit.
-fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
+fn parse_steps(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
     let mut left = bytes;
     let (mut expects, mut changes) = (Vec::new(), Vec::new());
     while !left.is_empty() {
@@ -136,7 +148,7 @@ fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
         if expects.len() > STEPS_MAX || changes.len() > STEPS_MAX {
             break;
         }
-        if step(&mut left, &mut expects, &mut changes).is_none() {
+        if parse_step(&mut left, &mut expects, &mut changes).is_none() {
             return Err(Error::Invalid(format!("these {} bytes contain a step that is not valid", bytes.len())));
         }
     }
@@ -144,7 +156,7 @@ fn parsed(bytes: &[u8]) -> Result<(Vec<Expected>, Vec<Change>), Error> {
 }
 
 /// Parses one step; `None` if it is malformed.
-fn step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change>) -> Option<()> {
+fn parse_step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change>) -> Option<()> {
     fn number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
         let (number, rest) = bytes.split_first_chunk()?;
         *bytes = rest;
@@ -172,7 +184,7 @@ fn step(bytes: &mut &[u8], expects: &mut Vec<Expected>, changes: &mut Vec<Change
 }
 
 /// Serialises rows, each preceded by its two lengths.
-fn flat(page: &Page) -> Vec<u8> {
+fn encode_page(page: &Page) -> Vec<u8> {
     let mut bytes = Vec::new();
     for row in &page.rows {
         for length in [row.key.len(), row.value.len()] {
@@ -184,14 +196,14 @@ fn flat(page: &Page) -> Vec<u8> {
     bytes
 }
 
-fn failed(state: &mut State, error: Error) -> i32 {
+fn failed(state: &mut GuestState, error: Error) -> i32 {
     use crate::bindings::rusm::runtime::types::Error as Common;
     match error {
         Error::Denied(what) => status(state, Common::Denied(what)),
         Error::Invalid(what) => status(state, Common::Invalid(what)),
         Error::Limit(what) => status(state, Common::Limit(what)),
         Error::Failed(what) => {
-            state.item.fail(what);
+            state.last_result.set_error(what);
             -10
         }
     }

@@ -5,16 +5,16 @@
 use wasmtime::{Caller, Extern, Memory};
 
 use crate::bindings::rusm::runtime::types::Error;
-use crate::state::State;
+use crate::state::GuestState;
 
 /// Returns the memory that the module exports; cached after the first call.
 #[inline]
-fn memory(caller: &mut Caller<'_, State>) -> Option<Memory> {
+fn memory(caller: &mut Caller<'_, GuestState>) -> Option<Memory> {
     if let Some(memory) = caller.data().memory { Some(memory) } else { first(caller) }
 }
 
 #[cold]
-fn first(caller: &mut Caller<'_, State>) -> Option<Memory> {
+fn first(caller: &mut Caller<'_, GuestState>) -> Option<Memory> {
     let memory = caller.get_export("memory").and_then(Extern::into_memory)?;
     caller.data_mut().memory = Some(memory);
     Some(memory)
@@ -24,7 +24,10 @@ fn first(caller: &mut Caller<'_, State>) -> Option<Memory> {
 /// so the error text is left to [`refused`].
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "returning the result through memory costs more than the function itself")]
-pub(crate) fn find<'a>(caller: &'a mut Caller<'_, State>, (p, n): (i32, i32)) -> Option<(&'a mut State, &'a mut [u8])> {
+pub(crate) fn find<'a>(
+    caller: &'a mut Caller<'_, GuestState>,
+    (p, n): (i32, i32),
+) -> Option<(&'a mut GuestState, &'a mut [u8])> {
     let (memory, state) = memory(caller)?.data_and_store_mut(caller);
     let bytes = memory.get_mut(p as u32 as usize..)?.get_mut(..n as u32 as usize)?;
     Some((state, bytes))
@@ -32,7 +35,7 @@ pub(crate) fn find<'a>(caller: &'a mut Caller<'_, State>, (p, n): (i32, i32)) ->
 
 /// Returns the error for a range that [`find`] did not find.
 #[cold]
-pub(super) fn refused(caller: &mut Caller<'_, State>, (p, n): (i32, i32)) -> Error {
+pub(super) fn refused(caller: &mut Caller<'_, GuestState>, (p, n): (i32, i32)) -> Error {
     let Some(memory) = memory(caller) else {
         return Error::Invalid("the module exports no memory called `memory`".to_owned());
     };
@@ -41,10 +44,10 @@ pub(super) fn refused(caller: &mut Caller<'_, State>, (p, n): (i32, i32)) -> Err
 }
 
 /// Copies a range of the memory.
-pub(super) fn read(caller: &mut Caller<'_, State>, place: (i32, i32)) -> Result<Vec<u8>, Error> {
-    match find(caller, place) {
+pub(super) fn read(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<Vec<u8>, Error> {
+    match find(caller, range) {
         Some((_, bytes)) => Ok(bytes.to_vec()),
-        None => Err(refused(caller, place)),
+        None => Err(refused(caller, range)),
     }
 }
 

@@ -20,7 +20,7 @@ use super::canary::{self, Canaries};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// Number of slots cleared together.
-const BATCH: usize = 64;
+const CLEAR_BATCH: usize = 64;
 /// `MADV_GUARD_INSTALL` of Linux 6.13: a guard that needs no memory map.
 const GUARD_INSTALL: i32 = 102;
 
@@ -33,7 +33,7 @@ pub(crate) struct Arena {
     guard_bytes: usize,
     /// Maximum number of slots kept for reuse without clearing.
     kept_max: usize,
-    free: Mutex<Free>,
+    free: Mutex<FreeSlots>,
     used: AtomicU32,
     /// The system supports guards that need no memory map.
     light_guards: AtomicBool,
@@ -42,14 +42,14 @@ pub(crate) struct Arena {
 }
 
 #[derive(Default)]
-struct Free {
+struct FreeSlots {
     /// First slot that was never used.
     fresh: u32,
     kept: Vec<u32>,
     clean: Vec<u32>,
     dirty: Vec<u32>,
     /// Number of threads that are clearing slots; those slots are free, but in no list until they are done.
-    emptying: u32,
+    clearing_threads: u32,
 }
 
 // SAFETY: the mapping belongs to the arena until its drop, and a slot to the caller that took it.
@@ -97,7 +97,7 @@ impl Arena {
     }
 
     /// Returns the address of a slot.
-    pub(crate) fn place(&self, slot: u32) -> *mut u8 {
+    pub(crate) fn address(&self, slot: u32) -> *mut u8 {
         self.base.as_ptr().cast::<u8>().wrapping_add(slot as usize * self.slot_bytes)
     }
 
@@ -107,7 +107,7 @@ impl Arena {
         self.used.fetch_add(1, Ordering::Relaxed);
         if self.canaries.has(slot) {
             // SAFETY: the slot was just taken, and is longer than a canary.
-            canary::draw(unsafe { &mut *self.place(slot).cast() });
+            canary::write(unsafe { &mut *self.address(slot).cast() });
         }
         Some(slot)
     }
@@ -116,7 +116,7 @@ impl Arena {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = loop {
             let kept = free.kept.pop().or_else(|| free.clean.pop());
-            if kept.is_some() || free.fresh < self.slots || !free.dirty.is_empty() || free.emptying == 0 {
+            if kept.is_some() || free.fresh < self.slots || !free.dirty.is_empty() || free.clearing_threads == 0 {
                 break kept;
             }
             drop(free);
@@ -134,15 +134,15 @@ impl Arena {
             return Some(slot);
         }
         let dirty = std::mem::take(&mut free.dirty);
-        self.empty(dirty, &mut free)
+        self.clear_slots(dirty, &mut free)
     }
 
     /// Returns a slot.
-    pub(crate) fn give(&self, slot: u32) {
+    pub(crate) fn release(&self, slot: u32) {
         self.used.fetch_sub(1, Ordering::Relaxed);
         if self.canaries.has(slot) {
             // SAFETY: the caller gave the slot up, and it is longer than a canary.
-            canary::check(unsafe { &*self.place(slot).cast() });
+            canary::check(unsafe { &*self.address(slot).cast() });
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.kept.len() < self.kept_max {
@@ -150,27 +150,27 @@ impl Arena {
             return;
         }
         free.dirty.push(slot);
-        if free.dirty.len() < BATCH {
+        if free.dirty.len() < CLEAR_BATCH {
             return;
         }
         let dirty = std::mem::take(&mut free.dirty);
-        free.emptying += 1;
+        free.clearing_threads += 1;
         drop(free);
-        let mut emptied = Free::default();
-        let last = self.empty(dirty, &mut emptied);
+        let mut emptied = FreeSlots::default();
+        let last = self.clear_slots(dirty, &mut emptied);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.emptying -= 1;
+        free.clearing_threads -= 1;
         free.clean.extend(emptied.clean);
         free.clean.extend(last);
     }
 
     /// Clears slots, adds all but one to the clean ones, and returns that one.
-    fn empty(&self, mut dirty: Vec<u32>, free: &mut Free) -> Option<u32> {
+    fn clear_slots(&self, mut dirty: Vec<u32>, free: &mut FreeSlots) -> Option<u32> {
         dirty.sort_unstable();
         for run in dirty.chunk_by(|one, next| one + 1 == *next) {
             let len = run.len() * self.slot_bytes;
             // SAFETY: these slots are not in use; guards survive this call.
-            let emptied = unsafe { madvise(self.place(run[0]).cast(), len, Advice::LinuxDontNeed) };
+            let emptied = unsafe { madvise(self.address(run[0]).cast(), len, Advice::LinuxDontNeed) };
             if emptied.is_err() {
                 self.clear(run);
             }
@@ -184,7 +184,7 @@ impl Arena {
     #[cold]
     fn clear(&self, slots: &[u32]) {
         for slot in slots {
-            let start = self.place(*slot).wrapping_add(self.guard_bytes);
+            let start = self.address(*slot).wrapping_add(self.guard_bytes);
             // SAFETY: the slot is not in use, and the range excludes the guard.
             unsafe { start.write_bytes(0, self.slot_bytes - self.guard_bytes) };
         }
@@ -195,7 +195,7 @@ impl Arena {
         if self.guard_bytes == 0 {
             return;
         }
-        let place: *mut c_void = self.place(slot).cast();
+        let place: *mut c_void = self.address(slot).cast();
         if self.light_guards.load(Ordering::Relaxed) {
             // SAFETY: the beginning of a slot that has not been handed out yet.
             if unsafe { libc::madvise(place, self.guard_bytes, GUARD_INSTALL) } == 0 {
@@ -227,13 +227,13 @@ mod tests {
         let arena = Arena::new(65_536, 3, 0, 0).unwrap();
         for round in 0..200_u32 {
             let slot = arena.take().unwrap();
-            let first = arena.place(slot);
+            let first = arena.address(slot);
             // SAFETY: the slot was just taken.
             unsafe {
                 assert_eq!(first.read(), 0, "round {round}");
                 first.write_bytes(0xaa, 65_536);
             }
-            arena.give(slot);
+            arena.release(slot);
         }
         assert_eq!(arena.used(), 0);
     }
@@ -246,16 +246,16 @@ mod tests {
         arena.free.lock().unwrap().fresh = 1;
         arena.free.lock().unwrap().clean.push(0);
         let mut drawn = [0; canary::BYTES];
-        canary::draw(&mut drawn);
+        canary::write(&mut drawn);
 
         for _ in 0..200 {
             let slot = arena.take().unwrap();
             // SAFETY: the slot was just taken.
             unsafe {
-                assert_eq!(arena.place(slot).cast::<[u8; canary::BYTES]>().read(), drawn);
-                arena.place(slot).add(canary::BYTES).write_bytes(0xaa, 65_536 - canary::BYTES);
+                assert_eq!(arena.address(slot).cast::<[u8; canary::BYTES]>().read(), drawn);
+                arena.address(slot).add(canary::BYTES).write_bytes(0xaa, 65_536 - canary::BYTES);
             }
-            arena.give(slot);
+            arena.release(slot);
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
         let mut taken: Vec<u32> = std::iter::from_fn(|| arena.take()).collect();
 
         assert_eq!((taken.len(), arena.used()), (100, 100));
-        taken.drain(..).for_each(|slot| arena.give(slot));
+        taken.drain(..).for_each(|slot| arena.release(slot));
         let again = std::iter::from_fn(|| arena.take()).collect::<std::collections::HashSet<_>>();
         assert_eq!(again.len(), 100);
     }
@@ -282,7 +282,7 @@ mod tests {
                     for round in 0..2000 {
                         let taken: Vec<_> = (0..64).map(|_| arena.take()).collect();
                         assert!(taken.iter().all(Option::is_some), "round {round}: {taken:?}");
-                        taken.into_iter().flatten().for_each(|slot| arena.give(slot));
+                        taken.into_iter().flatten().for_each(|slot| arena.release(slot));
                     }
                 });
             }

@@ -38,7 +38,7 @@ impl Canaries {
 }
 
 /// Writes the pattern.
-pub(super) fn draw(place: &mut [u8; BYTES]) {
+pub(super) fn write(place: &mut [u8; BYTES]) {
     for (bytes, word) in place.chunks_exact_mut(8).zip(PATTERN) {
         bytes.copy_from_slice(&word.to_ne_bytes());
     }
@@ -65,7 +65,7 @@ mod tests {
     fn a_pattern_is_whole_until_any_byte_of_it_changes() {
         let mut place = [0; BYTES];
         assert!(!is_whole(&place));
-        draw(&mut place);
+        write(&mut place);
         assert!(is_whole(&place));
         for byte in 0..BYTES {
             place[byte] ^= 1;

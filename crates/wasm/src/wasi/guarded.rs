@@ -18,12 +18,12 @@ use wasmtime_wasi::sockets::WasiSocketsView;
 use super::P1;
 use crate::capability::Capability;
 use crate::fiber::waiting;
+use crate::guest_info::HostCall;
 use crate::host::RANDOM_BYTES_MAX;
 use crate::raw::memory_at;
-use crate::state::State;
-use crate::vitals::HostCall;
+use crate::state::GuestState;
 
-type Guest<'a> = StoreContextMut<'a, State>;
+type GuestCaller<'a> = StoreContextMut<'a, GuestState>;
 type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// Error numbers of WASI preview 1.
@@ -33,13 +33,13 @@ const ERRNO_FAULT: i32 = 21;
 const ERRNO_IO: i32 = 29;
 
 /// Replaces the guarded functions of components.
-pub(crate) fn link_components(linker: &mut Components<State>) -> wasmtime::Result<()> {
+pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     linker.instance("wasi:sockets/tcp-create-socket@0.2.12")?.func_wrap(
         "create-tcp-socket",
-        |mut guest: Guest<'_>, (family,): (IpAddressFamily,)| -> Outcome<Resource<TcpSocket>> {
-            let state = guest.data_mut();
-            if state.may(Capability::Network).is_err() {
+        |mut caller: GuestCaller<'_>, (family,): (IpAddressFamily,)| -> Outcome<Resource<TcpSocket>> {
+            let state = caller.data_mut();
+            if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
             }
             outcome(Tcp::create_tcp_socket(&mut state.sockets(), family))
@@ -47,10 +47,10 @@ pub(crate) fn link_components(linker: &mut Components<State>) -> wasmtime::Resul
     )?;
     linker.instance("wasi:sockets/udp-create-socket@0.2.12")?.func_wrap_async(
         "create-udp-socket",
-        |mut guest: Guest<'_>, (family,): (IpAddressFamily,)| {
+        |mut caller: GuestCaller<'_>, (family,): (IpAddressFamily,)| {
             Box::new(async move {
-                let state = guest.data_mut();
-                if state.may(Capability::Network).is_err() {
+                let state = caller.data_mut();
+                if state.require(Capability::Network).is_err() {
                     return Ok((Err(ErrorCode::AccessDenied),));
                 }
                 let created: SocketResult<Resource<UdpSocket>> =
@@ -61,45 +61,45 @@ pub(crate) fn link_components(linker: &mut Components<State>) -> wasmtime::Resul
     )?;
     linker.instance("wasi:sockets/ip-name-lookup@0.2.12")?.func_wrap(
         "resolve-addresses",
-        |mut guest: Guest<'_>, (network, name): (Resource<Network>, String)| {
-            let state = guest.data_mut();
-            if state.may(Capability::Network).is_err() {
+        |mut caller: GuestCaller<'_>, (network, name): (Resource<Network>, String)| {
+            let state = caller.data_mut();
+            if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
             }
             outcome(Lookup::resolve_addresses(&mut state.sockets(), network, name))
         },
     )?;
     let mut random = linker.instance("wasi:random/random@0.2.12")?;
-    random.func_wrap("get-random-bytes", |mut guest: Guest<'_>, (count,): (u64,)| {
-        Ok((Random::get_random_bytes(random_of(&mut guest)?.ctx().ctx.random(), count)?,))
+    random.func_wrap("get-random-bytes", |mut caller: GuestCaller<'_>, (count,): (u64,)| {
+        Ok((Random::get_random_bytes(random_of(&mut caller)?.ctx().ctx.random(), count)?,))
     })?;
-    random.func_wrap("get-random-u64", |mut guest: Guest<'_>, (): ()| {
-        Ok((Random::get_random_u64(random_of(&mut guest)?.ctx().ctx.random())?,))
+    random.func_wrap("get-random-u64", |mut caller: GuestCaller<'_>, (): ()| {
+        Ok((Random::get_random_u64(random_of(&mut caller)?.ctx().ctx.random())?,))
     })?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
 /// Replaces the guarded functions of core modules.
-pub(crate) fn link_modules(linker: &mut Modules<State>) -> wasmtime::Result<()> {
+pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    linker.func_wrap_async(P1, "random_get", |guest: Caller<'_, State>, place: (i32, i32)| {
-        Box::new(waiting(fill_with_random(guest, place)))
+    linker.func_wrap_async(P1, "random_get", |caller: Caller<'_, GuestState>, place: (i32, i32)| {
+        Box::new(waiting(fill_with_random(caller, place)))
     })?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
 /// Fills the range piece by piece, and yields in between.
-async fn fill_with_random(mut guest: Caller<'_, State>, (p, n): (i32, i32)) -> i32 {
-    let state = guest.data_mut();
-    state.asks(HostCall::Random);
-    if state.may(Capability::Random).is_err() {
+async fn fill_with_random(mut caller: Caller<'_, GuestState>, (p, n): (i32, i32)) -> i32 {
+    let state = caller.data_mut();
+    state.record_call(HostCall::Random);
+    if state.require(Capability::Random).is_err() {
         return ERRNO_ACCES;
     }
     let (mut at, mut left) = (0, n as u32 as usize);
     loop {
-        let Some((state, bytes)) = memory_at(&mut guest, (p, n)) else { return ERRNO_FAULT };
+        let Some((state, bytes)) = memory_at(&mut caller, (p, n)) else { return ERRNO_FAULT };
         let piece = left.min(RANDOM_BYTES_MAX as usize);
         if getrandom::fill(&mut bytes[at..at + piece]).is_err() {
             return ERRNO_IO;
@@ -112,10 +112,10 @@ async fn fill_with_random(mut guest: Caller<'_, State>, (p, n): (i32, i32)) -> i
     }
 }
 
-fn random_of<'a>(guest: &'a mut Guest<'_>) -> wasmtime::Result<&'a mut State> {
-    let state = guest.data_mut();
-    state.asks(HostCall::Random);
-    match state.may(Capability::Random) {
+fn random_of<'a>(caller: &'a mut GuestCaller<'_>) -> wasmtime::Result<&'a mut GuestState> {
+    let state = caller.data_mut();
+    state.record_call(HostCall::Random);
+    match state.require(Capability::Random) {
         Ok(()) => Ok(state),
         Err(_) => Err(wasmtime::format_err!("denied: {}", Capability::Random.word())),
     }

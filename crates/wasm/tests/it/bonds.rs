@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_runtime::supervisor::{Strategy, Supervisor};
 use rusm_runtime::{Config, Down, Exit, ExitReason, Handle, Runtime};
-use rusm_wasm::{Guest, Trap, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Trap, Wasm, WasmConfig};
 
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with, spin};
 
 #[test]
 fn a_guest_ends_with_normal_when_it_returns() {
-    assert_eq!(Node::small().end_of(&raw("", ""), &Guest::default()), ExitReason::Normal);
+    assert_eq!(Node::small().end_of(&raw("", ""), &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_trap_is_a_reason_with_code_and_named_functions() {
     for (instructions, code) in traps {
         let module = raw_with("(table 10 funcref) (func $deeper (call $deeper))", "", instructions);
 
-        let reason = node.end_of(&module, &Guest::default());
+        let reason = node.end_of(&module, &GuestOptions::default());
 
         assert_eq!(reason, ExitReason::other(format_args!("trap: {code}")));
         let ExitReason::Other(detail) = reason else { unreachable!() };
@@ -51,7 +51,8 @@ fn a_guest_exits_with_a_reason_of_its_own() {
         raw_with(r#"(data (i32.const 0) "full")"#, "", &run)
     };
 
-    let ends: Vec<String> = (1..5).map(|reason| node.end_of(&exits(reason), &Guest::default()).to_string()).collect();
+    let ends: Vec<String> =
+        (1..5).map(|reason| node.end_of(&exits(reason), &GuestOptions::default()).to_string()).collect();
 
     assert_eq!(ends, ["shutdown", "shutdown: full", "killed", "full"]);
 }
@@ -62,7 +63,7 @@ fn a_kill_reaches_a_guest_in_a_tight_loop_and_one_that_waits() {
     let (spin, echo) = (node.load("spin", &spin()), node.load("echo", &echo()));
 
     for (module, is_spinning) in [(spin, true), (echo, false)] {
-        let pids: Vec<_> = (0..8).map(|_| node.spawn(&module, &Guest::default())).collect();
+        let pids: Vec<_> = (0..8).map(|_| node.spawn(&module, &GuestOptions::default())).collect();
         let watches: Vec<_> = pids.iter().map(|pid| node.runtime.watch(*pid)).collect();
         node.until("all of them have run", |node| {
             pids.iter().all(|pid| fact(&node.runtime, *pid, if is_spinning { SLICES } else { "host_calls_total" }) > 0)
@@ -80,8 +81,8 @@ fn a_kill_reaches_a_guest_in_a_tight_loop_and_one_that_waits() {
 fn guests_in_tight_loops_leave_time_for_others() {
     let node = Node::small();
     let (spin, echo) = (node.load("spin", &spin()), node.load("echo", &echo()));
-    let spinners: Vec<_> = (0..6).map(|_| node.spawn(&spin, &Guest::default())).collect();
-    let echo = node.spawn(&echo, &Guest::default());
+    let spinners: Vec<_> = (0..6).map(|_| node.spawn(&spin, &GuestOptions::default())).collect();
+    let echo = node.spawn(&echo, &GuestOptions::default());
 
     let answers = node.inside(move |_, ctx| async move {
         let mut answers = 0;
@@ -110,7 +111,7 @@ fn a_timer_waits_for_few_slices_of_guests_in_tight_loops() {
         let mut slices: Vec<u64> = Vec::new();
         for _ in 0..8 {
             // Start new guests in each round: the scheduler does not know yet that their polls are long.
-            let start = |_| wasm.spawn_from(&ctx, &spin, &Guest::default()).unwrap().0;
+            let start = |_| wasm.spawn_from(&ctx, &spin, &GuestOptions::default()).unwrap().0;
             let spinners: Vec<_> = (0..2).map(start).collect();
             ctx.sleep(Duration::from_micros(1)).await;
             slices.push(spinners.iter().map(|pid| fact(&handle, *pid, SLICES)).sum());
@@ -133,7 +134,7 @@ fn a_link_carries_a_trap_and_a_monitor_sees_it() {
 
     let (exit, down, pid) = node.inside(move |wasm, ctx| async move {
         ctx.trap_exits(true);
-        let (pid, _) = wasm.spawn_from(&ctx, &trap, &Guest::default().linked().monitored()).unwrap();
+        let (pid, _) = wasm.spawn_from(&ctx, &trap, &GuestOptions::default().linked().monitored()).unwrap();
         ctx.send(pid, Bytes::new()).await;
         (ctx.receive_of::<Exit>().await, ctx.receive_of::<Down>().await, pid)
     });
@@ -164,7 +165,7 @@ fn a_guest_links_monitors_and_traps_exits() {
         (drop (call $exit (call $self) (i32.const 4) (i32.const 0) (call $item_len)))",
     );
 
-    let reason = node.end_of(&parent, &Guest::default().profile("trusted"));
+    let reason = node.end_of(&parent, &GuestOptions::default().profile("trusted"));
 
     assert_eq!(reason.to_string(), "trap: unreachable");
 }
@@ -173,7 +174,7 @@ fn a_guest_links_monitors_and_traps_exits() {
 fn a_supervisor_restarts_a_guest_that_traps() {
     let node = Node::small();
     let fragile = node.load("fragile", &raw("", "(drop (call $receive (i64.const -1))) unreachable"));
-    let child = node.wasm.child("fragile", &fragile, Guest::default().name("fragile"));
+    let child = node.wasm.child("fragile", &fragile, GuestOptions::default().name("fragile"));
     let tree = Supervisor::new(Strategy::OneForOne).intensity(5, Duration::from_mins(1)).child(child);
 
     let (first, second) = node.inside(move |_, ctx| async move {
@@ -197,9 +198,9 @@ fn a_supervisor_restarts_a_guest_that_traps() {
 fn a_name_that_is_taken_starts_nobody() {
     let node = Node::small();
     let echo = node.load("echo", &echo());
-    let first = node.spawn(&echo, &Guest::default().name("echo"));
+    let first = node.spawn(&echo, &GuestOptions::default().name("echo"));
 
-    let refused = node.wasm.spawn(&node.runtime, &echo, &Guest::default().name("echo")).unwrap_err();
+    let refused = node.wasm.spawn(&node.runtime, &echo, &GuestOptions::default().name("echo")).unwrap_err();
 
     assert_eq!(refused.to_string(), format!("name \"echo\" is taken by {first}"));
     node.until("the second is gone", |node| node.wasm.stats().live == 1);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::{Context, Down, ExitReason, Message, MonitorRef};
-use rusm_wasm::{Capability, Guest, Profiles, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::{Node, number, raw, raw_with};
 
@@ -25,9 +25,9 @@ const DIGEST: &str = "(i32.and (i32.const 0) (call $digest (i32.const 0) (i32.co
 fn a_sandboxed_guest_is_refused_and_observers_hear_of_it() {
     let node = Node::small();
 
-    assert_eq!(node.end_of(&status_of(REGISTER), &Guest::default()).to_string(), "-1");
-    assert_eq!(node.end_of(&status_of(SPAWN), &Guest::default()).to_string(), "-1");
-    assert_eq!(node.end_of(&status_of(DIGEST), &Guest::default()).to_string(), "-0");
+    assert_eq!(node.end_of(&status_of(REGISTER), &GuestOptions::default()).to_string(), "-1");
+    assert_eq!(node.end_of(&status_of(SPAWN), &GuestOptions::default()).to_string(), "-1");
+    assert_eq!(node.end_of(&status_of(DIGEST), &GuestOptions::default()).to_string(), "-0");
 
     let refused: Vec<_> = events(&node.runtime, 0, 100)
         .into_iter()
@@ -44,9 +44,9 @@ fn a_profile_grants_and_one_of_ones_own_grants_what_it_says() {
     profiles.set("nameless", [Capability::Spawn].into_iter().collect());
     let node = Node::start(WasmConfig { capacity: 8, profiles, ..WasmConfig::default() });
 
-    assert_eq!(node.end_of(&status_of(REGISTER), &Guest::default().profile("trusted")).to_string(), "-0");
-    assert_eq!(node.end_of(&status_of(REGISTER), &Guest::default().profile("nameless")).to_string(), "-1");
-    assert_eq!(node.end_of(&status_of(DIGEST), &Guest::default().profile("nameless")).to_string(), "-0");
+    assert_eq!(node.end_of(&status_of(REGISTER), &GuestOptions::default().profile("trusted")).to_string(), "-0");
+    assert_eq!(node.end_of(&status_of(REGISTER), &GuestOptions::default().profile("nameless")).to_string(), "-1");
+    assert_eq!(node.end_of(&status_of(DIGEST), &GuestOptions::default().profile("nameless")).to_string(), "-0");
 }
 
 async fn reason_of(ctx: &Context, watch: MonitorRef) -> String {
@@ -78,7 +78,7 @@ fn a_link_with_others_is_for_those_who_may_end_them() {
         node.inside(move |wasm, ctx| async move {
             let other = ctx.spawn(|ctx| async move { drop(ctx.receive().await) });
             let watch = ctx.monitor(other);
-            let guest = Guest::default().profile(profile).monitored();
+            let guest = GuestOptions::default().profile(profile).monitored();
             let (guest, own) = wasm.spawn_from(&ctx, &module, &guest).unwrap();
             let pid = Bytes::copy_from_slice(&number(other).to_le_bytes());
             ctx.send(guest, pid).await;
@@ -114,21 +114,21 @@ fn a_guest_grants_no_more_than_it_has() {
         (drop (call $exit (call $self) (i32.const 4) (i32.const 0) (call $item_len)))",
     );
 
-    assert_eq!(node.end_of(&starter, &Guest::default().profile("starter")).to_string(), "trap: unreachable");
+    assert_eq!(node.end_of(&starter, &GuestOptions::default().profile("starter")).to_string(), "trap: unreachable");
 }
 
 #[test]
 fn a_guest_ends_only_itself_and_its_children_without_the_capability() {
     let node = Node::small();
     let victim = node.load("victim", &raw("", "(drop (call $receive (i64.const -1)))"));
-    let victim = node.spawn(&victim, &Guest::default());
+    let victim = node.spawn(&victim, &GuestOptions::default());
     let pid = crate::guests::number(victim);
     let kill = format!("(call $exit (i64.const {pid}) (i32.const 3) (i32.const 0) (i32.const 0))");
 
-    assert_eq!(node.end_of(&status_of(&kill), &Guest::default().profile("network")).to_string(), "-1");
+    assert_eq!(node.end_of(&status_of(&kill), &GuestOptions::default().profile("network")).to_string(), "-1");
     assert!(node.runtime.is_alive(victim));
     let watch = node.runtime.watch(victim);
-    assert_eq!(node.end_of(&status_of(&kill), &Guest::default().profile("trusted")).to_string(), "-0");
+    assert_eq!(node.end_of(&status_of(&kill), &GuestOptions::default().profile("trusted")).to_string(), "-0");
 
     assert_eq!(watch.wait(), ExitReason::Killed);
 }
@@ -138,7 +138,7 @@ fn an_unknown_profile_is_an_error_that_names_the_known() {
     let node = Node::small();
     let module = node.load("noop", &raw("", ""));
 
-    let error = node.wasm.spawn(&node.runtime, &module, &Guest::default().profile("rooot")).unwrap_err();
+    let error = node.wasm.spawn(&node.runtime, &module, &GuestOptions::default().profile("rooot")).unwrap_err();
 
     assert_eq!(error.to_string(), "unknown profile \"rooot\"; expected one of network, sandboxed, trusted");
 }

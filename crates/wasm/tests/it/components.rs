@@ -1,7 +1,7 @@
 //! Components of the `rusm:runtime` world and of WASI.
 
 use rusm_runtime::ExitReason;
-use rusm_wasm::Guest;
+use rusm_wasm::GuestOptions;
 
 use crate::guests::Node;
 
@@ -35,9 +35,12 @@ fn a_component_returns_an_error_or_traps_or_ends() {
         "(i32.store (i32.const 16) (i32.const 1)) (i32.store (i32.const 20) (i32.const 64)) (i32.store (i32.const 24) (i32.const 9))",
     );
 
-    assert_eq!(node.end_of(&component(""), &Guest::default().args(["one", "two"])), ExitReason::Normal);
-    assert_eq!(node.end_of(&error, &Guest::default()), ExitReason::other("disk full"));
-    assert_eq!(node.end_of(&component("unreachable"), &Guest::default()), ExitReason::other("trap: unreachable"));
+    assert_eq!(node.end_of(&component(""), &GuestOptions::default().args(["one", "two"])), ExitReason::Normal);
+    assert_eq!(node.end_of(&error, &GuestOptions::default()), ExitReason::other("disk full"));
+    assert_eq!(
+        node.end_of(&component("unreachable"), &GuestOptions::default()),
+        ExitReason::other("trap: unreachable")
+    );
 }
 
 #[test]
@@ -74,8 +77,8 @@ fn a_wasi_command_runs_to_its_end_and_its_status_is_the_reason() {
         .unwrap()
     };
 
-    assert_eq!(node.end_of(&command(0), &Guest::default()), ExitReason::Normal);
-    assert_eq!(node.end_of(&command(3), &Guest::default()), ExitReason::other("exit(3)"));
+    assert_eq!(node.end_of(&command(0), &GuestOptions::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&command(3), &GuestOptions::default()), ExitReason::other("exit(3)"));
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn a_wasi_component_runs_to_its_end_and_what_it_returns_is_the_reason() {
         ))
         .unwrap()
     };
-    let end = |run: &str| node.end_of(&command(run), &Guest::default()).to_string();
+    let end = |run: &str| node.end_of(&command(run), &GuestOptions::default()).to_string();
 
     assert_eq!(node.load("command", &command("(i32.const 0)")).kind(), "wasi component");
     assert_eq!(end("(i32.const 0)"), "normal");
@@ -188,12 +191,16 @@ fn a_component_that_sends_what_is_outside_of_its_memory_traps() {
     let node = Node::small();
 
     for (place, bytes) in [(65_536, 0), (65_505, 31), (65_504, 32), (0, 65_536)] {
-        assert_eq!(node.end_of(&sending(place, bytes), &Guest::default()), ExitReason::Normal, "{place}, {bytes}");
+        assert_eq!(
+            node.end_of(&sending(place, bytes), &GuestOptions::default()),
+            ExitReason::Normal,
+            "{place}, {bytes}"
+        );
     }
     for (place, bytes) in
         [(65_535, 2), (65_506, 31), (0, u32::MAX), (u32::MAX, 1), (u32::MAX, u32::MAX), (0x8000_0000, 0x8000_0000)]
     {
-        let ended = node.end_of(&sending(place, bytes), &Guest::default()).to_string();
+        let ended = node.end_of(&sending(place, bytes), &GuestOptions::default()).to_string();
 
         assert_eq!(ended, "trap: list pointer/length out of bounds of memory", "{place}, {bytes}");
     }
@@ -204,15 +211,19 @@ fn a_component_that_sends_what_is_outside_of_its_memory_traps() {
 fn a_component_that_passes_a_place_outside_of_its_memory_traps() {
     let node = Node::small();
 
-    assert_eq!(node.end_of(&labelled(65_536, 0), &Guest::default()), ExitReason::Normal, "there is nothing to read");
+    assert_eq!(
+        node.end_of(&labelled(65_536, 0), &GuestOptions::default()),
+        ExitReason::Normal,
+        "there is nothing to read"
+    );
     for (place, bytes) in [(65_535, 2), (0, u32::MAX), (u32::MAX, 1), (u32::MAX, u32::MAX), (0x8000_0000, 0x8000_0000)]
     {
-        let ended = node.end_of(&labelled(place, bytes), &Guest::default()).to_string();
+        let ended = node.end_of(&labelled(place, bytes), &GuestOptions::default()).to_string();
 
         assert_eq!(ended, "trap: string pointer/length out of bounds of memory", "{place}, {bytes}");
     }
     assert_eq!(node.wasm.stats().traps_total, [("other", 5)]);
-    assert_eq!(node.end_of(&component(""), &Guest::default()), ExitReason::Normal, "the node still works");
+    assert_eq!(node.end_of(&component(""), &GuestOptions::default()), ExitReason::Normal, "the node still works");
 }
 
 /// Types that the interfaces of the `rusm:runtime` world share.
@@ -312,7 +323,7 @@ fn watcher() -> Vec<u8> {
 fn a_component_hears_who_joins_and_leaves_a_group_that_it_monitors() {
     let node = Node::small();
 
-    assert_eq!(node.end_of(&watcher(), &Guest::default().profile("trusted")), ExitReason::Normal);
-    let denied = node.end_of(&watcher(), &Guest::default()).to_string();
+    assert_eq!(node.end_of(&watcher(), &GuestOptions::default().profile("trusted")), ExitReason::Normal);
+    let denied = node.end_of(&watcher(), &GuestOptions::default()).to_string();
     assert_eq!(denied, "trap: unreachable", "`groups` was not granted, which is an error and not an empty group");
 }

@@ -1,6 +1,6 @@
 //! Values that observers see of a guest.
 
-use rusm_runtime::observe::{Fact, extra};
+use rusm_runtime::observe::{BodyFact, body_info};
 use rusm_runtime::{Handle, Pid};
 
 /// Name of the value that counts how often a guest was taken off its scheduler.
@@ -8,9 +8,9 @@ pub(crate) const SLICES: &str = "epoch_slices_total";
 
 /// Returns the value that observers see of a guest under this name.
 pub(crate) fn fact(runtime: &Handle, pid: Pid, name: &str) -> u64 {
-    let facts = extra(runtime, pid).expect("a guest").facts();
+    let facts = body_info(runtime, pid).expect("a guest").facts();
     match facts.into_iter().find(|(known, _)| *known == name).expect("guests have this value").1 {
-        Fact::Count(count) | Fact::Bytes(count) => count,
-        other @ Fact::Text(_) => panic!("{other:?}"),
+        BodyFact::Count(count) | BodyFact::Bytes(count) => count,
+        other @ BodyFact::Text(_) => panic!("{other:?}"),
     }
 }

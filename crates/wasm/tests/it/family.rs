@@ -1,7 +1,7 @@
 //! Processes that core modules start and meet: named processes, supervisors, groups.
 
 use rusm_runtime::ExitReason;
-use rusm_wasm::Guest;
+use rusm_wasm::GuestOptions;
 
 use crate::guests::{Node, echo, number, raw, raw_with};
 
@@ -32,7 +32,7 @@ fn a_guest_hears_who_joins_and_leaves_a_group() {
 
     let reason = node.inside(move |wasm, ctx| async move {
         ctx.join("crew").unwrap();
-        let guest = Guest::default().profile("trusted").monitored();
+        let guest = GuestOptions::default().profile("trusted").monitored();
         wasm.spawn_from(&ctx, &listener, &guest).unwrap();
         assert_eq!(ctx.receive_of::<rusm_runtime::TaggedBytes>().await.tag, 1);
         let other = ctx.spawn(|ctx| async move {
@@ -67,7 +67,7 @@ fn a_guest_names_and_bounds_what_it_starts() {
         (drop (call $exit (call $self) (i32.const 4) (i32.const 100) (local.get $n)))",
     );
 
-    let reason = node.end_of(&starter, &Guest::default().profile("trusted"));
+    let reason = node.end_of(&starter, &GuestOptions::default().profile("trusted"));
 
     assert_eq!(reason.to_string(), "memory_limit(131072)");
     assert!(node.runtime.whereis("helper").is_some());
@@ -99,7 +99,7 @@ fn a_guest_starts_a_supervisor_whose_children_come_back() {
         ),
     );
     let boss = node.load("boss", &boss);
-    let boss = node.spawn(&boss, &Guest::default().profile("trusted"));
+    let boss = node.spawn(&boss, &GuestOptions::default().profile("trusted"));
     let both = |node: &Node| Some([node.runtime.whereis("a")?, node.runtime.whereis("b")?].map(number));
     node.until("both live", |node| both(node).is_some());
     let before = both(&node);
@@ -129,7 +129,7 @@ fn a_bomb_of_supervisors_and_one_that_is_to_remember_everything_meet_bounds() {
             ),
         )
     };
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
     let end = |guest: &[u8]| node.end_of(guest, &trusted).to_string();
 
     let bomb = starts("1", "(if (i32.ne (local.get $n) (i32.const 256)) (then unreachable))");
@@ -154,7 +154,7 @@ fn supervisors_that_have_ended_make_room_for_others() {
             (br_if $again (i32.lt_u (local.get $n) (i32.const 600))))",
     );
 
-    assert_eq!(node.end_of(&starts, &Guest::default().profile("trusted")), ExitReason::Normal);
+    assert_eq!(node.end_of(&starts, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn what_is_asked_for_without_the_right_or_sense_is_a_status() {
                 (i32.const 0) (i32.const 0) (i32.const 0) (i64.const {memory_max})))"
         ))
     };
-    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &GuestOptions::default().profile(profile)).to_string();
 
     assert_eq!(end(&ends_with("(call $members (i32.const 0) (i32.const 1))"), "sandboxed"), "denied: groups");
     assert_eq!(end(&spawn_with("-1"), "trusted"), "memory_max_bytes of -1 is negative: use 0 for the default");

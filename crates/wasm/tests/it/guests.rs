@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rusm_runtime::{Config, ExitReason, Pid, Runtime};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 /// A module with the raw import table, a memory, and a function `run` with these instructions.
 pub(crate) fn raw(locals: &str, run: &str) -> Vec<u8> {
@@ -124,12 +124,12 @@ impl Node {
     }
 
     /// Starts a guest that waits for its first message before it can miss anything.
-    pub(crate) fn spawn(&self, module: &Module, guest: &Guest) -> Pid {
+    pub(crate) fn spawn(&self, module: &Module, guest: &GuestOptions) -> Pid {
         self.wasm.spawn(&self.runtime, module, guest).unwrap()
     }
 
     /// Runs a guest to its end, without links and monitored from before its first instruction.
-    pub(crate) fn end_of(&self, bytes: &[u8], guest: &Guest) -> ExitReason {
+    pub(crate) fn end_of(&self, bytes: &[u8], guest: &GuestOptions) -> ExitReason {
         let module = self.load("guest", bytes);
         let guest = guest.clone().monitored();
         self.inside(move |wasm, ctx| async move {

@@ -1,7 +1,7 @@
 //! Hostile input: each gives one clear error line, and the node stays up.
 
 use rusm_runtime::{Config, ExitReason, Runtime};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use crate::components::component;
 use crate::facts::{SLICES, fact};
@@ -23,7 +23,7 @@ fn fuzz_modules() {
         match node.wasm.load("mutant", input) {
             Ok(module) => {
                 // The guest may do anything, but the node must be able to end it.
-                if let Ok(pid) = node.wasm.spawn(&node.runtime, &module, &Guest::default()) {
+                if let Ok(pid) = node.wasm.spawn(&node.runtime, &module, &GuestOptions::default()) {
                     node.runtime.exit(pid, ExitReason::Killed);
                     node.until("the guest ends", |node| !node.runtime.is_alive(pid));
                 }
@@ -62,7 +62,7 @@ fn endless_recursion_is_a_trap_of_that_process_alone() {
     let endless = raw_with("(func $deeper (call $deeper))", "", "(call $deeper)");
 
     for _ in 0..3 {
-        assert_eq!(node.end_of(&endless, &Guest::default()).to_string(), "trap: stack overflow");
+        assert_eq!(node.end_of(&endless, &GuestOptions::default()).to_string(), "trap: stack overflow");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_file_for_another_world_is_told_what_it_lacks() {
     assert_eq!(
         node.end_of(
             &module(r#"(module (func (export "run") (param i32)) (func (export "_start")))"#),
-            &Guest::default()
+            &GuestOptions::default()
         ),
         ExitReason::Normal
     );
@@ -154,14 +154,14 @@ fn a_start_function_that_traps_or_never_returns_is_the_end_of_that_process_alone
     let traps = wat::parse_str(r#"(module (func $s unreachable) (start $s) (func (export "run")))"#).unwrap();
     let loops = wat::parse_str(r#"(module (func $s (loop $l (br $l))) (start $s) (func (export "run")))"#).unwrap();
 
-    assert_eq!(node.end_of(&traps, &Guest::default()), ExitReason::other("trap: unreachable"));
+    assert_eq!(node.end_of(&traps, &GuestOptions::default()), ExitReason::other("trap: unreachable"));
     assert_eq!(end_of_one_that_runs(&node, &loops), ExitReason::Killed);
 }
 
 /// Kills a guest that has been taken off its scheduler at least once.
 fn end_of_one_that_runs(node: &Node, guest: &[u8]) -> ExitReason {
     let module = node.load("runs", guest);
-    let pid = node.spawn(&module, &Guest::default());
+    let pid = node.spawn(&module, &GuestOptions::default());
     let watch = node.runtime.watch(pid);
     node.until("it was taken off its scheduler", |node| fact(&node.runtime, pid, SLICES) > 0);
     node.runtime.exit(pid, ExitReason::Killed);
@@ -222,7 +222,7 @@ fn absurd_places_and_lengths_are_statuses() {
     // An empty range inside the memory is valid, so the one call with such a range is removed.
     let calls =
         calls.replace("(call $digest (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 0))", "(i32.const -1)");
-    assert_eq!(node.end_of(&raw("", &calls), &Guest::default().profile("trusted")), ExitReason::Normal);
+    assert_eq!(node.end_of(&raw("", &calls), &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn numbers_that_name_nothing_are_harmless() {
         (if (i32.ne (call $receive (i64.const 0)) (i32.const 0)) (then unreachable))
         (drop (call $arg_read (i32.const -1) (i32.const 0) (i32.const 10)))";
 
-    assert_eq!(node.end_of(&raw("", run), &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&raw("", run), &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_storm_of_host_calls_is_interrupted_like_any_loop() {
 fn a_storm_of_calls_with_numbers_of_chance_ends_nobody_but_its_caller() {
     let node = Node::small();
     let bystander = node.load("echo", &echo());
-    let bystander = node.spawn(&bystander, &Guest::default());
+    let bystander = node.spawn(&bystander, &GuestOptions::default());
     // Each call gets the next numbers of a generator; most are outside of every memory, half of them only just.
     let fields = r"(global $seed (mut i64) (i64.const 88172645463325252))
         (func $l (result i64)
@@ -306,7 +306,7 @@ fn a_storm_of_calls_with_numbers_of_chance_ends_nobody_but_its_caller() {
     );
 
     for profile in ["sandboxed", "trusted"] {
-        let reason = node.end_of(&storm, &Guest::default().profile(profile));
+        let reason = node.end_of(&storm, &GuestOptions::default().profile(profile));
         assert_eq!(reason, ExitReason::Normal, "{profile}");
     }
 
@@ -339,17 +339,17 @@ fn a_guest_that_never_receives_cannot_fill_its_mailbox_nor_that_of_its_parent() 
             (call $send_after (call $parent) (i64.const 0) (i64.const 0) (i32.const 0) (i32.const 9)))))",
     );
 
-    assert_eq!(node.end_of(&signals, &Guest::default()), ExitReason::Normal);
-    assert_eq!(node.end_of(&timers, &Guest::default()), ExitReason::Normal);
-    assert_eq!(node.end_of(&links, &Guest::default()), ExitReason::Killed);
+    assert_eq!(node.end_of(&signals, &GuestOptions::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&timers, &GuestOptions::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&links, &GuestOptions::default()), ExitReason::Killed);
     // The parent receives selectively and leaves the rest unread.
-    assert_eq!(node.end_of(&parents, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&parents, &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
 fn a_guest_has_so_many_names_and_groups_and_timers_of_short_periods_and_no_more() {
     let node = Node::small();
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
     // Names of four letters that encode a counter.
     let letter = |by: u32| {
         format!(
@@ -383,5 +383,5 @@ fn a_guest_has_so_many_names_and_groups_and_timers_of_short_periods_and_no_more(
 
     assert_eq!(node.end_of(&many("(call $join (i32.const 0) (i32.const 4))"), &trusted), ExitReason::Normal);
     assert_eq!(node.end_of(&many("(call $register (i32.const 0) (i32.const 4))"), &trusted), ExitReason::Normal);
-    assert_eq!(node.end_of(&periods, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&periods, &GuestOptions::default()), ExitReason::Normal);
 }

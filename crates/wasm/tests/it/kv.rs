@@ -3,18 +3,18 @@
 use rusm_runtime::ExitReason;
 use rusm_runtime::observe::{EventKind, events};
 use rusm_store::{Store, StoreConfig};
-use rusm_wasm::{Capability, Guest, Profiles, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
-struct Ground {
+struct Fixture {
     node: Node,
     store: Store,
     _directory: tempfile::TempDir,
 }
 
 /// Starts a node with a store, and with a profile that may use two of its buckets.
-fn ground() -> Ground {
+fn fixture() -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("a.redb"), StoreConfig::default()).unwrap();
     let mut profiles = Profiles::default();
@@ -22,7 +22,7 @@ fn ground() -> Ground {
     profiles.set_buckets("keeper", ["books", "cache/*"]);
     profiles.set("bucketless", [Capability::Kv].into_iter().collect());
     let node = Node::start(WasmConfig { capacity: 16, profiles, store: Some(store.clone()), ..WasmConfig::default() });
-    Ground { node, store, _directory: directory }
+    Fixture { node, store, _directory: directory }
 }
 
 /// A core module with the imports of the store, `books` at 0, `key` at 16, `value` at 32; errors and items that become
@@ -75,7 +75,7 @@ const NONE: &str = "(i32.const 0) (i32.const -1)";
 
 #[test]
 fn a_guest_reads_what_it_wrote_and_so_does_everybody() {
-    let Ground { node, store, _directory } = ground();
+    let Fixture { node, store, _directory } = fixture();
     let run = format!(
         r"(call $expect (call $get {BOOKS}) (i32.const 0))
         (call $expect (call $put {BOOKS} {VALUE} (i64.const -1)) (i32.const 0))
@@ -87,7 +87,7 @@ fn a_guest_reads_what_it_wrote_and_so_does_everybody() {
         (call $item)"
     );
 
-    assert_eq!(node.end_of(&keeper(&run), &Guest::default().profile("keeper")).to_string(), "val");
+    assert_eq!(node.end_of(&keeper(&run), &GuestOptions::default().profile("keeper")).to_string(), "val");
 
     let books = store.bucket("books").unwrap();
     assert_eq!(books.get("key").wait().unwrap().as_deref(), Some(&b"val"[..]));
@@ -97,8 +97,9 @@ fn a_guest_reads_what_it_wrote_and_so_does_everybody() {
 
 #[test]
 fn a_commit_does_all_of_its_steps_or_none() {
-    let Ground { node, store, _directory } = ground();
-    let end = |run: &str, profile: &str| node.end_of(&keeper(run), &Guest::default().profile(profile)).to_string();
+    let Fixture { node, store, _directory } = fixture();
+    let end =
+        |run: &str, profile: &str| node.end_of(&keeper(run), &GuestOptions::default().profile(profile)).to_string();
     let commit = |bytes: usize, due: i32| {
         format!("(call $expect (call $commit (i32.const 2048) (i32.const {bytes})) (i32.const {due}))")
     };
@@ -128,7 +129,7 @@ fn a_commit_does_all_of_its_steps_or_none() {
 
 #[test]
 fn a_page_of_rows_comes_with_its_lengths() {
-    let Ground { node, store, _directory } = ground();
+    let Fixture { node, store, _directory } = fixture();
     let books = store.bucket("books").unwrap();
     for key in ["key-1", "key-2", "other"] {
         books.put(key, "v").wait().unwrap();
@@ -142,7 +143,7 @@ fn a_page_of_rows_comes_with_its_lengths() {
         (call $item)"
     );
 
-    let end = node.end_of(&keeper(&run), &Guest::default().profile("keeper"));
+    let end = node.end_of(&keeper(&run), &GuestOptions::default().profile("keeper"));
 
     let ExitReason::Other(rows) = &end else { panic!("{end}") };
     assert_eq!(rows.text(), "\u{5}\0\0\0\u{1}\0\0\0key-1v\u{5}\0\0\0\u{1}\0\0\0key-2v");
@@ -150,10 +151,11 @@ fn a_page_of_rows_comes_with_its_lengths() {
 
 #[test]
 fn a_guest_is_refused_the_store_and_each_bucket_that_it_was_not_granted() {
-    let Ground { node, store, _directory } = ground();
+    let Fixture { node, store, _directory } = fixture();
     let books = format!("(call $expect (call $get {BOOKS}) (i32.const 0))");
     let others = "(call $expect (call $get (i32.const 24) (i32.const 6) (i32.const 16) (i32.const 3)) (i32.const 0))";
-    let end = |run: &str, profile: &str| node.end_of(&keeper(run), &Guest::default().profile(profile)).to_string();
+    let end =
+        |run: &str, profile: &str| node.end_of(&keeper(run), &GuestOptions::default().profile(profile)).to_string();
 
     assert_eq!(end(&books, "sandboxed"), "denied: kv");
     assert_eq!(end(&books, "bucketless"), "denied: bucket \"books\"");
@@ -168,8 +170,8 @@ fn a_guest_is_refused_the_store_and_each_bucket_that_it_was_not_granted() {
 
 #[test]
 fn what_makes_no_sense_is_said_in_words() {
-    let Ground { node, store, _directory } = ground();
-    let end = |run: String| node.end_of(&keeper(&run), &Guest::default().profile("trusted")).to_string();
+    let Fixture { node, store, _directory } = fixture();
+    let end = |run: String| node.end_of(&keeper(&run), &GuestOptions::default().profile("trusted")).to_string();
 
     assert_eq!(
         end("(call $expect (call $delete (i32.const 0) (i32.const 5) (i32.const 16) (i32.const 0)) (i32.const 0))"
@@ -227,13 +229,13 @@ fn component() -> Vec<u8> {
 
 #[test]
 fn a_component_uses_the_store_by_its_interface() {
-    let Ground { node, store, _directory } = ground();
+    let Fixture { node, store, _directory } = fixture();
     let books = store.bucket("books").unwrap();
     books.put("key", "value").wait().unwrap();
 
-    assert_eq!(node.end_of(&component(), &Guest::default()).to_string(), "kv");
+    assert_eq!(node.end_of(&component(), &GuestOptions::default()).to_string(), "kv");
     assert!(books.get("key").wait().unwrap().is_some());
-    assert_eq!(node.end_of(&component(), &Guest::default().profile("keeper")).to_string(), "normal");
+    assert_eq!(node.end_of(&component(), &GuestOptions::default().profile("keeper")).to_string(), "normal");
     assert_eq!(books.get("key").wait().unwrap(), None);
 }
 

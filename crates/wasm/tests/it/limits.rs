@@ -1,7 +1,7 @@
 //! Limits of single guests and of all guests together.
 
 use rusm_runtime::{ExitReason, observe};
-use rusm_wasm::{Guest, GuestError, MemoryLimit, Room, WasmConfig};
+use rusm_wasm::{GuestError, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
 
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with, spin};
@@ -15,13 +15,13 @@ fn hog() -> Vec<u8> {
 fn memory_beyond_the_limit_is_the_reason() {
     let node = Node::small();
 
-    let reason = node.end_of(&hog(), &Guest::default().memory_max_bytes(5 * 65_536));
+    let reason = node.end_of(&hog(), &GuestOptions::default().memory_max_bytes(5 * 65_536));
 
     assert_eq!(reason, ExitReason::other("memory_limit(327680)"));
     let ExitReason::Other(detail) = reason else { unreachable!() };
     let limit = MemoryLimit { memory_max_bytes: 327_680, wanted_bytes: 6 * 65_536 };
     assert_eq!(detail.value::<MemoryLimit>(), Some(&limit));
-    assert_eq!(node.end_of(&hog(), &Guest::default()).to_string(), "memory_limit(16777216)");
+    assert_eq!(node.end_of(&hog(), &GuestOptions::default()).to_string(), "memory_limit(16777216)");
 }
 
 #[test]
@@ -36,7 +36,8 @@ fn growth_that_no_number_holds_is_beyond_the_limit_too() {
         ))
         .unwrap()
     };
-    let end = |pages: &str| node.end_of(&wraps(pages), &Guest::default().memory_max_bytes(8 * 65_536)).to_string();
+    let end =
+        |pages: &str| node.end_of(&wraps(pages), &GuestOptions::default().memory_max_bytes(8 * 65_536)).to_string();
 
     for pages in ["-1", "-2", "281474976710655", "281474976710654", "6", "7"] {
         assert_eq!(end(pages), "memory_limit(524288)", "{pages}");
@@ -55,16 +56,20 @@ fn memory_up_to_the_limit_can_be_used_to_its_last_byte() {
 
     // An address beyond every guard region.
     let far = raw("", "(drop (i32.load8_u offset=100000000 (i32.const 7)))");
-    let rooms = [(64, Room::Pool, "pool"), (2_000, Room::Pool, "checked pool"), (64, Room::Slabs, "slabs")];
+    let rooms = [
+        (64, InstanceAllocator::Pool, "pool"),
+        (2_000, InstanceAllocator::Pool, "checked pool"),
+        (64, InstanceAllocator::Slabs, "slabs"),
+    ];
 
     for (capacity, room, word) in rooms {
-        let node = Node::start(WasmConfig { capacity, room, ..WasmConfig::default() });
+        let node = Node::start(WasmConfig { capacity, allocator: room, ..WasmConfig::default() });
         for guest in [&whole, &far] {
-            let reason = node.end_of(guest, &Guest::default().memory_max_bytes(5 * 65_536));
+            let reason = node.end_of(guest, &GuestOptions::default().memory_max_bytes(5 * 65_536));
 
             assert_eq!(reason, ExitReason::other("trap: memory out of bounds"), "{word}");
         }
-        assert_eq!(node.wasm.stats().room, word);
+        assert_eq!(node.wasm.stats().allocator, word);
     }
 }
 
@@ -77,7 +82,7 @@ fn a_memory_that_is_too_large_from_the_start_is_refused_with_the_number() {
     let refused = node.wasm.load("large", &large).map(|_| ()).unwrap_err().to_string();
 
     assert!(refused.contains("large") && refused.contains("memory"), "{refused}");
-    let reason = node.end_of(&medium, &Guest::default().memory_max_bytes(65_536));
+    let reason = node.end_of(&medium, &GuestOptions::default().memory_max_bytes(65_536));
     assert_eq!(reason.to_string(), "memory_limit(65536)");
 }
 
@@ -85,9 +90,9 @@ fn a_memory_that_is_too_large_from_the_start_is_refused_with_the_number() {
 fn beyond_the_capacity_a_spawn_is_an_error_with_the_limit_in_it() {
     let node = Node::start(WasmConfig { capacity: 4, ..WasmConfig::default() });
     let echo = node.load("echo", &echo());
-    let pids: Vec<_> = (0..4).map(|_| node.spawn(&echo, &Guest::default())).collect();
+    let pids: Vec<_> = (0..4).map(|_| node.spawn(&echo, &GuestOptions::default())).collect();
 
-    let error = node.wasm.spawn(&node.runtime, &echo, &Guest::default()).unwrap_err();
+    let error = node.wasm.spawn(&node.runtime, &echo, &GuestOptions::default()).unwrap_err();
 
     assert!(matches!(error, GuestError::Capacity { capacity: 4 }));
     assert_eq!(error.to_string(), "all 4 wasm instances are in use: raise the capacity of the wasm engine");
@@ -95,7 +100,7 @@ fn beyond_the_capacity_a_spawn_is_an_error_with_the_limit_in_it() {
     let watch = node.runtime.watch(pids[0]);
     node.runtime.exit(pids[0], ExitReason::Killed);
     watch.wait();
-    node.until("there is room again", |node| node.wasm.spawn(&node.runtime, &echo, &Guest::default()).is_ok());
+    node.until("there is room again", |node| node.wasm.spawn(&node.runtime, &echo, &GuestOptions::default()).is_ok());
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn a_spawn_bomb_meets_the_capacity_and_not_the_node() {
     );
     let bomb = node.load("bomb", &bomb);
 
-    node.spawn(&bomb, &Guest::default().profile("trusted"));
+    node.spawn(&bomb, &GuestOptions::default().profile("trusted"));
 
     node.until("it has met the limit", |node| node.wasm.stats().refused_total > 0);
     assert_eq!(node.wasm.stats().live, 50);
@@ -133,13 +138,13 @@ fn a_table_grows_no_further_than_allowed() {
         "(if (i32.ne (table.grow $t (ref.null func) (i32.const 2)) (i32.const -1)) (then unreachable)) (drop (call $receive (i64.const -1)))",
     );
 
-    assert_eq!(node.end_of(&grow, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&grow, &GuestOptions::default()), ExitReason::Normal);
     let own = node.load("own", &own);
-    let pid = node.spawn(&own, &Guest::default());
-    let elements = ("table_elements", observe::Fact::Count(1));
+    let pid = node.spawn(&own, &GuestOptions::default());
+    let elements = ("table_elements", observe::BodyFact::Count(1));
     node.until("it has tried", |node| {
-        let facts = observe::extra(&node.runtime, pid).unwrap().facts();
-        facts.contains(&elements) && facts.contains(&("last_host_call", observe::Fact::Text("receive".into())))
+        let facts = observe::body_info(&node.runtime, pid).unwrap().facts();
+        facts.contains(&elements) && facts.contains(&("last_host_call", observe::BodyFact::Text("receive".into())))
     });
     node.runtime.exit(pid, ExitReason::Killed);
 }
@@ -155,7 +160,7 @@ fn a_message_beyond_the_limit_is_refused_and_one_below_it_is_whole() {
         (if (i32.ne (call $item_len) (i32.const 1000)) (then unreachable))",
     );
 
-    assert_eq!(node.end_of(&sends, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&sends, &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn timers_hold_no_more_for_a_guest_than_it_may_have_itself() {
         ),
     );
 
-    assert_eq!(node.end_of(&sets, &Guest::default().memory_max_bytes(65_536)), ExitReason::Normal);
+    assert_eq!(node.end_of(&sets, &GuestOptions::default().memory_max_bytes(65_536)), ExitReason::Normal);
 }
 
 #[test]
@@ -190,7 +195,7 @@ fn timers_that_have_fired_stand_in_the_way_of_no_interval() {
             (then unreachable))",
     );
 
-    assert_eq!(node.end_of(&sets, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&sets, &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
@@ -214,7 +219,7 @@ fn arguments_for_another_guest_are_as_few_as_they_may_be() {
         ),
     );
 
-    assert_eq!(node.end_of(&spawns, &Guest::default().profile("trusted")), ExitReason::Normal);
+    assert_eq!(node.end_of(&spawns, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }
 
 #[test]
@@ -235,7 +240,7 @@ fn monitors_are_as_many_as_they_may_be_and_one_more_is_refused() {
         (if (i64.eqz (call $monitor (call $parent))) (then unreachable))",
     );
 
-    assert_eq!(node.end_of(&monitors, &Guest::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&monitors, &GuestOptions::default()), ExitReason::Normal);
 }
 
 #[test]
@@ -251,22 +256,22 @@ fn a_heap_with_a_collector_has_the_same_limit() {
             (br $again))",
     );
 
-    assert_eq!(node.end_of(&collects, &Guest::default()).to_string(), "memory_limit(16777216)");
+    assert_eq!(node.end_of(&collects, &GuestOptions::default()).to_string(), "memory_limit(16777216)");
 }
 
 #[test]
 fn what_a_guest_uses_is_in_its_row() {
     let node = Node::small();
     let spin = node.load("spin", &spin());
-    let pid = node.spawn(&spin, &Guest::default());
-    let seen = |node: &Node| observe::extra(&node.runtime, pid).unwrap();
+    let pid = node.spawn(&spin, &GuestOptions::default());
+    let seen = |node: &Node| observe::body_info(&node.runtime, pid).unwrap();
 
     node.until("its memory is counted", |node| {
-        seen(node).facts().contains(&("linear_memory_bytes", observe::Fact::Bytes(65_536)))
+        seen(node).facts().contains(&("linear_memory_bytes", observe::BodyFact::Bytes(65_536)))
     });
     let extra = seen(&node);
     assert_eq!((extra.kind(), extra.source().as_deref()), ("wasm", Some("spin")));
-    let memory = observe::glimpse(&node.runtime, pid.slot()).unwrap().memory_bytes();
+    let memory = observe::process_in_slot(&node.runtime, pid.slot()).unwrap().memory_bytes();
     assert!(memory > 65_536, "{memory}");
     node.runtime.exit(pid, ExitReason::Killed);
 }
@@ -275,7 +280,7 @@ fn what_a_guest_uses_is_in_its_row() {
 fn a_process_that_is_ready_does_not_wait_for_all_guests_that_compute() {
     let node = Node::small();
     let spin = node.load("spin", &spin());
-    let guests: Vec<_> = (0..40).map(|_| node.spawn(&spin, &Guest::default())).collect();
+    let guests: Vec<_> = (0..40).map(|_| node.spawn(&spin, &GuestOptions::default())).collect();
     let slices = |node: &Node| guests.iter().map(|pid| fact(&node.runtime, *pid, SLICES)).sum::<u64>();
     node.until("all of them compute", |node| guests.iter().all(|pid| fact(&node.runtime, *pid, SLICES) > 0));
 
@@ -303,7 +308,7 @@ fn a_process_that_is_ready_does_not_wait_for_all_guests_of_a_spawn_bomb() {
     let bomb = node.load("bomb", &bomb);
 
     let ticks = node.inside(move |wasm, ctx| async move {
-        wasm.spawn_from(&ctx, &bomb, &Guest::default().profile("trusted")).unwrap();
+        wasm.spawn_from(&ctx, &bomb, &GuestOptions::default().profile("trusted")).unwrap();
         while wasm.stats().live < 2 {
             ctx.yield_now().await;
         }

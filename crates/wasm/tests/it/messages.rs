@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{CallError, Config, ExitReason, Runtime, TaggedBytes, observe};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use crate::guests::{Node, echo, number, raw, raw_with};
 
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_mins(1);
 fn bytes_come_back_whole_and_with_their_tag() {
     let node = Node::small();
     let echo = node.load("echo", &echo());
-    let echo = node.spawn(&echo, &Guest::default());
+    let echo = node.spawn(&echo, &GuestOptions::default());
 
     let answers = node.inside(move |_, ctx| async move {
         let mut long = number(ctx.pid()).to_le_bytes().to_vec();
@@ -43,7 +43,7 @@ fn bytes_of_every_length_pass_in_their_order_from_guest_to_guest_and_on_to_a_nat
             (br $again))",
     );
     let relay = node.load("relay", &relay);
-    let network = Guest::default().profile("network");
+    let network = GuestOptions::default().profile("network");
     let (first, second) = (node.spawn(&relay, &network), node.spawn(&relay, &network));
 
     node.inside(move |_, ctx| async move {
@@ -93,16 +93,16 @@ fn a_guest_waits_for_room_at_another_and_loses_nothing() {
             (br_if $again (i64.ne (local.get $i) (i64.const 100))))",
     );
     let (reader, writer) = (node.load("reader", &reader), node.load("writer", &writer));
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
     let (reader, writer) = (node.spawn(&reader, &trusted), node.spawn(&writer, &trusted));
 
     let last = node.inside(move |_, ctx| async move {
         ctx.send(reader, Bytes::copy_from_slice(&number(ctx.pid()).to_le_bytes())).await;
-        while observe::glimpse(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() != 0) {
+        while observe::process_in_slot(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() != 0) {
             ctx.yield_now().await;
         }
         ctx.send(writer, Bytes::copy_from_slice(&number(reader).to_le_bytes())).await;
-        while observe::glimpse(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() < 16) {
+        while observe::process_in_slot(&ctx.runtime(), reader.slot()).is_none_or(|seen| seen.mailbox_len() < 16) {
             ctx.yield_now().await;
         }
         ctx.register("go").unwrap();
@@ -117,7 +117,7 @@ fn a_native_process_calls_a_guest_and_hears_of_its_end() {
     let node = Node::small();
     let echo = node.load("echo", &echo());
     let once = node.load("once", &raw("", "(drop (call $receive (i64.const -1)))"));
-    let (echo, once) = (node.spawn(&echo, &Guest::default()), node.spawn(&once, &Guest::default()));
+    let (echo, once) = (node.spawn(&echo, &GuestOptions::default()), node.spawn(&once, &GuestOptions::default()));
 
     let (answer, ended, gone) = node.inside(move |_, ctx| async move {
         let answer: Result<Bytes, _> = ctx.call(echo, Bytes::from_static(b"as it was"), LONG).await;
@@ -145,9 +145,9 @@ fn a_guest_calls_a_native_process_and_another_guest() {
         (drop (call $send (i64.load (i32.const 8)) (i64.const 0) (i32.const 100) (i32.add (i32.const 4) (local.get $n))))",
     );
     let (caller, echo) = (node.load("caller", &caller), node.load("echo", &echo()));
-    let echo = node.spawn(&echo, &Guest::default());
+    let echo = node.spawn(&echo, &GuestOptions::default());
     // It calls processes whose pids it has only received in a message.
-    let network = Guest::default().profile("network");
+    let network = GuestOptions::default().profile("network");
 
     let (by_guest, by_native) = node.inside(move |wasm, ctx| async move {
         let own = number(ctx.pid());
@@ -185,7 +185,7 @@ fn a_guest_selects_by_tag_and_the_others_keep_their_order() {
         (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 8) (i32.sub (local.get $i) (i32.const 8))))",
     );
     let picky = node.load("picky", &picky);
-    let picky = node.spawn(&picky, &Guest::default());
+    let picky = node.spawn(&picky, &GuestOptions::default());
 
     let order = node.inside(move |_, ctx| async move {
         for tag in [1, 2, 9, 3] {
@@ -209,7 +209,7 @@ fn what_is_no_bytes_is_named_and_not_lost() {
         (drop (call $exit (call $self) (i32.const 4) (i32.const 0) (call $item_len)))",
     );
     let curious = node.load("curious", &curious);
-    let pid = node.spawn(&curious, &Guest::default());
+    let pid = node.spawn(&curious, &GuestOptions::default());
     let watch = node.runtime.watch(pid);
 
     node.runtime.try_send(pid, 42_u16).unwrap();
@@ -229,7 +229,7 @@ fn arguments_arrive_and_a_label_is_shown() {
     );
     let named = node.load("named", &named);
 
-    let pid = node.spawn(&named, &Guest::default().args(["one", "zwei"]));
+    let pid = node.spawn(&named, &GuestOptions::default().args(["one", "zwei"]));
 
     node.until("the label is there", |node| {
         rusm_runtime::observe::process(&node.runtime, pid).is_some_and(|seen| seen.label.as_deref() == Some("zwei"))
@@ -249,7 +249,7 @@ fn what_constructs_a_module_runs_before_it() {
     let constructs = module(r#"(func (export "_initialize") (global.set $ready (i32.const 1)))"#);
     let fails = module(r#"(func (export "_initialize") (drop (i32.div_u (i32.const 1) (i32.const 0))))"#);
 
-    assert_eq!(node.end_of(&constructs, &Guest::default()), ExitReason::Normal);
-    assert_eq!(node.end_of(&fails, &Guest::default()).to_string(), "trap: integer division by zero");
-    assert_eq!(node.end_of(&module(""), &Guest::default()).to_string(), "trap: unreachable");
+    assert_eq!(node.end_of(&constructs, &GuestOptions::default()), ExitReason::Normal);
+    assert_eq!(node.end_of(&fails, &GuestOptions::default()).to_string(), "trap: integer division by zero");
+    assert_eq!(node.end_of(&module(""), &GuestOptions::default()).to_string(), "trap: unreachable");
 }

@@ -1,7 +1,7 @@
 //! Modules that a guest starts: by name, by path, and its own.
 
 use rusm_runtime::ExitReason;
-use rusm_wasm::{Guest, WasmConfig};
+use rusm_wasm::{GuestOptions, WasmConfig};
 
 use crate::guests::{Node, raw_with};
 
@@ -36,7 +36,7 @@ fn a_path_starts_a_file_where_the_node_allows_it_and_nowhere_else() {
     let absent = dir.path().join("absent.wasm");
     let open = Node::start(WasmConfig { capacity: 8, spawn_by_path: true, ..WasmConfig::default() });
     let closed = Node::small();
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
     let end = |node: &Node, path: &std::path::Path| node.end_of(&starter(path.to_str().unwrap()), &trusted).to_string();
 
     assert_eq!(end(&open, &good), "trap: integer division by zero");
@@ -51,7 +51,7 @@ fn a_path_starts_a_file_where_the_node_allows_it_and_nowhere_else() {
 fn a_name_starts_what_the_node_keeps_under_it() {
     let node = Node::small();
     node.load("ends", &wat::parse_str(r#"(module (func (export "run") unreachable))"#).unwrap());
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
 
     assert_eq!(node.end_of(&starter("ends"), &trusted), ExitReason::other("trap: unreachable"));
     assert_eq!(node.end_of(&starter("nowhere"), &trusted).to_string(), "module \"nowhere\" does not exist");
@@ -63,7 +63,7 @@ fn a_file_is_kept_once_however_it_is_spelled_and_what_has_no_end_is_not_read() {
     let file = dir.path().canonicalize().unwrap().join("ends.wasm");
     std::fs::write(&file, wat::parse_str(r#"(module (func (export "run") unreachable))"#).unwrap()).unwrap();
     let open = Node::start(WasmConfig { capacity: 8, spawn_by_path: true, ..WasmConfig::default() });
-    let trusted = Guest::default().profile("trusted");
+    let trusted = GuestOptions::default().profile("trusted");
     let end = |path: &str| open.end_of(&starter(path), &trusted).to_string();
     let spelled = format!("{}/./ends.wasm", file.parent().unwrap().display());
 

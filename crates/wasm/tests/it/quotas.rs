@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rusm_runtime::{CallError, Config, ExitReason, Pid, Runtime, TaggedBytes, observe};
-use rusm_wasm::{Capabilities, Capability, Guest, Limits, Profiles, Wasm, WasmConfig};
+use rusm_wasm::{Capabilities, Capability, GuestLimits, GuestOptions, Profiles, Wasm, WasmConfig};
 
 use crate::facts::fact;
 use crate::guests::{Node, echo, number, raw, raw_with};
@@ -33,7 +33,7 @@ fn told(pid: Pid) -> Bytes {
 }
 
 fn mailbox_bytes(node: &Node, pid: Pid) -> u64 {
-    observe::glimpse(&node.runtime, pid.slot()).map_or(0, |seen| seen.mailbox_bytes() - 64 * seen.mailbox_len())
+    observe::process_in_slot(&node.runtime, pid.slot()).map_or(0, |seen| seen.mailbox_bytes() - 64 * seen.mailbox_len())
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn a_guest_has_so_many_bytes_in_mailboxes_and_no_more_however_many_receivers_the
         node.load("flooder", &flooder()),
         node.load("idle", &raw("", "(drop (call $receive_tagged (i64.const 1) (i64.const -1)))")),
     );
-    let victims: Vec<Pid> = (0..8).map(|_| node.spawn(&idle, &Guest::default())).collect();
-    let sender = node.spawn(&flooder, &Guest::default().profile("sender"));
+    let victims: Vec<Pid> = (0..8).map(|_| node.spawn(&idle, &GuestOptions::default())).collect();
+    let sender = node.spawn(&flooder, &GuestOptions::default().profile("sender"));
 
     node.runtime.try_send(sender, told(victims[0])).unwrap();
 
@@ -71,10 +71,10 @@ fn a_guest_that_waits_for_its_quota_goes_on_when_its_messages_are_received() {
     let sender = node.load("sender", &sender);
 
     let ended = node.inside(move |wasm, ctx| async move {
-        let guest = Guest::default().profile("sender").monitored();
+        let guest = GuestOptions::default().profile("sender").monitored();
         let (pid, _) = wasm.spawn_from(&ctx, &sender, &guest).unwrap();
         ctx.send(pid, told(ctx.pid())).await;
-        while observe::glimpse(&ctx.runtime(), ctx.pid().slot()).is_none_or(|seen| seen.mailbox_len() < 4) {
+        while observe::process_in_slot(&ctx.runtime(), ctx.pid().slot()).is_none_or(|seen| seen.mailbox_len() < 4) {
             ctx.yield_now().await;
         }
         for tag in 1..=100 {
@@ -105,7 +105,7 @@ fn guests_that_a_guest_starts_share_its_quota() {
     );
     let starter = node.load("starter", &starter);
 
-    let parent = node.spawn(&starter, &Guest::default().profile("starter"));
+    let parent = node.spawn(&starter, &GuestOptions::default().profile("starter"));
 
     node.until("all children wait", |node| node.wasm.stats().live == 9 && mailbox_bytes(node, parent) >= 32 * 1024);
     // Each of two schedulers may exceed the limit by one message.
@@ -120,8 +120,9 @@ fn all_guests_together_have_half_of_what_mailboxes_may_hold() {
         node.load("flooder", &flooder()),
         node.load("idle", &raw("", "(drop (call $receive_tagged (i64.const 1) (i64.const -1)))")),
     );
-    let victims: Vec<Pid> = (0..4).map(|_| node.spawn(&idle, &Guest::default())).collect();
-    let senders: Vec<Pid> = victims.iter().map(|_| node.spawn(&flooder, &Guest::default().profile("sender"))).collect();
+    let victims: Vec<Pid> = (0..4).map(|_| node.spawn(&idle, &GuestOptions::default())).collect();
+    let senders: Vec<Pid> =
+        victims.iter().map(|_| node.spawn(&flooder, &GuestOptions::default().profile("sender"))).collect();
 
     for (sender, victim) in senders.iter().zip(&victims) {
         node.runtime.try_send(*sender, told(*victim)).unwrap();
@@ -159,7 +160,7 @@ fn without_the_capability_a_guest_sends_only_to_processes_that_gave_it_their_add
     let denied = |to: Pid, profile: &'static str| {
         let prober = prober.clone();
         node.inside(move |wasm, ctx| async move {
-            let pid = wasm.spawn(&ctx.runtime(), &prober, &Guest::default().profile(profile)).unwrap();
+            let pid = wasm.spawn(&ctx.runtime(), &prober, &GuestOptions::default().profile(profile)).unwrap();
             ctx.send(pid, Bytes::from([number(to).to_le_bytes(), number(ctx.pid()).to_le_bytes()].concat())).await;
             let answer = ctx.receive_of::<Bytes>().await;
             u32::from_le_bytes(answer[..].try_into().unwrap())
@@ -174,7 +175,7 @@ fn without_the_capability_a_guest_sends_only_to_processes_that_gave_it_their_add
 fn a_message_introduces_its_sender_however_often_they_talk_and_whoever_else_sends() {
     let node = node(1 << 20, 1 << 30);
     let echo = node.load("echo", &echo());
-    let sandboxed: Vec<Pid> = (0..4).map(|_| node.spawn(&echo, &Guest::default())).collect();
+    let sandboxed: Vec<Pid> = (0..4).map(|_| node.spawn(&echo, &GuestOptions::default())).collect();
 
     node.inside(move |_, ctx| async move {
         for round in 0..200_usize {
@@ -194,9 +195,9 @@ fn a_message_introduces_its_sender_however_often_they_talk_and_whoever_else_send
 fn a_guest_may_have_a_mailbox_of_its_own_size() {
     let node = node(1 << 20, 1 << 30);
     let idle = node.load("idle", &raw("", "(drop (call $receive_tagged (i64.const 1) (i64.const -1)))"));
-    let limits = Limits { mailbox_capacity: Some(3), ..Limits::default() };
+    let limits = GuestLimits { mailbox_capacity: Some(3), ..GuestLimits::default() };
 
-    let pid = node.spawn(&idle, &Guest::default().limits(limits));
+    let pid = node.spawn(&idle, &GuestOptions::default().limits(limits));
 
     for _ in 0..3 {
         node.runtime.try_send(pid, Bytes::new()).unwrap();

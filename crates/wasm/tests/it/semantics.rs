@@ -7,9 +7,9 @@ mod signals;
 mod supervisors;
 
 use rusm_runtime::ExitReason;
-use rusm_wasm::Guest;
+use rusm_wasm::GuestOptions;
 
 /// Runs a parent with these steps and returns its exit reason, which is normal if every step holds.
 fn end_of(steps: &[String]) -> ExitReason {
-    crate::guests::Node::small().end_of(&family::family(steps), &Guest::default().profile("trusted"))
+    crate::guests::Node::small().end_of(&family::family(steps), &GuestOptions::default().profile("trusted"))
 }

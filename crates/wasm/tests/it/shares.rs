@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use rusm_runtime::{Down, ExitReason};
-use rusm_wasm::{Capabilities, Guest, Limits, Profiles, WasmConfig};
+use rusm_wasm::{Capabilities, GuestLimits, GuestOptions, Profiles, WasmConfig};
 
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, raw, raw_with, spin};
@@ -12,13 +12,13 @@ use crate::guests::{Node, raw, raw_with, spin};
 fn tight() -> Node {
     let mut profiles = Profiles::default();
     profiles.set("tight", Capabilities::all());
-    let limits = Limits {
+    let limits = GuestLimits {
         memory_max_bytes: Some(131_072),
         table_max_elements: Some(10),
         parts_max: Some(1),
         message_max_bytes: Some(100),
         cpu_max_percent: Some(30),
-        ..Limits::default()
+        ..GuestLimits::default()
     };
     profiles.set_limits("tight", limits);
     Node::start(WasmConfig { capacity: 16, profiles, ..WasmConfig::default() })
@@ -37,9 +37,9 @@ fn a_profile_says_what_its_processes_may_use() {
     let tries = raw_with("(table $t 1 funcref)", "", TRIES);
     let two_memories = wat::parse_str(r#"(module (memory 1) (memory 1) (func (export "run")))"#).expect("valid");
 
-    assert_eq!(node.end_of(&tries, &Guest::default().profile("tight")), ExitReason::Normal);
-    assert_eq!(node.end_of(&two_memories, &Guest::default()), ExitReason::Normal);
-    let refused = node.end_of(&two_memories, &Guest::default().profile("tight")).to_string();
+    assert_eq!(node.end_of(&tries, &GuestOptions::default().profile("tight")), ExitReason::Normal);
+    assert_eq!(node.end_of(&two_memories, &GuestOptions::default()), ExitReason::Normal);
+    let refused = node.end_of(&two_memories, &GuestOptions::default().profile("tight")).to_string();
     assert!(refused.contains("memory count too high"), "{refused}");
 }
 
@@ -47,17 +47,17 @@ fn a_profile_says_what_its_processes_may_use() {
 fn whoever_starts_a_guest_can_limit_it_further_and_not_widen() {
     let node = tight();
     let waits = node.load("waits", &raw("", "(drop (call $receive (i64.const -1)))"));
-    let held = |limits: Limits| {
-        let pid = node.spawn(&waits, &Guest::default().profile("tight").limits(limits));
+    let held = |limits: GuestLimits| {
+        let pid = node.spawn(&waits, &GuestOptions::default().profile("tight").limits(limits));
         (fact(&node.runtime, pid, "linear_memory_max_bytes"), fact(&node.runtime, pid, "cpu_max_percent"))
     };
 
-    let narrower = Limits { memory_max_bytes: Some(65_536), cpu_max_percent: Some(5), ..Limits::default() };
-    let wider = Limits { memory_max_bytes: Some(1 << 30), cpu_max_percent: Some(100), ..Limits::default() };
+    let narrower = GuestLimits { memory_max_bytes: Some(65_536), cpu_max_percent: Some(5), ..GuestLimits::default() };
+    let wider = GuestLimits { memory_max_bytes: Some(1 << 30), cpu_max_percent: Some(100), ..GuestLimits::default() };
 
     assert_eq!(held(narrower), (65_536, 5));
     assert_eq!(held(wider), (131_072, 30));
-    assert_eq!(held(Limits::default()), (131_072, 30));
+    assert_eq!(held(GuestLimits::default()), (131_072, 30));
 }
 
 #[test]
@@ -75,21 +75,23 @@ fn what_a_limited_guest_starts_is_as_limited() {
         (drop (call $exit (call $self) (i32.const 4) (i32.const 100) (local.get $n)))",
     );
 
-    let by = |profile: &'static str, limits| node.end_of(&starter, &Guest::default().profile(profile).limits(limits));
+    let by =
+        |profile: &'static str, limits| node.end_of(&starter, &GuestOptions::default().profile(profile).limits(limits));
 
-    assert_eq!(by("tight", Limits::default()).to_string(), "normal");
-    let limits = Limits { message_max_bytes: Some(100), table_max_elements: Some(10), ..Limits::default() };
+    assert_eq!(by("tight", GuestLimits::default()).to_string(), "normal");
+    let limits = GuestLimits { message_max_bytes: Some(100), table_max_elements: Some(10), ..GuestLimits::default() };
     assert_eq!(by("trusted", limits).to_string(), "normal", "because of the limits with which it was started");
-    assert_eq!(by("trusted", Limits::default()).to_string(), "trap: unreachable", "without limits it can do more");
+    assert_eq!(by("trusted", GuestLimits::default()).to_string(), "trap: unreachable", "without limits it can do more");
 }
 
 #[test]
 fn a_guest_with_a_share_rests_and_one_without_never_does() {
     let node = Node::small();
     let spin = node.load("spin", &spin());
-    let limits = Limits { cpu_max_percent: Some(10), ..Limits::default() };
+    let limits = GuestLimits { cpu_max_percent: Some(10), ..GuestLimits::default() };
 
-    let (limited, free) = (node.spawn(&spin, &Guest::default().limits(limits)), node.spawn(&spin, &Guest::default()));
+    let (limited, free) =
+        (node.spawn(&spin, &GuestOptions::default().limits(limits)), node.spawn(&spin, &GuestOptions::default()));
 
     node.until("it has rested", |node| fact(&node.runtime, limited, "rests_total") > 5);
     node.until("the other was taken off", |node| fact(&node.runtime, free, SLICES) > 5);
@@ -124,8 +126,9 @@ fn a_guest_that_rests_gets_what_it_was_sent_meanwhile_in_its_order() {
     let works = node.load("works", &works);
 
     let reason = node.inside(move |wasm, ctx| async move {
-        let limits = Limits { cpu_max_percent: Some(50), ..Limits::default() };
-        let (pid, _) = wasm.spawn_from(&ctx, &works, &Guest::default().limits(limits).monitored()).expect("room");
+        let limits = GuestLimits { cpu_max_percent: Some(50), ..GuestLimits::default() };
+        let (pid, _) =
+            wasm.spawn_from(&ctx, &works, &GuestOptions::default().limits(limits).monitored()).expect("room");
         for number in 0..30_u8 {
             ctx.send(pid, Bytes::from(vec![number])).await;
             ctx.yield_now().await;

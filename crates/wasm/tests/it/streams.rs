@@ -4,7 +4,7 @@ use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::ring::Builder;
 use rusm_runtime::stream::{StreamError, StreamReader, pipe};
 use rusm_runtime::{Context, ExitReason};
-use rusm_wasm::{Guest, Wasm};
+use rusm_wasm::{GuestOptions, Wasm};
 
 use crate::guests::{Node, raw, raw_with};
 
@@ -34,7 +34,8 @@ fn copier() -> Vec<u8> {
 /// Returns the text as it comes out of a guest that copies it.
 async fn copied(wasm: Wasm, ctx: Context, copier: Vec<u8>, text: Vec<u8>) -> Vec<u8> {
     let module = wasm.load("copier", &copier).expect("it is a module");
-    let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().profile("network")).expect("there is room");
+    let (guest, _) =
+        wasm.spawn_from(&ctx, &module, &GuestOptions::default().profile("network")).expect("there is room");
     let (mut writer, reader) = pipe(1024).expect("a power of two");
     ctx.send(guest, reader).await;
     ctx.spawn(|_| async move {
@@ -70,7 +71,7 @@ fn a_guest_that_ends_is_noticed_at_the_other_end_and_notices_one() {
     let node = Node::small();
     let module =
         node.load("waits", &raw("", "(drop (call $receive (i64.const -1))) (drop (call $receive (i64.const -1)))"));
-    let guest = node.spawn(&module, &Guest::default());
+    let guest = node.spawn(&module, &GuestOptions::default());
     let error = node.inside(move |_, ctx| async move {
         let (mut writer, reader) = pipe(64).expect("a power of two");
         ctx.send(guest, reader).await;
@@ -93,7 +94,7 @@ fn a_guest_that_ends_is_noticed_at_the_other_end_and_notices_one() {
     );
     let module = node.load("cut", &cut);
     let reason = node.inside(move |wasm, ctx| async move {
-        let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().monitored()).expect("there is room");
+        let (guest, _) = wasm.spawn_from(&ctx, &module, &GuestOptions::default().monitored()).expect("there is room");
         let (mut writer, reader) = pipe(64).expect("a power of two");
         writer.write_all(b"abc").await.expect("the reader is alive");
         drop(writer);
@@ -123,7 +124,7 @@ fn a_reader_of_any_ring_of_bytes_serves_a_guest() {
     let reasons = node.inside(move |wasm, ctx| async move {
         let (mut writer, subscriber) = Builder::new(32).build::<u8>().expect("a power of two");
         for _ in 0..3 {
-            let guest = Guest::default().monitored();
+            let guest = GuestOptions::default().monitored();
             let (pid, _) = wasm.spawn_from(&ctx, &module, &guest).expect("there is room");
             ctx.send(pid, subscriber.join().expect("there is a free reader slot")).await;
         }
@@ -167,7 +168,11 @@ fn what_makes_no_sense_or_was_not_granted_is_a_status() {
         ("(i32.sub (i32.const 0) (call $stream_close (i64.const 1)))".to_owned(), "trusted", "-0"),
         ("(i32.wrap_i64 (call $stream_accept))".to_owned(), "trusted", "-0"),
     ] {
-        assert_eq!(node.end_of(&status_of(&call), &Guest::default().profile(profile)).to_string(), status, "{call}");
+        assert_eq!(
+            node.end_of(&status_of(&call), &GuestOptions::default().profile(profile)).to_string(),
+            status,
+            "{call}"
+        );
     }
     let refused = events(&node.runtime, 0, 100)
         .into_iter()
@@ -178,7 +183,7 @@ fn what_makes_no_sense_or_was_not_granted_is_a_status() {
     let own = |call: &str| {
         let opened = "(call $stream_open (call $self) (i32.const 64))";
         let call = call.replace("STREAM", opened);
-        node.end_of(&status_of(&call), &Guest::default().profile("trusted")).to_string()
+        node.end_of(&status_of(&call), &GuestOptions::default().profile("trusted")).to_string()
     };
     assert_eq!(own("(call $stream_write STREAM (i32.const 65530) (i32.const 8))"), "-9");
     assert_eq!(own("(call $stream_read STREAM (i32.const 0) (i32.const 8))"), "-9");
@@ -201,7 +206,7 @@ fn ends_are_bounded_in_number() {
         (if (i64.ne (call $stream_open (call $self) (i32.const 1)) (i64.const 65)) (then unreachable))",
     );
 
-    assert_eq!(node.end_of(&many, &Guest::default().profile("trusted")), ExitReason::Normal);
+    assert_eq!(node.end_of(&many, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }
 
 #[test]
@@ -223,7 +228,7 @@ fn an_end_too_many_is_refused_by_its_name_and_the_others_are_accepted_in_order()
         ),
     );
     let (reason, refused) = node.inside(move |wasm, ctx| async move {
-        let (guest, _) = wasm.spawn_from(&ctx, &module, &Guest::default().monitored()).expect("there is room");
+        let (guest, _) = wasm.spawn_from(&ctx, &module, &GuestOptions::default().monitored()).expect("there is room");
         let mut writers = Vec::new();
         for number in 0..65 {
             let (mut writer, reader) = pipe(64).expect("a power of two");

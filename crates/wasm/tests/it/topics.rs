@@ -3,25 +3,25 @@
 use std::time::Duration;
 
 use rusm_runtime::observe::{EventKind, events};
-use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig, Topic, TopicConfig, Unread};
-use rusm_wasm::{Capability, Guest, Profiles, WasmConfig};
+use rusm_runtime::topic::{AckStatus, Message, Overflow, Retention, SubscriptionConfig, Topic, TopicConfig};
+use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
 /// Starts a node with a topic `orders` for guests, and a profile that may use it and the topics that begin with `log/`.
-fn ground() -> (Node, Topic) {
+fn fixture() -> (Node, Topic) {
     let mut profiles = Profiles::default();
     profiles.set("clerk", [Capability::Topics].into_iter().collect());
     profiles.set_topics("clerk", ["orders", "log/*"]);
     profiles.set("topicless", [Capability::Topics].into_iter().collect());
     let node = Node::start(WasmConfig { capacity: 16, profiles, topics: true, ..WasmConfig::default() });
-    let bounds = TopicConfig { messages: 4, bytes: 1 << 20, unread: Unread::KeepAll };
+    let bounds = TopicConfig { messages: 4, bytes: 1 << 20, retention: Retention::KeepAll };
     let orders = node.runtime.topics().create_with("orders", bounds).unwrap();
     (node, orders)
 }
 
 fn end(node: &Node, run: &str, profile: &str) -> String {
-    node.end_of(&clerk(run), &Guest::default().profile(profile)).to_string()
+    node.end_of(&clerk(run), &GuestOptions::default().profile(profile)).to_string()
 }
 
 /// A core module with the imports of topics: `orders` at 0, `other` at 8, `work` at 16, `key` at 24, `tea` at 32.
@@ -73,7 +73,7 @@ const TEA: &str = "(i32.const 32) (i32.const 3)";
 
 #[test]
 fn a_guest_publishes_and_receives_until_it_has_acknowledged() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let work = orders.create_subscription("work", SubscriptionConfig::default()).unwrap();
     let run = format!(
         r"(call $expect (call $publish {ORDERS} {KEY} {TEA}) (i32.const 0))
@@ -101,7 +101,7 @@ fn a_guest_publishes_and_receives_until_it_has_acknowledged() {
 
 #[test]
 fn a_guest_makes_a_subscription_as_it_needs_it() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let dead = node.runtime.topics().create("log/dead").unwrap();
     let mut dead = dead.subscribe(Overflow::Block);
     let with = |dead: &str| {
@@ -138,7 +138,7 @@ fn a_guest_makes_a_subscription_as_it_needs_it() {
 
 #[test]
 fn a_guest_listens_without_leases_and_loses_what_it_said_it_may() {
-    let (node, _orders) = ground();
+    let (node, _orders) = fixture();
     let publish = format!("(call $expect (call $try_publish {ORDERS} {KEY} {TEA}) (i32.const 0))");
     let run = format!(
         r"(local.set $s (call $due (call $listen {ORDERS} (i32.const 1) (i32.const 2))))
@@ -165,7 +165,7 @@ fn a_guest_listens_without_leases_and_loses_what_it_said_it_may() {
 
 #[test]
 fn the_end_of_a_guest_gives_its_leases_back_at_once_and_giving_up_a_share_too() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let work = orders.create_subscription("work", SubscriptionConfig::default()).unwrap();
     orders.try_publish(Message::new("tea")).unwrap();
     let run = format!(
@@ -186,7 +186,7 @@ fn the_end_of_a_guest_gives_its_leases_back_at_once_and_giving_up_a_share_too() 
 
 #[test]
 fn a_guest_cannot_settle_what_another_has() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let work = orders.create_subscription("work", SubscriptionConfig::default()).unwrap();
     orders.try_publish(Message::new("tea")).unwrap();
     let mut consumer = work.consumer();
@@ -203,7 +203,7 @@ fn a_guest_cannot_settle_what_another_has() {
 
 #[test]
 fn a_message_of_a_guest_that_is_refused_pauses_nobody() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     // A payload may take at most half of the topic's capacity.
     let run = format!(
         "(drop (memory.grow (i32.const 16))) (call $expect (call $publish {ORDERS} {KEY} (i32.const 100) (i32.const 600000)) (i32.const 0))"
@@ -217,7 +217,7 @@ fn a_message_of_a_guest_that_is_refused_pauses_nobody() {
 
 #[test]
 fn a_guest_is_refused_topics_and_each_that_it_was_not_granted() {
-    let (node, _orders) = ground();
+    let (node, _orders) = fixture();
     let orders = format!("(call $expect (call $try_publish {ORDERS} {NO_KEY} {TEA}) (i32.const 0))");
     let other = format!("(call $expect (call $try_publish {OTHER} {NO_KEY} {TEA}) (i32.const 0))");
 
@@ -233,7 +233,7 @@ fn a_guest_is_refused_topics_and_each_that_it_was_not_granted() {
 
 #[test]
 fn what_makes_no_sense_or_finds_no_room_is_said_in_words() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let publish = format!("(call $expect (call $try_publish {ORDERS} {NO_KEY} {TEA}) (i32.const 0))");
 
     assert_eq!(end(&node, &publish.repeat(4), "clerk"), "normal");
@@ -256,7 +256,7 @@ fn what_makes_no_sense_or_finds_no_room_is_said_in_words() {
 
 #[test]
 fn what_is_settled_twice_or_too_late_changes_nothing_and_is_said_in_words() {
-    let (node, orders) = ground();
+    let (node, orders) = fixture();
     let settled = |first: &str, second: &str| {
         orders.try_publish(Message::new("tea")).unwrap();
         let run = format!(
@@ -350,9 +350,9 @@ fn component() -> Vec<u8> {
 
 #[test]
 fn a_component_uses_topics_by_their_interface() {
-    let (node, _orders) = ground();
+    let (node, _orders) = fixture();
 
-    assert_eq!(node.end_of(&component(), &Guest::default()).to_string(), "normal");
+    assert_eq!(node.end_of(&component(), &GuestOptions::default()).to_string(), "normal");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! WASI functions that need a capability: sockets and random bytes.
 
 use rusm_runtime::observe::{EventKind, events};
-use rusm_wasm::{Capability, Guest, Profiles, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
 /// Starts a node with a profile without any capability.
-fn ground() -> Node {
+fn fixture() -> Node {
     let mut profiles = Profiles::default();
     profiles.set("nothing", std::iter::empty::<Capability>().collect());
     Node::start(WasmConfig { capacity: 8, profiles, ..WasmConfig::default() })
@@ -79,11 +79,11 @@ fn sockets() -> Vec<u8> {
 
 #[test]
 fn sockets_are_for_those_who_were_granted_the_network() {
-    let node = ground();
+    let node = fixture();
 
-    assert_eq!(node.end_of(&sockets(), &Guest::default().profile("network")).to_string(), "normal");
+    assert_eq!(node.end_of(&sockets(), &GuestOptions::default().profile("network")).to_string(), "normal");
     // `b` is the second code: access denied.
-    assert_eq!(node.end_of(&sockets(), &Guest::default()).to_string(), "bb");
+    assert_eq!(node.end_of(&sockets(), &GuestOptions::default()).to_string(), "bb");
     assert_eq!(refused(&node), ["network", "network"]);
 }
 
@@ -105,8 +105,8 @@ fn fills(place: u32, bytes: u32) -> Vec<u8> {
 
 #[test]
 fn random_bytes_of_wasi_need_their_capability_and_may_be_many() {
-    let node = ground();
-    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+    let node = fixture();
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &GuestOptions::default().profile(profile)).to_string();
 
     assert_eq!(end(&fills(8, 131_064), "sandboxed"), "exit(64)", "to the last byte");
     assert_eq!(end(&fills(8, 131_065), "sandboxed"), "exit(21)", "one byte outside is a fault");
@@ -145,10 +145,10 @@ fn random(call: &str) -> Vec<u8> {
 
 #[test]
 fn a_component_gets_random_bytes_up_to_a_bound_and_traps_without_the_capability() {
-    let node = ground();
+    let node = fixture();
     let number = random("(if (i64.eq (call $number) (call $number)) (then unreachable))");
     let bytes = |count: u32| random(&format!("(call $bytes (i64.const {count}) (i32.const 512))"));
-    let end = |guest: &[u8], profile: &str| node.end_of(guest, &Guest::default().profile(profile)).to_string();
+    let end = |guest: &[u8], profile: &str| node.end_of(guest, &GuestOptions::default().profile(profile)).to_string();
 
     assert_eq!(end(&number, "sandboxed"), "normal");
     assert_eq!(end(&bytes(65_536), "sandboxed"), "normal");

@@ -1,7 +1,7 @@
 //! Observation of the engine, its modules and the faults of guests.
 
 use rusm_runtime::observe::{self, EngineReport};
-use rusm_wasm::Guest;
+use rusm_wasm::GuestOptions;
 
 use crate::guests::{Node, echo, raw};
 
@@ -17,10 +17,10 @@ fn an_engine_is_seen_with_what_it_runs_and_what_went_wrong() {
     let node = Node::small();
     assert!(observe::engines(&node.runtime).is_empty(), "it has run nothing yet");
     let waits = node.load("waits", &echo());
-    let pids = [(); 3].map(|()| node.spawn(&waits, &Guest::default()));
+    let pids = [(); 3].map(|()| node.spawn(&waits, &GuestOptions::default()));
     let hog = raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))");
-    node.end_of(&raw("", "unreachable"), &Guest::default());
-    node.end_of(&hog, &Guest::default().memory_max_bytes(5 * 65_536));
+    node.end_of(&raw("", "unreachable"), &GuestOptions::default());
+    node.end_of(&hog, &GuestOptions::default().memory_max_bytes(5 * 65_536));
 
     let engine = node.engine();
 

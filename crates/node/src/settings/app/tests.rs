@@ -61,7 +61,7 @@ fn what_is_said_is_taken_and_the_rest_has_its_default() {
     let backoff = Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(30) };
     let intensity = Intensity { restarts: 5, period: Duration::from_mins(1) };
     assert_eq!(app.supervision, Supervision { strategy: Strategy::RestForOne, intensity, backoff: Some(backoff) });
-    assert_eq!((app.wasm.capacity, app.wasm.room, &app.wasm.cache_dir), (10, Room::Slabs, &None));
+    assert_eq!((app.wasm.capacity, app.wasm.allocator, &app.wasm.cache_dir), (10, InstanceAllocator::Slabs, &None));
     assert_eq!((app.wasm.message_max_bytes, app.wasm.tick), (65_536, Duration::from_millis(2)));
     let clockwork = app.wasm.profiles.find("clockwork").unwrap();
     assert_eq!(clockwork.iter().map(Capability::word).collect::<Vec<_>>(), ["exit-others", "timers"]);
@@ -149,7 +149,7 @@ fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
 fn a_process_and_a_profile_say_what_one_guest_may_use() {
     let said = "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n\
          sent_max = \"1MiB\"\nmailbox_capacity = 64\n";
-    let limits = Limits {
+    let limits = GuestLimits {
         memory_max_bytes: Some(131_072),
         table_max_elements: Some(100),
         parts_max: Some(3),
@@ -164,7 +164,7 @@ fn a_process_and_a_profile_say_what_one_guest_may_use() {
 
     assert_eq!(app.processes[0].limits, limits);
     assert_eq!(app.wasm.profiles.limits("tight").unwrap(), limits);
-    assert_eq!(app.wasm.profiles.limits("trusted").unwrap(), Limits::default());
+    assert_eq!(app.wasm.profiles.limits("trusted").unwrap(), GuestLimits::default());
     let cpu = |share: &str| refused(&format!("[profile.tight]\ncapabilities = []\ncpu_max = {share}"));
     let of = "in shop/rusm.toml (profile \"tight\")";
     assert_eq!(cpu("0"), format!("profile.NAME.cpu_max of \"0\" {of} must be a number between 1 and 100"));

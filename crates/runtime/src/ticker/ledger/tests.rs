@@ -36,7 +36,7 @@ fn ticks_that_had_passed_are_dropped_and_told_with_the_next_batch() {
     assert_eq!(take(&mut ledger, 45 * US, false), None);
     assert_eq!(ledger.next_ns(), 50 * US);
     assert_eq!(take(&mut ledger, 51 * US, true), Some((40, 10, 40, 0)));
-    assert_eq!(ledger.account(), Account { ticks: 5, fired: 10, dropped: 40, overruns: 4, ..Account::default() });
+    assert_eq!(ledger.account(), TickCounts { ticks: 5, fired: 10, dropped: 40, overruns: 4, ..TickCounts::default() });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rusm_runtime::observe::{self, Event, EventKind, SupervisionCounters};
+use rusm_runtime::observe::{self, EventKind, RuntimeEvent, SupervisionCounters};
 use rusm_runtime::supervisor::{Backoff, ChildSpec, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Context, ExitReason, InitError, Starting};
 
@@ -113,8 +113,7 @@ fn a_delayed_restart_is_told_too_with_the_process_that_it_was_before() {
     world.lines::<1>();
 
     let after = world.pid(supervisor, "a");
-    let is_told =
-        |event: &Event| matches!(event.kind, EventKind::Restart { old, new, .. } if (old, new) == (before, after));
+    let is_told = |event: &RuntimeEvent| matches!(event.kind, EventKind::Restart { old, new, .. } if (old, new) == (before, after));
     eventually("it is told", || observe::events(&world.runtime, 0, 100).iter().any(is_told));
 }
 
@@ -124,21 +123,21 @@ fn a_supervisor_that_runs_short_of_restarts_says_so_and_one_with_plenty_does_not
     let short = world.start(Supervisor::new(Strategy::OneForOne).intensity(3, LONG).child(world.child("a")));
     let plenty = world.start(Supervisor::new(Strategy::OneForOne).intensity(9, LONG).child(world.child("b")));
     world.lines::<2>();
-    let strained = || observe::strained(&world.runtime);
+    let pressures = || observe::restart_pressure(&world.runtime);
 
     for (supervisor, id) in [(short, "a"), (plenty, "b")] {
         world.end(supervisor, id, crash());
         world.lines::<1>();
     }
-    assert_eq!(strained(), [], "one restart is not a storm");
+    assert_eq!(pressures(), [], "one restart is not a storm");
     for (supervisor, id) in [(plenty, "b"), (short, "a")] {
         world.end(supervisor, id, crash());
         world.lines::<1>();
     }
 
-    eventually("one has used most of its restarts", || strained().len() == 1);
-    let [strain] = strained().try_into().unwrap();
-    assert_eq!((strain.supervisor, strain.used, strain.intensity.restarts), (short.pid(), 2, 3));
+    eventually("one has used most of its restarts", || pressures().len() == 1);
+    let [pressure] = pressures().try_into().unwrap();
+    assert_eq!((pressure.supervisor, pressure.used, pressure.intensity.restarts), (short.pid(), 2, 3));
 }
 
 #[test]
@@ -169,6 +168,6 @@ fn restarts_that_fail_strain_their_supervisor_and_are_not_called_restarts() {
     world.lines::<1>();
 
     assert_eq!(world.children(supervisor)[0].restarts_total, 1);
-    let strained = observe::strained(&world.runtime);
-    assert!(strained.iter().any(|strain| strain.supervisor == supervisor.pid()), "{strained:?}");
+    let pressures = observe::restart_pressure(&world.runtime);
+    assert!(pressures.iter().any(|pressure| pressure.supervisor == supervisor.pid()), "{pressures:?}");
 }

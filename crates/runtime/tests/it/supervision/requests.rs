@@ -1,7 +1,7 @@
 //! Requests to a supervisor and its replies: sentence 22.
 
 use rusm_runtime::supervisor::{
-    AutoShutdown, ChildSpec, Counts, OrderError, Restart, SpecError, StartChildError, Strategy, SupervisorRef,
+    AutoShutdown, ChildError, ChildSpec, Counts, Restart, SpecError, StartChildError, Strategy, SupervisorRef,
 };
 use rusm_runtime::{ExitReason, InitError};
 
@@ -63,8 +63,8 @@ fn children_are_started_terminated_restarted_and_deleted_at_run_time() {
 
     let b = start(world.child("b")).unwrap();
     assert_eq!(start(world.child("b")), Err(StartChildError::AlreadyStarted(Some(b))));
-    assert_eq!(world.on(supervisor.delete_child(runtime, "b")), Err(OrderError::Running));
-    assert_eq!(world.on(supervisor.restart_child(runtime, "b")), Err(OrderError::Running));
+    assert_eq!(world.on(supervisor.delete_child(runtime, "b")), Err(ChildError::Running));
+    assert_eq!(world.on(supervisor.restart_child(runtime, "b")), Err(ChildError::Running));
     assert_eq!(world.on(supervisor.terminate_child(runtime, "b")), Ok(()));
     assert!(!runtime.is_alive(b));
     assert_eq!(start(world.child("b")), Err(StartChildError::AlreadyPresent));
@@ -77,7 +77,7 @@ fn children_are_started_terminated_restarted_and_deleted_at_run_time() {
         world.on(supervisor.terminate_child(runtime, "b")),
         world.on(supervisor.restart_child(runtime, "b")).map(drop),
     ] {
-        assert_eq!(nobody, Err(OrderError::NotFound));
+        assert_eq!(nobody, Err(ChildError::NotFound));
     }
 
     let failing = ChildSpec::acknowledged("c", |_, _starting| async { crash() });

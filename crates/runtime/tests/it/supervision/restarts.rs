@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::observe::{self, EventKind};
 use rusm_runtime::supervisor::{
-    Backoff, ChildSpec, ChildState, Counts, OrderError, Restart, StartChildError, Strategy, Supervisor, SupervisorRef,
+    Backoff, ChildError, ChildSpec, ChildState, Counts, Restart, StartChildError, Strategy, Supervisor, SupervisorRef,
 };
 use rusm_runtime::{Context, ExitReason};
 
@@ -77,9 +77,9 @@ fn s18_simple_one_for_one_starts_children_of_one_kind_on_request() {
     let [left] = world.children(supervisor).try_into().unwrap();
     let ChildState::Running(pid) = left.state else { panic!("{left:?}") };
     assert_eq!((&*left.id, left.restarts_total, left.last_exit), ("worker", 1, Some(crash())));
-    assert_eq!(world.on(supervisor.restart_child(&*world.runtime, pid)), Err(OrderError::Dynamic));
+    assert_eq!(world.on(supervisor.restart_child(&*world.runtime, pid)), Err(ChildError::Dynamic));
     assert_eq!(world.on(supervisor.terminate_child(&*world.runtime, pid)), Ok(()));
-    assert_eq!(world.on(supervisor.terminate_child(&*world.runtime, pid)), Err(OrderError::NotFound));
+    assert_eq!(world.on(supervisor.terminate_child(&*world.runtime, pid)), Err(ChildError::NotFound));
     assert_eq!(world.counts(supervisor), Counts::default());
 }
 
@@ -213,8 +213,8 @@ fn s23_a_child_that_waits_for_its_restart_is_shown_as_restarting_with_the_delay(
     let left = restarting().unwrap();
     assert!(left <= hour && left > hour / 2, "{left:?}");
     assert_eq!(world.counts(supervisor), Counts { specs: 2, active: 1, supervisors: 0, workers: 2 });
-    assert_eq!(world.on(supervisor.restart_child(&*world.runtime, "a")), Err(OrderError::Restarting));
-    assert_eq!(world.on(supervisor.delete_child(&*world.runtime, "a")), Err(OrderError::Restarting));
+    assert_eq!(world.on(supervisor.restart_child(&*world.runtime, "a")), Err(ChildError::Restarting));
+    assert_eq!(world.on(supervisor.delete_child(&*world.runtime, "a")), Err(ChildError::Restarting));
     assert_eq!(world.on(supervisor.terminate_child(&*world.runtime, "a")), Ok(()), "which ends the wait");
     assert!(world.on(supervisor.restart_child(&*world.runtime, "a")).is_ok());
     assert_eq!(world.lines(), ["+a"]);

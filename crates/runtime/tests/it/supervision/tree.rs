@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use rusm_runtime::observe::{self, BranchState, ChildKey, ChildReport, SupervisorReport};
+use rusm_runtime::observe::{self, ChildKey, ChildReport, ChildStatus, SupervisorReport};
 use rusm_runtime::supervisor::{
     Backoff, ChildSpec, ChildState, ChildType, ENDS_KEPT, Restart, Strategy, Supervisor, SupervisorRef,
 };
@@ -25,8 +25,8 @@ impl World {
         let told: Vec<_> = self.children(supervisor).into_iter().map(|child| (child.id, child.state)).collect();
         let seen = self.page(supervisor.pid(), 0, usize::MAX).into_iter().map(|child| {
             let state = match child.state {
-                BranchState::Running(pid) => ChildState::Running(pid),
-                BranchState::Ended => ChildState::Ended,
+                ChildStatus::Running(pid) => ChildState::Running(pid),
+                ChildStatus::Ended => ChildState::Ended,
                 other => panic!("{other:?}"),
             };
             (child.id, state)
@@ -85,7 +85,7 @@ fn the_last_ends_of_a_child_are_kept_with_their_pids_and_instants_even_once_it_i
     let [child] = world.page(supervisor.pid(), 0, 9).try_into().expect("one child");
     let (again, ends) = observe::child(&world.runtime, supervisor.pid(), child.key).expect("it is known");
 
-    assert_eq!((&again, child.state, child.restarts_total), (&child, BranchState::Ended, 12));
+    assert_eq!((&again, child.state, child.restarts_total), (&child, ChildStatus::Ended, 12));
     assert_eq!(ends.len(), ENDS_KEPT);
     assert_eq!(ends[0].reason, ExitReason::Shutdown);
     assert_eq!(ends[1].reason, ExitReason::other(11));
@@ -104,7 +104,7 @@ fn who_waits_for_a_restart_or_for_its_start_is_shown_so_while_its_supervisor_is_
     world.end(waiting, "a", crash());
     eventually("it waits", || world.report(waiting).counts.waiting == 1);
     let child = &world.page(waiting.pid(), 0, 1)[0];
-    assert!(matches!(child.state, BranchState::Waiting { left } if left > hour / 2), "{child:?}");
+    assert!(matches!(child.state, ChildStatus::Waiting { left } if left > hour / 2), "{child:?}");
 
     let slow = ChildSpec::acknowledged("slow", |_, starting| async move {
         let _held = starting;
@@ -114,7 +114,7 @@ fn who_waits_for_a_restart_or_for_its_start_is_shown_so_while_its_supervisor_is_
     let busy = world.runtime.spawn(|ctx| async move { drop(tree.start_link(&ctx).await) }).expect("there is room");
     eventually("the slow child was begun", || {
         let top = observe::top_supervisors(&world.runtime, 0, 9).1;
-        top.len() == 2 && world.page(top[1], 0, 9).iter().any(|child| matches!(child.state, BranchState::Starting(_)))
+        top.len() == 2 && world.page(top[1], 0, 9).iter().any(|child| matches!(child.state, ChildStatus::Starting(_)))
     });
     let (tops, top) = observe::top_supervisors(&world.runtime, 1, 9);
     assert_eq!((tops, top.len()), (2, 1));
@@ -147,7 +147,7 @@ fn supervisors_under_supervisors_are_not_at_the_top_and_leave_the_tree_however_t
 fn supervisors_at_the_top_are_found_by_their_places_also_behind_one_that_has_ended() {
     let world = World::new();
     let [first, second, third] = [(); 3].map(|()| world.start(plenty(Strategy::OneForOne)));
-    let places = |pids: [Pid; 3]| observe::top_places(&world.runtime, pids);
+    let places = |pids: [Pid; 3]| observe::top_positions(&world.runtime, pids);
     let (a, b, c) = (first.pid(), second.pid(), third.pid());
     assert_eq!(places([c, a, b]), [(0, a), (1, b), (2, c)]);
 
@@ -208,7 +208,8 @@ fn pages_stay_whole_while_children_die_and_are_forgotten() {
         let page = world.page(supervisor.pid(), 5, 9);
         let mut keys: Vec<ChildKey> = page.iter().map(|child| child.key).collect();
         keys.push(ChildKey::of(10_000));
-        let places = observe::child_places(&world.runtime, supervisor.pid(), &keys).expect("the supervisor is alive");
+        let places =
+            observe::child_positions(&world.runtime, supervisor.pid(), &keys).expect("the supervisor is alive");
         let expected: Vec<Option<usize>> = (5..14).map(Some).chain([None]).collect();
         assert_eq!(places, expected);
     }
@@ -224,7 +225,7 @@ fn a_page_is_read_while_a_storm_rages() {
     eventually("it has raged", || {
         let page = world.page(supervisor.pid(), 0, 9);
         assert_eq!(ids(&page), ["calm", "storm"]);
-        assert!(matches!(page[1].state, BranchState::Running(_) | BranchState::Restarting), "{page:?}");
+        assert!(matches!(page[1].state, ChildStatus::Running(_) | ChildStatus::Restarting), "{page:?}");
         page[1].restarts_total > 10_000
     });
 

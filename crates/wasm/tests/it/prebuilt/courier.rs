@@ -5,17 +5,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rusm_runtime::topic::{
-    ACK_DEADLINE_MAX, Message, Overflow, Subscriber, Subscription, SubscriptionConfig, Topic, TopicConfig, Unread,
+    ACK_DEADLINE_MAX, Message, Overflow, Retention, Subscriber, Subscription, SubscriptionConfig, Topic, TopicConfig,
 };
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
-use rusm_wasm::{Capability, Guest, Module, ModuleError, Profiles, Wasm, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, Module, ModuleError, Profiles, Wasm, WasmConfig};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const COURIERS: [&str; 3] = ["rust/courier.wasm", "c/courier.wasm", "ts/courier.wasm"];
 const TOPICS: [&str; 2] = ["letters", "delivered"];
 
 /// A node with the topics of a courier, and with all that is needed to start couriers.
-struct Ground {
+struct Fixture {
     runtime: Runtime,
     wasm: Wasm,
     courier: Module,
@@ -24,7 +24,7 @@ struct Ground {
     delivered: Subscriber,
 }
 
-impl Ground {
+impl Fixture {
     /// Starts a node with room for `messages` messages in the topic `delivered`.
     fn with_room(guest: &str, messages: usize) -> Self {
         let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
@@ -34,9 +34,9 @@ impl Ground {
         let wasm = Wasm::start(WasmConfig { capacity: 4, profiles, topics: true, ..WasmConfig::default() }).unwrap();
         let courier = wasm.load_file("courier", &path(guest)).unwrap();
         // Messages are kept until they are read, even while there is no subscriber.
-        let bounds = TopicConfig { messages: 1024, bytes: 1 << 20, unread: Unread::KeepAll };
+        let bounds = TopicConfig { messages: 1024, bytes: 1 << 20, retention: Retention::KeepAll };
         let letters = runtime.topics().create_with("letters", bounds).unwrap();
-        let bounds = TopicConfig { messages, bytes: 1 << 20, unread: Unread::KeepAll };
+        let bounds = TopicConfig { messages, bytes: 1 << 20, retention: Retention::KeepAll };
         let delivered = runtime.topics().create_with("delivered", bounds).unwrap().subscribe(Overflow::Block);
         // The longest deadline: a courier meets it even on a slow machine.
         let patient = SubscriptionConfig { ack_deadline: ACK_DEADLINE_MAX, ..SubscriptionConfig::default() };
@@ -49,13 +49,13 @@ impl Ground {
     }
 
     fn courier(&self) -> Pid {
-        self.wasm.spawn(&self.runtime, &self.courier, &Guest::default().profile("courier")).unwrap()
+        self.wasm.spawn(&self.runtime, &self.courier, &GuestOptions::default().profile("courier")).unwrap()
     }
 
     /// Starts a courier, monitored from before its first instruction; the returned channel gets its exit reason.
     fn end_of(&self, args: &[&'static str]) -> mpsc::Receiver<ExitReason> {
         let (give, take) = mpsc::channel();
-        let guest = Guest::default().profile("courier").args(args.iter().copied()).monitored();
+        let guest = GuestOptions::default().profile("courier").args(args.iter().copied()).monitored();
         let (wasm, courier) = (self.wasm.clone(), self.courier.clone());
         let asks = |ctx: Context| async move {
             wasm.spawn_from(&ctx, &courier, &guest).unwrap();
@@ -100,14 +100,14 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn letters_are_carried_with_everything_that_is_on_them() {
     for guest in COURIERS {
-        let mut ground = Ground::new(guest);
-        let ended = ground.end_of(&[]);
+        let mut fixture = Fixture::new(guest);
+        let ended = fixture.end_of(&[]);
         let letter = Message::new("tea").with_key("ann").with_attribute("from", "bob").with_attribute("from", "eve");
-        ground.letters.blocking_publish(letter).unwrap();
-        ground.post(&["", "milk", "stop"]);
+        fixture.letters.blocking_publish(letter).unwrap();
+        fixture.post(&["", "milk", "stop"]);
 
         let reason = ended.recv_timeout(PATIENCE).unwrap();
-        let arrived = ground.arrived(4);
+        let arrived = fixture.arrived(4);
 
         assert_eq!(reason, ExitReason::Normal, "{guest}");
         assert_eq!(texts(&arrived), ["tea", "", "milk", "3 carried"], "{guest}");
@@ -115,7 +115,7 @@ fn letters_are_carried_with_everything_that_is_on_them() {
         let on_it: Vec<_> = arrived[0].attributes().iter().map(|(name, value)| (&name[..], &value[..])).collect();
         assert_eq!(on_it, [("from", "bob"), ("from", "eve"), ("carried", "1")], "{guest}");
         assert_eq!((arrived[2].key(), arrived[2].attribute("carried")), (None, Some("3")), "{guest}");
-        let account = ground.work.account();
+        let account = fixture.work.account();
         assert!(account.is_exact(), "{guest}: {account:?}");
         assert_eq!((account.published, account.acked), (4, 4), "{guest}: {account:?}");
     }
@@ -124,35 +124,35 @@ fn letters_are_carried_with_everything_that_is_on_them() {
 #[test]
 fn a_letter_that_is_given_back_comes_again() {
     for guest in COURIERS {
-        let mut ground = Ground::new(guest);
-        ground.courier();
-        ground.post(&["again tea", "milk"]);
+        let mut fixture = Fixture::new(guest);
+        fixture.courier();
+        fixture.post(&["again tea", "milk"]);
 
-        let arrived = ground.arrived(2);
+        let arrived = fixture.arrived(2);
 
         let mut words = texts(&arrived);
         words.sort_unstable();
         assert_eq!(words, ["again tea", "milk"], "{guest}");
-        eventually("both are acknowledged", || ground.work.account().acked == 2);
+        eventually("both are acknowledged", || fixture.work.account().acked == 2);
     }
 }
 
 #[test]
 fn letters_are_bundled_and_those_posted_before_there_was_a_courier_are_carried() {
     for guest in COURIERS {
-        let mut ground = Ground::new(guest);
-        ground.work.delete();
-        ground.post(&["bundle", "a", "b", "c"]);
-        let ended = ground.end_of(&[]);
+        let mut fixture = Fixture::new(guest);
+        fixture.work.delete();
+        fixture.post(&["bundle", "a", "b", "c"]);
+        let ended = fixture.end_of(&[]);
 
-        assert_eq!(texts(&ground.arrived(3)), ["a", "b", "c"], "{guest}");
-        ground.post(&["hear"]);
-        assert_eq!(texts(&ground.arrived(1)), ["listening"], "{guest}");
-        ground.post(&["psst", "stop"]);
-        assert_eq!(texts(&ground.arrived(3)), ["heard psst", "psst", "4 carried"], "{guest}");
+        assert_eq!(texts(&fixture.arrived(3)), ["a", "b", "c"], "{guest}");
+        fixture.post(&["hear"]);
+        assert_eq!(texts(&fixture.arrived(1)), ["listening"], "{guest}");
+        fixture.post(&["psst", "stop"]);
+        assert_eq!(texts(&fixture.arrived(3)), ["heard psst", "psst", "4 carried"], "{guest}");
         assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), ExitReason::Normal, "{guest}");
 
-        let account = ground.letters.subscription("courier").unwrap().account();
+        let account = fixture.letters.subscription("courier").unwrap().account();
         assert!(account.is_exact(), "{guest}: {account:?}");
         assert_eq!((account.published, account.acked), (7, 7), "{guest}: {account:?}");
     }
@@ -161,43 +161,43 @@ fn letters_are_bundled_and_those_posted_before_there_was_a_courier_are_carried()
 #[test]
 fn what_a_courier_had_when_it_was_killed_is_carried_by_the_next() {
     for guest in COURIERS {
-        let mut ground = Ground::with_room(guest, 2);
-        let first = ground.courier();
-        ground.post(&["a", "b", "c"]);
+        let mut fixture = Fixture::with_room(guest, 2);
+        let first = fixture.courier();
+        fixture.post(&["a", "b", "c"]);
         // Two messages fill `delivered`; the courier has the third in flight and waits for room.
         eventually("two are acknowledged and one is out", || {
-            let account = ground.work.account();
+            let account = fixture.work.account();
             (account.acked, account.outstanding) == (2, 1)
         });
-        ground.runtime.exit(first, ExitReason::Killed);
-        ground.courier();
-        ground.post(&["d"]);
+        fixture.runtime.exit(first, ExitReason::Killed);
+        fixture.courier();
+        fixture.post(&["d"]);
 
-        let arrived = ground.arrived(4);
+        let arrived = fixture.arrived(4);
 
         let mut words = texts(&arrived);
         words.sort_unstable();
         assert_eq!(words, ["a", "b", "c", "d"], "{guest}");
-        eventually("all are acknowledged", || ground.work.account().acked == 4);
-        assert!(ground.work.account().is_exact(), "{guest}");
+        eventually("all are acknowledged", || fixture.work.account().acked == 4);
+        assert!(fixture.work.account().is_exact(), "{guest}");
     }
 }
 
 #[test]
 fn a_topic_that_was_not_granted_or_is_not_there_is_refused_in_words() {
     for guest in COURIERS {
-        let ground = Ground::new(guest);
+        let fixture = Fixture::new(guest);
 
-        let refused = ground.end_of(&["secrets"]).recv_timeout(PATIENCE).unwrap().to_string();
+        let refused = fixture.end_of(&["secrets"]).recv_timeout(PATIENCE).unwrap().to_string();
 
         assert!(refused.contains("denied") && refused.contains("topic \"secrets\""), "{guest}: {refused}");
-        ground.runtime.topics().find("delivered").unwrap().close();
-        ground.post(&["tea"]);
+        fixture.runtime.topics().find("delivered").unwrap().close();
+        fixture.post(&["tea"]);
 
-        let refused = ground.end_of(&[]).recv_timeout(PATIENCE).unwrap().to_string();
+        let refused = fixture.end_of(&[]).recv_timeout(PATIENCE).unwrap().to_string();
 
         assert!(refused.contains("no such") && refused.contains("delivered"), "{guest}: {refused}");
-        assert_eq!(ground.work.account().acked, 0, "{guest}: it did not arrive");
+        assert_eq!(fixture.work.account().acked, 0, "{guest}: it did not arrive");
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rusm_runtime::stream::{StreamReader, pipe};
 use rusm_runtime::{Config, Context, Down, Pid, Runtime, TaggedBytes};
 use rusm_store::{Store, StoreConfig};
-use rusm_wasm::{Guest, ModuleError, Profiles, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, ModuleError, Profiles, Wasm, WasmConfig};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const KEEPERS: [&str; 3] = ["rust/keeper.wasm", "c/keeper.wasm", "ts/keeper.wasm"];
@@ -38,7 +38,7 @@ fn of_keeper<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     runtime
         .spawn(move |ctx| async move {
             let asks = move |ctx: Context| async move {
-                let guest = Guest::default().profile("trusted").linked();
+                let guest = GuestOptions::default().profile("trusted").linked();
                 let (keeper, _) = wasm.spawn_from(&ctx, &module, &guest).unwrap();
                 give.send(Ok(body(ctx, keeper).await)).unwrap();
             };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{CallError, Config, Context, Down, ExitReason, Pid, Runtime, TaggedBytes};
-use rusm_wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -31,14 +31,14 @@ impl Node {
 
     /// Starts a prebuilt guest with the profile `trusted`.
     fn spawn(&self, guest: &str, args: &[&str]) -> Pid {
-        let how = Guest::default().args(args.iter().copied()).profile("trusted");
+        let how = GuestOptions::default().args(args.iter().copied()).profile("trusted");
         self.wasm.spawn(&self.runtime, &self.module(guest), &how).unwrap()
     }
 
     /// Starts a monitored guest, and returns the reason of its exit.
     fn end_of(&self, guest: &str, args: &[&str]) -> ExitReason {
         // A guest may end before a watch can be set up, so a native process starts it with a monitor.
-        let how = Guest::default().args(args.iter().copied()).profile("trusted").monitored();
+        let how = GuestOptions::default().args(args.iter().copied()).profile("trusted").monitored();
         let module = self.module(guest);
         let wasm = self.wasm.clone();
         self.ask(async move |ctx| {

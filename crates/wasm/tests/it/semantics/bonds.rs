@@ -31,7 +31,7 @@ fn s07_s08_a_link_takes_the_other_side_along_whichever_side_ends() {
     let node = crate::guests::Node::small();
     let parent_first =
         super::family::family(&[start("a", 1), start("b", 1), order("b", 4), message(4), "unreachable".to_owned()]);
-    let guest = rusm_wasm::Guest::default().profile("trusted");
+    let guest = rusm_wasm::GuestOptions::default().profile("trusted");
     assert_eq!(node.end_of(&parent_first, &guest), ExitReason::other("trap: unreachable"));
 
     node.until("only the child that traps exits is left", |node| node.wasm.stats().live == 1);

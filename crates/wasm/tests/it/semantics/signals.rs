@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{Config, Down, ExitReason, Runtime, TaggedBytes};
-use rusm_wasm::{Guest, Wasm, WasmConfig};
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use super::end_of;
 use super::family::{NOTHING, family, message, order, says, signal, start, status, trapping, word};
@@ -160,7 +160,7 @@ fn s13_whatever_ends_a_guest_its_names_groups_timers_and_rooms_are_free_again() 
             let steps = [&holds[..], std::slice::from_ref(end)].concat();
 
             // If a name were not released, the next guest would trap before its own end.
-            let guest = Guest::default().profile("trusted").memory_max_bytes(65_536);
+            let guest = GuestOptions::default().profile("trusted").memory_max_bytes(65_536);
             assert_eq!(node.end_of(&family(&steps), &guest).to_string(), *reason);
 
             assert_eq!(node.runtime.whereis("name"), None);
@@ -176,7 +176,7 @@ fn s14_a_guest_in_a_tight_loop_leaves_its_scheduler_to_others_and_dies_when_kill
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
     let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 4, ..WasmConfig::default() }).unwrap() };
     let (spin, echo) = (node.load("spin", &spin()), node.load("echo", &echo()));
-    let (spin, echo) = (node.spawn(&spin, &Guest::default()), node.spawn(&echo, &Guest::default()));
+    let (spin, echo) = (node.spawn(&spin, &GuestOptions::default()), node.spawn(&echo, &GuestOptions::default()));
     let watch = node.runtime.watch(spin);
 
     let answers = node.inside(move |_, ctx| async move {
@@ -228,7 +228,7 @@ fn s15_a_group_is_left_before_anyone_is_told_of_the_death() {
     let events = node.inside(move |wasm, ctx| async move {
         let mut events = Vec::new();
         ctx.monitor_group("crew").unwrap();
-        let (pid, _) = wasm.spawn_from(&ctx, &member, &Guest::default().profile("trusted").monitored()).unwrap();
+        let (pid, _) = wasm.spawn_from(&ctx, &member, &GuestOptions::default().profile("trusted").monitored()).unwrap();
         events.push(ctx.receive_of::<rusm_runtime::Joined>().await.pid == pid);
         ctx.send(pid, Bytes::new()).await;
         events.push(ctx.receive_of::<Down>().await.reason == ExitReason::Normal);
@@ -300,7 +300,7 @@ fn s24_the_end_of_the_callee_ends_the_call_with_its_reason() {
         "(drop (call $exit (call $self) (i32.const 4) (i32.const 2048) (call $error_len)))".to_owned(),
     ];
 
-    let reason = node.end_of(&family(&steps), &Guest::default().profile("trusted"));
+    let reason = node.end_of(&family(&steps), &GuestOptions::default().profile("trusted"));
 
     assert_eq!(reason.to_string(), "the callee ended: trap: unreachable");
 }
@@ -309,7 +309,7 @@ fn s24_the_end_of_the_callee_ends_the_call_with_its_reason() {
 fn s24_a_guest_waits_for_its_reply_no_longer_than_it_said() {
     let node = Node::small();
     let silent = node.load("silent", &raw("", "(loop $again (drop (call $receive (i64.const -1))) (br $again))"));
-    let silent = node.spawn(&silent, &Guest::default());
+    let silent = node.spawn(&silent, &GuestOptions::default());
 
     let timed_out = node.inside(move |_, ctx| async move {
         let answer: Result<Bytes, _> = ctx.call(silent, Bytes::new(), Duration::from_millis(5)).await;

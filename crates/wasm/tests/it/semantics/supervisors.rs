@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_runtime::supervisor::{ChildSpec, Restart, Shutdown, Strategy, Supervisor};
 use rusm_runtime::{Context, Down, ExitReason, Pid, TaggedBytes};
-use rusm_wasm::{Guest, Module, Wasm};
+use rusm_wasm::{GuestOptions, Module, Wasm};
 
 use crate::guests::{Node, raw, spin};
 
@@ -27,7 +27,7 @@ fn stubborn() -> Vec<u8> {
 }
 
 fn spec(wasm: &Wasm, module: &Module, name: &'static str) -> ChildSpec {
-    wasm.child(name, module, Guest::default().name(name))
+    wasm.child(name, module, GuestOptions::default().name(name))
 }
 
 fn pids(ctx: &Context) -> [Option<Pid>; 3] {
@@ -52,7 +52,7 @@ async fn all_there_but(ctx: &Context, old: Pid, name: &str) {
 fn s17_a_failed_start_stops_the_guests_that_had_started_and_fails_the_supervisor() {
     let node = Node::small();
     let module = node.load("child", &child());
-    let holder = node.spawn(&module, &Guest::default().name("third"));
+    let holder = node.spawn(&module, &GuestOptions::default().name("third"));
 
     let error = node.inside(move |wasm, ctx| async move {
         ctx.trap_exits(true);
@@ -106,7 +106,7 @@ fn s18_a_supervisor_that_a_guest_started_restarts_its_child() {
 
     // The guest uses its server, crashes it, and queries the restarted one; it ends with the shutdown of its
     // supervisor.
-    let reason = node.end_of(&std::fs::read(counter).unwrap(), &Guest::default().profile("trusted"));
+    let reason = node.end_of(&std::fs::read(counter).unwrap(), &GuestOptions::default().profile("trusted"));
 
     assert_eq!(reason, ExitReason::Normal);
     node.until("its family is gone", |node| node.wasm.stats().live == 0);
