@@ -8,19 +8,19 @@ pub mod guest;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-pub use crate::file_limit::check as check_file_limit;
-use crate::handle::Handle;
-use crate::realtime::RelativePriority;
+use crate::observe::stores::Storage;
 use crate::runtime::RuntimeShared;
+pub use crate::runtime::file_limit::check as check_file_limit;
+use crate::runtime::handle::Handle;
 use crate::scheduler;
-use crate::stores::Storage;
+use crate::time::realtime::RelativePriority;
 
 /// Maximum number of schedulers of a runtime.
-pub const SCHEDULERS_MAX: usize = crate::parking::SCHEDULERS_MAX;
+pub const SCHEDULERS_MAX: usize = crate::scheduler::parking::SCHEDULERS_MAX;
 
 /// Panics that the caller catches and reports.
 pub mod panics {
-    pub use crate::panics::{install, print_panics, reason, silence_panics, wake};
+    pub use crate::runtime::panics::{install, print_panics, reason, silence_panics, wake};
 }
 
 /// Persistence of topics.
@@ -75,7 +75,7 @@ pub fn own_store(runtime: &Handle) -> Option<Arc<dyn Storage>> {
 /// Adds to a counter that only this thread writes.
 #[inline]
 pub fn bump(counter: &AtomicU64, by: u64) {
-    crate::header::bump(counter, by);
+    crate::process::header::bump(counter, by);
 }
 
 /// Lets this thread run ahead of the schedulers' threads, where the system allows it.

@@ -14,30 +14,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod body_info;
+pub(crate) mod engines;
+pub(crate) mod events;
+pub(crate) mod stores;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-pub use crate::body_info::{BodyFact, BodyInfo, body_info, body_info_of};
-pub use crate::engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots, engines};
-pub use crate::events::{EventKind, RuntimeEvent};
-use crate::gate::Phase;
-use crate::handle::Handle;
-use crate::header::{NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
-use crate::pid::Pid;
-pub use crate::ring::{ReaderView, RingView};
+use crate::mailbox::gate::Phase;
+pub use crate::observe::body_info::{BodyFact, BodyInfo, body_info, body_info_of};
+pub use crate::observe::engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots, engines};
+pub use crate::observe::events::{EventKind, RuntimeEvent};
+pub use crate::observe::stores::{
+    BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport, storage, stores,
+};
+use crate::process::header::{NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
+use crate::process::pid::Pid;
+pub use crate::process::side_table::ProcessLinks;
+use crate::process::side_table::SideTables;
+use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
+use crate::runtime::handle::Handle;
 use crate::scheduler::{Counters, SchedulerShared};
-pub use crate::side_table::ProcessLinks;
-use crate::side_table::SideTables;
-pub use crate::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport, storage, stores};
-pub use crate::supervisor::queries::{child, child_positions, children, supervisor, top_positions, top_supervisors};
-pub use crate::supervisor::restart_pressure::RestartPressure;
-pub use crate::supervisor::tree::{
+pub use crate::stream::ring::{ReaderView, RingView};
+pub use crate::supervision::supervisor::queries::{
+    child, child_positions, children, supervisor, top_positions, top_supervisors,
+};
+pub use crate::supervision::supervisor::restart_pressure::RestartPressure;
+pub use crate::supervision::supervisor::tree::{
     ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, ChildStatus, SupervisorReport,
 };
-use crate::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
-use crate::ticker::{self, TickerDriver, TickerReport};
-pub use crate::timers::TimerCounters;
+use crate::time::ticker::{self, TickerDriver, TickerReport};
+pub use crate::time::timers::TimerCounters;
 pub use crate::topic::topics;
 
 /// State of a process.
@@ -478,7 +487,7 @@ pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// Returns the oldest `limit` tickers: of processes, and of threads with [`observed_by`](crate::ticker::Ticker::observed_by).
+/// Returns the oldest `limit` tickers: of processes, and of threads with [`observed_by`](crate::time::ticker::Ticker::observed_by).
 pub fn tickers(runtime: &Handle, limit: usize) -> Vec<TickerReport> {
     ticker::read_tickers(&runtime.shared.tickers, limit)
 }

@@ -2,6 +2,12 @@
 
 #![expect(unsafe_code, reason = "frees the process table after the last scheduler has ended")]
 
+pub mod cgroup;
+pub(crate) mod config;
+pub(crate) mod file_limit;
+pub(crate) mod handle;
+pub(crate) mod panics;
+
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,32 +16,33 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector, Worker};
 
-use crate::config::{Config, StartError};
-use crate::engines::Engines;
-use crate::error::SpawnError;
-use crate::events::Events;
-use crate::exit::ExitReason;
-use crate::free_list::{FreeList, SharedPool};
-use crate::groups::Groups;
-use crate::handle::Handle;
-use crate::header::{HAS_WAITING_SENDERS, ProcessHeader, pinned_to};
-use crate::mailbox::{NodePool, SharedNodePool};
-use crate::mailbox_budget::MailboxBudget;
-use crate::parking::{Parking, SCHEDULERS_MAX};
-use crate::pid::Pid;
-use crate::ring::view::RingRegistry;
+use crate::links::groups::Groups;
+use crate::links::signal::ReferenceAllocator;
+use crate::mailbox::budget::MailboxBudget;
+use crate::mailbox::queue::{NodePool, SharedNodePool};
+use crate::observe::engines::Engines;
+use crate::observe::events::Events;
+use crate::observe::stores::Stores;
+use crate::process::error::SpawnError;
+use crate::process::exit::ExitReason;
+use crate::process::free_list::{FreeList, SharedPool};
+use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, pinned_to};
+use crate::process::pid::Pid;
+use crate::process::side_table::{Released, SideTable, SideTables};
+use crate::process::spawn::SpawnInProgress;
+use crate::process::table::{self, ProcessTable, Slot};
+use crate::runtime::config::{Config, StartError};
+use crate::runtime::handle::Handle;
+use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
+use crate::scheduler::watchdog;
 use crate::scheduler::{Local, Pause, SchedulerShared};
-use crate::side_table::{Released, SideTable, SideTables};
-use crate::signal::ReferenceAllocator;
-use crate::spawn::SpawnInProgress;
-use crate::stores::Stores;
-use crate::supervisor::restart_pressure::RestartPressures;
-use crate::supervisor::tree::Tree;
-use crate::table::{self, ProcessTable, Slot};
-use crate::ticker::Tickers;
-use crate::timers::Timers;
+use crate::stream::ring::view::RingRegistry;
+use crate::supervision::supervisor::restart_pressure::RestartPressures;
+use crate::supervision::supervisor::tree::Tree;
+use crate::sync;
+use crate::time::ticker::Tickers;
+use crate::time::timers::Timers;
 use crate::topic::Topics;
-use crate::{panics, sync, watchdog};
 
 /// State shared by all threads of a runtime.
 pub(crate) struct RuntimeShared {

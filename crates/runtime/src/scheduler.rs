@@ -17,14 +17,19 @@
 
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
+pub(crate) mod busy_time;
+pub(crate) mod fuzzer;
 mod idle;
 mod introductions;
+pub(crate) mod lifo_slot;
+pub(crate) mod parking;
 mod pause;
 mod queue;
 mod reap;
 mod shared;
 mod start;
 mod steal_monitor;
+pub(crate) mod watchdog;
 
 use std::cell::Cell;
 use std::ptr;
@@ -34,23 +39,23 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use crossbeam_deque::Worker;
 
-use crate::busy_time::BusyTimer;
-use crate::events::EVENTS_PER_SLICE;
-use crate::exit::ExitReason;
-use crate::free_list::FreeList;
-use crate::gate::Arrivals;
-use crate::header::{WAIT_RECEIVE, bump};
-use crate::mailbox::NodePool;
-use crate::panics;
-use crate::parking::Parking;
-use crate::ring::turn::Turn;
-use crate::running::Running;
+use crate::mailbox::gate::Arrivals;
+use crate::mailbox::queue::NodePool;
+use crate::observe::events::EVENTS_PER_SLICE;
+use crate::process::exit::ExitReason;
+use crate::process::free_list::FreeList;
+use crate::process::header::{WAIT_RECEIVE, bump};
+use crate::process::running::Running;
+use crate::process::side_table::{SideTable, SideTables};
+use crate::process::table::Slot;
+use crate::process::task::Polled;
+use crate::process::waker;
 use crate::runtime::RuntimeShared;
-use crate::schedule_fuzzer::ScheduleFuzzer;
-use crate::side_table::{SideTable, SideTables};
-use crate::table::Slot;
-use crate::task::Polled;
-use crate::waker;
+use crate::runtime::panics;
+use crate::scheduler::busy_time::BusyTimer;
+use crate::scheduler::fuzzer::ScheduleFuzzer;
+use crate::scheduler::parking::Parking;
+use crate::stream::ring::turn::Turn;
 
 use introductions::IntroductionCache;
 use steal_monitor::StealMonitor;
@@ -87,7 +92,7 @@ pub(crate) struct Local {
     spare_side_tables: Cell<Vec<Box<SideTable>>>,
     busy_timer: BusyTimer,
     current: Cell<Option<Slot>>,
-    /// Waits of the running poll, as flags of [`ProcessHeader::wait`](crate::header::ProcessHeader::wait).
+    /// Waits of the running poll, as flags of [`ProcessHeader::wait`](crate::process::header::ProcessHeader::wait).
     pub(crate) wait: Cell<u8>,
     /// The running process must be queued again.
     pub(crate) woken: Cell<bool>,
@@ -101,7 +106,7 @@ pub(crate) struct Local {
     /// True while the reactor runs instead of the task of the loop.
     in_reactor: Cell<bool>,
     loop_waker: Cell<Option<Waker>>,
-    /// See [`ReferenceAllocator`](crate::signal::ReferenceAllocator).
+    /// See [`ReferenceAllocator`](crate::links::signal::ReferenceAllocator).
     pub(crate) last_reference: Cell<u64>,
     /// Processes that began a wait with a timeout and have set no timer yet; see `timeout.rs`.
     deferred_timeouts: Cell<Vec<Slot>>,

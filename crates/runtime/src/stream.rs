@@ -32,11 +32,13 @@
 //! ```
 //!
 //! Both ends also implement tokio's [`AsyncRead`], [`AsyncBufRead`] and [`AsyncWrite`], so a stream can be copied to a
-//! socket. They can be sent to other processes in messages. A stream is a [ring](crate::ring) of bytes with one reader:
+//! socket. They can be sent to other processes in messages. A stream is a [ring](crate::stream::ring) of bytes with one reader:
 //! bytes are copied in and out once. Wake-ups are batched and sent at the latest at the end of a process's turn.
 //!
 //! Invariant: the reader receives exactly the bytes that were written, in order, and then either the end of the stream
 //! or [`StreamError::Cut`]. A stream never looks complete if its writer has died.
+
+pub mod ring;
 
 use std::io;
 use std::pin::Pin;
@@ -45,7 +47,7 @@ use std::task::{Context, Poll, ready};
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::ring::{Builder, ReadError, Reader, RingError, Writer};
+use crate::stream::ring::{Builder, ReadError, Reader, RingError, Writer};
 
 /// Error of a stream operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -43,13 +43,16 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::config::Config;
-use crate::context::Context;
-use crate::exit::{ExitReason, Outcome};
-use crate::handle::{Handle, Watch};
+use crate::process::context::Context;
+use crate::process::exit::{ExitReason, Outcome};
+use crate::process::spawn;
+use crate::runtime::config::Config;
+use crate::runtime::handle::{Handle, Watch};
 use crate::runtime::{RuntimeShared, for_each_live, tear_down};
-use crate::schedule_fuzzer::ScheduleFuzzer;
-use crate::{scheduler, spawn, ticker, timers};
+use crate::scheduler;
+use crate::scheduler::fuzzer::ScheduleFuzzer;
+use crate::time::ticker;
+use crate::time::timers;
 
 /// Environment variable with the seed that [`explore`] and [`find`] run alone.
 pub const SEED_VARIABLE: &str = "RUSM_SEED";

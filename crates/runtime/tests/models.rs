@@ -12,7 +12,7 @@ mod sync {
         pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
     }
 }
-#[path = "../src/gate.rs"]
+#[path = "../src/mailbox/gate.rs"]
 mod gate;
 
 use loom::cell::UnsafeCell;

@@ -2,7 +2,7 @@
 //! interleaving that loom explores.
 //!
 //! ```text
-//!   src/{signal,side_table,send,mailbox,header,gate}.rs    the real files, over loom's atomics and locks (models/weak.rs)
+//!   src/{links,mailbox,process}/…                      the real files, over loom's atomics and locks (models/weak.rs)
 //!   models/world.rs                                    minimal versions of table, schedulers and spawns
 //! ```
 //!
@@ -13,33 +13,33 @@
 #![allow(unfulfilled_lint_expectations, reason = "some expectations of these files hold in a library only")]
 #![expect(clippy::unwrap_used, reason = "a model may panic like a test")]
 
-#[path = "../src/exit.rs"]
+#[path = "../src/process/exit.rs"]
 mod exit;
-#[path = "../src/free_list.rs"]
+#[path = "../src/process/free_list.rs"]
 mod free_list;
-#[path = "../src/gate.rs"]
+#[path = "../src/mailbox/gate.rs"]
 mod gate;
-#[path = "../src/header.rs"]
+#[path = "../src/process/header.rs"]
 mod header;
-#[path = "../src/mailbox.rs"]
-mod mailbox;
-#[path = "../src/message.rs"]
+#[path = "../src/mailbox/message.rs"]
 mod message;
-#[path = "../src/panics.rs"]
+#[path = "../src/runtime/panics.rs"]
 mod panics;
-#[path = "../src/pid.rs"]
+#[path = "../src/process/pid.rs"]
 mod pid;
-#[path = "../src/send.rs"]
+#[path = "../src/mailbox/queue.rs"]
+mod queue;
+#[path = "../src/mailbox/send.rs"]
 mod send;
-#[path = "../src/side_table.rs"]
+#[path = "../src/process/side_table.rs"]
 mod side_table;
-#[path = "../src/signal.rs"]
+#[path = "../src/links/signal.rs"]
 mod signal;
-#[path = "../src/small_map.rs"]
+#[path = "../src/process/small_map.rs"]
 mod small_map;
 #[path = "models/weak.rs"]
 mod sync;
-#[path = "../src/tagged.rs"]
+#[path = "../src/mailbox/tagged.rs"]
 mod tagged;
 #[path = "models/world.rs"]
 mod world;
@@ -55,7 +55,28 @@ use side_table::SideTables;
 use signal::{Down, Exit};
 use std::sync::Arc;
 use sync::{InjectedFault, inject};
-use world::{Received, RuntimeShared, Slot, body_info, call, groups, runtime, scheduler, table};
+use world::{Received, RuntimeShared, Slot, scheduler};
+
+// The folders of the runtime, for the paths in the real files.
+mod links {
+    pub(crate) use crate::signal;
+    pub(crate) use crate::world::groups;
+}
+mod mailbox {
+    pub(crate) use crate::world::call;
+    pub(crate) use crate::{gate, message, queue, send, tagged};
+}
+mod observe {
+    pub(crate) use crate::world::body_info;
+}
+mod process {
+    pub(crate) use crate::world::table;
+    pub(crate) use crate::{exit, free_list, header, pid, side_table, small_map};
+}
+mod runtime {
+    pub(crate) use crate::panics;
+    pub(crate) use crate::world::runtime::RuntimeShared;
+}
 
 type Model = fn();
 
@@ -87,7 +108,7 @@ fn ending(shared: &Arc<RuntimeShared>, slot: Slot) -> thread::JoinHandle<()> {
 }
 
 fn exits(shared: &RuntimeShared, pid: Pid) -> Vec<ExitReason> {
-    let exits = |received_by| match received_by {
+    let exits = |signal| match signal {
         Received::Exit(Exit { reason, .. }) => Some(reason),
         _ => None,
     };
@@ -95,7 +116,7 @@ fn exits(shared: &RuntimeShared, pid: Pid) -> Vec<ExitReason> {
 }
 
 fn downs(shared: &RuntimeShared, pid: Pid) -> Vec<ExitReason> {
-    let downs = |received_by| match received_by {
+    let downs = |signal| match signal {
         Received::Down(Down { reason, .. }) => Some(reason),
         _ => None,
     };

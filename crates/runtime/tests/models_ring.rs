@@ -50,13 +50,17 @@ mod panics {
         waker.wake();
     }
 }
-#[path = "../src/ring/cursors.rs"]
+
+mod runtime {
+    pub(crate) use crate::panics;
+}
+#[path = "../src/stream/ring/cursors.rs"]
 mod cursors;
-#[path = "../src/ring/read_cursor.rs"]
+#[path = "../src/stream/ring/read_cursor.rs"]
 mod read_cursor;
-#[path = "../src/ring/reader_slots.rs"]
+#[path = "../src/stream/ring/reader_slots.rs"]
 mod reader_slots;
-#[path = "../src/ring/write_cursor.rs"]
+#[path = "../src/stream/ring/write_cursor.rs"]
 mod write_cursor;
 
 use std::future::poll_fn;

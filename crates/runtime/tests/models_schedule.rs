@@ -21,9 +21,9 @@ mod sync {
         true
     }
 }
-#[path = "../src/lifo_slot.rs"]
+#[path = "../src/scheduler/lifo_slot.rs"]
 mod lifo_slot;
-#[path = "../src/parking.rs"]
+#[path = "../src/scheduler/parking.rs"]
 mod parking;
 
 use loom::cell::UnsafeCell;

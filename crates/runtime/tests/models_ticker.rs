@@ -36,9 +36,9 @@ mod sync {
         }
     }
 }
-#[path = "../src/ticker/sleep_word.rs"]
+#[path = "../src/time/ticker/sleep_word.rs"]
 mod sleep_word;
-#[path = "../src/ticker/wake_signal.rs"]
+#[path = "../src/time/ticker/wake_signal.rs"]
 mod wake_signal;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -123,6 +123,10 @@ mod panics {
         waker.wake();
     }
 }
+
+mod runtime {
+    pub(crate) use crate::panics;
+}
 #[path = "../src/topic/cursor.rs"]
 mod cursor;
 #[path = "../src/topic/log.rs"]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::coarse_clock::CoarseClock;
 use super::store::CounterStore;
 use super::stripes::Stripe;
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 use crate::scheduler;
 
 /// Backend shared by all counters of a set.

@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 
 use crossbeam_utils::CachePadded;
 
-use crate::ticker::clock;
+use crate::time::ticker::clock;
 
 /// Time between two ticks, in nanoseconds.
 const TICK_NS: u64 = 50_000;

@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 
 use super::commit_schedule::nanos;
 use super::store::{Change, CounterStore, CounterStoreError, MemoryStore, Slot, StoreAccount};
-use crate::header::WAIT_SLEEP;
-use crate::panics;
+use crate::process::header::WAIT_SLEEP;
+use crate::runtime::panics;
 use crate::scheduler::{self, Local};
-use crate::ticker::clock;
+use crate::time::ticker::clock;
 
 /// Time before the first due instant at which the thread wakes up and starts to spin, in nanoseconds: the duration of a
 /// wake-up on a virtual machine. The thread therefore stays awake while many calls are in flight; with 4 µs, 32

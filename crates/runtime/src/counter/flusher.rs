@@ -26,14 +26,14 @@ use tokio::sync::oneshot;
 use super::Counter;
 use super::backend::Backend;
 use super::store::{CounterStore, CounterStoreError};
-use crate::context::Context;
-use crate::error::SpawnError;
-use crate::exit::ExitReason;
-use crate::handle::Handle;
-use crate::message::Message;
-use crate::pid::Pid;
-use crate::signal::Exit;
-use crate::ticker::{Frequency, TickerOptions};
+use crate::links::signal::Exit;
+use crate::mailbox::message::Message;
+use crate::process::context::Context;
+use crate::process::error::SpawnError;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::runtime::handle::Handle;
+use crate::time::ticker::{Frequency, TickerOptions};
 
 const SHARDS: usize = 32;
 

@@ -22,7 +22,7 @@ use thiserror::Error;
 use super::coarse_clock::CoarseClock;
 use super::gcra::{Gcra, Quota};
 use crate::scheduler;
-use crate::ticker;
+use crate::time::ticker;
 
 /// Waits longer than this first use the reactor's timer, which is cheap and accurate to the millisecond.
 const COARSE_WAIT: Duration = Duration::from_millis(5);

@@ -25,7 +25,7 @@ use super::commit_schedule::{CommitOptions, CommitOptionsError, CommitSchedule};
 use super::store::{Change, CounterStore, CounterStoreError, Slot};
 use super::stripes::Stripes;
 use super::{Admission, Counter};
-use crate::ticker::clock;
+use crate::time::ticker::clock;
 
 /// A counter that persists only its net change; see [`counter`](crate::counter).
 pub struct Vsa {

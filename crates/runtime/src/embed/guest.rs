@@ -8,18 +8,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::engines::Engine;
-use crate::error::SpawnError;
-use crate::events::EventKind;
-use crate::exit::Outcome;
-use crate::header::{CONFINED, HAS_SIDE_TABLE, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
+use crate::links::signal::LinkOptions;
+pub use crate::mailbox::tagged::{Charge, ChargedBytes};
 use crate::observe::BodyInfo;
+use crate::observe::engines::Engine;
+use crate::observe::events::EventKind;
+use crate::process::error::SpawnError;
+use crate::process::exit::Outcome;
+use crate::process::header::{
+    CONFINED, HAS_SIDE_TABLE, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
+};
+use crate::process::side_table::{RegisterError, SideTables};
+use crate::process::table::Slot;
 use crate::runtime::RuntimeShared;
 use crate::scheduler::{self, Local};
-use crate::side_table::{RegisterError, SideTables};
-use crate::signal::LinkOptions;
-use crate::table::Slot;
-pub use crate::tagged::{Charge, ChargedBytes};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 
 /// Name, label and ties of a process, set before its first instruction.
@@ -267,7 +269,7 @@ where
         }
         refused = name(&runtime.shared, slot, pid, options);
     };
-    let pid = crate::spawn::spawn_external((slot, unsettled), flags, bind, body);
+    let pid = crate::process::spawn::spawn_external((slot, unsettled), flags, bind, body);
     refused.map_or(Ok(pid), |refused| Err(SpawnFailure::Name(refused)))
 }
 

@@ -8,9 +8,9 @@ use crossbeam_deque::Steal;
 use super::queue::retry_steal;
 use super::steal_monitor::StealDecision;
 use super::{Local, SchedulerShared};
-use crate::header::bump;
-use crate::parking::Sleep;
-use crate::table::Slot;
+use crate::process::header::bump;
+use crate::process::table::Slot;
+use crate::scheduler::parking::Sleep;
 
 /// Rounds of waiting for schedulers that send work repeatedly. Longer than a turn of their reactor.
 const PEER_SPIN_ROUNDS: u32 = 2_000;

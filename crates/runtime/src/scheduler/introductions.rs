@@ -1,15 +1,15 @@
 //! Introductions: how a process that may send only to known processes gets to know its senders.
 //!
-//! A message to such a process, which has the flag [`CONFINED`](crate::header::CONFINED), introduces its sender, so the
+//! A message to such a process, which has the flag [`CONFINED`](crate::process::header::CONFINED), introduces its sender, so the
 //! receiver may answer. The receiver stores the known processes under a lock. Each scheduler caches the last
 //! introductions made by its own processes, so a conversation takes the lock only once.
 
 use std::cell::Cell;
 
 use super::Local;
-use crate::pid::Pid;
-use crate::side_table::SideTables;
-use crate::table::Slot;
+use crate::process::pid::Pid;
+use crate::process::side_table::SideTables;
+use crate::process::table::Slot;
 
 /// Number of introductions that a scheduler caches.
 const CACHE_SLOTS: usize = 64;

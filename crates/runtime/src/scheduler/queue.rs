@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::{Local, wake};
-use crate::gate::{Arrivals, Phase};
-use crate::header::{
+use crate::mailbox::gate::{Arrivals, Phase};
+use crate::mailbox::queue::Envelope;
+use crate::process::header::{
     CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, bump,
 };
-use crate::mailbox::Envelope;
-use crate::panics;
-use crate::parking::Parking;
-use crate::pid::Pid;
-use crate::schedule_fuzzer::ScheduleFuzzer;
-use crate::side_table::SideTables;
-use crate::table::Slot;
+use crate::process::pid::Pid;
+use crate::process::side_table::SideTables;
+use crate::process::table::Slot;
+use crate::runtime::panics;
+use crate::scheduler::fuzzer::ScheduleFuzzer;
+use crate::scheduler::parking::Parking;
 
 /// Number of receivers run in a row from the LIFO slot before the queue gets its turn.
 const LIFO_STREAK_MAX: u32 = 16;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
-use crate::events::EventKind;
-use crate::exit::ExitReason;
-use crate::gate::Arrivals;
-use crate::header::bump;
-use crate::mailbox::Backlog;
-use crate::panics;
-use crate::pid::Pid;
-use crate::side_table::{Released, SideTable};
-use crate::table::Slot;
-use crate::task::Exit;
+use crate::mailbox::gate::Arrivals;
+use crate::mailbox::queue::Backlog;
+use crate::observe::events::EventKind;
+use crate::process::exit::ExitReason;
+use crate::process::header::bump;
+use crate::process::pid::Pid;
+use crate::process::side_table::{Released, SideTable};
+use crate::process::table::Slot;
+use crate::process::task::Exit;
+use crate::runtime::panics;
 
 /// Number of emptied side tables that a scheduler keeps for new processes.
 const SPARE_SIDE_TABLES_MAX: usize = 256;

@@ -9,10 +9,10 @@ use std::task::Waker;
 use crossbeam_deque::{Injector, Stealer};
 use crossbeam_utils::CachePadded;
 
-use crate::header::ProcessHeader;
-use crate::lifo_slot::LifoSlot;
-use crate::pid::Pid;
-use crate::table::Slot;
+use crate::process::header::ProcessHeader;
+use crate::process::pid::Pid;
+use crate::process::table::Slot;
+use crate::scheduler::lifo_slot::LifoSlot;
 
 /// State of a scheduler that other threads may access.
 pub(crate) struct SchedulerShared {

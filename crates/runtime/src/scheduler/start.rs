@@ -12,17 +12,17 @@ use tokio::task::JoinError;
 
 use super::introductions::IntroductionCache;
 use super::{LOCAL, Local, StealMonitor, local};
-use crate::busy_time::BusyTimer;
-use crate::events::EVENTS_PER_SLICE;
-use crate::free_list::FreeList;
-use crate::mailbox::NodePool;
-use crate::panics;
-use crate::realtime::RelativePriority;
-use crate::ring::turn::Turn;
+use crate::links::signal::ReferenceAllocator;
+use crate::mailbox::queue::NodePool;
+use crate::observe::events::EVENTS_PER_SLICE;
+use crate::process::free_list::FreeList;
+use crate::process::table::Slot;
 use crate::runtime::RuntimeShared;
-use crate::schedule_fuzzer::ScheduleFuzzer;
-use crate::signal::ReferenceAllocator;
-use crate::table::Slot;
+use crate::runtime::panics;
+use crate::scheduler::busy_time::BusyTimer;
+use crate::scheduler::fuzzer::ScheduleFuzzer;
+use crate::stream::ring::turn::Turn;
+use crate::time::realtime::RelativePriority;
 
 /// Makes the current thread a scheduler until this is dropped.
 struct EnterGuard(*const Local);

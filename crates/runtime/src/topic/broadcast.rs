@@ -14,10 +14,10 @@ use super::cursor::Cursor;
 use super::log::{LogLimits, PushSubscriber, Waiter};
 use super::message::Message;
 use super::shared::TopicShared;
-use crate::panics;
-use crate::pid::Pid;
-use crate::ring::park;
-use crate::ring::turn;
+use crate::process::pid::Pid;
+use crate::runtime::panics;
+use crate::stream::ring::park;
+use crate::stream::ring::turn;
 
 /// Policy for a subscriber that is slower than the publishers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl SubscriberState {
 
     /// Process that waited last.
     pub(super) fn owner(&self) -> Option<Pid> {
-        crate::ring::unpacked(self.owner.load(Ordering::Relaxed))
+        crate::stream::ring::unpacked(self.owner.load(Ordering::Relaxed))
     }
 
     /// Number of messages that it will never receive, including those that it has not skipped yet.
@@ -381,7 +381,7 @@ impl Subscriber {
             if ready > 0 {
                 return Poll::Ready(Ok(ready));
             }
-            self.state.owner.store(turn::running_pid().map_or(0, crate::ring::packed), Ordering::Relaxed);
+            self.state.owner.store(turn::running_pid().map_or(0, crate::stream::ring::packed), Ordering::Relaxed);
             self.store_waker(cx.waker());
             let sleeps = match &mut self.cursor {
                 Some(cursor) => cursor.park(&self.topic.log, &self.waiter),

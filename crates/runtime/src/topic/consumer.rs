@@ -9,8 +9,8 @@ use super::broadcast::Ended;
 use super::in_flight::{AckId, AckStatus};
 use super::subscription::{Lease, Subscription, SubscriptionInner};
 use super::subscription_state::SubscriptionState;
-use crate::ring::park;
-use crate::ring::turn;
+use crate::stream::ring::park;
+use crate::stream::ring::turn;
 
 /// Receives messages of a subscription. Dropping the consumer returns its leased messages at once; the exit of its
 /// process does the same.

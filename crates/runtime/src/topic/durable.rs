@@ -19,8 +19,8 @@ use super::log::{AppendError, Log, LogLimits, Waiter};
 use super::message::Message;
 use super::registry::{CreateError, TopicConfig, TopicsHandle, check};
 use super::{Topic, TopicShared};
-use crate::handle::Handle;
-use crate::ring::turn::defer_topic_wake;
+use crate::runtime::handle::Handle;
+use crate::stream::ring::turn::defer_topic_wake;
 
 impl TopicsHandle {
     /// Adds a topic whose messages a journal persists; its first message has the position `base`.

@@ -13,8 +13,8 @@ use super::journal::{Journal, JournalError};
 use super::log::{AppendError, Log, Source};
 use super::message::{Message, MessageError};
 use super::{Topic, TopicShared};
-use crate::ring::park;
-use crate::ring::turn;
+use crate::stream::ring::park;
+use crate::stream::ring::turn;
 
 /// Error returned if a message was not published; hands the message back.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

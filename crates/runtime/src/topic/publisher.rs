@@ -24,8 +24,8 @@ use self::batcher::{Batcher, Outstanding};
 use super::message::Message;
 use super::publish::PublishError;
 use super::{ACK_DEADLINE_MAX, Topic};
-use crate::ring::park;
-use crate::ring::turn;
+use crate::stream::ring::park;
+use crate::stream::ring::turn;
 
 /// Batch sizes and limits of a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

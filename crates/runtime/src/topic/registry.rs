@@ -11,9 +11,9 @@ use super::log::{Log, LogLimits, Retention};
 use super::message::PAYLOAD_MAX_BYTES;
 use super::view::{self, TopicView};
 use super::{NAME_MAX_BYTES, Topic, TopicShared};
-use crate::context::Context;
-use crate::handle::Handle;
+use crate::process::context::Context;
 use crate::runtime;
+use crate::runtime::handle::Handle;
 
 /// Bounds of a topic, and its policy for unread messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use super::log::{AppendError, LogLimits, PushSubscriber, Retention, Waiter};
 use super::message::Message;
 use super::segment::Segment;
-use crate::panics;
+use crate::runtime::panics;
 
 /// Maximum number of slots per segment. The first segments of a log are smaller.
 const SEGMENT_SLOTS_MAX: usize = 256;

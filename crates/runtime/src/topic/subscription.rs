@@ -18,8 +18,8 @@ use super::retry::Retry;
 use super::shared::TopicShared;
 use super::subscription_state::SubscriptionState;
 use super::{Consumer, UnknownTopic};
-use crate::panics;
-use crate::ring::park;
+use crate::runtime::panics;
+use crate::stream::ring::park;
 
 /// Longest time between a delivery and its acknowledgement, including extensions.
 pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);

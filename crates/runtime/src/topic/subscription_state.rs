@@ -28,8 +28,8 @@ use super::ordering_keys::OrderingKeys;
 use super::shared::TopicShared;
 use super::subscription::{Lease, SubscriptionAccount, SubscriptionConfig};
 use super::timer_wheel::TimerWheel;
-use crate::pid::Pid;
-use crate::timers::CallRef;
+use crate::process::pid::Pid;
+use crate::time::timers::CallRef;
 
 /// Outstanding messages of a consumer, and its waker while it waits.
 #[derive(Default)]

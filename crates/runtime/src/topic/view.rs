@@ -9,8 +9,8 @@ use super::in_flight::DeliveryState;
 use super::shared::TopicShared;
 use super::subscription::{SubscriptionAccount, SubscriptionInner};
 use super::subscription_state::SubscriptionState;
-use crate::handle::Handle;
-use crate::pid::Pid;
+use crate::process::pid::Pid;
+use crate::runtime::handle::Handle;
 
 /// State of a topic at a recent moment. Fields that end in `_total` never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::exit::ExitReason;
 use crate::header::{HAS_SIDE_TABLE, ProcessHeader};
-use crate::mailbox::{Backlog, Envelope, NodePool, SharedNodePool};
 use crate::message::Message;
 use crate::pid::Pid;
+use crate::queue::{Backlog, Envelope, NodePool, SharedNodePool};
 use crate::side_table::{SideTable, SideTables};
 use crate::signal::{Down, Exit, ReferenceAllocator};
 use crate::sync::atomic::Ordering;

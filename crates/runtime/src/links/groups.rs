@@ -1,0 +1,319 @@
+//! Process groups: several processes under one name, as in OTP's `pg`.
+//!
+//! ```text
+//!   join, leave, the end of a member ──▶ group ──▶ members, in the order of joining
+//!                                          └─────▶ Joined, Left ──▶ processes that monitor the group
+//! ```
+//!
+//! One lock for all groups covers a change of membership and its notifications. A process that monitors a group
+//! therefore receives every change after the list that it was given, once and in order. Sending to a mailbox takes no
+//! lock, so a notification never waits for the receiver. The lock of the process that joins or leaves is taken first,
+//! and the end of that process takes it too: no dead process stays a member.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thiserror::Error;
+
+use crate::links::signal::MonitorRef;
+use crate::mailbox::message::Message;
+use crate::mailbox::send;
+use crate::process::context::Context;
+use crate::process::pid::Pid;
+use crate::process::running::Search;
+use crate::process::side_table::NAME_MAX_BYTES;
+use crate::runtime::RuntimeShared;
+use crate::runtime::handle::Handle;
+
+/// Message to a process that monitors a group: a process has joined the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Reference returned by [`monitor_group`](Context::monitor_group).
+    pub reference: MonitorRef,
+    /// Name of the group.
+    pub group: Arc<str>,
+    /// Pid of the process that joined.
+    pub pid: Pid,
+}
+
+/// Message to a process that monitors a group: a member has left or ended. There is one message for each membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Reference returned by [`monitor_group`](Context::monitor_group).
+    pub reference: MonitorRef,
+    /// Name of the group.
+    pub group: Arc<str>,
+    /// Pid of the process that left.
+    pub pid: Pid,
+}
+
+/// Error returned when a group cannot be joined, left or monitored.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GroupError {
+    /// The process is not a member: it has left as often as it has joined.
+    #[error("{pid} is not a member of group {group:?}")]
+    NotMember {
+        /// Name of the group.
+        group: String,
+        /// Pid of the process.
+        pid: Pid,
+    },
+    /// The process does not exist or has ended.
+    #[error("no process {pid}")]
+    NoProcess {
+        /// Pid of the process.
+        pid: Pid,
+    },
+    /// The name is empty or too long.
+    #[error("group name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
+    Length {
+        /// Length of the name, in bytes.
+        bytes: usize,
+    },
+}
+
+impl Context {
+    /// Makes this process a member of a group, which exists from its first member to its last.
+    ///
+    /// A process may join several times. It then counts as several members, and must leave as often.
+    ///
+    /// # Errors
+    /// [`GroupError::Length`] for a name that is empty or too long.
+    pub fn join(&self, group: &str) -> Result<(), GroupError> {
+        self.running().local.shared.join(self.pid(), group)
+    }
+
+    /// Undoes one [`join`](Self::join).
+    ///
+    /// # Errors
+    /// [`GroupError::NotMember`] if this process is not a member.
+    pub fn leave(&self, group: &str) -> Result<(), GroupError> {
+        self.running().local.shared.leave(self.pid(), group)
+    }
+
+    /// Returns the members of a group, in the order in which they joined. A process that joined twice is listed twice.
+    pub fn members(&self, group: &str) -> Vec<Pid> {
+        self.running().local.shared.groups.members(group)
+    }
+
+    /// Returns the members of a group, and notifies this process of every later change by [`Joined`] and [`Left`]
+    /// messages, which are delivered even if the mailbox is full.
+    ///
+    /// ```
+    /// # use rusm_runtime::{Config, Joined, Runtime};
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// # runtime.spawn(move |ctx| async move {
+    /// let (monitor, members) = ctx.monitor_group("waiters").expect("the name is short");
+    /// assert!(members.is_empty());
+    /// ctx.join("waiters").expect("the name is short");
+    /// let joined = ctx.receive_of::<Joined>().await;
+    /// assert_eq!((joined.reference, joined.pid), (monitor, ctx.pid()));
+    /// # tell.send(())
+    /// # })?;
+    /// # told.recv()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GroupError::Length`] for a name that is empty or too long.
+    pub fn monitor_group(&self, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
+        self.running().local.shared.monitor_group(self.pid(), group)
+    }
+
+    /// Ends a monitor that [`monitor_group`](Self::monitor_group) began, and removes its messages from the mailbox.
+    /// Returns false if the monitor had already ended.
+    pub fn demonitor_group(&self, reference: MonitorRef) -> bool {
+        let running = self.running();
+        if !running.local.shared.demonitor_group(self.pid(), reference) {
+            return false;
+        }
+        let mut is_event = |message: &Message| {
+            message.downcast_ref::<Joined>().is_some_and(|joined| joined.reference == reference)
+                || message.downcast_ref::<Left>().is_some_and(|left| left.reference == reference)
+        };
+        while running.take_match(Search::START, &mut is_event).is_some() {}
+        true
+    }
+}
+
+impl Handle {
+    /// Makes a process a member of a group; see [`Context::join`].
+    ///
+    /// # Errors
+    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Length`] for a name that is empty or too long.
+    pub fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        self.shared.join(pid, group)
+    }
+
+    /// Undoes one [`join`](Self::join).
+    ///
+    /// # Errors
+    /// [`GroupError::NotMember`] if the process is not a member, [`GroupError::NoProcess`] if it has ended.
+    pub fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        self.shared.leave(pid, group)
+    }
+
+    /// Returns the members of a group; see [`Context::members`].
+    pub fn members(&self, group: &str) -> Vec<Pid> {
+        self.shared.groups.members(group)
+    }
+
+    /// Returns the names of the groups that have members, in sorted order.
+    pub fn groups(&self) -> Vec<Arc<str>> {
+        self.shared.groups.names()
+    }
+}
+
+/// Memberships and group monitors of a process.
+#[derive(Default)]
+pub(crate) struct Memberships {
+    /// Groups that the process has joined, with its position in each.
+    positions: BTreeSet<(Arc<str>, u64)>,
+    monitors: BTreeMap<MonitorRef, Arc<str>>,
+}
+
+impl Memberships {
+    /// Returns the number of memberships plus the number of group monitors.
+    pub(crate) fn len(&self) -> usize {
+        self.positions.len() + self.monitors.len()
+    }
+}
+
+/// All groups of a runtime.
+#[derive(Default)]
+pub(crate) struct Groups(Mutex<Registry>);
+
+#[derive(Default)]
+struct Registry {
+    groups: HashMap<Arc<str>, Group>,
+    last_position: u64,
+}
+
+#[derive(Default)]
+struct Group {
+    members: BTreeMap<u64, Pid>,
+    monitors: BTreeMap<MonitorRef, Pid>,
+}
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn members(&self, group: &str) -> Vec<Pid> {
+        self.lock().groups.get(group).map(|group| group.members.values().copied().collect()).unwrap_or_default()
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        let registry = self.lock();
+        let joined = registry.groups.iter().filter(|(_, group)| !group.members.is_empty());
+        let mut names: Vec<Arc<str>> = joined.map(|(name, _)| Arc::clone(name)).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Registry {
+    /// Returns the group with this name, and creates it if it does not exist.
+    fn group(&mut self, name: &str) -> (Arc<str>, &mut Group) {
+        let name = self.groups.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        let group = self.groups.entry(Arc::clone(&name)).or_default();
+        (name, group)
+    }
+
+    /// Changes a group if it exists, and removes it if it has neither members nor monitors left.
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Group)) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        change(group);
+        if group.members.is_empty() && group.monitors.is_empty() {
+            self.groups.remove(name);
+        }
+    }
+}
+
+impl RuntimeShared {
+    fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        check(group)?;
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut registry = self.groups.lock();
+        registry.last_position += 1;
+        let position = registry.last_position;
+        let (name, group) = registry.group(group);
+        group.members.insert(position, pid);
+        self.notify_monitors(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
+        locked.side_table().memberships().positions.insert((name, position));
+        Ok(())
+    }
+
+    fn leave(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
+        let positions = &mut locked.side_table().memberships().positions;
+        let name: Arc<str> = group.into();
+        let newest = positions.range((Arc::clone(&name), 0)..=(name, u64::MAX)).next_back().cloned();
+        let Some((name, position)) = newest.and_then(|newest| positions.take(&newest)) else {
+            return Err(GroupError::NotMember { group: group.to_owned(), pid });
+        };
+        self.remove_member(&mut self.groups.lock(), pid, &name, position);
+        Ok(())
+    }
+
+    fn remove_member(&self, registry: &mut Registry, pid: Pid, name: &Arc<str>, position: u64) {
+        registry.change(name, |group| {
+            group.members.remove(&position);
+            self.notify_monitors(group, |reference| Left { reference, group: Arc::clone(name), pid });
+        });
+    }
+
+    fn monitor_group(&self, pid: Pid, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
+        check(group)?;
+        let reference = self.references.next();
+        let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
+        let mut registry = self.groups.lock();
+        let (name, group) = registry.group(group);
+        group.monitors.insert(reference, pid);
+        locked.side_table().memberships().monitors.insert(reference, name);
+        Ok((reference, group.members.values().copied().collect()))
+    }
+
+    fn demonitor_group(&self, pid: Pid, reference: MonitorRef) -> bool {
+        let Some(mut locked) = self.lock_process(pid) else { return false };
+        let Some(name) = locked.side_table().memberships().monitors.remove(&reference) else { return false };
+        self.groups.lock().change(&name, |group| {
+            group.monitors.remove(&reference);
+        });
+        true
+    }
+
+    /// Removes a process that has ended from all of its groups, and notifies the processes that monitor them.
+    pub(crate) fn leave_all(&self, pid: Pid, memberships: &Memberships) {
+        if memberships.positions.is_empty() && memberships.monitors.is_empty() {
+            return;
+        }
+        let mut registry = self.groups.lock();
+        for (reference, name) in &memberships.monitors {
+            registry.change(name, |group| {
+                group.monitors.remove(reference);
+            });
+        }
+        for (name, position) in &memberships.positions {
+            self.remove_member(&mut registry, pid, name, *position);
+        }
+    }
+
+    /// Sends an event to every process that monitors a group.
+    fn notify_monitors<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
+        for (reference, pid) in &group.monitors {
+            if let Some(slot) = self.table.slot(*pid).filter(|_| self.is_alive(*pid)) {
+                send::force_send(slot, send::envelope(self, self.local(), *pid, event(*reference)), || ());
+            }
+        }
+    }
+}
+
+fn check(group: &str) -> Result<(), GroupError> {
+    if group.is_empty() || group.len() > NAME_MAX_BYTES {
+        return Err(GroupError::Length { bytes: group.len() });
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Limit on the heap bytes of the messages in all mailboxes of a runtime together.
+//!
+//! ```text
+//!   send ──▶ charge ──▶ bytes of this scheduler's slice ──▶ settle ──▶ bytes of the runtime ──▶ above max: full
+//!   receive, drop ──▶ release ──┘                            └─ at the end of a slice, at 64 KiB, always while full
+//! ```
+//!
+//! Policy: while the budget is full, a mailbox that holds a message counts as full, and an empty one accepts one
+//! message. A process that receives can therefore always be reached, and a process that does not receive holds back
+//! only its own senders. Signals, replies and timers are delivered at any time: each is bounded where it is created.
+//! Senders that wait continue when an eighth of the budget is free.
+//!
+//! Messages without heap bytes are not counted. Each takes one node of 64 bytes, and a mailbox has at most
+//! [`mailbox_capacity`](crate::Config::mailbox_capacity) of them.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::observe::MailboxBytes;
+use crate::process::pid::Pid;
+use crate::runtime::RuntimeShared;
+use crate::scheduler::Local;
+use crate::sync::Mutex;
+
+/// Maximum bytes that one scheduler holds back before it adds them to the sum of the runtime.
+const UNSETTLED_BYTES_MAX: i64 = 64 * 1024;
+
+/// Heap bytes in all mailboxes of a runtime, and their limit.
+pub(crate) struct MailboxBudget {
+    max_bytes: i64,
+    bytes: CachePadded<AtomicI64>,
+    is_full: CachePadded<AtomicBool>,
+    /// Number of times the budget became full.
+    filled: AtomicU64,
+    /// Receivers with senders that began to wait while the budget was full.
+    blocked_receivers: Mutex<Vec<Pid>>,
+}
+
+impl MailboxBudget {
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        Self {
+            max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),
+            bytes: CachePadded::default(),
+            is_full: CachePadded::default(),
+            filled: AtomicU64::new(0),
+            blocked_receivers: Mutex::default(),
+        }
+    }
+
+    /// Returns the values for observers.
+    pub(crate) fn report(&self) -> MailboxBytes {
+        MailboxBytes {
+            bytes: u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0),
+            max_bytes: self.max_bytes as u64,
+            is_full: self.is_full(),
+            filled_total: self.filled.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns true if mailboxes that hold a message accept no other.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes to add to the sum now, `bytes` included; `None` while the scheduler may hold them back.
+    fn due(&self, local: Option<&Local>, bytes: i64) -> Option<i64> {
+        let Some(local) = local else { return Some(bytes) };
+        let unsettled = local.unsettled_mail.get() + bytes;
+        let most = UNSETTLED_BYTES_MAX.min(self.max_bytes / 64);
+        if unsettled.abs() < most && !self.is_full() {
+            local.unsettled_mail.set(unsettled);
+            return None;
+        }
+        local.unsettled_mail.set(0);
+        Some(unsettled)
+    }
+
+    /// Adds bytes to the sum and returns the new sum.
+    fn add(&self, bytes: i64) -> i64 {
+        let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if all > self.max_bytes && !self.is_full() {
+            self.is_full.store(true, Ordering::SeqCst);
+            self.filled.fetch_add(1, Ordering::Relaxed);
+        }
+        all
+    }
+
+    /// Adds bytes to the sum. Returns true if a full budget has room again: the caller then resumes the senders.
+    fn settle(&self, bytes: i64) -> bool {
+        let has_room = self.add(bytes) <= self.max_bytes - self.max_bytes / 8;
+        // SeqCst: a sender adds its receiver to the list and then reads the flag; one of the two sees the other.
+        has_room && self.is_full() && self.is_full.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl RuntimeShared {
+    /// Counts the heap bytes of a message that entered a mailbox.
+    #[inline]
+    pub(crate) fn charge_mail(&self, local: Option<&Local>, heap: u32) {
+        if heap != 0
+            && let Some(bytes) = self.mailboxes.due(local, i64::from(heap))
+        {
+            // Bytes settled in the same sum may have made room; the end of the slice checks again.
+            self.mailboxes.add(bytes);
+        }
+    }
+
+    /// Counts the heap bytes of a message that left a mailbox. May wake senders: no lock of a process may be held.
+    #[inline]
+    pub(crate) fn release_mail(&self, local: Option<&Local>, heap: u32) {
+        if heap != 0
+            && let Some(bytes) = self.mailboxes.due(local, -i64::from(heap))
+            && self.mailboxes.settle(bytes)
+        {
+            self.resume_senders();
+        }
+    }
+
+    /// Adds the bytes that this scheduler has counted but not settled, at the end of its slice.
+    #[inline]
+    pub(crate) fn settle_mail(&self, local: &Local) {
+        let bytes = local.unsettled_mail.replace(0);
+        if (bytes != 0 || self.mailboxes.is_full()) && self.mailboxes.settle(bytes) {
+            self.resume_senders();
+        }
+    }
+
+    /// If the budget is full, registers the senders of `to` to be woken when it has room again.
+    pub(crate) fn wait_for_budget(&self, to: Pid) {
+        if self.mailboxes.is_full() {
+            self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+        }
+    }
+
+    #[cold]
+    fn resume_senders(&self) {
+        let receivers =
+            std::mem::take(&mut *self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner));
+        for pid in receivers {
+            if let Some(slot) = self.table.slot(pid) {
+                Self::wake_waiting_senders(slot, pid);
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Synchronous starts: the parent waits until the new process acknowledges its start, as with `proc_lib:start_link`.
+//!
+//! ```text
+//!   parent: spawn, link, monitor ──▶ child: init .. Starting::acknowledge ──▶ parent continues
+//!                                              └─ ends or refuses: Down ──▶ InitError
+//! ```
+//!
+//! The acknowledgement is the reply to a call, with the spawn as its request. Therefore it needs no room in the
+//! parent's mailbox, and the parent receives exactly one of the two: the acknowledgement or the child's end.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use crate::links::signal::LinkOptions;
+use crate::mailbox::call::{PendingReply, ReplyTo, reply_or_end};
+use crate::process::context::Context;
+use crate::process::error::SpawnError;
+use crate::process::exit::{ExitReason, Outcome};
+use crate::process::pid::Pid;
+use crate::process::spawn;
+use crate::process::table::Slot;
+use crate::runtime::handle::Handle;
+
+impl Context {
+    /// Starts a process that is linked to this one from its start, and waits until it has acknowledged that it has
+    /// started, like `proc_lib:start_link`.
+    ///
+    /// # Errors
+    /// [`InitError`] when it ended before that, or could not be spawned. This process also receives the end through the
+    /// link, unless the new process [refused](Starting::refuse) to start.
+    pub async fn start_link<B, F>(&self, body: B) -> Result<Pid, InitError>
+    where
+        B: FnOnce(Self, Starting) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let (pid, started) = self.begin_link(body)?;
+        started.await.map(|()| pid).map_err(InitError::Ended)
+    }
+
+    /// Like `start_link`, in two steps: returns the pid and a future that completes when the process has started.
+    pub(crate) fn begin_link<B, F>(&self, body: B) -> Result<(Pid, PendingReply<'_, ()>), InitError>
+    where
+        B: FnOnce(Self, Starting) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let running = self.running();
+        let shared = &running.local.shared;
+        let search = running.search_from_end();
+        let reference = shared.references.next();
+        let acknowledge = ReplyTo::process(self.pid(), reference);
+        let aborted = AbortedStart::default();
+        let start = |ctx: Self| {
+            let (parent, child, aborted) = (self.pid(), ctx.pid(), aborted.clone());
+            let runtime = Handle::new(Arc::clone(shared));
+            body(ctx, Starting(Some(Token { acknowledge, parent, child, runtime, aborted })))
+        };
+        let pid = running.spawn_linked(LinkOptions { link: true, monitor: Some(reference) }, start)?;
+        if aborted.is_set() {
+            kill_after_first_poll(&Handle::new(Arc::clone(shared)), pid);
+        }
+        Ok((pid, PendingReply::by(self, pid, reference, search)))
+    }
+}
+
+impl Handle {
+    /// Starts a process and waits until it has acknowledged that it has started.
+    ///
+    /// # Errors
+    /// [`InitError`] when it ended before that, or could not be spawned.
+    pub async fn start<B, F>(&self, body: B) -> Result<Pid, InitError>
+    where
+        B: FnOnce(Context, Starting) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let (acknowledge, started) = ReplyTo::outside();
+        let aborted = AbortedStart::default();
+        let token =
+            |child| Token { acknowledge, parent: Pid::NONE, child, runtime: self.clone(), aborted: aborted.clone() };
+        let slot = self.shared.take_slot()?;
+        let mut end = None;
+        let bind = |pid| end = Some(self.watch(pid));
+        let start = |ctx: Context| {
+            let child = ctx.pid();
+            body(ctx, Starting(Some(token(child))))
+        };
+        let pid = spawn::spawn_external(slot, 0, bind, start);
+        if aborted.is_set() {
+            kill_after_first_poll(self, pid);
+        }
+        let end = end.unwrap_or_else(|| self.watch(pid));
+        reply_or_end(started, end).await.map(|()| pid).map_err(InitError::Ended)
+    }
+}
+
+impl Handle {
+    fn has_not_run(&self, pid: Pid) -> bool {
+        let has_run = |slot: Slot| slot.header().polls.load(Ordering::Relaxed) > 0;
+        self.shared.is_alive(pid) && !self.shared.table.slot(pid).is_some_and(has_run)
+    }
+}
+
+/// Error returned when a process did not start.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InitError {
+    /// The process could not be spawned.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The process ended before it had started.
+    #[error("ended during its start: {0}")]
+    Ended(ExitReason),
+}
+
+impl InitError {
+    /// Creates the error of a start that failed before a process existed.
+    pub fn failed(error: &impl fmt::Display) -> Self {
+        Self::Ended(ExitReason::other(error))
+    }
+}
+
+/// Token with which a process acknowledges its start to the process that waits for it.
+///
+/// A process that drops it without acknowledging is killed, so that its parent never waits forever.
+#[must_use = "the process that started this one waits for the acknowledgement"]
+pub struct Starting(Option<Token>);
+
+struct Token {
+    acknowledge: ReplyTo<()>,
+    parent: Pid,
+    child: Pid,
+    runtime: Handle,
+    aborted: AbortedStart,
+}
+
+/// Set when the token is dropped, perhaps by the closure that creates the process: no signal reaches the process then.
+#[derive(Clone, Default)]
+struct AbortedStart(Arc<AtomicBool>);
+
+impl AbortedStart {
+    fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Kills a process that will never acknowledge its start, after its first poll: if it ends by itself until then, its
+/// reason is more precise.
+fn kill_after_first_poll(runtime: &Handle, child: Pid) {
+    let end = move |ctx: Context| async move {
+        while ctx.runtime().has_not_run(child) {
+            ctx.yield_now().await;
+        }
+        ctx.exit(child, ExitReason::Killed);
+    };
+    if runtime.spawn(end).is_err() {
+        runtime.exit(child, ExitReason::Killed);
+    }
+}
+
+impl fmt::Debug for Starting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Starting({:?})", self.0.as_ref().map(|token| token.child))
+    }
+}
+
+impl Starting {
+    /// Acknowledges that the process has started.
+    pub fn acknowledge(mut self) {
+        if let Some(token) = self.0.take() {
+            // A parent that has ended needs no answer.
+            token.acknowledge.send(&token.runtime, ());
+        }
+    }
+
+    /// Refuses to start: removes the link to the parent, so that `reason` reaches the parent only as the failed start.
+    /// The process should then end with the returned reason.
+    pub fn refuse(mut self, ctx: &Context, reason: ExitReason) -> ExitReason {
+        if let Some(token) = self.0.take() {
+            ctx.unlink(token.parent);
+        }
+        reason
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(token) = self.0.take() {
+            token.aborted.set();
+            // If the process is already ending, its own exit reason is kept.
+            token.runtime.exit(token.child, ExitReason::Killed);
+        }
+    }
+}

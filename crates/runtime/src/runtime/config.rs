@@ -1,0 +1,108 @@
+//! Configuration of a runtime, its defaults, and the error returned when a runtime cannot start.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::scheduler::parking::SCHEDULERS_MAX;
+
+/// Values of [`Config::default`]; help texts and documents cite them.
+pub mod defaults {
+    use std::time::Duration;
+
+    /// Maximum number of live processes.
+    pub const PROCESS_LIMIT: usize = 16_000_000;
+    /// Maximum number of messages in a mailbox.
+    pub const MAILBOX_CAPACITY: u32 = 1024;
+    /// Maximum heap bytes of the messages in a mailbox.
+    pub const MAILBOX_BYTES: u32 = 64 * 1024 * 1024;
+    /// Lower bound of [`mailbox_total_bytes`]; a [`Config`](crate::Config) may set less.
+    pub const MAILBOX_TOTAL_BYTES_MIN: u64 = MAILBOX_BYTES as u64;
+    /// Divisor of the memory that this program may use; the quotient is the default limit of all mailboxes together.
+    pub const MAILBOX_TOTAL_SHARE: u64 = 4;
+
+    /// Returns the default maximum of the heap bytes of the messages in all mailboxes: a quarter of the machine's
+    /// memory or of the control group's limit, whichever is less, but at least 64 MiB.
+    pub fn mailbox_total_bytes() -> u64 {
+        let info = rustix::system::sysinfo();
+        let machine = info.totalram.saturating_mul(u64::from(info.mem_unit));
+        let memory = crate::runtime::cgroup::memory_bytes().map_or(machine, |limit| limit.min(machine));
+        (memory / MAILBOX_TOTAL_SHARE).max(MAILBOX_TOTAL_BYTES_MIN)
+    }
+    /// Duration of a poll after which its process is reported as stuck.
+    pub const STUCK_AFTER: Duration = Duration::from_millis(200);
+}
+
+/// Configuration of a runtime.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Number of scheduler threads, 1–64. Default: one for each core. More threads than cores only add thread switches;
+    /// fewer leave cores to other programs.
+    pub schedulers: usize,
+    /// Maximum number of live processes, 1–256 million. Default 16 million. At the start, the process table reserves 8
+    /// bytes for every 1,023 processes; the memory of a process is allocated when it is needed.
+    ///
+    /// The limit is exact when only one thread spawns. Several threads that spawn at the same time can exceed it by at
+    /// most `5 * batch * threads`, where `threads` is `schedulers + 1` and `batch` is `process_limit / (80 * threads)`,
+    /// at least 1 and at most 256: each thread keeps up to five batches of free slots that are not counted. The excess
+    /// is at most a sixteenth of the limit, or five processes for each thread if that is more.
+    pub process_limit: usize,
+    /// Maximum number of messages in a mailbox, 1 or more. Default 1,024. A larger one hides a slow receiver longer.
+    pub mailbox_capacity: u32,
+    /// Maximum heap bytes of the messages in a mailbox; the last message accepted may exceed it. Default 64 MiB.
+    pub mailbox_bytes: u32,
+    /// Maximum heap bytes of the messages in all mailboxes together, 1 or more. Default: a quarter of the memory that
+    /// this program may use, see [`defaults::mailbox_total_bytes`]. Above it, a mailbox that is not empty is full.
+    pub mailbox_total_bytes: u64,
+    /// Duration of a poll after which its process is reported as stuck. Default 200 ms; the resolution is 100 ms.
+    pub stuck_after: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            schedulers: std::thread::available_parallelism().map_or(1, usize::from).min(SCHEDULERS_MAX),
+            process_limit: defaults::PROCESS_LIMIT,
+            mailbox_capacity: defaults::MAILBOX_CAPACITY,
+            mailbox_bytes: defaults::MAILBOX_BYTES,
+            mailbox_total_bytes: defaults::mailbox_total_bytes(),
+            stuck_after: defaults::STUCK_AFTER,
+        }
+    }
+}
+
+/// Error returned when a runtime cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// A value of the configuration is out of range. Choose one between `min` and `max`.
+    #[error("{name} of {value} is not between {min} and {max}")]
+    OutOfRange {
+        /// Name of the field of [`Config`].
+        name: &'static str,
+        /// Value of the field.
+        value: u64,
+        /// Smallest valid value.
+        min: u64,
+        /// Largest valid value.
+        max: u64,
+    },
+    /// The operating system created no thread or event queue: a limit of the user or of the machine is reached.
+    #[error("cannot start a scheduler: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        let ranges = [
+            ("schedulers", self.schedulers as u64, SCHEDULERS_MAX as u64),
+            ("process_limit", self.process_limit as u64, 256_000_000),
+            ("mailbox_capacity", u64::from(self.mailbox_capacity), u64::from(u32::MAX)),
+            ("mailbox_bytes", u64::from(self.mailbox_bytes), u64::from(u32::MAX)),
+            ("mailbox_total_bytes", self.mailbox_total_bytes, u64::MAX),
+        ];
+        match ranges.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
+            Some((name, value, max)) => Err(StartError::OutOfRange { name, value, min: 1, max }),
+            None => Ok(()),
+        }
+    }
+}

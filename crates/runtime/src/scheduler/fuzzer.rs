@@ -1,0 +1,151 @@
+//! Seeded choice of the process that runs next: the schedules of [`test`](crate::test).
+//!
+//! A scheduler with a [`ScheduleFuzzer`] keeps all runnable processes in one list and draws from it. It also makes a process
+//! yield now and then before a receive or a send, so that other processes run in between. Without the feature `test` no
+//! `ScheduleFuzzer` can exist, and the compiler removes every check for it.
+
+#[cfg(not(feature = "test"))]
+pub(crate) use absent::ScheduleFuzzer;
+#[cfg(feature = "test")]
+pub(crate) use seeded::ScheduleFuzzer;
+
+#[cfg(feature = "test")]
+mod seeded {
+    use std::cell::{Cell, RefCell};
+    use std::task::Waker;
+
+    use crate::process::table::Slot;
+
+    /// Mean number of receives and sends for each one that lets other processes run first.
+    const PREEMPTION_INTERVAL: u64 = 8;
+
+    /// Random decisions of a scheduler, derived from a seed.
+    pub(crate) struct ScheduleFuzzer {
+        random: Cell<u64>,
+        runnable: RefCell<Vec<Slot>>,
+        /// Number of polls left until the run counts as endless.
+        polls_left: Cell<u64>,
+        /// Waker of the task that waits until no polls are left.
+        exhausted_waker: RefCell<Option<Waker>>,
+        /// True if the next receive must not yield.
+        preemption_suppressed: Cell<bool>,
+    }
+
+    impl ScheduleFuzzer {
+        pub(crate) fn new(seed: u64, polls: u64) -> Self {
+            Self {
+                random: Cell::new(seed),
+                runnable: RefCell::default(),
+                polls_left: Cell::new(polls),
+                exhausted_waker: RefCell::default(),
+                preemption_suppressed: Cell::new(false),
+            }
+        }
+
+        /// Returns the next number of `SplitMix64`, which gives unrelated numbers even for seeds such as 1, 2, 3.
+        fn next(&self) -> u64 {
+            let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.random.set(state);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        }
+
+        pub(crate) fn push(&self, slot: Slot) {
+            self.runnable.borrow_mut().push(slot);
+        }
+
+        /// Draws the process that runs next.
+        pub(crate) fn pick(&self) -> Option<Slot> {
+            let mut runnable = self.runnable.borrow_mut();
+            if runnable.is_empty() {
+                return None;
+            }
+            let Some(polls_left) = self.polls_left.get().checked_sub(1) else {
+                if let Some(waker) = self.exhausted_waker.take() {
+                    waker.wake();
+                }
+                return None;
+            };
+            self.polls_left.set(polls_left);
+            let index = self.next() % runnable.len() as u64;
+            Some(runnable.swap_remove(index as usize))
+        }
+
+        /// Returns true if the running process must let other processes run first.
+        pub(crate) fn preempts(&self) -> bool {
+            !self.preemption_suppressed.replace(false) && self.next().is_multiple_of(PREEMPTION_INTERVAL)
+        }
+
+        /// Returns true or false with equal probability.
+        pub(crate) fn coin_flip(&self) -> bool {
+            self.next().is_multiple_of(2)
+        }
+
+        /// Prevents the next receive from yielding.
+        pub(crate) fn suppress_preemption(&self) {
+            self.preemption_suppressed.set(true);
+        }
+
+        /// Returns true if all polls are used up; wakes `waker` when they are.
+        pub(crate) fn is_exhausted(&self, waker: &Waker) -> bool {
+            *self.exhausted_waker.borrow_mut() = Some(waker.clone());
+            self.polls_left.get() == 0
+        }
+
+        /// Sets the number of polls left, for the end of a run.
+        pub(crate) fn refill(&self, polls: u64) {
+            self.polls_left.set(polls);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_seed_gives_the_same_numbers_and_its_neighbour_others() {
+            let numbers = |seed| {
+                std::iter::repeat_with({
+                    let fuzzer = ScheduleFuzzer::new(seed, 0);
+                    move || fuzzer.next()
+                })
+            };
+
+            assert!(numbers(7).take(50).eq(numbers(7).take(50)));
+            assert!(numbers(7).take(50).zip(numbers(8)).all(|(one, other)| one != other));
+            // The first number of the reference implementation for the seed 0.
+            assert_eq!(numbers(0).next(), Some(0xe220_a839_7b1d_cdaf));
+        }
+    }
+}
+
+#[cfg(not(feature = "test"))]
+mod absent {
+    use crate::process::table::Slot;
+
+    /// No value of this type exists.
+    pub(crate) enum ScheduleFuzzer {}
+
+    impl ScheduleFuzzer {
+        pub(crate) fn push(&self, _: Slot) {
+            match *self {}
+        }
+
+        pub(crate) fn pick(&self) -> Option<Slot> {
+            match *self {}
+        }
+
+        pub(crate) fn preempts(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn coin_flip(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn suppress_preemption(&self) {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The watchdog: a thread that checks the schedulers several times a second for problems that they cannot detect
+//! themselves.
+//!
+//! A poll that does not return makes its process *stuck*. Observers see its pid, and the processes queued behind it
+//! move to the injector, from which all schedulers take, including the process in the LIFO slot. Idle schedulers would
+//! steal them anyway, but busy ones never steal. The watchdog also frees what a burst has left behind: message nodes
+//! and the memory of free slots.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::mailbox::queue::NodePool;
+use crate::observe::events::EventKind;
+use crate::process::header::STUCK;
+use crate::process::pid::Pid;
+use crate::runtime::RuntimeShared;
+use crate::scheduler::parking::Parking;
+use crate::scheduler::{SchedulerShared, retry_steal};
+
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The last observation of a scheduler.
+struct Observation {
+    polls: u64,
+    current: Option<Pid>,
+    since: Instant,
+    stuck: Option<Pid>,
+}
+
+/// Body of the watchdog's thread.
+pub(crate) fn run(shared: &Arc<RuntimeShared>) {
+    let now = Instant::now();
+    let mut observations: Vec<Observation> =
+        shared.schedulers.iter().map(|_| Observation { polls: 0, current: None, since: now, stuck: None }).collect();
+    let mut trimmer = TableTrimmer::default();
+    while !shared.wait_for_stop(Instant::now() + CHECK_INTERVAL) {
+        let now = Instant::now();
+        let mut changed = false;
+        for (scheduler, observation) in shared.schedulers.iter().zip(&mut observations) {
+            changed |= check(shared, scheduler, observation, now);
+        }
+        if changed {
+            let stuck = observations.iter().filter_map(|observation| observation.stuck).collect();
+            *shared.stuck.lock().unwrap_or_else(PoisonError::into_inner) = stuck;
+        }
+        NodePool::trim(&shared.nodes);
+        shared.fire_without_runner();
+        trimmer.check(shared);
+    }
+}
+
+/// Number of batches of free slots that is worth freeing: 4 MiB.
+const TRIM_BATCHES_MIN: usize = 64;
+/// Number of checks in a row that must find them unused: a second.
+const TRIM_CHECKS: u32 = 20;
+
+/// Decides when the memory of free slots is returned to the system.
+#[derive(Default)]
+struct TableTrimmer {
+    checks: u32,
+    /// Batches that stayed after the last time, because other slots of their chunks are in use.
+    left: usize,
+}
+
+impl TableTrimmer {
+    fn check(&mut self, shared: &RuntimeShared) {
+        let batches = shared.slots.batches();
+        self.left = self.left.min(batches);
+        self.checks = if batches >= self.left + TRIM_BATCHES_MIN { self.checks + 1 } else { 0 };
+        if self.checks >= TRIM_CHECKS {
+            shared.table.trim(&shared.slots);
+            *self = Self { checks: 0, left: shared.slots.batches() };
+        }
+    }
+}
+
+/// Checks one scheduler. Returns true if it became stuck or is no longer stuck.
+fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut Observation, now: Instant) -> bool {
+    let polls = scheduler.counters.polls.load(Ordering::Relaxed);
+    let current = scheduler.running();
+    // A process may have ended between the two checks, and another one started.
+    if polls != observation.polls || current != observation.current || current.is_none() {
+        observation.polls = polls;
+        observation.current = current;
+        observation.since = now;
+        return match observation.stuck.take() {
+            Some(pid) => {
+                scheduler.lifo_slot.close();
+                set_stuck_flag(shared, pid, false);
+                true
+            }
+            None => false,
+        };
+    }
+    if now - observation.since < shared.config.stuck_after {
+        return false;
+    }
+    if observation.stuck.is_none() {
+        scheduler.lifo_slot.share(|| scheduler.running().is_some());
+    }
+    drain_to_injector(shared, scheduler);
+    if observation.stuck == current {
+        return false;
+    }
+    if let Some(pid) = current {
+        set_stuck_flag(shared, pid, true);
+        shared.events.record(|| EventKind::Stuck { pid });
+        tracing::warn!(%pid, "process is stuck: its poll has not returned for {:?}", now - observation.since);
+    }
+    observation.stuck = current;
+    true
+}
+
+/// Moves the processes queued on a stuck scheduler to the injector, if there are other schedulers.
+fn drain_to_injector(shared: &RuntimeShared, stuck: &SchedulerShared) {
+    if shared.schedulers.len() == 1 {
+        return;
+    }
+    let stolen = || {
+        let queued = stuck.steal_lifo().or_else(|| retry_steal(|| stuck.stealer.steal()));
+        queued.or_else(|| retry_steal(|| stuck.preempted.steal()))
+    };
+    let mut any = false;
+    while let Some(slot) = stolen() {
+        shared.injector.push(slot);
+        any = true;
+    }
+    if any {
+        Parking::announce_work();
+        shared.wake_one();
+    }
+}
+
+fn set_stuck_flag(shared: &RuntimeShared, pid: Pid, stuck: bool) {
+    if let Some(slot) = shared.table.slot(pid) {
+        if stuck {
+            slot.header().flags.fetch_or(STUCK, Ordering::Relaxed);
+        } else {
+            slot.header().flags.fetch_and(!STUCK, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! State shared by both sides of a ring, and the part of it that does not depend on the item type.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Policy;
+use super::cursors::Cursors;
+use super::slots::Slots;
+use crate::process::pid::Pid;
+
+/// State of a ring, shared by its writer and its readers.
+pub(crate) struct RingShared<T> {
+    pub(crate) cursors: Cursors,
+    pub(crate) slots: Slots<T>,
+    pub(crate) info: RingInfo,
+}
+
+/// Data that only observers read.
+pub(crate) struct RingInfo {
+    pub(crate) policy: Policy,
+    pub(crate) label: Option<Arc<str>>,
+    writer: AtomicU64,
+    /// Number of times that the writer parked.
+    pub(crate) parks: AtomicU64,
+    /// Number of evicted readers.
+    pub(crate) evicted: AtomicU64,
+}
+
+impl<T> RingShared<T> {
+    pub(crate) fn new(cursors: Cursors, slots: Slots<T>, policy: Policy, label: Option<Arc<str>>) -> Self {
+        let info =
+            RingInfo { policy, label, writer: AtomicU64::new(0), parks: AtomicU64::new(0), evicted: AtomicU64::new(0) };
+        Self { cursors, slots, info }
+    }
+}
+
+/// A ring with any type of items.
+pub(crate) trait AnyRing: Send + Sync {
+    fn cursors(&self) -> &Cursors;
+    fn info(&self) -> &RingInfo;
+    fn item_bytes(&self) -> usize;
+    fn bytes(&self) -> usize;
+}
+
+impl<T: Send + Sync> AnyRing for RingShared<T> {
+    fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    fn info(&self) -> &RingInfo {
+        &self.info
+    }
+
+    fn item_bytes(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.slots.bytes() + self.cursors.reader_slots.bytes()
+    }
+}
+
+impl RingInfo {
+    /// Returns the process that wrote last.
+    pub(crate) fn writer(&self) -> Option<Pid> {
+        unpacked(self.writer.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_writer(&self, pid: Pid) {
+        self.writer.store(packed(pid), Ordering::Relaxed);
+    }
+}
+
+/// Packs a pid of this node into one word.
+pub(crate) fn packed(pid: Pid) -> u64 {
+    u64::from(pid.slot()) << 32 | u64::from(pid.generation())
+}
+
+pub(crate) fn unpacked(word: u64) -> Option<Pid> {
+    (word != 0).then(|| Pid::local((word >> 32) as u32, word as u32))
+}

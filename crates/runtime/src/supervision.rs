@@ -1,0 +1,5 @@
+//! Behaviours as in OTP: supervisors, servers and state machines.
+
+pub mod server;
+pub mod state_machine;
+pub mod supervisor;

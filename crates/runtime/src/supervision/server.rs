@@ -1,0 +1,283 @@
+//! Servers: processes that keep a state and answer requests about it, like OTP's `gen_server`.
+//!
+//! ```text
+//!   ServerRef::call ─▶ Request ─▶ handle_call ─▶ ReplyTo::send, now or later
+//!   ServerRef::cast ─▶ Cast ────▶ handle_cast
+//!   anything else ──────────────▶ handle_info
+//!   ServerRef::stop, Flow::Stop, the parent's exit ─▶ terminate
+//! ```
+//!
+//! A server traps exits only if its `init` asks for it. Then an exit signal of its parent ends it through `terminate`,
+//! and other exit signals arrive in `handle_info`. A panic ends a server without `terminate`: cleanup that must happen
+//! even then belongs in a `Drop` implementation.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::links::signal::Exit;
+use crate::mailbox::call::{CallError, Caller, PendingReply, ReplyTo, Request};
+use crate::mailbox::message::Message;
+use crate::process::context::Context;
+use crate::process::error::TrySendError;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::process::start::{InitError, Starting};
+use crate::runtime::handle::Handle;
+use crate::supervision::supervisor::ChildSpec;
+
+/// The next step of a server after it has handled a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Waits for the next message.
+    Continue,
+    /// Calls `terminate` and ends with this reason.
+    Stop(ExitReason),
+}
+
+/// A process that keeps a state and answers requests about it.
+///
+/// ```
+/// use std::time::Duration;
+/// use rusm_runtime::server::{Flow, Server, ServerRef};
+/// use rusm_runtime::{Config, Context, ExitReason, ReplyTo, Runtime};
+///
+/// struct Counter(u64);
+///
+/// impl Server for Counter {
+///     type Args = u64;
+///     type Call = ();
+///     type Reply = u64;
+///     type Cast = u64;
+///
+///     async fn init(_: &Context, first: u64) -> Result<Self, ExitReason> {
+///         Ok(Self(first))
+///     }
+///
+///     async fn handle_call(&mut self, ctx: &Context, (): (), reply: ReplyTo<u64>) -> Flow {
+///         reply.send(ctx, self.0);
+///         Flow::Continue
+///     }
+///
+///     async fn handle_cast(&mut self, _: &Context, more: u64) -> Flow {
+///         self.0 += more;
+///         Flow::Continue
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (give, take) = std::sync::mpsc::channel();
+/// runtime.spawn(|ctx| async move {
+///     let counter: ServerRef<Counter> = ServerRef::start_link(&ctx, 40).await.expect("it starts");
+///     counter.cast(&ctx, 2).await;
+///     give.send(counter.call(&ctx, (), Duration::from_secs(5)).await)
+/// })?;
+/// assert_eq!(take.recv()?, Ok(42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Server: Sized + Send + 'static {
+    /// Argument of `init`.
+    type Args: Send + 'static;
+    /// Type of requests that are answered.
+    type Call: Send + 'static;
+    /// Type of answers.
+    type Reply: Send + 'static;
+    /// Type of requests without an answer.
+    type Cast: Send + 'static;
+
+    /// Creates the state. The process that starts the server waits until this returns.
+    ///
+    /// # Errors
+    /// Returns the reason why the server does not start.
+    fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<Self, ExitReason>> + Send;
+
+    /// Answers a request, or keeps `reply` and answers later.
+    fn handle_call(
+        &mut self,
+        ctx: &Context,
+        request: Self::Call,
+        reply: ReplyTo<Self::Reply>,
+    ) -> impl Future<Output = Flow> + Send;
+
+    /// Handles a request without an answer.
+    fn handle_cast(&mut self, ctx: &Context, request: Self::Cast) -> impl Future<Output = Flow> + Send;
+
+    /// Handles any other message, for example a [`Down`](crate::Down). The default implementation drops it.
+    fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Flow> + Send {
+        async move {
+            tracing::debug!(server = %ctx.pid(), ?message, "unexpected message");
+            Flow::Continue
+        }
+    }
+
+    /// Cleans up before the server ends. Not called after a panic or an untrapped exit signal.
+    fn terminate(self, ctx: &Context, reason: &ExitReason) -> impl Future<Output = ()> + Send {
+        let _ = (self, ctx, reason);
+        async {}
+    }
+}
+
+/// Message sent by [`ServerRef::cast`].
+struct Cast<T>(T);
+
+/// Message sent by [`ServerRef::stop`].
+struct Stop(ExitReason);
+
+/// A typed reference to a server, as small as a pid.
+pub struct ServerRef<S> {
+    pid: Pid,
+    kind: PhantomData<fn() -> S>,
+}
+
+impl<S: Server> ServerRef<S> {
+    /// Creates a reference to the server with this pid. If the process is not an `S`, it never answers.
+    pub const fn of(pid: Pid) -> Self {
+        Self { pid, kind: PhantomData }
+    }
+
+    /// Returns the pid of the server.
+    pub const fn pid(self) -> Pid {
+        self.pid
+    }
+
+    /// Starts a server that is linked to this process, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason returned by `init`.
+    pub async fn start_link(ctx: &Context, args: S::Args) -> Result<Self, InitError> {
+        ctx.start_link(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
+    }
+
+    /// Starts a server from outside, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason returned by `init`.
+    pub async fn start(runtime: &Handle, args: S::Args) -> Result<Self, InitError> {
+        runtime.start(|ctx, starting| serve::<S>(ctx, starting, args)).await.map(Self::of)
+    }
+
+    /// Sends a request and waits for the reply, at most for `timeout`; see [`Context::call`].
+    ///
+    /// # Errors
+    /// [`CallError`] if the server is dead or ends before it replies, if it is the calling process, or after the
+    /// timeout.
+    pub async fn call(self, ctx: &Context, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
+        ctx.call(self.pid, request, timeout).await
+    }
+
+    /// Sends a request, also from outside, and waits for the reply without a timeout.
+    ///
+    /// # Errors
+    /// [`CallError`] if the server is dead or ends before it replies, or if it is the calling process.
+    pub async fn request(self, by: &impl Caller, request: S::Call) -> Result<S::Reply, CallError> {
+        by.request(self.pid, request).await
+    }
+
+    /// Sends a request without an answer, and waits while the server's mailbox is full. If the server has ended, the
+    /// request is dropped.
+    pub async fn cast(self, ctx: &Context, request: S::Cast) {
+        ctx.send(self.pid, Cast(request)).await;
+    }
+
+    /// Sends a request without an answer, and never waits.
+    ///
+    /// # Errors
+    /// [`TrySendError`] with the reason why the request was not sent.
+    pub fn try_cast(self, ctx: &Context, request: S::Cast) -> Result<(), TrySendError> {
+        ctx.try_send(self.pid, Cast(request))
+    }
+
+    /// Asks the server to end after it has handled all earlier messages, and waits for its end.
+    ///
+    /// # Errors
+    /// [`CallError`] when the server does not end in time, has already ended, or ends with another reason.
+    pub async fn stop(self, ctx: &Context, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
+        let to = self.pid;
+        if to == ctx.pid() {
+            return Err(CallError::CallingSelf { pid: to });
+        }
+        let wanted = reason.clone();
+        let stopped = async {
+            let end = PendingReply::<()>::of(ctx, to);
+            ctx.send(to, Stop(reason)).await;
+            match end.await {
+                Err(reason) if reason != wanted => Err(CallError::ended(to, reason)),
+                _ => Ok(()),
+            }
+        };
+        ctx.within(timeout, stopped).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+    }
+}
+
+impl<S> Clone for ServerRef<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for ServerRef<S> {}
+
+impl<S> PartialEq for ServerRef<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl<S> Eq for ServerRef<S> {}
+
+impl<S> Hash for ServerRef<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
+
+impl<S> fmt::Debug for ServerRef<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerRef({})", self.pid)
+    }
+}
+
+impl ChildSpec {
+    /// Creates a permanent worker that runs a server. It counts as started when its `init` has returned.
+    pub fn server<S: Server<Args: Clone + Sync>>(id: impl Into<std::sync::Arc<str>>, args: S::Args) -> Self {
+        Self::acknowledged(id, move |ctx, starting| serve::<S>(ctx, starting, args.clone()))
+    }
+}
+
+/// Body of a server.
+async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> ExitReason {
+    let mut server = match S::init(&ctx, args).await {
+        Ok(server) => server,
+        Err(reason) => return starting.refuse(&ctx, reason),
+    };
+    starting.acknowledge();
+    let parent = ctx.parent().unwrap_or(Pid::NONE);
+    loop {
+        if let Flow::Stop(reason) = handle(&mut server, &ctx, parent).await {
+            server.terminate(&ctx, &reason).await;
+            return reason;
+        }
+    }
+}
+
+/// Receives a message and passes it to its handler.
+async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
+    let message = match ctx.receive().await.downcast::<Request<S::Call, S::Reply>>() {
+        Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,
+        Err(message) => message,
+    };
+    let message = match message.downcast::<Cast<S::Cast>>() {
+        Ok(Cast(request)) => return server.handle_cast(ctx, request).await,
+        Err(message) => message,
+    };
+    let message = match message.downcast::<Stop>() {
+        Ok(Stop(reason)) => return Flow::Stop(reason),
+        Err(message) => message,
+    };
+    match message.downcast_ref::<Exit>() {
+        Some(exit) if exit.from == parent || exit.from == Pid::NONE => Flow::Stop(exit.reason.clone()),
+        _ => server.handle_info(ctx, message).await,
+    }
+}

@@ -1,0 +1,275 @@
+//! State machines: servers that handle an event according to their state, like OTP's `gen_statem` with `handle_event`.
+//!
+//! ```text
+//!   message ─▶ event ─▶ handle(state, event) ─▶ Step::Keep       keep the state and its running timeout
+//!                            ▲                  Step::Next(s)    enter a state: postponed events come again, in order
+//!                            └── postponed ◀─── Step::Postpone   not now: again after the next change of state
+//!                                               Step::Stop(why)
+//! ```
+//!
+//! A state may have a timeout: when the machine has been in the state for that time, it receives [`Event::Timeout`]
+//! once. The machine itself stores postponed events, outside of the mailbox limit. If a state postpones events sent by
+//! untrusted processes, some state must answer them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::links::signal::Exit;
+use crate::mailbox::call::{ReplyTo, Request};
+use crate::mailbox::message::Message;
+use crate::process::context::Context;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::process::start::{InitError, Starting};
+use crate::runtime::handle::Handle;
+use crate::supervision::supervisor::ChildSpec;
+
+/// An event of a state machine.
+pub enum Event<M: StateMachine> {
+    /// A [`call`](Context::call) with an `M::Call`.
+    Call(M::Call, ReplyTo<M::Reply>),
+    /// A message that is an `M::Cast`.
+    Cast(M::Cast),
+    /// Any other message.
+    Info(Message),
+    /// The timeout of the state has passed.
+    Timeout,
+}
+
+/// The next step of a state machine after an event.
+pub enum Step<M: StateMachine> {
+    /// Keeps the state, and the time that is left of its timeout.
+    Keep,
+    /// Enters another state, or the same state again.
+    Next(M::State),
+    /// Keeps the event until after the next change of state.
+    Postpone(Event<M>),
+    /// Ends the machine with this reason.
+    Stop(ExitReason),
+}
+
+impl<M: StateMachine> fmt::Debug for Event<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(_, reply) => write!(f, "Call({reply:?})"),
+            Self::Cast(_) => f.write_str("Cast"),
+            Self::Info(message) => write!(f, "Info({message:?})"),
+            Self::Timeout => f.write_str("Timeout"),
+        }
+    }
+}
+
+impl<M: StateMachine> fmt::Debug for Step<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("Keep"),
+            Self::Next(_) => f.write_str("Next"),
+            Self::Postpone(event) => write!(f, "Postpone({event:?})"),
+            Self::Stop(reason) => write!(f, "Stop({reason})"),
+        }
+    }
+}
+
+/// A process that is in one of several states.
+///
+/// ```
+/// use std::time::Duration;
+/// use rusm_runtime::state_machine::{Event, StateMachine, Step, start_link};
+/// use rusm_runtime::{Config, Context, ExitReason, Runtime};
+///
+/// /// A door that closes by itself.
+/// struct Door;
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// enum State { Open, Closed }
+///
+/// impl StateMachine for Door {
+///     type Args = ();
+///     type State = State;
+///     type Call = ();
+///     type Reply = State;
+///     type Cast = State;
+///
+///     async fn init(_: &Context, (): ()) -> Result<(Self, State), ExitReason> {
+///         Ok((Self, State::Closed))
+///     }
+///
+///     async fn handle(&mut self, ctx: &Context, state: &State, event: Event<Self>) -> Step<Self> {
+///         match event {
+///             Event::Call((), reply) => {
+///                 reply.send(ctx, *state);
+///             }
+///             Event::Cast(state) => return Step::Next(state),
+///             Event::Timeout => return Step::Next(State::Closed),
+///             Event::Info(_) => {}
+///         }
+///         Step::Keep
+///     }
+///
+///     fn timeout(&self, state: &State) -> Option<Duration> {
+///         (*state == State::Open).then_some(Duration::from_secs(10))
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (give, take) = std::sync::mpsc::channel();
+/// runtime.spawn(|ctx| async move {
+///     let door = start_link::<Door>(&ctx, ()).await.expect("it starts");
+///     ctx.send(door, State::Open).await;
+///     let state: Result<State, _> = ctx.call(door, (), Duration::from_secs(5)).await;
+///     give.send(state)
+/// })?;
+/// assert_eq!(take.recv()?, Ok(State::Open));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait StateMachine: Sized + Send + 'static {
+    /// Argument of `init`.
+    type Args: Send + 'static;
+    /// Type of the states. Data shared by all states belongs in `self`.
+    type State: Send + Sync + 'static;
+    /// Type of requests that are answered.
+    type Call: Send + 'static;
+    /// Type of answers.
+    type Reply: Send + 'static;
+    /// Type of requests without an answer.
+    type Cast: Send + 'static;
+
+    /// Creates the machine and its first state. The process that starts it waits until this returns.
+    ///
+    /// # Errors
+    /// Returns the reason why the machine does not start.
+    fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<(Self, Self::State), ExitReason>> + Send;
+
+    /// Handles an event in a state, and decides the next step.
+    fn handle(
+        &mut self,
+        ctx: &Context,
+        state: &Self::State,
+        event: Event<Self>,
+    ) -> impl Future<Output = Step<Self>> + Send;
+
+    /// Returns the longest time in a state before [`Event::Timeout`]. The default implementation returns none: no
+    /// timeout.
+    fn timeout(&self, state: &Self::State) -> Option<Duration> {
+        let _ = state;
+        None
+    }
+
+    /// Cleans up before the machine ends. Not called after a panic or an untrapped exit signal.
+    fn terminate(self, ctx: &Context, state: Self::State, reason: &ExitReason) -> impl Future<Output = ()> + Send {
+        let _ = (self, ctx, state, reason);
+        async {}
+    }
+}
+
+/// Starts a machine that is linked to this process, and waits for its `init`.
+///
+/// # Errors
+/// [`InitError`] with the reason returned by `init`.
+pub async fn start_link<M: StateMachine>(ctx: &Context, args: M::Args) -> Result<Pid, InitError> {
+    ctx.start_link(|ctx, starting| run::<M>(ctx, starting, args)).await
+}
+
+/// Starts a machine from outside, and waits for its `init`.
+///
+/// # Errors
+/// [`InitError`] with the reason returned by `init`.
+pub async fn start<M: StateMachine>(runtime: &Handle, args: M::Args) -> Result<Pid, InitError> {
+    runtime.start(|ctx, starting| run::<M>(ctx, starting, args)).await
+}
+
+impl ChildSpec {
+    /// Creates a permanent worker that runs a state machine. It counts as started when its `init` has returned.
+    pub fn state_machine<M: StateMachine<Args: Clone + Sync>>(
+        id: impl Into<std::sync::Arc<str>>,
+        args: M::Args,
+    ) -> Self {
+        Self::acknowledged(id, move |ctx, starting| run::<M>(ctx, starting, args.clone()))
+    }
+}
+
+/// A machine between two events.
+struct StateMachineLoop<M: StateMachine> {
+    handler: M,
+    state: M::State,
+    /// Deadline of the state's timeout; none after it has passed.
+    until: Option<Instant>,
+    /// Events for the next state, the oldest first.
+    postponed: VecDeque<Event<M>>,
+    /// Events that were postponed in an earlier state and come again in this one.
+    replayed: VecDeque<Event<M>>,
+}
+
+/// Body of a state machine.
+async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -> ExitReason {
+    let (handler, state) = match M::init(&ctx, args).await {
+        Ok(initial) => initial,
+        Err(reason) => return starting.refuse(&ctx, reason),
+    };
+    starting.acknowledge();
+    let parent = ctx.parent().unwrap_or(Pid::NONE);
+    let until = deadline(&handler, &state);
+    let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
+    loop {
+        let step = match machine.next(&ctx).await {
+            Event::Info(message) => match message.downcast_ref::<Exit>() {
+                Some(exit) if exit.from == parent || exit.from == Pid::NONE => Step::Stop(exit.reason.clone()),
+                _ => machine.handler.handle(&ctx, &machine.state, Event::Info(message)).await,
+            },
+            event => machine.handler.handle(&ctx, &machine.state, event).await,
+        };
+        if let Step::Stop(reason) = step {
+            machine.handler.terminate(&ctx, machine.state, &reason).await;
+            return reason;
+        }
+        machine.take(step);
+    }
+}
+
+fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {
+    handler.timeout(state).and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+impl<M: StateMachine> StateMachineLoop<M> {
+    /// Returns the next event: a postponed one, the timeout, or the next message.
+    async fn next(&mut self, ctx: &Context) -> Event<M> {
+        if let Some(event) = self.replayed.pop_front() {
+            return event;
+        }
+        let Some(until) = self.until else { return event(ctx.receive().await) };
+        let left = until.saturating_duration_since(Instant::now());
+        if !left.is_zero()
+            && let Some(message) = ctx.receive_timeout(left).await
+        {
+            return event(message);
+        }
+        self.until = None;
+        Event::Timeout
+    }
+
+    fn take(&mut self, step: Step<M>) {
+        match step {
+            Step::Next(state) => {
+                self.until = deadline(&self.handler, &state);
+                self.state = state;
+                // Events postponed in this state are older than those still waiting in `again`, so they come first.
+                self.postponed.append(&mut self.replayed);
+                self.replayed = std::mem::take(&mut self.postponed);
+            }
+            Step::Postpone(event) => self.postponed.push_back(event),
+            Step::Keep | Step::Stop(_) => {}
+        }
+    }
+}
+
+fn event<M: StateMachine>(message: Message) -> Event<M> {
+    let message = match message.downcast::<Request<M::Call, M::Reply>>() {
+        Ok(Request { request, reply }) => return Event::Call(request, reply),
+        Err(message) => message,
+    };
+    message.downcast::<M::Cast>().map_or_else(Event::Info, Event::Cast)
+}

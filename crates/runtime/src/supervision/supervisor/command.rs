@@ -1,0 +1,246 @@
+//! Requests to a supervisor, and its replies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::mailbox::call::{CallError, Caller};
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::process::start::InitError;
+
+use super::SpecError;
+use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
+
+/// Refers to a child by its id or its pid. Children of a dynamic supervisor can only be referred to by pid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildRef {
+    /// Id of the child.
+    Id(Arc<str>),
+    /// Pid of the child.
+    Pid(Pid),
+}
+
+impl From<&str> for ChildRef {
+    fn from(id: &str) -> Self {
+        Self::Id(id.into())
+    }
+}
+
+impl From<Pid> for ChildRef {
+    fn from(pid: Pid) -> Self {
+        Self::Pid(pid)
+    }
+}
+
+/// State of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildState {
+    /// The child runs.
+    Running(Pid),
+    /// The child waits for its restart.
+    Restarting {
+        /// Time until its next try, at the moment of the reply.
+        left: Duration,
+    },
+    /// The child has ended, and is not restarted automatically.
+    Ended,
+}
+
+/// An entry of [`SupervisorRef::which_children`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildInfo {
+    /// Id of the child, or of its template.
+    pub id: Arc<str>,
+    /// State of the child.
+    pub state: ChildState,
+    /// Type of the child.
+    pub child_type: ChildType,
+    /// Restart mode of the child.
+    pub restart: Restart,
+    /// Number of restarts after the child had died.
+    pub restarts_total: u64,
+    /// Exit reason of the last time that the child ended by itself.
+    pub last_exit: Option<ExitReason>,
+}
+
+/// Numbers of children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Number of all children, dead or alive.
+    pub specs: usize,
+    /// Number of children that run.
+    pub active: usize,
+    /// Number of all children that are supervisors.
+    pub supervisors: usize,
+    /// Number of all children that are workers.
+    pub workers: usize,
+}
+
+/// Error returned when a supervisor did not execute a request about a child.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChildError {
+    /// The supervisor has no such child.
+    #[error("no such child")]
+    NotFound,
+    /// The child runs: terminate it first.
+    #[error("the child is running")]
+    Running,
+    /// The child waits for its restart: wait until it runs, or terminate it.
+    #[error("the child is waiting for its restart")]
+    Restarting,
+    /// The children of a dynamic supervisor can only be terminated.
+    #[error("not supported by a simple_one_for_one supervisor")]
+    Dynamic,
+    /// The child failed to start, and has ended.
+    #[error(transparent)]
+    Init(#[from] InitError),
+    /// The request to the supervisor failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Error returned when a child was not added.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StartChildError {
+    /// A child with this id runs, or will run.
+    #[error("already started as {0:?}")]
+    AlreadyStarted(Option<Pid>),
+    /// A child with this id has ended: restart or delete it.
+    #[error("already present")]
+    AlreadyPresent,
+    /// The specification is not valid for this supervisor.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The arguments have a different type than the template's, or this supervisor does not start children in this way.
+    #[error("not the kind of child that this supervisor starts")]
+    WrongKind,
+    /// The child failed to start, and was removed.
+    #[error(transparent)]
+    Init(#[from] InitError),
+    /// The request to the supervisor failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Start(Box<ChildSpec>),
+    StartOne(Arguments),
+    Terminate(ChildRef),
+    Restart(ChildRef),
+    Delete(ChildRef),
+    Which,
+    Count,
+}
+
+pub(super) enum Reply {
+    Started(Result<Pid, StartChildError>),
+    Restarted(Result<Pid, ChildError>),
+    Done(Result<(), ChildError>),
+    Children(Vec<ChildInfo>),
+    Counts(Counts),
+}
+
+/// A reference to a supervisor for requests: by processes with their [`Context`](crate::Context), from outside with a
+/// [`Handle`](crate::Handle).
+///
+/// A supervisor replies when it has finished its current work: starts, stops and restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SupervisorRef(Pid);
+
+impl SupervisorRef {
+    /// Creates a reference to the supervisor with this pid. A process that is not a supervisor never replies.
+    pub const fn of(pid: Pid) -> Self {
+        Self(pid)
+    }
+
+    /// Returns the pid of the supervisor.
+    pub const fn pid(self) -> Pid {
+        self.0
+    }
+
+    /// Adds a child after the others and starts it.
+    ///
+    /// # Errors
+    /// [`StartChildError`]; the child was then not added.
+    pub async fn start_child(self, by: &impl Caller, spec: ChildSpec) -> Result<Pid, StartChildError> {
+        match by.request(self.0, Command::Start(Box::new(spec))).await? {
+            Reply::Started(started) => started,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Starts another child of a dynamic supervisor, with these arguments.
+    ///
+    /// # Errors
+    /// [`StartChildError`]; the child then does not exist.
+    pub async fn start_one<A: Clone + Send + Sync + 'static>(
+        self,
+        by: &impl Caller,
+        arguments: A,
+    ) -> Result<Pid, StartChildError> {
+        match by.request(self.0, Command::StartOne(Arc::new(arguments))).await? {
+            Reply::Started(started) => started,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Stops a child and does not restart it. Its specification is kept, unless it is temporary or its supervisor is
+    /// dynamic.
+    ///
+    /// # Errors
+    /// [`ChildError::NotFound`], [`ChildError::Call`].
+    pub async fn terminate_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<(), ChildError> {
+        self.done(by, Command::Terminate(child.into())).await
+    }
+
+    /// Starts a child that has ended for good.
+    ///
+    /// # Errors
+    /// [`ChildError`] if the child runs, waits for its restart, or fails to start.
+    pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
+        match by.request(self.0, Command::Restart(child.into())).await? {
+            Reply::Restarted(restarted) => restarted,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Removes a child that has ended for good.
+    ///
+    /// # Errors
+    /// [`ChildError`] if the child runs or waits for its restart.
+    pub async fn delete_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<(), ChildError> {
+        self.done(by, Command::Delete(child.into())).await
+    }
+
+    async fn done(self, by: &impl Caller, command: Command) -> Result<(), ChildError> {
+        match by.request(self.0, command).await? {
+            Reply::Done(done) => done,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Returns the children, in the order of their start.
+    ///
+    /// # Errors
+    /// [`CallError`] if the supervisor has ended.
+    pub async fn which_children(self, by: &impl Caller) -> Result<Vec<ChildInfo>, CallError> {
+        match by.request(self.0, Command::Which).await? {
+            Reply::Children(children) => Ok(children),
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Returns the numbers of children.
+    ///
+    /// # Errors
+    /// [`CallError`] if the supervisor has ended.
+    pub async fn count_children(self, by: &impl Caller) -> Result<Counts, CallError> {
+        match by.request(self.0, Command::Count).await? {
+            Reply::Counts(counts) => Ok(counts),
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+}
