@@ -14,8 +14,8 @@ use rusm_protocol::{
 };
 
 use super::lints::Warning;
-use super::ranking::Ranked;
 use super::sampler::{Sample, control_block_bytes};
+use super::view::ranking::Ranked;
 use rusm_runtime::observe::{self, BodyInfo, EventKind, ProcessRef, ProcessState, RuntimeEvent};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
 

@@ -7,6 +7,12 @@
 //! Only the holder of the lock changes the socket of that name, so two nodes that find the same stale socket cannot
 //! both replace it.
 
+pub(crate) mod descriptors;
+pub(crate) mod handshake;
+pub(crate) mod listeners;
+pub(crate) mod owned_file;
+pub(crate) mod private_dir;
+
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -20,9 +26,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use thiserror::Error;
 
-use super::handshake::Tokens;
-use super::owned_file::{NameLock, OwnedFile};
-use super::private_dir::variable;
+use super::endpoint::handshake::Tokens;
+use super::endpoint::owned_file::{NameLock, OwnedFile};
+use super::endpoint::private_dir::variable;
 
 /// Error returned when the console cannot be opened.
 #[derive(Debug, Error)]

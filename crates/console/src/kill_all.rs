@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rusm_protocol::KillReason;
 use rustc_hash::FxHashSet;
 
-use super::filter::Filter;
+use super::view::filter::Filter;
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
 
 /// Time limit for all passes.

@@ -18,34 +18,19 @@
 //! ```
 
 mod budget;
-mod descriptors;
 mod encode;
 mod endpoint;
-mod engines;
-mod filter;
-mod handshake;
 mod host;
 mod kill_all;
 mod limits;
 mod lints;
-mod listeners;
 mod metrics;
-mod node;
-mod owned_file;
-mod private_dir;
-mod ranking;
 mod rate_limit;
 mod sampler;
 mod serving;
 mod session;
-mod sort_key;
-mod stores;
-mod table;
 mod ticker;
-mod time;
-mod topics;
-mod tree;
-mod window;
+mod view;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,18 +38,18 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use endpoint::private_dir::check_dir;
 pub use endpoint::{ConsoleError, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use limits::Limits;
 pub use lints::{LintLevel, LintLevels};
-pub use private_dir::check_dir;
 pub use rusm_protocol::{Lint, LogSnapshot};
 use thiserror::Error;
 use tokio::sync::watch;
 
 use self::endpoint::UnixEndpoint;
-use self::handshake::Transport;
-use self::owned_file::{NameLock, OwnedFile};
+use self::endpoint::handshake::Transport;
+use self::endpoint::owned_file::{NameLock, OwnedFile};
 use self::serving::Serving;
 use rusm_runtime::Handle;
 
@@ -168,7 +153,7 @@ impl Console {
     /// [`ConsoleError`]; its text says what to do.
     pub fn bind(runtime: &Handle, config: ConsoleConfig) -> Result<Self, ConsoleError> {
         endpoint::check_name(&config.name)?;
-        let dir = private_dir::private_dir(&config.dir)?;
+        let dir = endpoint::private_dir::private_dir(&config.dir)?;
         let UnixEndpoint { lock, socket: own_socket, listener: unix } = endpoint::bind_unix(&dir, &config.name)?;
         let socket = own_socket.path().to_owned();
         let mut files = vec![own_socket];
@@ -188,7 +173,7 @@ impl Console {
         // Create and drop the reactor on its own thread: the caller may already be inside a tokio runtime.
         let body = move || match Serving::open(unix, tcp, config.tick.interval()) {
             // Count the free descriptors last: the console has opened everything that it needs by then.
-            Ok(serving) => match descriptors::fit(config.limits, listeners) {
+            Ok(serving) => match endpoint::descriptors::fit(config.limits, listeners) {
                 Ok(limits) => {
                     drop(tell.send(Ok(())));
                     serving.run(runtime, ConsoleConfig { limits, ..config }, stopping);

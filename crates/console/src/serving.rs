@@ -16,11 +16,11 @@ use tokio::task::LocalSet;
 use super::ConsoleConfig;
 use super::LogSource;
 use super::budget::sampling_pause;
-use super::handshake::Transport;
-use super::listeners;
-use super::node::Node;
+use super::endpoint::handshake::Transport;
+use super::endpoint::listeners;
 use super::sampler::{Sample, Sampler};
 use super::ticker::Ticker;
+use super::view::node::Node;
 use rusm_runtime::{Handle, observe};
 
 /// Time limit for sessions to close their connections.

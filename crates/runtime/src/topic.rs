@@ -49,21 +49,16 @@ mod broadcast;
 mod consumer;
 mod cursor;
 pub(crate) mod durable;
-mod in_flight;
 pub(crate) mod journal;
 mod log;
 mod message;
-mod ordering_keys;
 mod publish;
 mod publisher;
 pub(crate) mod registry;
 mod retention;
-mod retry;
 mod segment;
 mod shared;
 mod subscription;
-mod subscription_state;
-mod timer_wheel;
 mod view;
 
 use std::fmt;
@@ -71,7 +66,6 @@ use std::sync::{Arc, Weak};
 
 pub use broadcast::{Batch, BroadcastAccount, Ended, Overflow, Subscriber};
 pub use consumer::Consumer;
-pub use in_flight::{AckId, AckStatus};
 pub use log::Retention;
 pub use message::{
     ATTRIBUTE_NAME_MAX_BYTES, ATTRIBUTE_VALUE_MAX_BYTES, ATTRIBUTES_MAX, Message, MessageError, ORDERING_KEY_MAX_BYTES,
@@ -80,7 +74,8 @@ pub use message::{
 pub use publish::PublishError;
 pub use publisher::{Publisher, PublisherAccount, PublisherConfig, PublisherRange};
 pub use registry::{CreateError, TopicConfig, TopicsHandle, UnknownTopic};
-pub use retry::Retry;
+pub use subscription::in_flight::{AckId, AckStatus};
+pub use subscription::retry::Retry;
 pub use subscription::{
     ACK_DEADLINE_MAX, DeadLetter, FlushError, Lease, SubscribeError, Subscription, SubscriptionAccount,
     SubscriptionConfig, UnknownSubscription,

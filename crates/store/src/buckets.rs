@@ -9,8 +9,8 @@ use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableError};
 
 use super::config::defaults::{BUCKET_NAME_BYTES_MAX, BUCKETS_MAX};
 use super::error::StoreError;
-use super::salvage::Salvage;
-use super::tables;
+use super::file::salvage::Salvage;
+use super::file::tables;
 use rusm_runtime::observe::BucketReport;
 
 /// State of a bucket that is known without reading the file. Relaxed throughout: figures are approximate.

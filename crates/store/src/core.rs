@@ -10,11 +10,11 @@ use rustc_hash::FxHashSet;
 
 use super::buckets::Buckets;
 use super::config::StoreConfig;
-use super::disk::Disk;
 use super::error::StoreError;
-use super::queue::{PushResult, Queue};
-use super::salvage::Salvage;
-use super::work::Request;
+use super::file::disk::Disk;
+use super::file::salvage::Salvage;
+use super::writer::queue::{PushResult, Queue};
+use super::writer::work::Request;
 use rusm_runtime::observe::StorageReport;
 
 /// The shared state of a store. Relaxed throughout: figures are approximate.

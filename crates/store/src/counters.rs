@@ -21,9 +21,9 @@ use super::buckets::BucketState;
 use super::config::Durability;
 use super::core::Core;
 use super::error::StoreError;
-use super::group::Group;
-use super::work::{Request, Work};
-use super::write::Write;
+use super::writer::group::Group;
+use super::writer::work::{Request, Work};
+use super::writer::write::Write;
 use super::{Bucket, Store};
 
 /// Number of rows per page while the counters are read.

@@ -9,8 +9,8 @@ use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionErro
 use rusm_text::escaped;
 use thiserror::Error;
 
-use super::database::OpenFailure;
-use super::pages::KeyRange;
+use super::file::database::OpenFailure;
+use super::file::pages::KeyRange;
 
 /// Error returned when a store cannot be opened.
 #[derive(Debug, Error)]

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, WriteTransaction};
 
-use super::create;
-use super::disk::{journal_of, open_regular};
 use super::error::{Damage, OpenError};
-use super::journal::label;
-use super::journal::replay::{self, Recovered};
-use super::overlay::Overlay;
-use super::pages::{Header, KeyRange, PAGE, Pages, Slot};
-use super::salvage::{Salvage, Salvaged};
-use super::tables::{self, BUCKETS, EXPIRY, FORMATS};
+use super::file::create;
+use super::file::disk::{journal_of, open_regular};
+use super::file::journal::label;
+use super::file::journal::replay::{self, Recovered};
+use super::file::pages::{Header, KeyRange, PAGE, Pages, Slot};
+use super::file::salvage::{Salvage, Salvaged};
+use super::file::tables::{self, BUCKETS, EXPIRY, FORMATS};
+use super::writer::overlay::Overlay;
 
 /// Tables of other parts of this program, which have redb files of their own.
 const COUNTERS: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.counters");
@@ -278,7 +278,7 @@ impl Inspection {
     }
 
     /// Copies the readable rows of a table; returns their number.
-    fn copy(&self, txn: &WriteTransaction, name: &str, table: &super::pages::Table) -> io::Result<u64> {
+    fn copy(&self, txn: &WriteTransaction, name: &str, table: &super::file::pages::Table) -> io::Result<u64> {
         let mut count = 0;
         let mut each = |put: &mut Put<'_>| {
             self.salvage.walk(table, &mut |salvaged| {
@@ -358,6 +358,6 @@ pub fn replace(path: &Path, repaired: &Path) -> io::Result<PathBuf> {
     }
     fs::rename(path, &kept)?;
     fs::rename(repaired, path)?;
-    super::disk::sync_directory(path)?;
+    super::file::disk::sync_directory(path)?;
     Ok(kept)
 }

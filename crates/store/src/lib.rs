@@ -33,35 +33,19 @@
 //!
 //! Invariant: a reader sees every commit as a whole or not at all.
 
-mod batching;
 mod buckets;
-mod checksums;
 mod claim;
 mod clock;
 mod config;
 mod core;
 mod counters;
-mod create;
-mod database;
-mod disk;
 mod error;
 pub mod escaped;
-mod format;
-mod group;
+mod file;
 pub mod inspection;
-mod journal;
-mod limited_file;
-mod overlay;
-mod pages;
-mod prewake;
-mod queue;
 mod read;
-mod salvage;
-mod tables;
 mod topic;
 mod transaction;
-mod work;
-mod write;
 mod writer;
 
 use std::any::Any;
@@ -78,25 +62,25 @@ pub(crate) use self::claim::Claim;
 pub use self::clock::Clock;
 pub use self::config::{Durability, StoreConfig, defaults};
 pub use self::counters::DurableCounters;
-pub use self::database::{Panicked, SafeDatabase};
 pub use self::error::{Damage, OpenError, StoreError};
-pub use self::pages::KeyRange;
+pub use self::file::database::{Panicked, SafeDatabase};
+pub use self::file::pages::KeyRange;
 pub use self::read::{Page, Read, Row};
 pub use self::topic::DurableError;
 pub use self::transaction::Transaction;
-pub use self::write::Write;
+pub use self::writer::write::Write;
 pub use rusm_runtime::observe::{BucketReport, StorageReport};
 
 use self::buckets::BucketState;
 use self::clock::expiry_ms;
 use self::config::defaults::{KEY_BYTES_MAX, SCAN_BYTES_MAX};
 use self::core::Core;
-use self::disk::{Disk, Source};
-use self::group::Group;
-use self::journal::Journaled;
+use self::file::disk::{Disk, Source};
+use self::file::journal::Journaled;
 use self::transaction::catch_panic;
-use self::work::{Operation, Request};
 use self::writer::Writer;
+use self::writer::group::Group;
+use self::writer::work::{Operation, Request};
 use rusm_runtime::Handle;
 use rusm_runtime::embed::{self, is_scheduler_thread};
 use rusm_runtime::observe::{KeyReport, KeysPage, KeysQuery, Storage};
@@ -149,7 +133,7 @@ impl Store {
         config: StoreConfig,
     ) -> Result<Self, OpenError> {
         config.check()?;
-        let opener: disk::Opener = Box::new(move || Ok(Box::new(storage()?)));
+        let opener: file::disk::Opener = Box::new(move || Ok(Box::new(storage()?)));
         Self::start(Disk::open(name.into(), opener, config.cache_bytes, config.verify)?, config)
     }
 
@@ -165,7 +149,7 @@ impl Store {
         config: StoreConfig,
     ) -> Result<Self, OpenError> {
         config.check()?;
-        let opener: disk::Opener = Box::new(move || Ok(Box::new(Journaled::new(storage()?, journal.clone()))));
+        let opener: file::disk::Opener = Box::new(move || Ok(Box::new(Journaled::new(storage()?, journal.clone()))));
         Self::start(Disk::open(name.into(), opener, config.cache_bytes, config.verify)?, config)
     }
 
@@ -174,14 +158,14 @@ impl Store {
         let path = core.disk.path().to_owned();
         let has_expiring = match core.disk.source() {
             Some(Source::Database(database)) => {
-                let checked = database.run(|database| format::check(database, &path));
+                let checked = database.run(|database| file::format::check(database, &path));
                 checked.unwrap_or_else(|Panicked| {
                     Err(OpenError::Corrupt { path: path.clone(), what: writer::REDB_PANICKED.to_owned() })
                 })?;
                 writer::measure(&core, &database).map_err(|error| OpenError::storage(path.clone(), &error))?
             }
             Some(Source::Salvage(salvage)) => {
-                format::check_salvage(&salvage, &path)?;
+                file::format::check_salvage(&salvage, &path)?;
                 core.report_damage(&salvage);
                 let measured = core.buckets.measure_salvage(&salvage);
                 measured.map_err(|error| OpenError::storage(path.clone(), &error))?;
@@ -241,7 +225,7 @@ impl Store {
     pub fn sweep(&self) -> Write<u64> {
         let core = Arc::clone(&self.0.core);
         self.write(0, move |group| {
-            let (swept, _) = group.sweep(&core.buckets, work::SWEEP_KEYS)?;
+            let (swept, _) = group.sweep(&core.buckets, writer::work::SWEEP_KEYS)?;
             core.counters.expired.fetch_add(swept, std::sync::atomic::Ordering::Relaxed);
             Ok(swept)
         })

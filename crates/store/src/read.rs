@@ -20,13 +20,13 @@ use tokio::task::JoinHandle;
 use super::buckets::BucketState;
 use super::config::defaults::SCAN_ROWS_MAX;
 use super::core::Core;
-use super::database::Panicked;
-use super::disk::{Disk, Source};
 use super::error::StoreError;
-use super::salvage::Salvage;
-use super::tables::{self, ReadRows};
-use super::write;
+use super::file::database::Panicked;
+use super::file::disk::{Disk, Source};
+use super::file::salvage::Salvage;
+use super::file::tables::{self, ReadRows};
 use super::writer::REDB_PANICKED;
+use super::writer::write;
 
 /// Maximum number of rows that a scheduler reads itself.
 const QUICK_ROWS: usize = 128;

@@ -14,7 +14,7 @@ use super::buckets::BucketState;
 use super::clock::expiry_ms;
 use super::config::defaults::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::error::StoreError;
-use super::group::Group;
+use super::writer::group::Group;
 use super::{Bucket, check_key};
 use rusm_runtime::ExitReason;
 use rusm_runtime::embed::panics;

@@ -11,6 +11,14 @@
 //!
 //! Invariant: no caller is notified before its commit has ended, and each receives the commit's actual outcome.
 
+pub(crate) mod batching;
+pub(crate) mod group;
+pub(crate) mod overlay;
+pub(crate) mod prewake;
+pub(crate) mod queue;
+pub(crate) mod work;
+pub(crate) mod write;
+
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,17 +26,17 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, WriteTransaction};
 
-use super::batching::{Batching, MANY_REQUESTS};
 use super::config::Durability;
 use super::core::Core;
-use super::database::{Panicked, SafeDatabase};
-use super::disk::{Disk, Source};
 use super::error::{OpenError, StoreError};
-use super::group::{BucketSize, Group};
-use super::queue::WakeReason;
-use super::tables;
+use super::file::database::{Panicked, SafeDatabase};
+use super::file::disk::{Disk, Source};
+use super::file::tables;
 use super::transaction::catch_panic;
-use super::work::{Request, SWEEP_KEYS};
+use super::writer::batching::{Batching, MANY_REQUESTS};
+use super::writer::group::{BucketSize, Group};
+use super::writer::queue::WakeReason;
+use super::writer::work::{Request, SWEEP_KEYS};
 
 /// Time after a failure during which writes are refused before the next one tries.
 const BACKOFF: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::EngineError;
-use super::capability::Profiles;
+use super::guest::capability::Profiles;
 
 /// Values of [`WasmConfig::default`], for help texts and documentation.
 pub mod defaults {

@@ -27,8 +27,8 @@ pub(super) use supervisor::CHILDREN_MAX;
 use std::sync::atomic::Ordering;
 
 use super::bindings::rusm::runtime::types::Error;
-use super::capability::Capability;
-use super::state::GuestState;
+use super::guest::capability::Capability;
+use super::guest::state::GuestState;
 use rusm_runtime::observe::EventKind;
 
 impl GuestState {
@@ -48,7 +48,7 @@ impl GuestState {
 
     /// Records the last call of the guest.
     #[inline]
-    pub(super) fn record_call(&self, call: super::guest_info::HostCall) {
+    pub(super) fn record_call(&self, call: super::guest::guest_info::HostCall) {
         self.info.record_call(call);
     }
 }

@@ -17,10 +17,10 @@ use wasmtime::component::HasSelf;
 use wasmtime::{Linker, component};
 
 use self::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
-use super::capability::Capability;
-use super::fiber::waiting;
-use super::guest_info::HostCall;
-use super::state::GuestState;
+use super::engine::fiber::waiting;
+use super::guest::capability::Capability;
+use super::guest::guest_info::HostCall;
+use super::guest::state::GuestState;
 use rusm_store::{Bucket, Store, StoreError};
 
 /// Maximum number of rows per page for a guest.

@@ -26,33 +26,17 @@
 //! Invariant: nothing that a guest does or passes can panic the node, block a scheduler for longer than two ticks, or
 //! read or write data that does not belong to the guest.
 
-mod allocator;
 mod bindings;
-mod body;
-mod cache;
-mod capability;
 mod config;
-mod cpu_share;
-mod epoch_ticker;
-mod fiber;
-mod guest_info;
+mod engine;
+mod guest;
 mod host;
-mod inline_bytes;
 #[cfg(feature = "store")]
 mod kv;
-mod limits;
-mod log_rate_limiter;
 mod module;
-mod pooled_future;
-mod quota;
 mod raw;
-mod sending;
-mod slabs;
-mod spawn;
-mod state;
 mod stats;
 mod topics;
-mod traps;
 mod wasi;
 
 use std::collections::BTreeMap;
@@ -65,22 +49,24 @@ use thiserror::Error;
 use wasmtime::component::HasSelf;
 use wasmtime::{Engine, Linker, component};
 
-use cache::CodeCache;
-use epoch_ticker::EpochTicker;
-use quota::Quota;
+use engine::allocator;
+use engine::cache::CodeCache;
+use engine::epoch_ticker::EpochTicker;
+use engine::slabs::Slabs;
+use guest::quota::Quota;
+use guest::state::GuestState;
+use guest::traps;
 use rusm_runtime::ExitReason;
 use rusm_runtime::observe::FaultReport;
-use slabs::Slabs;
-use state::GuestState;
 
-pub use capability::{Capabilities, Capability, Profiles, SANDBOXED, UnknownName};
 pub use config::{InstanceAllocator, WasmConfig, defaults};
-pub use limits::GuestLimits;
-pub use log_rate_limiter::LogRateLimiter;
+pub use guest::capability::{Capabilities, Capability, Profiles, SANDBOXED, UnknownName};
+pub use guest::limits::GuestLimits;
+pub use guest::log_rate_limiter::LogRateLimiter;
+pub use guest::spawn::{GuestError, GuestOptions};
+pub use guest::traps::{MemoryLimit, Trap};
 pub use module::{Module, ModuleError};
-pub use spawn::{GuestError, GuestOptions};
 pub use stats::{Slots, WasmStats};
-pub use traps::{MemoryLimit, Trap};
 
 /// Error returned when WebAssembly processes cannot be started.
 #[derive(Debug, Error)]

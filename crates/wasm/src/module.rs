@@ -14,7 +14,7 @@ use wasmtime::{Engine, ExternType, InstancePre, ModuleExport};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use super::bindings::ActorPre;
-use super::state::GuestState;
+use super::guest::state::GuestState;
 use super::stats::ModuleCounters;
 use super::{EngineInner, wasi};
 

@@ -60,9 +60,9 @@ mod streams;
 use wasmtime::Caller;
 
 use super::bindings::rusm::runtime::types::{self, Error, Received};
+use super::guest::inline_bytes::ReceivedBytes;
+use super::guest::state::GuestState;
 use super::host::convert;
-use super::inline_bytes::ReceivedBytes;
-use super::state::GuestState;
 pub(crate) use calls::link;
 pub(super) use memory::find as memory_at;
 use rusm_runtime::topic::Lease;

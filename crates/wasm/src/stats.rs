@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::capability::Capability;
 use super::config::InstanceAllocator;
-use super::{EngineInner, Wasm, traps};
+use super::guest::capability::Capability;
+use super::guest::traps;
+use super::{EngineInner, Wasm};
 use rusm_runtime::embed::guest::{RuntimeGuard, RuntimeRef};
 use rusm_runtime::observe::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport};
 
@@ -88,7 +89,8 @@ impl EngineInner {
     /// Returns the use of memories and of stacks.
     fn slots(&self) -> (Slots, Slots) {
         if let Some(slabs) = &self.slabs {
-            let of = |arena: &super::slabs::Arena| Slots { used: arena.used().into(), slots: arena.slots().into() };
+            let of =
+                |arena: &super::engine::slabs::Arena| Slots { used: arena.used().into(), slots: arena.slots().into() };
             return (of(&slabs.memories), of(&slabs.stacks));
         }
         let Some(pool) = self.engine.pooling_allocator_metrics() else { return Default::default() };

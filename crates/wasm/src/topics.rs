@@ -20,10 +20,10 @@ use super::bindings::publishing::rusm::runtime::topics::{
     Host, Lease, Message as Wire, Overflow as WireOverflow, Settled, SubscriptionOptions,
 };
 use super::bindings::rusm::runtime::types::Error;
-use super::capability::Capability;
-use super::fiber::waiting;
-use super::guest_info::HostCall;
-use super::state::GuestState;
+use super::engine::fiber::waiting;
+use super::guest::capability::Capability;
+use super::guest::guest_info::HostCall;
+use super::guest::state::GuestState;
 use rusm_runtime::topic::{
     AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, Subscriber, SubscriptionConfig,
     Topic,

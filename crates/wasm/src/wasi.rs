@@ -19,11 +19,11 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
-use super::capability::Capability;
-use super::guest_info::GuestInfo;
+use super::guest::capability::Capability;
+use super::guest::guest_info::GuestInfo;
+use super::guest::state::GuestState;
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
-use super::state::GuestState;
 use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_modules};

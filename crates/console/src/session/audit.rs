@@ -10,8 +10,8 @@ use std::time::Instant;
 use rusm_protocol::Role;
 use rusm_text::escaped;
 
-use super::super::rate_limit::TokenBucket;
 use super::Peer;
+use crate::rate_limit::TokenBucket;
 
 /// Bytes of a command that a line shows.
 const COMMAND_MAX_BYTES: usize = 256;

@@ -11,9 +11,9 @@ use super::{
     EnginesSource, RowEncoder, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource,
     ViewSource, Window,
 };
-use crate::filter::Filter;
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
+use crate::view::filter::Filter;
 use rusm_runtime::Pid;
 
 /// Frame rates that a client may ask for, in hertz.

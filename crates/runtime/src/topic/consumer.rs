@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::broadcast::Ended;
-use super::in_flight::{AckId, AckStatus};
+use super::subscription::in_flight::{AckId, AckStatus};
+use super::subscription::state::SubscriptionState;
 use super::subscription::{Lease, Subscription, SubscriptionInner};
-use super::subscription_state::SubscriptionState;
 use crate::stream::ring::park;
 use crate::stream::ring::turn;
 

@@ -1,5 +1,11 @@
 //! Subscriptions with acknowledgements: each message is leased to one consumer at a time, until it is finished.
 
+pub(crate) mod in_flight;
+pub(crate) mod ordering_keys;
+pub(crate) mod retry;
+pub(crate) mod state;
+pub(crate) mod timer_wheel;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -10,13 +16,13 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::cursor::Cursor;
-use super::in_flight::{AckId, AckStatus};
 use super::journal::FlushPoint;
 use super::log::Waiter;
 use super::message::Message;
-use super::retry::Retry;
 use super::shared::TopicShared;
-use super::subscription_state::SubscriptionState;
+use super::subscription::in_flight::{AckId, AckStatus};
+use super::subscription::retry::Retry;
+use super::subscription::state::SubscriptionState;
 use super::{Consumer, UnknownTopic};
 use crate::runtime::panics;
 use crate::stream::ring::park;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::broadcast::{Overflow, SubscriberState};
-use super::in_flight::DeliveryState;
 use super::shared::TopicShared;
+use super::subscription::in_flight::DeliveryState;
+use super::subscription::state::SubscriptionState;
 use super::subscription::{SubscriptionAccount, SubscriptionInner};
-use super::subscription_state::SubscriptionState;
 use crate::process::pid::Pid;
 use crate::runtime::handle::Handle;
 

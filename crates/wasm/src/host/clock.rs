@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::bindings::rusm::runtime::clock::Host;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 
 impl Host for GuestState {
     fn now_ns(&mut self) -> u64 {

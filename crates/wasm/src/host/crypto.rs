@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use crate::bindings::rusm::runtime::crypto::{Hash, Host};
 use crate::bindings::rusm::runtime::types::Error;
-use crate::capability::Capability;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 
 /// Maximum number of bytes per call, key and data together: more would take longer than a tick or two, and keep the
 /// scheduler from its other processes.

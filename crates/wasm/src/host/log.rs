@@ -14,8 +14,8 @@ use rusm_text::escaped;
 use crate::LogRateLimiter;
 use crate::bindings::rusm::runtime::log::{Host, Level};
 use crate::config::WasmConfig;
-use crate::guest_info::{GuestInfo, HostCall};
-use crate::state::GuestState;
+use crate::guest::guest_info::{GuestInfo, HostCall};
+use crate::guest::state::GuestState;
 use rusm_runtime::Pid;
 
 /// Maximum length of a line after escaping, in bytes.

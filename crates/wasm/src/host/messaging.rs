@@ -10,8 +10,8 @@ use wasmtime::component::{Linker, WasmList};
 
 use super::convert;
 use crate::bindings::rusm::runtime::types::{Error, Pid, Received};
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use rusm_runtime::embed::guest::ReceiveWait;
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;

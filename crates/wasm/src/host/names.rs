@@ -3,9 +3,9 @@
 use super::convert;
 use crate::bindings::rusm::runtime::names::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
-use crate::capability::Capability;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use rusm_runtime::RegisterError;
 
 impl Host for GuestState {

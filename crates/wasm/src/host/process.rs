@@ -9,12 +9,12 @@ use crate::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties}
 use crate::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
 };
-use crate::capability::Capability;
-use crate::fiber::waiting;
-use crate::guest_info::HostCall;
-use crate::inline_bytes::{InlineBytes, ReceivedBytes};
-use crate::sending::Unsent;
-use crate::state::GuestState;
+use crate::engine::fiber::waiting;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::inline_bytes::{InlineBytes, ReceivedBytes};
+use crate::guest::sending::Unsent;
+use crate::guest::state::GuestState;
 use rusm_runtime::embed::guest::ChargedBytes;
 use rusm_runtime::embed::guest::SpawnParams;
 use rusm_runtime::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};

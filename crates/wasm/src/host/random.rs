@@ -2,9 +2,9 @@
 
 use crate::bindings::rusm::runtime::random::Host;
 use crate::bindings::rusm::runtime::types::Error;
-use crate::capability::Capability;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 
 /// Maximum number of random bytes generated without a yield: per call, or per piece for WASI.
 pub(crate) const BYTES_MAX: u32 = 65_536;

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::bindings::streaming::rusm::runtime::streams::Host;
-use crate::capability::Capability;
-use crate::fiber::waiting;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::engine::fiber::waiting;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use rusm_runtime::Message;
 use rusm_runtime::TrySendError;
 use rusm_runtime::ring::{ReadError, Reader};

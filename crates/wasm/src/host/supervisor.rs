@@ -7,11 +7,11 @@ use super::convert;
 use crate::bindings::rusm::runtime::process::Ties;
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::{Error, Pid};
-use crate::capability::Capability;
-use crate::fiber::waiting;
-use crate::guest_info::HostCall;
-use crate::spawn;
-use crate::state::GuestState;
+use crate::engine::fiber::waiting;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::spawn;
+use crate::guest::state::GuestState;
 use rusm_runtime::InitError;
 use rusm_runtime::supervisor::{
     ChildSpec as Spec, Restart as SpecRestart, Shutdown, Strategy as SpecStrategy, Supervisor,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::convert;
 use crate::bindings::rusm::runtime::timers::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
-use crate::capability::Capability;
-use crate::guest_info::HostCall;
-use crate::state::GuestState;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use rusm_runtime::TaggedBytes;
 
 /// Maximum number of timers that a guest has set, per millisecond of the period of a new repeating timer.

@@ -20,9 +20,9 @@
 use wasmtime::{Caller, Linker};
 
 use super::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page};
+use crate::guest::state::GuestState;
 use crate::kv::STEPS_MAX;
 use crate::raw::{MODULE, status, with_bytes, with_text};
-use crate::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 type MemoryRange = (i32, i32);

@@ -10,8 +10,8 @@ use crate::bindings::rusm::runtime::log::{Host as Log, Level};
 use crate::bindings::rusm::runtime::process::Host as Process;
 use crate::bindings::rusm::runtime::types::{Error, ExitReason, Pid};
 use crate::bindings::rusm::runtime::{clock, groups, names, random, timers};
-use crate::capability::Capability;
-use crate::state::GuestState;
+use crate::guest::capability::Capability;
+use crate::guest::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 

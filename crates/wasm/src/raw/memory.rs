@@ -5,7 +5,7 @@
 use wasmtime::{Caller, Extern, Memory};
 
 use crate::bindings::rusm::runtime::types::Error;
-use crate::state::GuestState;
+use crate::guest::state::GuestState;
 
 /// Returns the memory that the module exports; cached after the first call.
 #[inline]

@@ -13,9 +13,9 @@ use super::calls::timeout;
 use super::{MODULE, memory, pid, status};
 use crate::bindings::rusm::runtime::process::Host as Process;
 use crate::bindings::rusm::runtime::types::Received;
-use crate::guest_info::HostCall;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use crate::host::convert;
-use crate::state::GuestState;
 use rusm_runtime::embed::guest::ReceiveWait;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;

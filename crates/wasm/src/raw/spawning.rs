@@ -7,9 +7,9 @@ use super::{MODULE, done, number, status, with_text};
 use crate::bindings::rusm::runtime::process::{Host as Process, SpawnOptions, Ties};
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host as Supervisor, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::Error;
+use crate::guest::spawn::ARGS_MAX;
+use crate::guest::state::GuestState;
 use crate::host::CHILDREN_MAX;
-use crate::spawn::ARGS_MAX;
-use crate::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 type MemoryRange = (i32, i32);

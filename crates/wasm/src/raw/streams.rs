@@ -5,7 +5,7 @@
 use wasmtime::{Caller, Linker};
 
 use super::{MODULE, done, memory, pid, status};
-use crate::state::GuestState;
+use crate::guest::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 

@@ -19,9 +19,9 @@
 use wasmtime::{Caller, Linker};
 
 use crate::bindings::rusm::runtime::types::Error;
-use crate::guest_info::HostCall;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use crate::raw::{MODULE, status, with_bytes, with_text, write_bytes};
-use crate::state::GuestState;
 use rusm_runtime::topic::{AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, SubscriptionConfig};
 
 type GuestCaller<'a> = Caller<'a, GuestState>;

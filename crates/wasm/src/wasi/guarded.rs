@@ -16,12 +16,12 @@ use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::sockets::WasiSocketsView;
 
 use super::P1;
-use crate::capability::Capability;
-use crate::fiber::waiting;
-use crate::guest_info::HostCall;
+use crate::engine::fiber::waiting;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
 use crate::host::RANDOM_BYTES_MAX;
 use crate::raw::memory_at;
-use crate::state::GuestState;
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;
 type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;

@@ -1,0 +1,13 @@
+//! The views of a client: what each shows, its order, its filter and its page.
+
+pub(crate) mod engines;
+pub(crate) mod filter;
+pub(crate) mod node;
+pub(crate) mod ranking;
+pub(crate) mod sort_key;
+pub(crate) mod stores;
+pub(crate) mod table;
+pub(crate) mod time;
+pub(crate) mod topics;
+pub(crate) mod tree;
+pub(crate) mod window;

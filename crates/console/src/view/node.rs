@@ -1,0 +1,172 @@
+//! State shared by all sessions of a console.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow};
+use tokio::sync::{Mutex, watch};
+
+use crate::budget::OrderBudget;
+use crate::host::Host;
+use crate::limits::Limits;
+use crate::rate_limit::TokenBucket;
+use crate::sampler::Sample;
+use crate::session::ALL_REFUSALS_PER_SEC;
+use crate::view::filter::Filter;
+use crate::view::ranking::{self, Order};
+use crate::view::sort_key::Rates;
+use rusm_runtime::{Handle, observe};
+
+/// Time without a request after which rates are discarded.
+const RATES_KEPT: Duration = Duration::from_secs(10);
+
+/// Shared state of a console's sessions.
+pub(crate) struct Node {
+    pub(crate) runtime: Handle,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) budget: OrderBudget,
+    /// Allowance for log lines about refused commands.
+    pub(crate) refusals: RefCell<TokenBucket>,
+    info: NodeInfo,
+    tick: Duration,
+    pause: Cell<Duration>,
+    clients: Cell<u32>,
+    /// Number of starts and ends of runs; each change invalidates every order.
+    era: Cell<u64>,
+    frames: watch::Receiver<Arc<Sample>>,
+    stopping: watch::Receiver<bool>,
+    /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
+    rates: Mutex<Vec<Rates>>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        runtime: Handle,
+        host: Arc<dyn Host>,
+        limits: Limits,
+        info: NodeInfo,
+        tick: Duration,
+        frames: watch::Receiver<Arc<Sample>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            runtime,
+            host,
+            limits,
+            budget: OrderBudget::new(Instant::now()),
+            refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
+            info,
+            tick,
+            pause: Cell::new(tick),
+            clients: Cell::new(0),
+            era: Cell::new(0),
+            frames,
+            stopping,
+            rates: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn hello(&self, role: Role) -> Hello {
+        let capacity: u64 = observe::engines(&self.runtime).iter().map(|engine| engine.capacity).sum();
+        Hello {
+            scenarios: self.host.scenarios(),
+            profiles: self.host.profiles(),
+            instance_capacity: capacity.try_into().unwrap_or(u32::MAX),
+            protocol_version: PROTOCOL_VERSION,
+            role,
+            node: self.info.clone(),
+        }
+    }
+
+    /// Returns the sampler's current pause between two samples.
+    pub(crate) fn pause(&self) -> Duration {
+        self.pause.get()
+    }
+
+    /// Sets the sampler's pause until the next sample.
+    pub(crate) fn set_pause(&self, pause: Duration) {
+        self.pause.set(pause);
+    }
+
+    pub(crate) const fn tick(&self) -> Duration {
+        self.tick
+    }
+
+    pub(crate) fn frames(&self) -> watch::Receiver<Arc<Sample>> {
+        self.frames.clone()
+    }
+
+    pub(crate) fn newest(&self) -> Arc<Sample> {
+        Arc::clone(&self.frames.borrow())
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.clone()
+    }
+
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients.get()
+    }
+
+    /// Returns a number that changes when a run starts or ends.
+    pub(crate) fn era(&self) -> u64 {
+        self.era.get()
+    }
+
+    /// Records that a run has started or ended.
+    pub(crate) fn begin_era(&self) {
+        self.era.set(self.era.get() + 1);
+    }
+
+    /// Takes a client slot; returns `None` if all are taken.
+    pub(crate) fn admit(&self) -> Option<ClientSlot<'_>> {
+        ClientSlot::take(&self.clients, self.limits.clients)
+    }
+
+    /// Discards the data for rates if no observer is attached any more.
+    pub(crate) async fn clear_rates_if_idle(&self) {
+        if self.clients.get() == 0 {
+            self.rates.lock().await.clear();
+        }
+    }
+
+    /// Computes a window of the process table.
+    pub(crate) async fn rank(&self, sort: SortKey, filter: &Filter, window: ViewWindow) -> Order {
+        let mut all = self.rates.lock().await;
+        if !sort.key.is_rate() {
+            // Numbers and names need no stored data, but the lock still ensures one order at a time.
+            return ranking::order(&self.runtime, sort, filter, window, &mut Rates::new(sort.key, self.era())).await;
+        }
+        let now = Instant::now();
+        let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
+        all.retain(wanted);
+        let index = all.iter().position(|rates| rates.column() == sort.key).unwrap_or_else(|| {
+            all.push(Rates::new(sort.key, self.era()));
+            all.len() - 1
+        });
+        all[index].follow(self.era());
+        ranking::order(&self.runtime, sort, filter, window, &mut all[index]).await
+    }
+}
+
+/// A client slot out of a limited number, freed when dropped.
+#[derive(Debug)]
+pub(crate) struct ClientSlot<'a>(&'a Cell<u32>);
+
+impl<'a> ClientSlot<'a> {
+    /// Takes a slot if fewer than `limit` are taken.
+    pub(crate) fn take(taken: &'a Cell<u32>, limit: u32) -> Option<Self> {
+        (taken.get() < limit).then(|| {
+            taken.set(taken.get() + 1);
+            Self(taken)
+        })
+    }
+}
+
+impl Drop for ClientSlot<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

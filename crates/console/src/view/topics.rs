@@ -1,0 +1,53 @@
+//! One client's view of the topics.
+//!
+//! Topics keep no extra counters for observers.
+
+use rusm_protocol::{ServerMessage, Topics, TopicsView};
+
+use crate::encode::topics as encode;
+use crate::host::HostError;
+use crate::view::node::Node;
+use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use rusm_runtime::observe;
+
+/// Maximum number of receivers in one page, so that a message stays within a session's buffer.
+const RECEIVERS_SHOWN: usize = 500;
+/// Maximum number of receivers of one topic.
+const RECEIVERS_OF_ONE: usize = 24;
+
+/// A client's view of the topics.
+pub(crate) struct TopicsSource(TopicsView);
+
+impl TopicsSource {
+    /// Creates a view for a client.
+    ///
+    /// # Errors
+    /// If the view is out of its limits; the error has a line for the client.
+    pub(crate) fn new(view: TopicsView) -> Result<Self, HostError> {
+        check_rows(view.window)?;
+        check_hz(view.hz)?;
+        Ok(Self(view))
+    }
+}
+
+impl ViewSource for TopicsSource {
+    type Data = Topics;
+
+    fn hz(&self) -> f64 {
+        self.0.hz
+    }
+
+    fn read(&mut self, node: &Node) -> Topics {
+        let window = self.0.window;
+        let (total, views) =
+            observe::topics(&node.runtime, window.offset as usize, window.len as usize, RECEIVERS_OF_ONE);
+        let most = (RECEIVERS_SHOWN / views.len().max(1)).min(RECEIVERS_OF_ONE);
+        let topics = views.iter().map(|view| encode::topic(view, most)).collect();
+        Topics { total: total as u64, offset: window.offset.min(total as u64), topics, ..Topics::default() }
+    }
+
+    fn message(&self, found: Topics, meta: ViewMeta) -> ServerMessage {
+        let ViewMeta { seq, at_ms, cost_us, .. } = meta;
+        ServerMessage::Topics(Topics { id: self.0.id, seq, at_ms, cost_us, ..found })
+    }
+}

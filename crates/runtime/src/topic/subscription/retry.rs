@@ -1,0 +1,58 @@
+//! Delays before a message is delivered again.
+
+use std::time::Duration;
+
+/// Exponential back-off with jitter: the delay doubles with each attempt up to a limit; half of it is fixed, the rest
+/// random.
+///
+/// Jitter keeps messages that failed together from being retried together again and again. Zero retries immediately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// Longest delay after the first attempt.
+    pub first: Duration,
+    /// Upper limit of all delays.
+    pub limit: Duration,
+}
+
+impl Retry {
+    /// Returns the delay after an attempt, counted from 1; `random` is any random number.
+    pub(in crate::topic) fn delay(&self, attempt: u32, random: u64) -> Duration {
+        let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
+        let longest = self.first.saturating_mul(factor).min(self.limit);
+        let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX - 1);
+        let half_ns = longest_ns / 2;
+        Duration::from_nanos(longest_ns - half_ns + random % (half_ns + 1))
+    }
+}
+
+/// Returns the next number of the `SplitMix64` generator.
+pub(in crate::topic) const fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_limit_and_are_never_shorter_than_their_half() {
+        let retry = Retry { first: Duration::from_millis(100), limit: Duration::from_secs(1) };
+
+        for (attempt, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (u32::MAX, 1000)] {
+            let mut state = 7;
+            for _ in 0..100 {
+                let delay = retry.delay(attempt, next_random(&mut state));
+                let longest = Duration::from_millis(longest_ms);
+                assert!(longest / 2 <= delay && delay <= longest, "{delay:?} after attempt {attempt}");
+            }
+        }
+        assert_eq!(Retry::default().delay(3, 99), Duration::ZERO);
+        let at_once = Retry { first: Duration::ZERO, ..retry };
+        assert!([1, 32, 33, u32::MAX].iter().all(|attempt| at_once.delay(*attempt, 99).is_zero()));
+        let slowly = Retry { first: Duration::from_nanos(1), limit: Duration::from_mins(10) };
+        assert!(slowly.delay(u32::MAX, 0) >= Duration::from_secs(2), "2³² of the first");
+    }
+}

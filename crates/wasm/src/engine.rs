@@ -1,0 +1,8 @@
+//! The engine: compiled code and its cache, memory of instances and stacks, and the ticker that preempts guests.
+
+pub(crate) mod allocator;
+pub(crate) mod cache;
+pub(crate) mod epoch_ticker;
+pub(crate) mod fiber;
+pub(crate) mod pooled_future;
+pub(crate) mod slabs;

@@ -1,0 +1,332 @@
+//! Capabilities of guests, and profiles, which are named sets of them.
+//!
+//! ```text
+//!   profile ─▶ Grant of a process ─▶ Grant of a child: the requested profile, narrowed to the parent's grant
+//! ```
+//!
+//! A process has only what was granted to it, and cannot grant what it lacks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::guest::limits::GuestLimits;
+
+/// A permission that a guest has only if it was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Capability {
+    /// Starting processes.
+    Spawn,
+    /// Sending exit signals to processes other than itself and its children.
+    ExitOthers,
+    /// Registering and looking up names.
+    Names,
+    /// Joining and monitoring groups.
+    Groups,
+    /// Setting timers.
+    Timers,
+    /// Reading random bytes.
+    Random,
+    /// Computing digests in the node.
+    Crypto,
+    /// Using sockets of WASI.
+    Network,
+    /// Opening byte streams to other processes.
+    Streams,
+    /// Using the durable store, for the granted buckets.
+    Kv,
+    /// Using topics, for the granted ones.
+    Topics,
+    /// Sending to any process. Without it, a guest may send to itself, its parent, its children, processes that have
+    /// sent to it, and processes that the node has named to it.
+    Send,
+}
+
+impl Capability {
+    /// All capabilities.
+    pub const ALL: [Self; 12] = [
+        Self::Spawn,
+        Self::ExitOthers,
+        Self::Names,
+        Self::Groups,
+        Self::Timers,
+        Self::Random,
+        Self::Crypto,
+        Self::Network,
+        Self::Streams,
+        Self::Kv,
+        Self::Topics,
+        Self::Send,
+    ];
+
+    /// Returns its name in configuration, errors and events.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn",
+            Self::ExitOthers => "exit-others",
+            Self::Names => "names",
+            Self::Groups => "groups",
+            Self::Timers => "timers",
+            Self::Random => "random",
+            Self::Crypto => "crypto",
+            Self::Network => "network",
+            Self::Streams => "streams",
+            Self::Kv => "kv",
+            Self::Topics => "topics",
+            Self::Send => "send",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+/// Error returned if no capability or profile has this name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown {kind} {word:?}; expected one of {known}")]
+pub struct UnknownName {
+    kind: &'static str,
+    word: String,
+    known: String,
+}
+
+impl std::str::FromStr for Capability {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|capability| capability.word() == word).ok_or_else(|| UnknownName {
+            kind: "capability",
+            word: word.to_owned(),
+            known: Self::ALL.map(Self::word).join(", "),
+        })
+    }
+}
+
+/// A set of capabilities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(u16);
+
+impl Capabilities {
+    /// The empty set.
+    pub const NONE: Self = Self(0);
+
+    /// Returns the set of all capabilities.
+    pub const fn all() -> Self {
+        Self((1 << Capability::ALL.len()) - 1)
+    }
+
+    /// Returns true if the set contains the capability.
+    pub const fn has(self, capability: Capability) -> bool {
+        self.0 & capability.bit() != 0
+    }
+
+    /// Returns the intersection of two sets.
+    pub const fn narrowed_to(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Iterates over the capabilities in the set.
+    pub fn iter(self) -> impl Iterator<Item = Capability> {
+        Capability::ALL.into_iter().filter(move |capability| self.has(*capability))
+    }
+}
+
+impl FromIterator<Capability> for Capabilities {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Self {
+        Self(capabilities.into_iter().fold(0, |bits, capability| bits | capability.bit()))
+    }
+}
+
+/// Rights of a process, and the name of its profile; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant(Arc<GrantInner>);
+
+#[derive(Clone, Debug)]
+struct GrantInner {
+    profile: Arc<str>,
+    capabilities: Capabilities,
+    /// Patterns of bucket names. A name must match a pattern in each of the lists.
+    buckets: Vec<Names>,
+    /// Patterns of topic names, likewise.
+    topics: Vec<Names>,
+    limits: GuestLimits,
+}
+
+/// Name patterns: exact names, or prefixes that end in a star.
+type Names = Arc<[String]>;
+
+/// Adds the lists of the parent that are missing. There are at most as many lists as profiles, however deep the
+/// process tree is.
+fn narrow(lists: &mut Vec<Names>, parent: &[Names]) {
+    for list in parent {
+        if !lists.iter().any(|known| Arc::ptr_eq(known, list)) {
+            lists.push(Arc::clone(list));
+        }
+    }
+}
+
+fn matches_all(lists: &[Names], name: &str) -> bool {
+    let fits = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    };
+    lists.iter().all(|list| list.iter().any(fits))
+}
+
+impl Grant {
+    fn new(profile: Arc<str>, capabilities: Capabilities, buckets: Names, topics: Names) -> Self {
+        Self(Arc::new(GrantInner {
+            profile,
+            capabilities,
+            buckets: vec![buckets],
+            topics: vec![topics],
+            limits: GuestLimits::default(),
+        }))
+    }
+
+    /// Returns the name of the profile.
+    pub(crate) fn profile(&self) -> &Arc<str> {
+        &self.0.profile
+    }
+
+    /// Returns the resource limits of the profile.
+    pub(crate) fn limits(&self) -> GuestLimits {
+        self.0.limits
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, capability: Capability) -> bool {
+        self.0.capabilities.has(capability)
+    }
+
+    /// Narrows this grant to that of the parent process. The limits stay: the caller narrows them to the parent's
+    /// bounds.
+    pub(crate) fn narrowed_to(self, parent: &Self) -> Self {
+        let (own, parent) = (&*self.0, &*parent.0);
+        let (mut buckets, mut topics) = (own.buckets.clone(), own.topics.clone());
+        narrow(&mut buckets, &parent.buckets);
+        narrow(&mut topics, &parent.topics);
+        let capabilities = own.capabilities.narrowed_to(parent.capabilities);
+        Self(Arc::new(GrantInner {
+            profile: Arc::clone(&own.profile),
+            capabilities,
+            buckets,
+            topics,
+            limits: own.limits,
+        }))
+    }
+
+    /// Returns true if the bucket is granted.
+    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
+    pub(crate) fn allows_bucket(&self, name: &str) -> bool {
+        matches_all(&self.0.buckets, name)
+    }
+
+    /// Returns true if the topic is granted.
+    pub(crate) fn allows_topic(&self, name: &str) -> bool {
+        matches_all(&self.0.topics, name)
+    }
+}
+
+/// Named sets of capabilities.
+///
+/// ```
+/// use rusm_wasm::{Capability, Profiles};
+///
+/// let mut profiles = Profiles::default();
+/// profiles.set("clockwork", [Capability::Timers].into_iter().collect());
+/// assert!(!profiles.find("sandboxed").expect("always there").has(Capability::Spawn));
+/// assert_eq!(profiles.find("clockwrk").unwrap_err().to_string(),
+///     "unknown profile \"clockwrk\"; expected one of clockwork, network, sandboxed, trusted");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Profiles(BTreeMap<Arc<str>, Grant>);
+
+/// Profile of processes that were started without one: compute, receive messages and answer them.
+pub const SANDBOXED: &str = "sandboxed";
+
+impl Default for Profiles {
+    /// `sandboxed` can answer the processes that send to it. `network` can also send to every process by its pid, find
+    /// and start processes, and use streams and sockets. `trusted` can do everything.
+    fn default() -> Self {
+        use Capability::{Crypto, Groups, Names, Network, Random, Send, Spawn, Streams, Timers};
+        let mut profiles = Self(BTreeMap::new());
+        profiles.set(SANDBOXED, [Timers, Random, Crypto].into_iter().collect());
+        profiles.set(
+            "network",
+            [Timers, Random, Crypto, Send, Spawn, Names, Groups, Network, Streams].into_iter().collect(),
+        );
+        profiles.set("trusted", Capabilities::all());
+        profiles.set_buckets("trusted", ["*"]);
+        profiles.set_topics("trusted", ["*"]);
+        profiles
+    }
+}
+
+impl Profiles {
+    /// Adds or replaces a profile. A replaced profile loses its buckets and topics and keeps its limits.
+    pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
+        let name = name.into();
+        let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
+        self.0.insert(Arc::clone(&name), Grant::new(Arc::clone(&name), capabilities, Arc::new([]), Arc::new([])));
+        self.set_limits(&name, limits);
+    }
+
+    /// Grants buckets of the store to a profile with the capability `kv`: exact names, or prefixes that end in a star.
+    /// Without this call no bucket is granted. Does nothing if the profile does not exist.
+    pub fn set_buckets(&mut self, name: &str, buckets: impl IntoIterator<Item = impl Into<String>>) {
+        self.change(name, |granted| granted.buckets = vec![buckets.into_iter().map(Into::into).collect()]);
+    }
+
+    /// Grants topics to a profile with the capability `topics`, in the same way.
+    pub fn set_topics(&mut self, name: &str, topics: impl IntoIterator<Item = impl Into<String>>) {
+        self.change(name, |granted| granted.topics = vec![topics.into_iter().map(Into::into).collect()]);
+    }
+
+    /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if
+    /// the profile does not exist.
+    pub fn set_limits(&mut self, name: &str, limits: GuestLimits) {
+        self.change(name, |granted| granted.limits = limits);
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut GrantInner)) {
+        if let Some(grant) = self.0.get_mut(name) {
+            change(Arc::make_mut(&mut grant.0));
+        }
+    }
+
+    /// Returns the capabilities of a profile.
+    ///
+    /// # Errors
+    /// [`UnknownName`], which lists the existing profiles.
+    pub fn find(&self, name: &str) -> Result<Capabilities, UnknownName> {
+        self.grant(name).map(|grant| grant.0.capabilities)
+    }
+
+    /// Returns the resource limits of a profile.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    pub fn limits(&self, name: &str) -> Result<GuestLimits, UnknownName> {
+        self.grant(name).map(|grant| grant.limits())
+    }
+
+    /// Iterates over the names of all profiles, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+
+    pub(crate) fn grant(&self, name: &str) -> Result<Grant, UnknownName> {
+        match self.0.get(name) {
+            Some(grant) => Ok(grant.clone()),
+            None => Err(UnknownName {
+                kind: "profile",
+                word: name.to_owned(),
+                known: self.names().collect::<Vec<_>>().join(", "),
+            }),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Starting guests: from outside the runtime, from native processes, from guests, and by supervisors.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::bindings::rusm::runtime::process::SpawnOptions;
+use crate::bindings::rusm::runtime::types;
+use crate::guest::body::{GuestStart, Permit, run};
+use crate::guest::capability::{Grant, SANDBOXED, UnknownName};
+use crate::guest::guest_info::GuestInfo;
+use crate::guest::limits::{EffectiveLimits, GuestLimits};
+use crate::guest::quota::Quota;
+use crate::guest::state::GuestState;
+use crate::host::{name_refused, spawn_params};
+use crate::module::{self, Module, ModuleError};
+use crate::{EngineInner, Wasm};
+use rusm_runtime::embed::guest::{GuestContext, RuntimeRef, SpawnFailure, SpawnParams, spawn_guest_external};
+use rusm_runtime::supervisor::ChildSpec;
+use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
+
+/// Maximum number of arguments that a guest may pass to a guest that it starts.
+pub(crate) const ARGS_MAX: usize = 1024;
+
+/// Options of a guest process.
+///
+/// ```
+/// use rusm_wasm::GuestOptions;
+///
+/// let guest = GuestOptions::default().args(["--port", "80"]).profile("network").name("web").memory_max_bytes(1 << 20);
+/// ```
+#[derive(Clone, Debug)]
+pub struct GuestOptions {
+    args: Vec<String>,
+    profile: Arc<str>,
+    limits: GuestLimits,
+    params: SpawnParams,
+    /// Quota of the guest that starts it.
+    parent_quota: Option<Arc<Quota>>,
+}
+
+impl Default for GuestOptions {
+    fn default() -> Self {
+        Self {
+            args: Vec::new(),
+            profile: SANDBOXED.into(),
+            limits: GuestLimits::default(),
+            params: SpawnParams::default(),
+            parent_quota: None,
+        }
+    }
+}
+
+impl GuestOptions {
+    /// Arguments of its `run`. Default: none.
+    pub fn args<S: Into<String>>(self, args: impl IntoIterator<Item = S>) -> Self {
+        Self { args: args.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Profile that grants its capabilities. Default: `sandboxed`.
+    pub fn profile(self, profile: impl Into<Arc<str>>) -> Self {
+        Self { profile: profile.into(), ..self }
+    }
+
+    /// Maximum linear memory in bytes. Default, and upper bound: what the node allows.
+    pub fn memory_max_bytes(mut self, bytes: u64) -> Self {
+        self.limits.memory_max_bytes = Some(bytes);
+        self
+    }
+
+    /// All resource limits. Default, and upper bound: what the node and its profile allow.
+    pub fn limits(self, limits: GuestLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Name to register for it before its first instruction.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.params.name = Some(name.into());
+        self
+    }
+
+    /// Label that observers show beside its pid.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.params.label = Some(label.into());
+        self
+    }
+
+    /// Runs it only on the scheduler with this number; see [`Context::spawn_pinned`].
+    pub fn pinned(mut self, scheduler: usize) -> Self {
+        self.params.scheduler = Some(scheduler);
+        self
+    }
+
+    /// Links it to the process that starts it, before its first instruction. Has no effect from outside the runtime.
+    pub fn linked(mut self) -> Self {
+        self.params.link = true;
+        self
+    }
+
+    /// Makes the process that starts it monitor it, from before its first instruction.
+    pub fn monitored(mut self) -> Self {
+        self.params.monitor = true;
+        self
+    }
+}
+
+/// Error returned if a guest could not be started.
+#[derive(Debug, Error)]
+pub enum GuestError {
+    /// The runtime accepts no more processes.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// All instances are in use. Wait until some have ended, or start the node with a higher capacity.
+    #[error("all {capacity} wasm instances are in use: raise the capacity of the wasm engine")]
+    Capacity {
+        /// Maximum number of live instances.
+        capacity: u32,
+    },
+    /// The profile does not exist.
+    #[error(transparent)]
+    Profile(#[from] UnknownName),
+    /// The name is taken or not valid.
+    #[error(transparent)]
+    Name(#[from] RegisterError),
+    /// No module has this name, and the node does not allow it as a path.
+    #[error("module {name:?} does not exist")]
+    NoModule {
+        /// The requested name.
+        name: String,
+    },
+    /// The file with this name could not be loaded as a module.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+}
+
+impl From<SpawnFailure> for GuestError {
+    fn from(error: SpawnFailure) -> Self {
+        match error {
+            SpawnFailure::Spawn(error) => Self::Spawn(error),
+            SpawnFailure::Name(error) => Self::Name(error),
+        }
+    }
+}
+
+impl GuestError {
+    /// Returns the error as reported to guests.
+    pub(crate) fn to_guest(&self) -> types::Error {
+        match self {
+            Self::Spawn(_) | Self::Capacity { .. } => types::Error::Limit(self.to_string()),
+            Self::Profile(_) | Self::NoModule { .. } => types::Error::NoSuch(self.to_string()),
+            Self::Name(error) => name_refused(error.clone()),
+            Self::Module(_) => types::Error::Invalid(self.to_string()),
+        }
+    }
+}
+
+impl Wasm {
+    /// Starts a guest.
+    ///
+    /// # Errors
+    /// [`GuestError`] for an unknown profile, a name that is taken, or no capacity for another guest or process. A
+    /// later failure is the exit reason of the process.
+    pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &GuestOptions) -> Result<Pid, GuestError> {
+        self.0.show_in_runtime(RuntimeRef::from(runtime));
+        let grant = self.0.config.profiles.grant(&guest.profile)?;
+        let start = self.0.start(module, guest, grant)?;
+        let info = start.permit.info();
+        Ok(spawn_guest_external(runtime, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
+    }
+
+    /// Starts a guest from a native process, its parent.
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn).
+    pub fn spawn_from(
+        &self,
+        ctx: &Context,
+        module: &Module,
+        guest: &GuestOptions,
+    ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
+        let grant = self.0.config.profiles.grant(&guest.profile)?;
+        self.0.spawn_by(ctx, false, module, guest, grant)
+    }
+
+    /// Returns the child spec of a guest: permanent, with five seconds to stop, unless changed.
+    ///
+    /// Its label is the id of the child unless it has another.
+    pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: GuestOptions) -> ChildSpec {
+        let grant = self.0.config.profiles.grant(&guest.profile);
+        child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant)
+    }
+}
+
+/// Creates a child spec for a guest.
+pub(crate) fn child(
+    id: Arc<str>,
+    node: Arc<EngineInner>,
+    module: Module,
+    mut guest: GuestOptions,
+    grant: Result<Grant, UnknownName>,
+) -> ChildSpec {
+    guest.params.link = true;
+    guest.params.label.get_or_insert_with(|| Arc::clone(&id));
+    ChildSpec::started_by(id, move |ctx| {
+        let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
+        node.spawn_by(ctx, false, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
+    })
+}
+
+impl EngineInner {
+    /// Starts a guest as a child of the running process; `by_guest` if that is a guest.
+    fn spawn_by(
+        self: &Arc<Self>,
+        ctx: &Context,
+        by_guest: bool,
+        module: &Module,
+        guest: &GuestOptions,
+        grant: Grant,
+    ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
+        let process = GuestContext(ctx);
+        self.show_in_runtime(process.runtime());
+        let start = self.start(module, guest, grant)?;
+        let info = start.permit.info();
+        Ok(process.spawn_guest(by_guest, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
+    }
+
+    fn start(self: &Arc<Self>, module: &Module, guest: &GuestOptions, grant: Grant) -> Result<GuestStart, GuestError> {
+        if !self.acquire_instance() {
+            return Err(GuestError::Capacity { capacity: self.config.capacity });
+        }
+        module.0.counters.begin();
+        let bounds = EffectiveLimits::of(&self.config, guest.limits.narrowed_to(grant.limits()));
+        let info = GuestInfo::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds, guest.parent_quota.clone());
+        Ok(GuestStart { args: guest.args.clone(), permit: Permit(Arc::new(info)) })
+    }
+}
+
+impl GuestState {
+    /// Starts a guest for this guest, with no more rights than this one has.
+    pub(crate) async fn spawn_guest(
+        &mut self,
+        module: &str,
+        options: SpawnOptions,
+    ) -> Result<(Pid, Option<MonitorRef>), types::Error> {
+        self.check_args(&options.args)?;
+        let module = self.resolve_module(module).await.map_err(|error| error.to_guest())?;
+        let (guest, grant) = self.guest(options)?;
+        let monitors = guest.params.monitor;
+        if monitors && !self.has_room_for_monitor() {
+            return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
+        }
+        let spawned = self.info.node.spawn_by(&self.ctx, true, &module, &guest, grant);
+        if monitors && spawned.is_err() {
+            self.monitor_is_over();
+        }
+        spawned.map_err(|error| error.to_guest())
+    }
+
+    /// Checks the arguments that this guest passes to another: the node stores them.
+    pub(crate) fn check_args(&self, args: &[String]) -> Result<(), types::Error> {
+        let bytes: usize = args.iter().map(String::len).sum();
+        let bytes_max = self.info.bounds.message_max_bytes as usize;
+        if args.len() <= ARGS_MAX && bytes <= bytes_max {
+            return Ok(());
+        }
+        let text =
+            format!("{} arguments of {bytes} bytes: at most {ARGS_MAX}, and {bytes_max} bytes together", args.len());
+        Err(types::Error::Limit(text))
+    }
+
+    /// Resolves the options that this guest gives for another.
+    pub(crate) fn guest(&self, options: SpawnOptions) -> Result<(GuestOptions, Grant), types::Error> {
+        let grant = match &options.profile {
+            None => self.info.grant.clone(),
+            Some(profile) => {
+                let grant = self.info.node.config.profiles.grant(profile);
+                grant.map_err(|error| types::Error::NoSuch(error.to_string()))?.narrowed_to(&self.info.grant)
+            }
+        };
+        let asked = GuestLimits { memory_max_bytes: options.memory_max_bytes, ..GuestLimits::default() };
+        let guest = GuestOptions {
+            limits: asked.narrowed_to(self.info.bounds.limits()),
+            params: spawn_params(&options),
+            profile: Arc::clone(grant.profile()),
+            args: options.args,
+            parent_quota: Some(Arc::clone(self.info.quota())),
+        };
+        Ok((guest, grant))
+    }
+
+    /// Returns the module with this name, for this guest.
+    pub(crate) async fn resolve_module(&mut self, name: &str) -> Result<Module, GuestError> {
+        if name.is_empty() {
+            return Ok(Module(Arc::clone(&self.info.module)));
+        }
+        if let Some(module) = self.info.node.module(name) {
+            return Ok(module);
+        }
+        if !self.info.node.config.spawn_by_path {
+            return Err(GuestError::NoModule { name: name.to_owned() });
+        }
+        let (node, path) = (Arc::clone(&self.info.node), PathBuf::from(name));
+        let load = move || {
+            // Canonicalise the path, so that each file is loaded once regardless of its spelling.
+            let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;
+            let name: Arc<str> = path.to_string_lossy().into();
+            if let Some(module) = node.module(&name) {
+                return Ok(module);
+            }
+            let module = module::load_file(&node, name, &path)?;
+            node.add(&module);
+            Ok(module)
+        };
+        self.ctx.spawn_blocking(load).await.map_err(GuestError::Module)
+    }
+}

@@ -1,0 +1,309 @@
+//! State in a guest's store: its process, its permissions, and its open requests, timers and streams.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use wasmtime::{Memory, ResourceLimiter};
+
+use crate::bindings::rusm::runtime::types::Error;
+use crate::guest::guest_info::GuestInfo;
+use crate::guest::traps::MemoryLimit;
+use crate::host::Streams;
+use crate::raw::{LastResult, PendingChildren};
+use crate::topics::TopicHandles;
+use crate::wasi::Wasi;
+use rusm_runtime::embed::guest::GuestContext;
+use rusm_runtime::{Context, Pid, ReplyTo, TimerRef};
+
+/// Maximum number of unanswered requests per guest. Beyond it, the oldest is dropped.
+const REQUESTS_KEPT: usize = 65_536;
+/// Maximum number of pending timers per guest.
+const TIMERS_MAX: usize = 65_536;
+/// Maximum number of monitors of a guest that have not fired.
+const MONITORS_MAX: u32 = 65_536;
+/// Maximum number of names, group memberships and group monitors of a guest.
+const HOLDINGS_MAX: usize = 1_024;
+
+/// State in a guest's store.
+pub(crate) struct GuestState {
+    pub(crate) ctx: Context,
+    pub(crate) info: Arc<GuestInfo>,
+    pub(crate) wasi: Option<Box<Wasi>>,
+    /// Arguments; a component takes them when it starts.
+    pub(crate) args: Vec<String>,
+    /// Memory of a core module, cached at its first use.
+    pub(crate) memory: Option<Memory>,
+    /// Result of the last call of a core module, which reads it in steps.
+    pub(crate) last_result: LastResult,
+    /// Children that a core module has added for its next supervisor; boxed, because few modules do.
+    pub(crate) pending_children: Option<Box<PendingChildren>>,
+    memory_bytes: u64,
+    requests: PendingRequests,
+    timers: GuestTimers,
+    /// Number of monitors that have not fired.
+    monitors: u32,
+    /// Supervisors that it started; some may have ended.
+    pub(crate) supervisors: Vec<Pid>,
+    /// Last limit that it exceeded: the engine does not always report it.
+    limit: Option<MemoryLimit>,
+    /// Ends of streams; boxed, because few guests have any.
+    pub(crate) streams: Option<Box<Streams>>,
+    /// Consumers and listeners of topics; boxed, because few guests have any.
+    pub(crate) topic_handles: Option<Box<TopicHandles>>,
+}
+
+/// Unanswered requests. Usually there is only one, which is stored inline.
+#[derive(Default)]
+struct PendingRequests {
+    /// Older than all others.
+    first: Option<(u64, ReplyTo<Bytes>)>,
+    others: BTreeMap<u64, ReplyTo<Bytes>>,
+    last: u64,
+}
+
+impl PendingRequests {
+    /// Stores a request; returns its number, and true if the oldest was dropped for it.
+    fn keep(&mut self, reply: ReplyTo<Bytes>) -> (u64, bool) {
+        self.last += 1;
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some((self.last, reply));
+            return (self.last, false);
+        }
+        self.others.insert(self.last, reply);
+        let too_many = self.others.len() + usize::from(self.first.is_some()) > REQUESTS_KEPT;
+        if too_many && self.first.take().is_none() {
+            self.others.pop_first();
+        }
+        (self.last, too_many)
+    }
+
+    fn take(&mut self, number: u64) -> Option<ReplyTo<Bytes>> {
+        if let Some((_, reply)) = self.first.take_if(|(first, _)| *first == number) {
+            return Some(reply);
+        }
+        let reply = self.others.remove(&number);
+        if self.others.is_empty() {
+            // Replace the map: an empty one may still own memory.
+            self.others = BTreeMap::new();
+        }
+        reply
+    }
+}
+
+/// Pending timers, and the bytes of their messages.
+#[derive(Default)]
+struct GuestTimers {
+    set: BTreeMap<u64, (TimerRef, u64)>,
+    bytes: u64,
+    /// Number of calls to skip before the next scan.
+    scans_to_skip: u16,
+}
+
+impl GuestTimers {
+    fn fit(&self, bytes: usize, bytes_max: u64) -> bool {
+        self.set.len() < TIMERS_MAX && self.bytes + bytes as u64 <= bytes_max
+    }
+
+    fn keep(&mut self, timer: TimerRef, bytes: u64) {
+        self.set.insert(timer.id(), (timer, bytes));
+        self.bytes += bytes;
+    }
+
+    fn take(&mut self, number: u64) -> Option<TimerRef> {
+        let (timer, bytes) = self.set.remove(&number)?;
+        self.bytes -= bytes;
+        Some(timer)
+    }
+
+    /// Removes fired timers by a scan, unless a recent scan found too few to be worth its time.
+    fn remove_fired_if_due(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
+        if self.scans_to_skip > 0 {
+            self.scans_to_skip -= 1;
+            return;
+        }
+        let before = self.set.len();
+        self.remove_fired(has_fired);
+        // After a scan that found little, skip one call per 128 timers scanned.
+        self.scans_to_skip = if before - self.set.len() > before / 8 { 0 } else { (before / 128) as u16 };
+    }
+
+    fn remove_fired(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
+        self.set.retain(|_, (timer, _)| !has_fired(*timer));
+        self.bytes = self.set.values().map(|(_, bytes)| bytes).sum();
+    }
+}
+
+impl GuestState {
+    /// Returns the process of this guest, as the engine sees it.
+    #[inline]
+    pub(crate) const fn process(&self) -> GuestContext<'_> {
+        GuestContext(&self.ctx)
+    }
+
+    pub(crate) fn new(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> Self {
+        Self {
+            ctx,
+            info,
+            wasi: None,
+            args,
+            memory: None,
+            last_result: LastResult::default(),
+            pending_children: None,
+            memory_bytes: 0,
+            requests: PendingRequests::default(),
+            timers: GuestTimers::default(),
+            monitors: 0,
+            supervisors: Vec::new(),
+            limit: None,
+            streams: None,
+            topic_handles: None,
+        }
+    }
+
+    /// Checks the length of a message that the guest sends.
+    #[inline]
+    pub(crate) fn check_length(&self, body: &[u8]) -> Result<(), Error> {
+        let most = self.info.bounds.message_max_bytes as usize;
+        if body.len() <= most { Ok(()) } else { Err(too_long(body.len(), most)) }
+    }
+
+    /// Stores a reply handle; returns the number by which the guest refers to it.
+    pub(crate) fn store_reply(&mut self, reply: ReplyTo<Bytes>) -> u64 {
+        let (number, dropped_oldest) = self.requests.keep(reply);
+        if dropped_oldest {
+            tracing::warn!(pid = %self.ctx.pid(), kept = REQUESTS_KEPT, "a guest answers too few requests: the oldest is dropped");
+        }
+        number
+    }
+
+    /// Takes the reply handle with this number.
+    pub(crate) fn take_reply(&mut self, number: u64) -> Option<ReplyTo<Bytes>> {
+        self.requests.take(number)
+    }
+
+    /// Checks that one more timer, with a message of `bytes` bytes, may be set.
+    pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
+        let bytes_max = self.info.bounds.memory_max_bytes;
+        if self.timers.fit(bytes, bytes_max) {
+            return Ok(());
+        }
+        self.remove_fired_timers();
+        if self.timers.fit(bytes, bytes_max) {
+            return Ok(());
+        }
+        Err(Error::Limit(format!(
+            "a process may have at most {TIMERS_MAX} timers with messages of {bytes_max} bytes in all: cancel some"
+        )))
+    }
+
+    /// Stores a timer; returns the number by which the guest refers to it.
+    pub(crate) fn store_timer(&mut self, timer: TimerRef, bytes: usize) -> u64 {
+        // The number 0 stands for a timer of a process that had ended; there is nothing to cancel.
+        if timer.id() != 0 {
+            self.timers.keep(timer, bytes as u64);
+        }
+        timer.id()
+    }
+
+    pub(crate) fn take_timer(&mut self, number: u64) -> Option<TimerRef> {
+        self.timers.take(number)
+    }
+
+    /// Returns the number of stored timers; removes fired ones first if there are more than `most`.
+    pub(crate) fn timers_count(&mut self, most: u64) -> usize {
+        if self.timers.set.len() as u64 > most {
+            self.remove_fired_timers();
+        }
+        self.timers.set.len()
+    }
+
+    /// Removes fired timers. A scan of all of them may take longer than a guest's turn, so one that found little is
+    /// not repeated soon.
+    fn remove_fired_timers(&mut self) {
+        let ctx = &self.ctx;
+        self.timers.remove_fired_if_due(|timer| ctx.read_timer(timer).is_none());
+    }
+
+    /// Checks that this guest may have one more name or group: they take room in tables of the node.
+    pub(crate) fn check_registrations(&self) -> Result<(), Error> {
+        if self.process().name_and_group_count() < HOLDINGS_MAX {
+            return Ok(());
+        }
+        Err(Error::Limit(format!("a process may have at most {HOLDINGS_MAX} names and groups in all: give some up")))
+    }
+
+    /// Counts a new monitor; false if the guest has too many.
+    pub(crate) fn has_room_for_monitor(&mut self) -> bool {
+        let has_room = self.monitors < MONITORS_MAX;
+        self.monitors += u32::from(has_room);
+        has_room
+    }
+
+    /// Counts the end of a monitor.
+    pub(crate) fn monitor_is_over(&mut self) {
+        self.monitors = self.monitors.saturating_sub(1);
+    }
+
+    /// Takes the last limit that the guest exceeded.
+    pub(crate) fn take_limit(&mut self) -> Option<MemoryLimit> {
+        self.limit.take()
+    }
+
+    /// Returns true if `pid` is this process or its child.
+    pub(crate) fn is_self_or_child(&self, pid: Pid) -> bool {
+        pid == self.ctx.pid() || self.process().is_child(pid)
+    }
+}
+
+#[cold]
+fn too_long(bytes: usize, most: usize) -> Error {
+    Error::Limit(format!("message of {bytes} bytes is longer than message_max_bytes = {most}"))
+}
+
+impl ResourceLimiter for GuestState {
+    // The pool enforces these limits itself; without it nothing else would enforce them for components.
+    fn instances(&self) -> usize {
+        self.info.bounds.parts_max as usize
+    }
+
+    fn tables(&self) -> usize {
+        self.info.bounds.parts_max as usize
+    }
+
+    fn memories(&self) -> usize {
+        self.info.bounds.parts_max as usize
+    }
+
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        // Growing beyond the module's own maximum fails in the guest and does not end it.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum as u64 <= self.info.bounds.memory_max_bytes) {
+            return Ok(false);
+        }
+        // Saturating: a 64-bit memory may request any size.
+        let total = (self.memory_bytes - current as u64).saturating_add(desired as u64);
+        if total > self.info.bounds.memory_max_bytes {
+            let limit = MemoryLimit { memory_max_bytes: self.info.bounds.memory_max_bytes, wanted_bytes: total };
+            self.limit = Some(limit);
+            return Err(limit.into());
+        }
+        self.info.memory_bytes.store(total, Ordering::Relaxed);
+        self.process().account_memory(total - self.memory_bytes);
+        self.memory_bytes = total;
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        // The engine would refuse it later anyway.
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        if desired > self.info.bounds.table_max_elements as usize {
+            return Ok(false);
+        }
+        let elements = &self.info.table_elements;
+        elements.store(elements.load(Ordering::Relaxed) - current as u64 + desired as u64, Ordering::Relaxed);
+        Ok(true)
+    }
+}

@@ -1,0 +1,122 @@
+//! Conversion of a guest's error into an exit reason.
+
+use thiserror::Error;
+use wasmtime::WasmBacktrace;
+
+use crate::module::one_line;
+use rusm_runtime::{Detail, ExitReason};
+
+/// A trap, stored in the [`Detail`] of an exit reason such as `trap: unreachable`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// Stable name of the trap: `unreachable`, `stack overflow`, `memory out of bounds`, …
+    pub code: &'static str,
+    /// Functions that were running, innermost first, as far as the module names them.
+    pub backtrace: Vec<String>,
+}
+
+/// Error for linear memory that would exceed the process's limit: the exit reason `memory_limit(bytes)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("memory_limit({memory_max_bytes})")]
+pub struct MemoryLimit {
+    /// The limit in bytes.
+    pub memory_max_bytes: u64,
+    /// Requested total in bytes.
+    pub wanted_bytes: u64,
+}
+
+/// Label under which exceeded memory limits are counted.
+const MEMORY_LIMIT: &str = "memory limit";
+
+/// Names of all traps and of [`MemoryLimit`]; also the labels of their counters.
+pub(crate) const CODES: [&str; 15] = [
+    "unreachable",
+    "stack overflow",
+    "memory out of bounds",
+    "table out of bounds",
+    "indirect call to null",
+    "bad signature",
+    "integer overflow",
+    "integer division by zero",
+    "bad conversion to integer",
+    "misaligned access",
+    "interrupt",
+    "null reference",
+    "cast failure",
+    MEMORY_LIMIT,
+    "other",
+];
+
+fn code(trap: wasmtime::Trap) -> &'static str {
+    use wasmtime::Trap as T;
+    match trap {
+        T::UnreachableCodeReached => "unreachable",
+        T::StackOverflow => "stack overflow",
+        T::MemoryOutOfBounds => "memory out of bounds",
+        T::TableOutOfBounds => "table out of bounds",
+        T::IndirectCallToNull => "indirect call to null",
+        T::BadSignature => "bad signature",
+        T::IntegerOverflow => "integer overflow",
+        T::IntegerDivisionByZero => "integer division by zero",
+        T::BadConversionToInteger => "bad conversion to integer",
+        T::HeapMisaligned => "misaligned access",
+        T::Interrupt => "interrupt",
+        T::NullReference => "null reference",
+        T::CastFailure => "cast failure",
+        _ => "other",
+    }
+}
+
+/// Maximum number of frames in a backtrace.
+const FRAMES_MAX: usize = 32;
+
+pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        // The alternate form omits the crate hash.
+        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        None => format!("function {}", frame.func_index()),
+    };
+    backtrace.frames().iter().take(FRAMES_MAX).map(name).collect()
+}
+
+/// Returns the cause of an error. If the node refused to grow a GC heap, the engine reports only that the heap is
+/// full; returns the limit instead.
+pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> wasmtime::Error {
+    match refused {
+        Some(limit) if error.is::<wasmtime::GcHeapOutOfMemory<()>>() => limit.into(),
+        _ => error,
+    }
+}
+
+/// Returns the exit reason for an error that ended a guest, and the label of its counter if it is a trap or a limit.
+pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'static str>) {
+    if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
+        return (ExitReason::Other(Detail::with(limit, *limit)), Some(MEMORY_LIMIT));
+    }
+    if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
+        let code = code(*trap);
+        let trap = Trap { code, backtrace: frames(error) };
+        let text = if code == "other" { format!("trap: {error}") } else { format!("trap: {code}") };
+        return (ExitReason::Other(Detail::with(text, trap)), Some(code));
+    }
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return (
+            if exit.0 == 0 { ExitReason::Normal } else { ExitReason::other(format_args!("exit({})", exit.0)) },
+            None,
+        );
+    }
+    if let Some(full) = error.downcast_ref::<wasmtime::PoolConcurrencyLimitError>() {
+        return (
+            ExitReason::other(format_args!("no room for the instance ({full}): raise capacity or parts_max")),
+            None,
+        );
+    }
+    if error.downcast_ref::<WasmBacktrace>().is_some() {
+        // An invalid argument of a component is detected outside of its code; report it as a trap.
+        let trap = Trap { code: "other", backtrace: frames(error) };
+        let text = format!("trap: {}", one_line(error.root_cause()));
+        return (ExitReason::Other(Detail::with(text, trap)), Some("other"));
+    }
+    (ExitReason::other(one_line(error)), None)
+}
