@@ -2,13 +2,14 @@
 
 mod fields;
 
+use rusm_text::suggestion;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage, suggestion};
+use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
 /// Error returned for a text that is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -16,7 +16,6 @@ mod engines;
 mod events;
 mod frame;
 mod lints;
-mod nearest;
 mod scenario;
 mod server;
 mod stores;
@@ -24,6 +23,9 @@ mod table;
 mod time;
 mod topics;
 mod tree;
+
+// For the node, whose errors suggest names in the same way as the errors of this crate.
+pub use rusm_text::suggestion;
 
 pub use client::{ClientMessage, KillReason, SortKey, View, ViewWindow};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
@@ -36,7 +38,6 @@ pub use frame::{
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use lints::{Lint, LintInfo};
-pub use nearest::suggestion;
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use rusm_protocol::{Column, SortKey};
+use rusm_text::suggestion;
 
 use crate::connection::Target;
 use crate::model::columns;
 use crate::model::tab::Tab;
-use crate::nearest::suggestion;
 use crate::options::{ColorChoice, Once, Options, Source};
 
 /// Seed of the demo.

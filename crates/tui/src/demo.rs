@@ -19,10 +19,10 @@ use rusm_protocol::{
     ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView,
     THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
+use rusm_text::suggestion;
 
 use crate::demo::cards::{profiles, scenarios};
 use crate::demo::processes::{PROCESSES, Processes, pid};
-use crate::nearest::suggestion;
 
 /// Number of schedulers of the node.
 const SCHEDULERS: u64 = 4;

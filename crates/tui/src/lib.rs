@@ -18,7 +18,6 @@ pub mod demo;
 pub mod environment;
 mod exit;
 pub mod model;
-mod nearest;
 mod once;
 mod options;
 pub mod picture;

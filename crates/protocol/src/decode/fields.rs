@@ -1,10 +1,11 @@
 //! Finds the invalid field of a message with a known type, and describes it in the terms of this protocol. It runs
 //! only after decoding has failed.
 
+use rusm_text::suggestion;
 use serde_json::{Map, Value};
 
 use super::DecodeError;
-use crate::{Column, suggestion};
+use crate::Column;
 
 /// Type of a field's value.
 #[derive(Clone, Copy, Debug)]

@@ -181,7 +181,7 @@ fn beside(frame: &mut Frame, area: Rect, model: &Model, now: &NodeFrame, theme: 
     }
     paint::line(frame, area, 1, &Line::from(state));
     let third = now.run_error.as_ref().map_or_else(
-        || Span::styled(format!("{} in all", format::count(now.ops_total)), theme.style(Role::Dim)),
+        || Span::styled(format!("{} in all", format::grouped(now.ops_total)), theme.style(Role::Dim)),
         |error| Span::styled(paint::cut(error, area.width, theme), theme.style(Role::Bad)),
     );
     paint::line(frame, area, 2, &Line::from(third));
@@ -228,21 +228,21 @@ fn figures(frame: &mut Frame, area: Rect, model: &Model) {
     let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
     let Some(now) = model.frame.as_deref() else { return };
     let bad = |n: f64| if n > 0.0 { Role::Bad } else { Role::Text };
-    let both = |total: u64, rate: f64| format!("{}  {}/s", format::count(total), format::short(rate));
+    let both = |total: u64, rate: f64| format!("{}  {}/s", format::grouped(total), format::short(rate));
     let offered = match now.offered_per_sec {
         rate if rate > 0.0 => format!("{}/s", format::short(rate)),
         _ => "closed loop".to_owned(),
     };
     let facts = [
         ("cpu per op", cpu_per_op(now, theme), Role::Strong),
-        ("peak alive", format::count(now.peak_concurrent), Role::Text),
+        ("peak alive", format::grouped(now.peak_concurrent), Role::Text),
         ("errors", both(now.errors_total, now.errors_per_sec), bad(now.errors_total as f64)),
         ("dropped", both(now.dropped_total, now.dropped_per_sec), bad(now.dropped_total as f64)),
         ("offered", offered, Role::Text),
         ("node cpu", format::percent(now.observer.cpu_pct), Role::Text),
         ("observing", format::percent(now.cost.duty_pct), Role::Text),
         ("rss", format::bytes(now.observer.memory.rss_bytes), Role::Text),
-        ("alive now", format::count(now.observer.process_count), Role::Text),
+        ("alive now", format::grouped(now.observer.process_count), Role::Text),
     ];
     for (at, (label, value, role)) in facts.into_iter().enumerate() {
         let value = Line::from(Span::styled(value, theme.style(role)));

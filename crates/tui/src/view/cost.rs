@@ -31,9 +31,9 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
     let stuck = if seen.stuck.is_empty() { Role::Text } else { Role::Bad };
     let figures = [
-        ("alive", format::count(seen.process_count), Role::Strong),
-        ("running", format::count(seen.running), Role::Text),
-        ("waiting", format::count(seen.waiting), Role::Text),
+        ("alive", format::grouped(seen.process_count), Role::Strong),
+        ("running", format::grouped(seen.running), Role::Text),
+        ("waiting", format::grouped(seen.waiting), Role::Text),
         ("stuck", stuck_text(&seen.stuck, theme), stuck),
         ("spawned/s", format::short(seen.spawned_per_sec), Role::Text),
         ("finished/s", format::short(seen.finished_per_sec), Role::Text),
@@ -49,8 +49,8 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         ("this program", format::percent(model.own.cpu_pct), Role::Text),
         ("received", format::bytes_per_sec(model.own.received_bytes_per_sec), Role::Text),
         ("drawn", drawn, Role::Text),
-        ("frames skipped", format::count(now.skipped), Role::Text),
-        ("log lines dropped", format::count(dropped), if dropped > 0 { Role::Bad } else { Role::Text }),
+        ("frames skipped", format::grouped(now.skipped), Role::Text),
+        ("log lines dropped", format::grouped(dropped), if dropped > 0 { Role::Bad } else { Role::Text }),
     ];
     let split = inner.height.saturating_sub(observing.len() as u16 + 1).min(figures.len() as u16);
     for (at, (label, value, role)) in figures.into_iter().take(split.into()).enumerate() {

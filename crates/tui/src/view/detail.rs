@@ -79,7 +79,7 @@ fn told(fact: &FactInfo) -> Fact {
         Cell::Text(text) if text.is_empty() => "-".to_owned(),
         Cell::Text(text) => text.clone(),
         Cell::Count(count) if is_bytes => format::bytes(*count),
-        Cell::Count(count) => format::count(*count),
+        Cell::Count(count) => format::grouped(*count),
         Cell::Rate(rate) => format::short(*rate),
         Cell::Empty(()) => "-".to_owned(),
     };
@@ -88,7 +88,7 @@ fn told(fact: &FactInfo) -> Fact {
 
 /// Formats a count, followed by the listed pids.
 fn bound(bonds: &Bonds) -> String {
-    format!("{}: {}", format::count(bonds.count), bonds.pids.join(" "))
+    format!("{}: {}", format::grouped(bonds.count), bonds.pids.join(" "))
 }
 
 fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
@@ -99,8 +99,8 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         _ => Role::Text,
     };
     let of_capacity = match process.mailbox_capacity {
-        0 => format::count(process.mailbox_len),
-        capacity => format!("{} of {}", format::count(process.mailbox_len), format::count(capacity)),
+        0 => format::grouped(process.mailbox_len),
+        capacity => format!("{} of {}", format::grouped(process.mailbox_len), format::grouped(capacity)),
     };
     let mut facts: Vec<Fact> = vec![
         ("state".to_owned(), state.to_owned(), state_role),
@@ -108,12 +108,12 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         ("age".to_owned(), format::age(process.age_ms), Role::Text),
         ("parent".to_owned(), process.parent.clone().unwrap_or_else(|| "none".to_owned()), Role::Text),
         ("reductions/s".to_owned(), known(process.reds_per_sec, format::short), Role::Strong),
-        ("reductions".to_owned(), format::count(process.reductions), Role::Text),
+        ("reductions".to_owned(), format::grouped(process.reductions), Role::Text),
         ("busy".to_owned(), known(process.busy_pct, format::percent), Role::Strong),
         ("busy time".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
         ("mailbox".to_owned(), of_capacity, if process.mailbox_len > 0 { Role::Strong } else { Role::Text }),
         ("messages/s".to_owned(), known(process.msgs_per_sec, format::short), Role::Text),
-        ("messages".to_owned(), format::count(process.messages), Role::Text),
+        ("messages".to_owned(), format::grouped(process.messages), Role::Text),
         ("memory".to_owned(), format::bytes(process.memory_bytes), Role::Strong),
         ("control block".to_owned(), format::bytes(process.control_block_bytes), Role::Text),
         ("future".to_owned(), format::bytes(process.future_bytes), Role::Text),

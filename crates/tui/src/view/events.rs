@@ -31,9 +31,9 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
 /// Returns the number of events, and the number of events dropped in storms.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(events) = &model.events.newest else { return Line::default() };
-    let mut spans = vec![Span::styled(format!(" {} in all ", format::count(events.noted)), theme.style(Role::Dim))];
+    let mut spans = vec![Span::styled(format!(" {} in all ", format::grouped(events.noted)), theme.style(Role::Dim))];
     if events.dropped > 0 {
-        let text = format!("and {} more in storms ", format::count(events.dropped));
+        let text = format!("and {} more in storms ", format::grouped(events.dropped));
         spans.push(Span::styled(text, theme.style(Role::Warn)));
     }
     Line::from(spans)

@@ -23,7 +23,7 @@ pub(crate) fn badge(model: &Model, theme: Theme) -> Option<Span<'static>> {
     let count = model.lints.count(model.frame()?);
     let shown = model.lints.shown(model.frame());
     let role = shown.first().map_or(Role::Warn, |first| role(first));
-    let text = if count == 1 { " 1 lint ".to_owned() } else { format!(" {} lints ", format::count(count)) };
+    let text = if count == 1 { " 1 lint ".to_owned() } else { format!(" {} lints ", format::grouped(count)) };
     (count > 0).then(|| Span::styled(text, theme.style(role).add_modifier(Modifier::REVERSED)))
 }
 
@@ -91,7 +91,7 @@ fn about(frame: &mut Frame, inner: Rect, at: u16, theme: Theme, label: &str, tex
 /// Returns the hidden kinds and the total number of warnings, including those not listed.
 fn right(model: &Model, theme: Theme) -> Line<'static> {
     let (count, listed) = (model.frame().map_or(0, |frame| model.lints.count(frame)), model.lints.shown(model.frame()));
-    let mut text = format!(" {} in all ", format::count(count.max(listed.len() as u64)));
+    let mut text = format!(" {} in all ", format::grouped(count.max(listed.len() as u64)));
     let hidden = model.lints.hidden();
     if !hidden.is_empty() {
         text = format!(" hidden: {} {}{text}", hidden.join(", "), theme.dot());

@@ -54,7 +54,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     if memory.mailbox_limit_bytes > 0 && inner.height > 8 {
         let mut spans = vec![Span::styled(format::bytes(memory.mailbox_limit_bytes), theme.style(Role::Text))];
         if memory.mailboxes_filled_total > 0 {
-            let times = format!("  full {} times", format::count(memory.mailboxes_filled_total));
+            let times = format!("  full {} times", format::grouped(memory.mailboxes_filled_total));
             spans.push(Span::styled(times, theme.style(Role::Warn)));
         }
         paint::labelled(frame, inner, inner.height - 3, theme, "mailboxes, at most", &Line::from(spans));

@@ -24,7 +24,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
             kill(frame, model, &format!("{pid}{name}"), *reason);
         }
         Some(Overlay::KillAll { filter, matched, reason }) => {
-            kill(frame, model, &format!("all {} of {filter}", format::count(*matched)), *reason);
+            kill(frame, model, &format!("all {} of {filter}", format::grouped(*matched)), *reason);
         }
         Some(Overlay::SortMenu { at }) => sort_menu(frame, model, *at),
         Some(Overlay::Run(dialog)) => run_dialog(frame, model, dialog),

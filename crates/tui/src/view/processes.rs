@@ -73,9 +73,9 @@ fn title(model: &Model, theme: Theme) -> Line<'static> {
         spans.push(Span::styled("refused ", theme.style(Role::Bad)));
     } else if let Some(rows) = &table.rows {
         let shown = if table.filter_taken().is_empty() {
-            format!("{} ", format::count(rows.total))
+            format!("{} ", format::grouped(rows.total))
         } else {
-            format!("{} of {} ", format::count(rows.matched), format::count(rows.total))
+            format!("{} of {} ", format::grouped(rows.matched), format::grouped(rows.total))
         };
         spans.push(Span::styled(shown, theme.style(Role::Text)));
     }
@@ -121,9 +121,9 @@ fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         Selection::Away(pid) => format!(" {pid} has left this page "),
         Selection::None => {
             let last = (table.top + u64::from(model.visible_rows())).min(rows.matched);
-            format!(" {}{}{} ", format::count(table.top + 1), theme.sign("–", "-"), format::count(last))
+            format!(" {}{}{} ", format::grouped(table.top + 1), theme.sign("–", "-"), format::grouped(last))
         }
-        _ => format!(" row {} ", format::count(table.cursor + 1)),
+        _ => format!(" row {} ", format::grouped(table.cursor + 1)),
     };
     let bottom = area.bottom().saturating_sub(1);
     let at = Line::from(Span::styled(at, theme.style(Role::Text)));

@@ -120,7 +120,7 @@ fn buckets(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let pane = &model.store;
     let has_keys = pane.focus == Focus::Buckets;
     let total = pane.newest().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
     let inner = paint::panel(frame, area, theme, &title("buckets", has_keys, theme), &right);
     if total == 0 {
         return rows::note(frame, inner, theme, "no buckets");

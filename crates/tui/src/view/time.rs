@@ -61,7 +61,7 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let realtime =
         newest.and_then(|time| time.realtime.as_deref()).map(|words| format!(" {words} ")).unwrap_or_default();
     let right = Line::from(Span::styled(realtime, theme.style(Role::Dim)));
-    let name = format!("tickers {} {}", theme.dot(), format::count(total));
+    let name = format!("tickers {} {}", theme.dot(), format::grouped(total));
     let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
         let text = if newest.is_some() { "no tickers" } else { "waiting for tickers" };
@@ -140,7 +140,7 @@ fn streams(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let waiting = newest.map_or(0, waiting);
     let words = if waiting == 0 { String::new() } else { format!(" {waiting} wait ") };
     let right = Line::from(Span::styled(words, theme.style(Role::Warn)));
-    let name = format!("rings and streams {} {}", theme.dot(), format::count(total));
+    let name = format!("rings and streams {} {}", theme.dot(), format::grouped(total));
     let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.streams.is_empty()) else {
         let text = if newest.is_some() { "no ring or stream is open" } else { "waiting for streams" };

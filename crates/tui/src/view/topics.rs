@@ -59,7 +59,7 @@ const TOPIC_WIDTHS: [u16; 7] = [8, 8, 5, 9, 5, 7, 7];
 fn topics(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let pane = &model.topics;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
     let title = Line::from(Span::styled(" topics ", theme.style(Role::Accent)));
     let inner = paint::panel(frame, area, theme, &title, &right);
     if total == 0 {
@@ -145,7 +145,7 @@ fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let told = topic.receivers.len().min(fits) as u64;
     let more = (topic.subscriptions + topic.subscribers).saturating_sub(told);
     if more > 0 && usize::from(inner.height) > fits + 1 {
-        let text = format!(" {} more, none further behind", format::count(more));
+        let text = format!(" {} more, none further behind", format::grouped(more));
         paint::line(frame, inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }

@@ -110,7 +110,8 @@ fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
 /// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(tree) = &model.tree.rows else { return Line::default() };
-    let text = format!(" {} top-level {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
+    let text =
+        format!(" {} top-level {} {} rows ", format::grouped(tree.top), theme.dot(), format::grouped(tree.total));
     let mut spans = vec![Span::styled(text, theme.style(Role::Dim))];
     if let Some(why) = &tree.degraded {
         spans.push(Span::styled(format!("{} {why} ", theme.dot()), theme.style(Role::Warn)));
@@ -121,7 +122,7 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
 /// Draws the position in the tree, and the node's cost of the request, into the lower border.
 fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let Some(tree) = &model.tree.rows else { return };
-    let at = format!(" row {} ", format::count(model.tree.cursor + 1));
+    let at = format!(" row {} ", format::grouped(model.tree.cursor + 1));
     let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
     let (at_width, cost_width) = (paint::width(&at), paint::width(&cost));
     if at_width + cost_width + 6 < area.width {
@@ -302,13 +303,13 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     first.extend(detail.significant.then(|| "significant".to_owned()));
     first.extend(detail.parent.as_ref().map(|parent| format!("started by {parent}")));
     if row.restart.is_some() {
-        first.push(format!("{} restarts", format::count(row.restarts_total)));
+        first.push(format!("{} restarts", format::grouped(row.restarts_total)));
     }
     let mut facts = vec![(first.join(&format!(" {dot} ")), state_role(row))];
     if let Some(branch) = row.branch.as_ref().filter(|branch| !branch.strategy.is_empty()) {
-        let (used, total) = (used(branch), format::count(branch.restarts_total));
+        let (used, total) = (used(branch), format::grouped(branch.restarts_total));
         facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
-        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::count);
+        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::grouped);
         facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
     }
     facts

@@ -89,14 +89,14 @@ fn epochs(engine: &EngineInfo, theme: Theme) -> Line<'static> {
     let (word, role) = if engine.is_ticking { ("ticking", Role::Good) } else { ("asleep", Role::Dim) };
     Line::from(vec![
         label("epochs", theme),
-        Span::styled(format!("{} of {every}, ", format::count(engine.ticks_total)), theme.style(Role::Text)),
+        Span::styled(format!("{} of {every}, ", format::grouped(engine.ticks_total)), theme.style(Role::Text)),
         Span::styled(word, theme.style(role)),
     ])
 }
 
 fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
     if cache.max_bytes == 0 {
-        let words = format!("off {} {} compiled", theme.dot(), format::count(cache.misses_total));
+        let words = format!("off {} {} compiled", theme.dot(), format::grouped(cache.misses_total));
         return Line::from(vec![label("cache", theme), Span::styled(words, theme.style(Role::Dim))]);
     }
     let dot = theme.dot();
@@ -166,7 +166,7 @@ fn modules(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let pane = &model.wasm;
     let has_keys = pane.focus == Focus::Modules;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
     let inner = paint::panel(frame, area, theme, &title("modules", has_keys, theme), &right);
     if total == 0 {
         return rows::note(frame, inner, theme, "no module is loaded");

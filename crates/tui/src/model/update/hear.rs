@@ -67,11 +67,11 @@ fn acknowledged(model: &mut Model, id: u64) {
 
 fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
     let Some(about) = model.answered(id) else { return };
-    let ended = format!("{about}: {} ended", format::count(processes));
+    let ended = format!("{about}: {} ended", format::grouped(processes));
     if left == 0 {
         model.say(ended, false);
     } else {
-        model.say(format!("{ended}, {} remain: new ones start as fast as they end", format::count(left)), true);
+        model.say(format!("{ended}, {} remain: new ones start as fast as they end", format::grouped(left)), true);
     }
 }
 

@@ -147,7 +147,7 @@ fn summary(frame: &rusm_protocol::Frame) -> String {
         format::short(frame.ops_per_sec),
         format::nanos(latency.p50_ns, "u"),
         format::nanos(latency.p99_ns, "u"),
-        format::count(frame.observer.process_count),
+        format::grouped(frame.observer.process_count),
         frame.profile,
     )
 }
