@@ -123,13 +123,18 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// Formats a point in time as the node's uptime, to a tenth of a second.
+pub(crate) fn moment(at_ms: u64) -> String {
+    format!("{}.{}", clock(at_ms), at_ms % 1000 / 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn counts_have_separators() {
-        let texts = [0, 999, 1000, 1_000_000].map(count);
+        let texts = [0, 999, 1000, 1_000_000].map(grouped);
 
         assert_eq!(texts, ["0", "999", "1,000", "1,000,000"]);
     }

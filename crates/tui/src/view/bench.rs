@@ -1,6 +1,5 @@
 //! The Bench view: the scenarios, the current run in large figures, and a comparison of past runs.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -8,30 +7,31 @@ use rusm_protocol::{Frame as NodeFrame, ParameterMeta, ScenarioMeta, Unit};
 
 use crate::model::menu::{self, MenuRow};
 use crate::model::{Model, format, layout};
+use crate::view::paint::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{big, chart, latency, node, paint, rows, runs};
+use crate::view::{big, chart, latency, node, runs};
 
-pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::bench(model.size, model.menu_len());
-    menu(frame, layout.menu.into(), model);
-    card(frame, layout.card.into(), model);
-    headline(frame, layout.headline.into(), model);
-    curve(frame, layout.chart.into(), model);
-    latency::render(frame, layout.latency.into(), model);
-    figures(frame, layout.figures.into(), model);
-    runs::render(frame, layout.runs.into(), model);
+    menu(painter, layout.menu.into(), model);
+    card(painter, layout.card.into(), model);
+    headline(painter, layout.headline.into(), model);
+    curve(painter, layout.chart.into(), model);
+    latency::render(painter, layout.latency.into(), model);
+    figures(painter, layout.figures.into(), model);
+    runs::render(painter, layout.runs.into(), model);
 }
 
-fn menu(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+fn menu(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let scenarios = model.scenarios();
     let title = Line::from(Span::styled(" scenarios ", theme.style(Role::Title)));
     let place = format!(" {}/{} ", (model.bench.selected + 1).min(scenarios.len()), scenarios.len());
     let right = Line::from(Span::styled(place, theme.style(Role::Dim)));
-    let inner = paint::panel(frame, area, theme, &title, &right);
+    let inner = painter.panel(area, &title, &right);
     if scenarios.is_empty() {
         let text = if model.hello.is_some() { "none on this node" } else { "waiting" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     }
     let running = model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.as_deref());
     // Show units for all scenarios or for none.
@@ -43,7 +43,7 @@ fn menu(frame: &mut Frame, area: Rect, model: &Model) {
         let (at, scenario) = match row {
             MenuRow::Scenario(at, scenario) => (at, scenario),
             MenuRow::Family(family) => {
-                paint::line(frame, area, 0, &heading(family, inner.width, theme));
+                painter.line(area, 0, &heading(family, inner.width, theme));
                 continue;
             }
         };
@@ -52,13 +52,13 @@ fn menu(frame: &mut Frame, area: Rect, model: &Model) {
         let role = if scenario.lacks.is_some() { Role::Dim } else { Role::Text };
         let spans =
             vec![Span::styled(sign, theme.style(Role::Good)), Span::styled(scenario.id.clone(), theme.style(role))];
-        paint::line(frame, area, 0, &Line::from(spans));
+        painter.line(area, 0, &Line::from(spans));
         if with_units {
             let unit = Span::styled(format!("{} ", scenario.ops_label), theme.style(Role::Dim));
-            paint::line_right(frame, area, 0, &Line::from(unit));
+            painter.line_right(area, 0, &Line::from(unit));
         }
         if at == model.bench.selected {
-            paint::select(frame, area, theme);
+            painter.select(area);
         }
     }
 }
@@ -70,19 +70,19 @@ fn heading(family: &str, width: u16, theme: Theme) -> Line<'static> {
 }
 
 /// Draws the description of the selected scenario.
-fn card(frame: &mut Frame, area: Rect, model: &Model) {
+fn card(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let scenario = model.hello.as_ref().and_then(|hello| hello.scenarios.get(model.bench.selected));
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let Some(scenario) = scenario.filter(|_| area.height > 3) else {
-        paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        painter.panel(area, &Line::default(), &Line::default());
         return;
     };
     let name = if scenario.label.is_empty() { &scenario.id } else { &scenario.label };
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
     let right = Line::from(Span::styled(format!(" {} ", scenario.family), theme.style(Role::Dim)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
+    let inner = paint::inset(painter.panel(area, &title, &right));
     for (at, line) in card_lines(scenario, model, theme, inner).iter().enumerate() {
-        paint::line(frame, inner, at as u16, line);
+        painter.line(inner, at as u16, line);
     }
 }
 
@@ -135,31 +135,32 @@ fn parameter_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme) -> Vec<
 }
 
 /// Draws the rate in large figures, and the state of the run.
-fn headline(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+fn headline(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(now) = model.frame.as_deref() else {
-        paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        painter.panel(area, &Line::default(), &Line::default());
         return;
     };
     let name = now.scenario.clone().unwrap_or_else(|| "idle".to_owned());
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &profiles(model, now, theme)));
+    let inner = paint::inset(painter.panel(area, &title, &profiles(model, now, theme)));
     let rate = model.histories.ops.recent(1000);
     let text = if is_bytes(model, now) { format::bytes_per_sec(rate) } else { format::short(rate) };
     let style = theme.style(if now.running { Role::Accent } else { Role::Dim });
     let taken = if inner.height >= 3 && !theme.is_ascii() && !is_bytes(model, now) {
-        big::render(frame, inner, &text, style)
+        big::render(painter, inner, &text, style)
     } else {
         let wide = format!("{text} ");
-        paint::line(frame, inner, inner.height / 2, &Line::from(Span::styled(wide.clone(), style)));
+        painter.line(inner, inner.height / 2, &Line::from(Span::styled(wide.clone(), style)));
         paint::width(&wide)
     };
     let side = Rect { x: inner.x + taken + 1, width: inner.width.saturating_sub(taken + 1), ..inner };
-    beside(frame, side, model, now, theme);
+    beside(painter, side, model, now);
 }
 
 /// Draws the text beside the large figures.
-fn beside(frame: &mut Frame, area: Rect, model: &Model, now: &NodeFrame, theme: Theme) {
+fn beside(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeFrame) {
+    let theme = painter.theme;
     let (word, role) = if now.run_error.is_some() {
         ("failed", Role::Bad)
     } else if now.running && now.warming_up {
@@ -175,16 +176,16 @@ fn beside(frame: &mut Frame, area: Rect, model: &Model, now: &NodeFrame, theme: 
     let unit = Line::from(Span::styled(node::ops_label(model), theme.style(Role::Dim)));
     let clock = if now.run_id > 0 { format!(" {}", format::clock(now.run_ms)) } else { String::new() };
     let state = vec![Span::styled(word, theme.style(role)), Span::styled(clock, theme.style(Role::Text))];
-    paint::line(frame, area, 0, &unit);
+    painter.line(area, 0, &unit);
     if low {
-        return paint::line_right(frame, area, 0, &Line::from(state));
+        return painter.line_right(area, 0, &Line::from(state));
     }
-    paint::line(frame, area, 1, &Line::from(state));
+    painter.line(area, 1, &Line::from(state));
     let third = now.run_error.as_ref().map_or_else(
         || Span::styled(format!("{} in all", format::grouped(now.ops_total)), theme.style(Role::Dim)),
         |error| Span::styled(paint::cut(error, area.width, theme), theme.style(Role::Bad)),
     );
-    paint::line(frame, area, 2, &Line::from(third));
+    painter.line(area, 2, &Line::from(third));
 }
 
 fn is_bytes(model: &Model, now: &NodeFrame) -> bool {
@@ -209,23 +210,23 @@ fn profiles(model: &Model, now: &NodeFrame, theme: Theme) -> Line<'static> {
     if known.is_empty() { Line::default() } else { Line::from(spans) }
 }
 
-fn curve(frame: &mut Frame, area: Rect, model: &Model) {
+fn curve(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     if area.height < 3 {
         return;
     }
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" throughput ", theme.style(Role::Title)));
     let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
     let right = Line::from(Span::styled(format!(" {span} "), theme.style(Role::Dim)));
-    let inner = paint::panel(frame, area, theme, &title, &right);
-    chart::render(frame, inner, theme, &model.histories.ops);
+    let inner = painter.panel(area, &title, &right);
+    chart::render(painter, inner, &model.histories.ops);
 }
 
 /// Draws the costs and errors of the run.
-fn figures(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+fn figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" figures ", theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let inner = paint::inset(painter.panel(area, &title, &Line::default()));
     let Some(now) = model.frame.as_deref() else { return };
     let bad = |n: f64| if n > 0.0 { Role::Bad } else { Role::Text };
     let both = |total: u64, rate: f64| format!("{}  {}/s", format::grouped(total), format::short(rate));
@@ -246,7 +247,7 @@ fn figures(frame: &mut Frame, area: Rect, model: &Model) {
     ];
     for (at, (label, value, role)) in facts.into_iter().enumerate() {
         let value = Line::from(Span::styled(value, theme.style(role)));
-        paint::labelled(frame, inner, at as u16, theme, label, &value);
+        painter.labelled(inner, at as u16, label, &value);
     }
 }
 

@@ -1,27 +1,27 @@
 //! Details of one process.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Bonds, Cell, FactInfo, ProcessDetail};
 
 use crate::model::{DetailPane, Model, format};
+use crate::view::paint::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{chart, lints, paint};
+use crate::view::{chart, lints};
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(pane) = &model.detail else { return };
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let title = Line::from(vec![
         Span::styled(format!(" {} ", pane.pid), theme.style(Role::Accent)),
         Span::styled(name(pane), theme.style(Role::Title)),
     ]);
     let gone = if pane.gone { " gone " } else { "" };
     let right = Line::from(Span::styled(gone, theme.style(Role::Bad)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
+    let inner = paint::inset(painter.panel(area, &title, &right));
     let Some(process) = &pane.process else {
         let text = if pane.gone { "this process has ended" } else { "loading" };
-        return crate::view::rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let mut facts = facts(process, theme);
     let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
@@ -35,9 +35,9 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         let cell = Rect { x: inner.x + column * (width + gap), width, ..inner };
         let room = width.saturating_sub(paint::width(&label) + 1);
         let value = Line::from(Span::styled(paint::cut(&value, room, theme), theme.style(role)));
-        paint::labelled(frame, cell, (at % per_column) as u16, theme, &label, &value);
+        painter.labelled(cell, (at % per_column) as u16, &label, &value);
     }
-    past(frame, inner, per_column as u16, pane, theme);
+    past(painter, inner, per_column as u16, pane);
 }
 
 fn name(pane: &DetailPane) -> String {
@@ -47,7 +47,8 @@ fn name(pane: &DetailPane) -> String {
 }
 
 /// Draws the reductions per second since the pane was opened.
-fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme) {
+fn past(painter: &mut Painter<'_>, inner: Rect, at: u16, pane: &DetailPane) {
+    let theme = painter.theme;
     if inner.height <= at {
         return;
     }
@@ -59,7 +60,7 @@ fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme
         Span::styled(label, theme.style(Role::Dim)),
         Span::styled(chart::ribbon(theme, &pane.reds, cells, 500, top), theme.style(Role::Flow)),
     ];
-    paint::line(frame, inner, (at + 1).min(inner.height - 1), &Line::from(spans));
+    painter.line(inner, (at + 1).min(inner.height - 1), &Line::from(spans));
 }
 
 type Fact = (String, String, Role);

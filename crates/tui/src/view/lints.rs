@@ -1,14 +1,13 @@
 //! The node's warnings, above its events: kind, process, reason and age, and advice about the selected one.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Lint, LintInfo};
 
 use crate::model::{Model, format, layout};
+use crate::view::paint::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{events, paint};
 
 /// Rows for the heading and borders.
 const AROUND: u16 = 3;
@@ -33,8 +32,8 @@ pub(crate) fn mark(model: &Model, pid: &str) -> Option<Role> {
 }
 
 /// Draws the warnings, if there are any. Returns the remaining area.
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Rect {
+    let theme = painter.theme;
     let shown = model.lints.shown(model.frame());
     let cursor = model.lints.cursor(&shown);
     let Some(selected) = shown.get(cursor) else { return area };
@@ -44,20 +43,20 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
     let height = (rows + around).min(area.height);
     let (mine, rest) = (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
     let title = Line::from(Span::styled(" lints ", theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, mine, theme, &title, &right(model, theme)));
+    let inner = paint::inset(painter.panel(mine, &title, &right(model, theme)));
     let why = if is_narrow(area) { "" } else { "why" };
     let heading = format!("{:>9}  {:<16} {:<17} {:<13} {why}", "since", "lint", "process", "name");
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let top = (cursor + 1).saturating_sub(rows.into());
     for (at, lint) in shown.iter().enumerate().skip(top).take(rows.into()) {
         let row = (at - top) as u16 + 1;
-        paint::line(frame, inner, row, &line(lint, inner.width, theme));
+        painter.line(inner, row, &line(lint, inner.width, theme));
         if at == cursor {
-            paint::select(frame, paint::row(inner, row), theme);
+            painter.select(paint::row(inner, row));
         }
     }
     for (at, (label, text)) in facts.into_iter().enumerate() {
-        about(frame, inner, rows + 1 + at as u16, theme, label, text);
+        about(painter, inner, rows + 1 + at as u16, label, text);
     }
     rest
 }
@@ -82,10 +81,11 @@ fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
     facts
 }
 
-fn about(frame: &mut Frame, inner: Rect, at: u16, theme: Theme, label: &str, text: &str) {
+fn about(painter: &mut Painter<'_>, inner: Rect, at: u16, label: &str, text: &str) {
+    let theme = painter.theme;
     let text = paint::cut(text, inner.width.saturating_sub(11), theme);
     let label = Span::styled(format!("{label:>9}  "), theme.style(Role::Dim));
-    paint::line(frame, inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
+    painter.line(inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
 }
 
 /// Returns the hidden kinds and the total number of warnings, including those not listed.
@@ -103,7 +103,7 @@ fn line(lint: &LintInfo, width: u16, theme: Theme) -> Line<'static> {
     let pid = if lint.pid.is_empty() { "the node" } else { lint.pid.as_str() };
     let left = if width < layout::WIDE - 4 { 0 } else { width - (11 + 17 + 18 + 14) };
     Line::from(vec![
-        Span::styled(format!("{:>9}  ", events::moment(lint.since_ms)), theme.style(Role::Dim)),
+        Span::styled(format!("{:>9}  ", format::moment(lint.since_ms)), theme.style(Role::Dim)),
         Span::styled(format!("{:<17}", paint::cut(&lint.id, 16, theme)), theme.style(role(lint))),
         Span::styled(format!("{:<18}", paint::cut(pid, 17, theme)), theme.style(Role::Text)),
         Span::styled(

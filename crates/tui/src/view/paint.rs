@@ -1,6 +1,5 @@
-//! Building blocks of panels: borders with titles, lines of labelled values, bars, one-line charts.
+//! Building blocks of panels: a painter that draws borders with titles and lines, and bars and one-line charts as text.
 
-use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -14,6 +13,114 @@ use crate::view::theme::{Role, Theme};
 impl From<Cells> for Rect {
     fn from(cells: Cells) -> Self {
         Self::new(cells.x, cells.y, cells.width, cells.height)
+    }
+}
+
+/// Draws on the screen with the styles of its terminal.
+pub(crate) struct Painter<'a> {
+    pub(crate) buffer: &'a mut Buffer,
+    pub(crate) theme: Theme,
+    /// Position of the terminal's cursor, if it is shown.
+    pub(crate) cursor: Option<(u16, u16)>,
+}
+
+impl Painter<'_> {
+    /// Returns the area of the whole screen.
+    pub(crate) const fn area(&self) -> Rect {
+        self.buffer.area
+    }
+
+    /// Draws a border with its titles. Returns the area inside.
+    pub(crate) fn panel(&mut self, area: Rect, title: &Line<'_>, right: &Line<'_>) -> Rect {
+        if area.width < 4 || area.height < 2 {
+            return Rect::ZERO;
+        }
+        let (set, style) = (self.theme.borders(), self.theme.style(Role::Border));
+        let block = Block::new().borders(Borders::ALL).border_set(set).border_style(style);
+        let inner = block.inner(area);
+        block.render(area, self.buffer);
+        let room = area.width - 4;
+        let title_width = (title.width() as u16).min(room);
+        self.on_border(area.x + 2, area.y, title, title_width);
+        let right_width = right.width() as u16;
+        if right_width > 0 && title_width + right_width < room {
+            self.on_border(area.x + area.width - 2 - right_width, area.y, right, right_width);
+        }
+        inner
+    }
+
+    /// Draws a line over a border, without the style of the border.
+    pub(crate) fn on_border(&mut self, x: u16, y: u16, line: &Line<'_>, width: u16) {
+        let cells = Rect::new(x, y, width, 1).intersection(self.area());
+        self.buffer.set_style(cells, Style::reset());
+        self.put(x, y, line, width);
+    }
+
+    /// Highlights a row as selected, in a single style from end to end.
+    pub(crate) fn select(&mut self, area: Rect) {
+        let area = area.intersection(self.area());
+        self.buffer.set_style(area, Style::reset());
+        self.buffer.set_style(area, self.theme.style(Role::Selected));
+    }
+
+    /// Draws a panel over the existing content. Returns the area inside.
+    pub(crate) fn popup(&mut self, width: u16, height: u16, title: &Line<'_>) -> Rect {
+        let screen = self.area();
+        let (width, height) = (width.min(screen.width), height.min(screen.height));
+        let area = Rect::new((screen.width - width) / 2, (screen.height - height) / 2, width, height);
+        Clear.render(area, self.buffer);
+        let inner = self.panel(area, title, &Line::default());
+        let style = self.theme.style(Role::Accent);
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                let on_edge = !inner.contains((x, y).into());
+                if let Some(cell) = self.buffer.cell_mut((x, y)).filter(|_| on_edge) {
+                    cell.set_style(Style::reset());
+                    cell.set_style(style);
+                }
+            }
+        }
+        inset(inner)
+    }
+
+    /// Draws a line, cut at `width`.
+    pub(crate) fn put(&mut self, x: u16, y: u16, line: &Line<'_>, width: u16) {
+        let area = self.area();
+        if y < area.bottom() && x < area.right() {
+            self.buffer.set_line(x, y, line, width.min(area.right() - x));
+        }
+    }
+
+    /// Draws a line into row `at` of an area.
+    pub(crate) fn line(&mut self, area: Rect, at: u16, line: &Line<'_>) {
+        let row = row(area, at);
+        if row.width > 0 {
+            self.put(row.x, row.y, line, row.width);
+        }
+    }
+
+    /// Draws a line at the right end of row `at`.
+    pub(crate) fn line_right(&mut self, area: Rect, at: u16, line: &Line<'_>) {
+        let row = row(area, at);
+        let width = line.width().min(row.width.into()) as u16;
+        if width > 0 {
+            self.put(row.right() - width, row.y, line, width);
+        }
+    }
+
+    /// Draws a label, and a value at the right edge of the row.
+    pub(crate) fn labelled(&mut self, area: Rect, at: u16, label: &str, value: &Line<'_>) {
+        let label = Span::styled(label.to_owned(), self.theme.style(Role::Dim));
+        self.line(area, at, &Line::from(label));
+        self.line_right(area, at, value);
+    }
+
+    /// Draws a sentence in the middle of an area, instead of its contents.
+    pub(crate) fn note(&mut self, area: Rect, text: &str) {
+        let text = Span::styled(text.to_owned(), self.theme.style(Role::Dim));
+        let x = area.width.saturating_sub(text.width() as u16) / 2;
+        let right = Rect { x: area.x + x, width: area.width - x, ..area };
+        self.line(right, area.height / 2, &Line::from(text));
     }
 }
 
@@ -67,58 +174,6 @@ pub(crate) fn wrap(text: &str, cells: u16) -> Vec<String> {
     lines
 }
 
-/// Draws a border with its titles. Returns the area inside.
-pub(crate) fn panel(frame: &mut Frame, area: Rect, theme: Theme, title: &Line<'_>, right: &Line<'_>) -> Rect {
-    if area.width < 4 || area.height < 2 {
-        return Rect::ZERO;
-    }
-    let block = Block::new().borders(Borders::ALL).border_set(theme.borders()).border_style(theme.style(Role::Border));
-    let inner = block.inner(area);
-    block.render(area, frame.buffer_mut());
-    let room = area.width - 4;
-    let title_width = (title.width() as u16).min(room);
-    on_border(frame, area.x + 2, area.y, title, title_width);
-    let right_width = right.width() as u16;
-    if right_width > 0 && title_width + right_width < room {
-        on_border(frame, area.x + area.width - 2 - right_width, area.y, right, right_width);
-    }
-    inner
-}
-
-/// Draws a line over a border, without the style of the border.
-pub(crate) fn on_border(frame: &mut Frame, x: u16, y: u16, line: &Line<'_>, width: u16) {
-    let place = Rect::new(x, y, width, 1).intersection(frame.area());
-    frame.buffer_mut().set_style(place, Style::reset());
-    put(frame.buffer_mut(), x, y, line, width);
-}
-
-/// Highlights a row as selected, in a single style from end to end.
-pub(crate) fn select(frame: &mut Frame, area: Rect, theme: Theme) {
-    let area = area.intersection(frame.area());
-    frame.buffer_mut().set_style(area, Style::reset());
-    frame.buffer_mut().set_style(area, theme.style(Role::Selected));
-}
-
-/// Draws a panel over the existing content. Returns the area inside.
-pub(crate) fn popup(frame: &mut Frame, width: u16, height: u16, theme: Theme, title: &Line<'_>) -> Rect {
-    let screen = frame.area();
-    let (width, height) = (width.min(screen.width), height.min(screen.height));
-    let area = Rect::new((screen.width - width) / 2, (screen.height - height) / 2, width, height);
-    Clear.render(area, frame.buffer_mut());
-    let inner = panel(frame, area, theme, title, &Line::default());
-    let style = theme.style(Role::Accent);
-    for y in area.top()..area.bottom() {
-        for x in area.left()..area.right() {
-            let on_edge = !inner.contains((x, y).into());
-            if let Some(cell) = frame.buffer_mut().cell_mut((x, y)).filter(|_| on_edge) {
-                cell.set_style(Style::reset());
-                cell.set_style(style);
-            }
-        }
-    }
-    inset(inner)
-}
-
 /// Removes one blank column on each side.
 pub(crate) fn inset(area: Rect) -> Rect {
     let taken = 1.min(area.width / 2);
@@ -128,37 +183,6 @@ pub(crate) fn inset(area: Rect) -> Rect {
 /// Returns row `at` of an area, or an empty area below its end.
 pub(crate) fn row(area: Rect, at: u16) -> Rect {
     if at < area.height { Rect::new(area.x, area.y + at, area.width, 1) } else { Rect::ZERO }
-}
-
-/// Draws a line, cut at `width`.
-pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, line: &Line<'_>, width: u16) {
-    let area = buffer.area;
-    if y < area.bottom() && x < area.right() {
-        buffer.set_line(x, y, line, width.min(area.right() - x));
-    }
-}
-
-/// Draws a line into row `at` of an area.
-pub(crate) fn line(frame: &mut Frame, area: Rect, at: u16, line: &Line<'_>) {
-    let row = row(area, at);
-    if row.width > 0 {
-        put(frame.buffer_mut(), row.x, row.y, line, row.width);
-    }
-}
-
-/// Draws a line at the right end of row `at`.
-pub(crate) fn line_right(frame: &mut Frame, area: Rect, at: u16, line: &Line<'_>) {
-    let row = row(area, at);
-    let width = line.width().min(row.width.into()) as u16;
-    if width > 0 {
-        put(frame.buffer_mut(), row.right() - width, row.y, line, width);
-    }
-}
-
-/// Draws a label, and a value at the right edge of the row.
-pub(crate) fn labelled(frame: &mut Frame, area: Rect, at: u16, theme: Theme, label: &str, value: &Line<'_>) {
-    line(frame, area, at, &Line::from(Span::styled(label.to_owned(), theme.style(Role::Dim))));
-    line_right(frame, area, at, value);
 }
 
 /// Returns a bar of `cells`, filled to `share` of 1; `ink` returns the style at each position.

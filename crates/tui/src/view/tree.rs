@@ -1,14 +1,13 @@
 //! The Tree view: supervisors and their children as laid out by the node, and the selected one in full.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
 use crate::model::{Model, format, layout};
+use crate::view::paint::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
 
 /// Age up to which a termination is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
@@ -62,49 +61,49 @@ fn parts(width: u16) -> Vec<(Part, u16, u16)> {
         .collect()
 }
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::tree(model.size, model.tree.in_full);
-    table(frame, layout.table.into(), model, theme);
+    table(painter, layout.table.into(), model);
     if layout.detail.height > 0 {
-        in_full(frame, layout.detail.into(), model, theme);
+        in_full(painter, layout.detail.into(), model);
     }
 }
 
-fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" supervision tree ", theme.style(Role::Title)));
-    let inner = paint::panel(frame, area, theme, &title, &counts(model, theme));
+    let inner = painter.panel(area, &title, &counts(model, theme));
     let Some(tree) = &model.tree.rows else {
-        return rows::note(frame, inner, theme, "waiting for the tree");
+        return painter.note(inner, "waiting for the tree");
     };
     if tree.total == 0 {
-        return rows::note(frame, inner, theme, "no supervisors");
+        return painter.note(inner, "no supervisors");
     }
     let parts = parts(inner.width.saturating_sub(1));
     for (part, x, width) in &parts {
         let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
         let right = if *part == Part::Restarts { width.saturating_sub(5) } else { 0 };
-        paint::put(frame.buffer_mut(), inner.x + 1 + x + right, inner.y, &heading, width - right);
+        painter.put(inner.x + 1 + x + right, inner.y, &heading, width - right);
     }
     for at in 0..inner.height.saturating_sub(1) {
         let place = model.tree.top + u64::from(at);
         let line = paint::row(inner, at + 1);
         match model.tree.row(place) {
-            Some(row) => self::row(frame, line, &parts, row, tree.at_ms, theme),
+            Some(row) => self::row(painter, line, &parts, row, tree.at_ms),
             None if place < tree.total => {
                 let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
-                paint::line(frame, line, 0, &Line::from(dots));
+                painter.line(line, 0, &Line::from(dots));
             }
             None => {}
         }
         if place == model.tree.cursor && model.tree.selected_row().is_some() {
-            paint::select(frame, line, theme);
+            painter.select(line);
         } else if place == model.tree.cursor {
             let sign = Span::styled(theme.sign("▹", ">"), theme.style(Role::Accent));
-            paint::line(frame, line, 0, &Line::from(sign));
+            painter.line(line, 0, &Line::from(sign));
         }
     }
-    foot(frame, area, model, theme);
+    foot(painter, area, model);
 }
 
 /// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
@@ -120,7 +119,8 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
 }
 
 /// Draws the position in the tree, and the node's cost of the request, into the lower border.
-fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(tree) = &model.tree.rows else { return };
     let at = format!(" row {} ", format::grouped(model.tree.cursor + 1));
     let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
@@ -128,13 +128,14 @@ fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     if at_width + cost_width + 6 < area.width {
         let bottom = area.bottom().saturating_sub(1);
         let at = Line::from(Span::styled(at, theme.style(Role::Text)));
-        paint::on_border(frame, area.x + 2, bottom, &at, at_width);
+        painter.on_border(area.x + 2, bottom, &at, at_width);
         let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
-        paint::on_border(frame, area.right() - 2 - cost_width, bottom, &cost, cost_width);
+        painter.on_border(area.right() - 2 - cost_width, bottom, &cost, cost_width);
     }
 }
 
-fn row(frame: &mut Frame, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow, now_ms: u64, theme: Theme) {
+fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow, now_ms: u64) {
+    let theme = painter.theme;
     for (part, x, width) in parts {
         let line = match part {
             Part::Name => name(row, *width, theme),
@@ -154,7 +155,7 @@ fn row(frame: &mut Frame, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow,
             }
             Part::LastEnd => last_end(row, now_ms, *width, theme),
         };
-        paint::put(frame.buffer_mut(), area.x + 1 + x, area.y, &line, *width);
+        painter.put(area.x + 1 + x, area.y, &line, *width);
     }
 }
 
@@ -264,11 +265,12 @@ fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
 }
 
 /// Draws the selected row and its last terminations.
-fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(detail) = model.tree.detail() else {
-        let inner = paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        let inner = painter.panel(area, &Line::default(), &Line::default());
         let text = if model.tree.selected_row().is_some() { "loading" } else { "nothing is selected" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
@@ -276,16 +278,16 @@ fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         Span::styled(format!(" {} ", paint::cut(title(row), room, theme)), theme.style(Role::Title)),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let inner = paint::inset(painter.panel(area, &title, &Line::default()));
     let mut at = 0;
     for (words, role) in facts(detail, theme) {
         for part in paint::wrap(&words, inner.width) {
-            paint::line(frame, inner, at, &Line::from(Span::styled(part, theme.style(role))));
+            painter.line(inner, at, &Line::from(Span::styled(part, theme.style(role))));
             at += 1;
         }
     }
     let now_ms = model.tree.rows.as_ref().map_or(0, |rows| rows.at_ms);
-    ends(frame, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms, theme);
+    ends(painter, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms);
 }
 
 /// Describes the selected row, one sentence per line.
@@ -316,25 +318,26 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
 }
 
 /// Draws the last terminations, newest first: one line each, or more if there is room for the whole reason.
-fn ends(frame: &mut Frame, area: Rect, detail: &TreeDetail, now_ms: u64, theme: Theme) {
+fn ends(painter: &mut Painter<'_>, area: Rect, detail: &TreeDetail, now_ms: u64) {
+    let theme = painter.theme;
     if detail.ends.is_empty() {
         let words = "has not ended by itself";
-        return paint::line(frame, area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
+        return painter.line(area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
     }
     let is_narrow = area.width < 60;
     let mut at = 0;
     for end in &detail.ends {
         let (head, role) = (head(end, now_ms), if is_normal(&end.reason) { Role::Dim } else { Role::Bad });
         let head_width = paint::width(&head) + 2;
-        paint::line(frame, area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
+        painter.line(area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
         if is_narrow {
             for part in paint::wrap(&end.reason, area.width.saturating_sub(2)) {
                 at += 1;
-                put(frame, area, at, 2, &part, theme.style(role));
+                put(painter, area, at, 2, &part, theme.style(role));
             }
         } else {
             let reason = paint::cut(&end.reason, area.width.saturating_sub(head_width), theme);
-            put(frame, area, at, head_width, &reason, theme.style(role));
+            put(painter, area, at, head_width, &reason, theme.style(role));
         }
         at += 1;
     }
@@ -345,10 +348,10 @@ fn head(end: &TreeEnd, now_ms: u64) -> String {
     format!("{:>6} ago  {who}", format::age(now_ms.saturating_sub(end.at_ms)))
 }
 
-fn put(frame: &mut Frame, area: Rect, at: u16, x: u16, text: &str, style: Style) {
+fn put(painter: &mut Painter<'_>, area: Rect, at: u16, x: u16, text: &str, style: Style) {
     let row = paint::row(area, at);
     if row.width > x {
         let line = Line::from(Span::styled(text.to_owned(), style));
-        paint::put(frame.buffer_mut(), row.x + x, row.y, &line, row.width - x);
+        painter.put(row.x + x, row.y, &line, row.width - x);
     }
 }

@@ -1,27 +1,25 @@
 //! The Wasm view: an engine and its capacity, traps and refusals by kind, the modules, the most recent traps.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{CacheInfo, EngineInfo, FaultInfo, ModuleInfo};
 
 use crate::model::wasm::Focus;
 use crate::model::{Model, format, layout};
+use crate::view::paint::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
 
 /// Age up to which a trap is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
 /// Width of the label before a bar, in cells.
 const LABEL: u16 = 11;
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::wasm(model.size);
-    engine(frame, layout.engine.into(), model, theme);
-    counts(frame, layout.counts.into(), model, theme);
-    modules(frame, layout.modules.into(), model, theme);
-    traps(frame, layout.traps.into(), model, theme);
+    engine(painter, layout.engine.into(), model);
+    counts(painter, layout.counts.into(), model);
+    modules(painter, layout.modules.into(), model);
+    traps(painter, layout.traps.into(), model);
 }
 
 fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
@@ -29,7 +27,8 @@ fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(format!(" {words} "), theme.style(role)))
 }
 
-fn engine(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn engine(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let shown = model.wasm.shown_engine();
     let count = model.wasm.newest.as_ref().map_or(0, |newest| newest.engines.len());
     let name = match shown {
@@ -38,14 +37,14 @@ fn engine(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         None => "engine".to_owned(),
     };
     let right = shown.map(|(_, engine)| starts(engine, theme)).unwrap_or_default();
-    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &right));
+    let inner = paint::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((_, engine)) = shown else {
         let text = if model.wasm.newest.is_some() { "no guest has run on this node" } else { "waiting for engines" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let mut at = 0;
     let mut next = |line: Line<'static>| {
-        paint::line(frame, inner, at, &line);
+        painter.line(inner, at, &line);
         at += 1;
     };
     next(gauge("instances", engine.live, engine.capacity, inner.width, theme));
@@ -126,17 +125,18 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
 }
 
 /// Draws the traps by code, and the refusals by missing capability, of all engines.
-fn counts(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn counts(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let engines = model.wasm.newest.as_ref().map_or(&[][..], |newest| &newest.engines);
     let traps = summed(engines.iter().flat_map(|engine| &engine.faults_total));
     let refusals = summed(engines.iter().flat_map(|engine| &engine.refusals_total));
     let total = |counts: &[(String, u64)]| format::short(counts.iter().map(|(_, count)| *count).sum::<u64>() as f64);
     let name = format!("{} traps {} {} refusals", total(&traps), theme.dot(), total(&refusals));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &Line::default()));
+    let inner = paint::inset(painter.panel(area, &title(&name, false, theme), &Line::default()));
     let refusals = refusals.into_iter().map(|(name, count)| (format!("lacks {name}"), count, Role::Warn));
     let all: Vec<_> = traps.into_iter().map(|(name, count)| (name, count, Role::Bad)).chain(refusals).collect();
     if all.is_empty() {
-        return rows::note(frame, inner, theme, "none");
+        return painter.note(inner, "none");
     }
     let columns = if inner.width >= 48 && all.len() > inner.height.into() { 2 } else { 1 };
     let width = (inner.width - 3 * (columns - 1)) / columns;
@@ -144,8 +144,8 @@ fn counts(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         let cell = Rect { x: inner.x + at / inner.height * (width + 3), width, ..inner };
         let name = paint::cut(&name, width.saturating_sub(6), theme);
         let value = Line::from(Span::styled(format::count_within(count, 7), theme.style(role)));
-        paint::line(frame, cell, at % inner.height, &Line::from(Span::styled(name, theme.style(Role::Text))));
-        paint::line_right(frame, cell, at % inner.height, &value);
+        painter.line(cell, at % inner.height, &Line::from(Span::styled(name, theme.style(Role::Text))));
+        painter.line_right(cell, at % inner.height, &value);
     }
 }
 
@@ -162,31 +162,32 @@ fn summed<'a>(counts: impl Iterator<Item = &'a rusm_protocol::CountInfo>) -> Vec
     sums
 }
 
-fn modules(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn modules(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.wasm;
     let has_keys = pane.focus == Focus::Modules;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
     let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
-    let inner = paint::panel(frame, area, theme, &title("modules", has_keys, theme), &right);
+    let inner = painter.panel(area, &title("modules", has_keys, theme), &right);
     if total == 0 {
-        return rows::note(frame, inner, theme, "no module is loaded");
+        return painter.note(inner, "no module is loaded");
     }
     let widths = [14, 9, 9, 7];
     let heading = ["KIND", "ALIVE", "SPAWNED", "TRAPS"];
-    put(frame, inner, 0, theme, ("MODULE", Role::Dim), widths, &heading.map(|word| (word.to_owned(), Role::Dim)));
+    put(painter, inner, 0, ("MODULE", Role::Dim), widths, &heading.map(|word| (word.to_owned(), Role::Dim)));
     for at in 0..inner.height.saturating_sub(1) {
         let place = pane.top + u64::from(at);
         if place >= total {
             break;
         }
         if let Some(module) = pane.module_at(place) {
-            put(frame, inner, at + 1, theme, (&module.name, Role::Strong), widths, &figures(module));
+            put(painter, inner, at + 1, (&module.name, Role::Strong), widths, &figures(module));
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
-            paint::line(frame, inner, at + 1, &Line::from(dots));
+            painter.line(inner, at + 1, &Line::from(dots));
         }
         if has_keys && place == pane.module {
-            paint::select(frame, paint::row(inner, at + 1), theme);
+            painter.select(paint::row(inner, at + 1));
         }
     }
 }
@@ -203,14 +204,14 @@ fn figures(module: &ModuleInfo) -> [(String, Role); 4] {
 
 /// Draws a name at the left, and columns at the right end: the first contains words, the others numbers.
 fn put(
-    frame: &mut Frame,
+    painter: &mut Painter<'_>,
     area: Rect,
     at: u16,
-    theme: Theme,
     (name, role): (&str, Role),
     widths: [u16; 4],
     columns: &[(String, Role); 4],
 ) {
+    let theme = painter.theme;
     let taken: u16 = widths.iter().map(|width| width + 1).sum();
     let room = area.width.saturating_sub(taken + 2).min(60);
     let name = paint::cut(name, room, theme);
@@ -220,24 +221,25 @@ fn put(
         let text = if place == 0 { format!(" {text:<width$}") } else { format!(" {text:>width$}") };
         spans.push(Span::styled(text, theme.style(*role)));
     }
-    paint::line(frame, area, at, &Line::from(spans));
+    painter.line(area, at, &Line::from(spans));
 }
 
-fn traps(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn traps(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.wasm;
     let has_keys = pane.focus == Focus::Traps;
-    let inner = paint::panel(frame, area, theme, &title("last traps", has_keys, theme), &Line::default());
+    let inner = painter.panel(area, &title("last traps", has_keys, theme), &Line::default());
     let Some(newest) = pane.newest.as_ref().filter(|newest| !newest.faults.is_empty()) else {
-        return rows::note(frame, inner, theme, "no guest has trapped");
+        return painter.note(inner, "no guest has trapped");
     };
     let heading = format!(" {:>6}  {:<16} {:<14} {:<20} {}", "AGE", "PID", "MODULE", "TRAP", "IN");
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let first = model.first_trap();
     let room = inner.height.saturating_sub(1);
     for (row, (at, fault)) in (1..=room).zip(newest.faults.iter().enumerate().skip(first)) {
-        paint::line(frame, inner, row, &trap(fault, newest.at_ms, inner.width, theme));
+        painter.line(inner, row, &trap(fault, newest.at_ms, inner.width, theme));
         if has_keys && at == pane.trap {
-            paint::select(frame, paint::row(inner, row), theme);
+            painter.select(paint::row(inner, row));
         }
     }
 }
