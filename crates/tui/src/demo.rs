@@ -4,6 +4,7 @@
 //! Deterministic: the same seed and the same commands at the same times produce the same messages.
 
 mod cards;
+mod chance;
 mod events;
 pub(crate) mod guests;
 mod processes;
@@ -22,6 +23,7 @@ use rusm_protocol::{
 use rusm_text::suggestion;
 
 use crate::demo::cards::{profiles, scenarios};
+use crate::demo::chance::chance;
 use crate::demo::processes::{PROCESSES, Processes, pid};
 
 /// Number of schedulers of the node.
@@ -429,14 +431,6 @@ impl Demo {
             since_ms: 12_400,
         }
     }
-}
-
-/// Returns a number from 0 to 1 that depends only on the arguments.
-fn chance(seed: u64, salt: u64, n: u64) -> f64 {
-    let mut x = seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn acknowledge(id: Option<u64>) -> Vec<ServerMessage> {

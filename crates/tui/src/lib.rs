@@ -24,6 +24,7 @@ pub mod picture;
 pub mod replay;
 mod run;
 mod signals;
+mod start;
 pub mod terminal;
 pub mod view;
 

@@ -22,6 +22,7 @@ pub(crate) mod lints;
 pub(crate) mod menu;
 pub mod message;
 pub(crate) mod overlay;
+pub(crate) mod selection;
 pub(crate) mod store;
 pub(crate) mod subscription;
 pub mod tab;
@@ -45,6 +46,7 @@ use crate::model::keys::Context;
 use crate::model::lints::LintsPane;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
+use crate::model::selection::first_visible;
 use crate::model::store::StorePane;
 use crate::model::subscription::Subscription;
 use crate::model::tab::Tab;
@@ -316,7 +318,7 @@ impl Model {
 
     /// Returns the index of the first trap that the Wasm view shows, so that the trap under the cursor is visible.
     pub(crate) fn first_trap(&self) -> usize {
-        bench_scroll(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
+        first_visible(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
     }
 
     /// Returns the number of buckets that the Store view shows.
@@ -391,13 +393,3 @@ impl Model {
 
 /// Frames come several times per second. A node that sends none for this long has stopped or hangs.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
-
-/// Returns the index `steps` after `at` among `count`, wrapping around.
-pub(crate) fn around(at: usize, steps: isize, count: usize) -> usize {
-    at.cast_signed().saturating_add(steps).rem_euclid(count.max(1).cast_signed()).cast_unsigned()
-}
-
-/// Returns the index of the first visible row in a menu of `height` rows, so that the selected row is visible.
-pub(crate) fn bench_scroll(selected: usize, height: u16) -> usize {
-    (selected + 1).saturating_sub(height.into())
-}

@@ -18,7 +18,7 @@ use crate::model::tab::Tab;
 use crate::model::update::update;
 use crate::model::{Look, Model};
 use crate::options::{Once, Options};
-use crate::run;
+use crate::start;
 use crate::view;
 
 /// Size of the printed frame, in cells.
@@ -33,7 +33,7 @@ const RUN_FOR: Duration = Duration::from_secs(2);
 /// Prints one frame, after all requests have been answered.
 ///
 /// # Errors
-/// The errors of [`run::run`], every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
+/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
 /// requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
@@ -42,8 +42,8 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
         return Err(Error::Usage(format!("--filter and --sort have no effect with --tab {tab}: remove --tab")));
     }
     let inbox = Inbox::default();
-    let outgoing = run::attach(options, &inbox).await?;
-    let mut start = run::start(options, SIZE, outgoing.over_ssh);
+    let outgoing = start::attach(options, &inbox).await?;
+    let mut start = start::start(options, SIZE, outgoing.over_ssh);
     start.look = Look { color: false, ..start.look };
     let mut model = Model::new(start);
     let began = Instant::now();

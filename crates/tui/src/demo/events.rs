@@ -2,7 +2,7 @@
 
 use rusm_protocol::{EventInfo, Events};
 
-use super::chance;
+use super::chance::chance;
 
 /// Interval between events.
 pub(super) const EVERY_MS: u64 = 1_500;

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use rusm_protocol::{Cell, Column, ProcessDetail, Rows, View};
 
-use super::{chance, guests};
+use super::chance::chance;
+use super::guests;
 
 /// Number of processes of the node.
 pub(super) const PROCESSES: u64 = 1_000_000;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
 
-use crate::model::around;
 use crate::model::line_edit::LineEdit;
+use crate::model::selection::wrapped;
 
 /// Maximum number of remembered runs.
 const RUNS_MAX: usize = 50;
@@ -157,7 +157,7 @@ impl RunDialog {
 
     /// Moves to the next or previous parameter, wrapping around.
     pub(crate) fn step(&mut self, steps: isize) {
-        self.at = around(self.at, steps, self.fields.len());
+        self.at = wrapped(self.at, steps, self.fields.len());
     }
 }
 

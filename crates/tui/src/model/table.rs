@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rusm_protocol::{Cell, Column, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
+use crate::model::columns;
 use crate::model::columns::ColumnSet;
 use crate::model::line_edit::LineEdit;
-use crate::model::{around, columns};
+use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
 const PAGE_ROWS_MAX: u32 = 150;
@@ -278,7 +279,7 @@ impl Table {
     pub(crate) fn sort_step(&mut self, steps: isize, width: u16) {
         let slots = columns::fit(width, self.sort, self.columns);
         let at = slots.iter().position(|slot| slot.column == self.sort.key).unwrap_or(0);
-        let next = around(at, steps, slots.len());
+        let next = wrapped(at, steps, slots.len());
         if let Some(slot) = slots.get(next) {
             self.sort_by(slot.column);
         }

@@ -5,6 +5,7 @@
 
 mod act;
 mod hear;
+mod navigate;
 mod point;
 mod process;
 
@@ -137,19 +138,12 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         (None, Some(field)) => {
             let leaves = key.code == KeyCode::Backspace && field.edit.text().is_empty();
             if leaves {
-                close_filter(model, true);
+                navigate::close_filter(model, true);
             } else if field.edit.press(key) {
                 model.table.filter_typed();
             }
         }
         _ => {}
-    }
-}
-
-/// Closes the filter field. A filter that the node refused is not kept.
-fn close_filter(model: &mut Model, keep: bool) {
-    if let Some(said) = model.table.close_filter(keep) {
-        model.say(said, true);
     }
 }
 
@@ -206,15 +200,7 @@ fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
     model.time.reset();
     model.store.reset();
     model.topics.reset();
-    ask_detail(model, effects);
-}
-
-/// Requests the details of the open process.
-fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
-    if let Some(detail) = &model.detail {
-        let pid = Some(detail.pid.clone());
-        effects.push(Effect::Send(ClientMessage::Detail { pid }));
-    }
+    process::ask_detail(model, effects);
 }
 
 /// Returns true if nothing may be requested yet. After the pause, ends all subscriptions and requests them again: the

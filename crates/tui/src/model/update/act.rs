@@ -2,7 +2,9 @@
 
 use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
 
+use super::navigate::{close_filter, show};
 use super::process;
+use crate::model::Model;
 use crate::model::bench::{AskedRun, RunDialog};
 use crate::model::columns::ColumnSet;
 use crate::model::keys::Action;
@@ -10,11 +12,11 @@ use crate::model::layout;
 use crate::model::menu;
 use crate::model::message::{Effect, Ending};
 use crate::model::overlay::Overlay;
+use crate::model::selection::wrapped;
 use crate::model::store::Focus as StoreFocus;
 use crate::model::tab::Tab;
 use crate::model::table::Selection;
 use crate::model::wasm::Focus;
-use crate::model::{Model, around};
 
 pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
     match action {
@@ -84,14 +86,6 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
     }
 }
 
-pub(super) fn show(model: &mut Model, tab: Tab) {
-    if tab != model.tab {
-        super::close_filter(model, true);
-        model.tab_before = Some(model.tab);
-        model.tab = tab;
-    }
-}
-
 /// Freezes or unfreezes the screen. After unfreezing, requests again what the node sends only once.
 fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     model.paused = !model.paused;
@@ -101,7 +95,7 @@ fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.tab == Tab::Events {
         model.events.reset();
     }
-    super::ask_detail(model, effects);
+    process::ask_detail(model, effects);
 }
 
 /// Returns the scenario under the cursor of the Bench view.
@@ -115,7 +109,7 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
         return;
     }
     if model.table.field.is_some() {
-        return super::close_filter(model, false);
+        return close_filter(model, false);
     }
     if model.tab == Tab::Store && model.store.look_away() {
         return;
@@ -158,7 +152,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
             *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
         }
         Some(Overlay::SortMenu { at }) => {
-            *at = around(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
+            *at = wrapped(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
         }
         Some(_) => {}
         None if model.table.field.is_some() => model.table.recall(lines),
@@ -264,7 +258,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
-        None if model.table.field.is_some() => super::close_filter(model, true),
+        None if model.table.field.is_some() => close_filter(model, true),
         None if model.tab == Tab::Processes => process::look_into(model, effects),
         None if model.tab == Tab::Tree => {
             if !model.tree.toggle() {

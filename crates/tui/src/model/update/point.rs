@@ -1,6 +1,6 @@
 //! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
 
-use super::act;
+use super::{act, navigate};
 use crate::model::key::{Mouse, MouseKind};
 use crate::model::menu::{self, MenuRow};
 use crate::model::message::Effect;
@@ -40,7 +40,7 @@ fn wheel(model: &mut Model, notches: i64) {
 fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     let hit = layout::tabs(model.size).find(|(.., cells)| cells.contains(x, y));
     if let Some((tab, ..)) = hit {
-        return act::show(model, tab);
+        return navigate::show(model, tab);
     }
     match model.tab {
         Tab::Processes => click_table(model, x, y, effects),

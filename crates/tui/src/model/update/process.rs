@@ -2,7 +2,7 @@
 
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
-use super::act;
+use super::navigate::show;
 use crate::model::history::Series;
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
@@ -36,6 +36,14 @@ fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> boo
     true
 }
 
+/// Requests the details of the open process.
+pub(super) fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
+    if let Some(detail) = &model.detail {
+        let pid = Some(detail.pid.clone());
+        effects.push(Effect::Send(ClientMessage::Detail { pid }));
+    }
+}
+
 /// Shows the process that the selected lint is about.
 pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     let shown = model.lints.shown(model.frame());
@@ -45,7 +53,7 @@ pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(pid) if pid.is_empty() => model.say("this lint is about the node as a whole", false),
         Some(pid) => {
             model.table.selection = Selection::Away(pid.clone());
-            act::show(model, Tab::Processes);
+            show(model, Tab::Processes);
             show_detail(model, pid, effects);
         }
     }
@@ -56,7 +64,7 @@ pub(super) fn look_into_child(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some((pid, _)) = child(model) else { return };
     model.table.selection = Selection::Away(pid.clone());
     model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
-    act::show(model, Tab::Processes);
+    show(model, Tab::Processes);
     effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
 }
 
