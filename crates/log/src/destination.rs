@@ -11,8 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::writer::count_lines;
-
 /// File size at which the log is rotated, and the number of rotated files to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
@@ -119,6 +117,11 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Returns the number of complete lines.
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
 }
 
 /// Writes all bytes. Returns the number of bytes written, and the error that stopped the write.

@@ -32,13 +32,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
 use crate::queue::Queue;
-pub use crate::writer::LineWriter;
 use crate::writer::Shared;
+pub use crate::writer::{LINE_BYTES_MAX, LineWriter};
 
 /// Maximum number of bytes of lines that wait for the writer thread.
 pub const QUEUE_BYTES: usize = 1024 * 1024;
-/// Maximum length of a line in bytes, after escaping.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Configuration of the log: its destination and format.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +90,8 @@ impl Log {
 
     /// Logs panics instead of printing them: a thread that panics must not wait for a reader of stderr.
     pub fn log_panics(&self) {
-        panics::log_to(self.clone());
+        let log = self.clone();
+        panics::log_and(move |patience| _ = log.flush(patience));
     }
 
     /// Opens the destination and starts the thread, without subscribing to events.

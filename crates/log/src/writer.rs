@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rusm_text::{escape_json_into, escaped};
 
-use crate::LINE_BYTES_MAX;
-use crate::destination::Destination;
+use crate::destination::{Destination, count_lines};
 use crate::queue::Queue;
+
+/// Maximum length of a line in bytes, after escaping.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// State shared by the logging threads and the writer thread.
 #[derive(Debug)]
@@ -87,10 +89,6 @@ impl Shared {
         }
         line.push('\n');
     }
-}
-
-pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
 }
 
 /// Writer for one event, which `tracing` writes in a single call.

@@ -1,5 +1,6 @@
 //! Encoding and decoding of messages. Every error names the part of the message that is wrong.
 
+mod error;
 mod fields;
 
 use rusm_text::suggestion;
@@ -7,46 +8,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
-use thiserror::Error;
 
+pub use self::error::DecodeError;
+use self::error::shown;
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
-
-/// Error returned for a text that is not a valid message.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DecodeError {
-    /// The message is too large: send it in smaller parts, or request less.
-    #[error("message of {bytes} bytes is over the limit of {limit}")]
-    TooLarge {
-        /// Size of the message, in bytes.
-        bytes: usize,
-        /// Maximum size, in bytes.
-        limit: usize,
-    },
-    /// The text is not JSON, or a field is missing or of the wrong type; the reason names it.
-    #[error("malformed message: {reason}")]
-    Malformed {
-        /// The problem, and the expected form.
-        reason: String,
-    },
-    /// The message is JSON, but this version does not know its type.
-    #[error("unknown message {name:?}: {hint}")]
-    Unknown {
-        /// The `type` of the message, cut to 64 characters.
-        name: String,
-        /// The type that was most likely meant, or all known types.
-        hint: String,
-    },
-    /// A field holds a word that this version does not know.
-    #[error("unknown {what} {name:?}: {hint}")]
-    UnknownWord {
-        /// Kind of word that was expected.
-        what: &'static str,
-        /// The word, cut to 64 characters.
-        name: String,
-        /// The word that was most likely meant, or all known words.
-        hint: String,
-    },
-}
 
 const SERVER_TYPES: [&str; 12] =
     ["hello", "tick", "rows", "tree", "engines", "time", "stores", "topics", "process", "events", "ack", "error"];
@@ -137,11 +102,6 @@ fn no_json(error: &serde_json::Error) -> String {
         _ if error.to_string().starts_with("recursion limit") => format!("nested too deeply, {at}"),
         _ => format!("not JSON {at}"),
     }
-}
-
-/// Returns the part of a name that an error shows.
-fn shown(name: &str) -> String {
-    name.chars().take(64).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Finds the invalid field of a message with a known type, and describes it in the terms of this protocol. It runs
 //! only after decoding has failed.
+//!
+//! `serde_path_to_error` cannot replace this table: serde buffers the content of an internally tagged enum, so the path
+//! of every error is `.`, and the error about a missing field does not say which type the field must have.
 
 use rusm_text::suggestion;
 use serde_json::{Map, Value};
 
-use super::DecodeError;
+use super::error::{DecodeError, shown};
 use crate::Column;
 
 /// Type of a field's value.
@@ -165,7 +168,7 @@ fn fault_of(path: &str, kind: Kind, value: &Value) -> Option<DecodeError> {
 fn unknown(what: &'static str, name: &str, known: &[&str]) -> Option<DecodeError> {
     (!known.contains(&name)).then(|| DecodeError::UnknownWord {
         what,
-        name: super::shown(name),
+        name: shown(name),
         hint: suggestion(name, known),
     })
 }
@@ -199,7 +202,7 @@ pub(super) fn said(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => format!("the text {:?}", super::shown(text)),
+        Value::String(text) => format!("the text {:?}", shown(text)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }
