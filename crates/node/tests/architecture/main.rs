@@ -6,7 +6,7 @@
 //!      │  └─── bench ◀────── node
 //!      │         │            │          examples ──▶ runtime
 //!      └╌╌╌ runtime ◀─────────┘          (dashed: only with the feature `console`)
-//!   text ◀── log ◀── tui, node          (text: also by runtime, bench, tui and node)
+//!   text ◀── log ◀── tui, node          (text: also by protocol, runtime, bench, tui and node)
 //! ```
 //!
 //! Every check is a function from text to the violations in it. [`planted`] proves that each of them finds one.
@@ -28,7 +28,7 @@ use sources::{
 const ARROWS: [Arrow; 8] = [
     Arrow { from: "text", to: &[] },
     Arrow { from: "log", to: &["rusm-text"] },
-    Arrow { from: "protocol", to: &[] },
+    Arrow { from: "protocol", to: &["rusm-text"] },
     Arrow { from: "runtime", to: &["rusm-protocol", "rusm-text"] },
     Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Arrow { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
@@ -75,7 +75,7 @@ fn the_protocol_stands_on_serde_and_thiserror_alone() {
     let direct = tree(&["-p", "rusm-protocol", "--depth", "1"]);
     let all = tree(&["-p", "rusm-protocol"]);
 
-    none(&direct.beyond(&["rusm-protocol", "serde", "serde_json", "thiserror"]));
+    none(&direct.beyond(&["rusm-protocol", "rusm-text", "serde", "serde_json", "thiserror"]));
     none(&all.containing(&["tokio", "mio", "futures-core", "bytes"]));
 }
 
