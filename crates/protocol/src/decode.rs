@@ -10,7 +10,7 @@ use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 pub use self::error::DecodeError;
-use self::error::shown;
+use self::error::truncated;
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
 const SERVER_TYPES: [&str; 12] =
@@ -25,7 +25,7 @@ const WITHOUT_ANSWER: [&str; 10] =
 /// Returns a [`DecodeError`]; its text can be sent back to the observer unchanged.
 pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
     decode(text, CLIENT_MESSAGE_MAX_BYTES, |error| match head(text, error, &fields::client_types()) {
-        Ok((name, message)) => fields::fault(&name, &message),
+        Ok((name, message)) => fields::explain(&name, &message),
         Err(error) => error,
     })
 }
@@ -46,13 +46,13 @@ pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
 pub fn command_id(text: &str) -> Option<u64> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Sent {
+    struct CommandHead {
         r#type: Value,
         id: Value,
     }
-    let sent = serde_json::from_str::<Sent>(text).ok()?;
-    let answered = sent.r#type.as_str().is_none_or(|name| !WITHOUT_ANSWER.contains(&name));
-    sent.id.as_u64().filter(|_| answered)
+    let head = serde_json::from_str::<CommandHead>(text).ok()?;
+    let answered = head.r#type.as_str().is_none_or(|name| !WITHOUT_ANSWER.contains(&name));
+    head.id.as_u64().filter(|_| answered)
 }
 
 /// Encodes a message as text.
@@ -80,22 +80,22 @@ fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String
     let malformed = |reason: String| DecodeError::Malformed { reason };
     // Parse again only after a data error. A syntax error, for example nesting that is too deep, is reported as it is.
     let message = match error.classify() {
-        Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(no_json(&error)))?,
-        Category::Io | Category::Syntax | Category::Eof => return Err(malformed(no_json(error))),
+        Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(json_error(&error)))?,
+        Category::Io | Category::Syntax | Category::Eof => return Err(malformed(json_error(error))),
     };
     let Value::Object(message) = message else {
-        return Err(malformed(format!("send an object with a \"type\", not {}", fields::said(&message))));
+        return Err(malformed(format!("send an object with a \"type\", not {}", fields::described(&message))));
     };
     match message.get("type") {
         Some(Value::String(name)) if known.contains(&name.as_str()) => Ok((name.clone(), message)),
-        Some(Value::String(name)) => Err(DecodeError::Unknown { name: shown(name), hint: suggestion(name, known) }),
-        Some(other) => Err(malformed(format!("\"type\" must be text, not {}", fields::said(other)))),
+        Some(Value::String(name)) => Err(DecodeError::Unknown { name: truncated(name), hint: suggestion(name, known) }),
+        Some(other) => Err(malformed(format!("\"type\" must be text, not {}", fields::described(other)))),
         None => Err(malformed(format!("no \"type\": expected one of {}", known.join(", ")))),
     }
 }
 
 /// Describes why a text is not JSON, and at which position.
-fn no_json(error: &serde_json::Error) -> String {
+fn json_error(error: &serde_json::Error) -> String {
     let at = format!("at line {} column {}", error.line(), error.column());
     match error.classify() {
         Category::Eof => format!("the JSON ends too early, {at}"),

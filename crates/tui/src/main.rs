@@ -14,34 +14,34 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     if let Err(line) = environment::check_limits() {
-        complain(&line);
+        report(&line);
         return ExitCode::from(1);
     }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            complain(&one_line(&error));
+            report(&one_line(&error));
             return ExitCode::from(USAGE);
         }
         // Requests for help and the version print to stdout and exit with 0.
-        Err(asked) => asked.exit(),
+        Err(requested) => requested.exit(),
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     if let Err(line) = environment::check(names) {
-        complain(&line);
+        report(&line);
         return ExitCode::from(2);
     }
     match observe(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&format_args!("{error:#}"));
+            report(&format_args!("{error:#}"));
             ExitCode::from(1)
         }
     }
 }
 
 /// Writes one line to stderr, escaped.
-fn complain(error: &dyn std::fmt::Display) {
+fn report(error: &dyn std::fmt::Display) {
     rusm_log::last_words(format_args!("rusm-top: {error}"));
 }
 
@@ -49,7 +49,7 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     let level = match log_level() {
         Ok(level) => level,
         Err(why) => {
-            complain(&why);
+            report(&why);
             return Ok(USAGE);
         }
     };
@@ -64,7 +64,7 @@ fn observe(cli: Cli) -> anyhow::Result<u8> {
     Ok(match ended {
         Ok(exit) => exit.code(),
         Err(error) => {
-            complain(&error);
+            report(&error);
             error.code()
         }
     })

@@ -11,14 +11,14 @@ use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::connection::{Inbox, Outgoing};
+use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::Model;
-use crate::model::message::{Effect, Ending, LinkEvent, Msg, OwnCost};
+use crate::model::message::{Effect, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
 use crate::options::Options;
-use crate::signals::{self, Heard, Signals};
+use crate::signals::{self, SignalEvent, Signals};
 use crate::start;
 use crate::terminal::{self, Guard, Screen};
 
@@ -56,15 +56,15 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     }
     let inbox = Inbox::default();
     let outgoing = start::attach(&options, &inbox).await?;
-    let mut shell = Shell::new(&options, inbox, outgoing)?;
-    shell.serve().await
+    let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
+    event_loop.serve().await
 }
 
 /// State of the running screen.
-struct Shell {
+struct EventLoop {
     model: Model,
     inbox: Inbox,
-    outgoing: Outgoing,
+    outgoing: ConnectionHandle,
     signals: Signals,
     guard: Guard,
     screen: Screen<io::Stdout>,
@@ -72,12 +72,12 @@ struct Shell {
     pace: Pace,
     drawn_at: Option<Instant>,
     reconnect: bool,
-    meter: Meter,
+    usage: UsageMeter,
     ending: Option<Result<Exit, Error>>,
 }
 
-impl Shell {
-    fn new(options: &Options, inbox: Inbox, outgoing: Outgoing) -> Result<Self, Error> {
+impl EventLoop {
+    fn new(options: &Options, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
         // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
         // it.
         let signals = Signals::take()?;
@@ -86,7 +86,7 @@ impl Shell {
         let start = start::start(options, size, outgoing.over_ssh);
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
         Ok(Self {
-            screen: Screen::new(io::stdout(), size, start.look.ascii),
+            screen: Screen::new(io::stdout(), size, start.capabilities.ascii),
             model: Model::new(start),
             inbox,
             outgoing,
@@ -96,7 +96,7 @@ impl Shell {
             pace: Pace { frame_time, fastest: frame_time },
             drawn_at: None,
             reconnect: options.reconnect,
-            meter: Meter::new(),
+            usage: UsageMeter::new(),
             ending: None,
         })
     }
@@ -122,15 +122,15 @@ impl Shell {
                     }
                 }
                 _ = ticks.tick() => {
-                    if let Some(own) = self.meter.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
+                    if let Some(own) = self.usage.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
                         self.feed(Msg::OwnCost(own))?;
                     }
                     self.feed(Msg::Tick)?;
                 }
-                heard = self.signals.next() => match heard {
-                    Heard::Stop => self.stop(false)?,
-                    Heard::Continue => self.resume()?,
-                    Heard::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
+                signal = self.signals.next() => match signal {
+                    SignalEvent::Stop => self.stop(false)?,
+                    SignalEvent::Continue => self.resume()?,
+                    SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
                 () = tokio::time::sleep_until(draw_at), if is_dirty => {}
             }
@@ -172,15 +172,15 @@ impl Shell {
             return Ok(());
         }
         for effect in update(&mut self.model, msg, self.start.elapsed()) {
-            self.carry_out(effect)?;
+            self.execute(effect)?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Error> {
+    fn execute(&mut self, effect: Effect) -> Result<(), Error> {
         match effect {
             Effect::Send(message) => {
-                // If the queue is full, the node does not read: the keeper will detect that and report it.
+                // If the queue is full, the node does not read: the connection task will detect that and report it.
                 let sent = self.outgoing.commands.try_send(message);
                 tracing::trace!(?sent, "command");
             }
@@ -195,8 +195,8 @@ impl Shell {
             Effect::Repaint => self.screen.repaint(),
             // Ctrl-Z stops the whole job, as the terminal would.
             Effect::Suspend => self.stop(true)?,
-            Effect::Quit(Ending::Asked) => self.ending = Some(Ok(Exit::Done)),
-            Effect::Quit(Ending::NewerProtocol { theirs }) => {
+            Effect::Quit(QuitReason::Requested) => self.ending = Some(Ok(Exit::Done)),
+            Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
                 self.ending = Some(Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION }));
             }
         }
@@ -246,14 +246,14 @@ impl Pace {
 }
 
 /// Measures the resource usage of this observer, once per second.
-struct Meter {
+struct UsageMeter {
     read_at: Instant,
     cpu: Duration,
     received_bytes: u64,
     drawn_bytes: u64,
 }
 
-impl Meter {
+impl UsageMeter {
     fn new() -> Self {
         Self { read_at: Instant::now(), cpu: thread_cpu(), received_bytes: 0, drawn_bytes: 0 }
     }

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// Action requested by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum SignalEvent {
     /// Exit with this signal's exit code.
     End(Signal),
     /// Stop until continued.
@@ -51,14 +51,14 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            _ = self.terminate.recv() => Heard::End(Signal::TERM),
-            _ = self.hang_up.recv() => Heard::End(Signal::HUP),
-            _ = self.interrupt.recv() => Heard::End(Signal::INT),
-            _ = self.quit.recv() => Heard::End(Signal::QUIT),
-            _ = self.stop.recv() => Heard::Stop,
-            _ = self.go_on.recv() => Heard::Continue,
+            _ = self.terminate.recv() => SignalEvent::End(Signal::TERM),
+            _ = self.hang_up.recv() => SignalEvent::End(Signal::HUP),
+            _ = self.interrupt.recv() => SignalEvent::End(Signal::INT),
+            _ = self.quit.recv() => SignalEvent::End(Signal::QUIT),
+            _ = self.stop.recv() => SignalEvent::Stop,
+            _ = self.go_on.recv() => SignalEvent::Continue,
         }
     }
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::connection::{self, Dialer, Discovery, Inbox, Outgoing};
+use crate::connection::{self, ConnectionHandle, Dialer, Discovery, Inbox};
 use crate::demo::Demo;
 use crate::exit::Error;
 use crate::model::message::{LinkEvent, Msg};
-use crate::model::{Look, Start};
+use crate::model::{Capabilities, Start};
 use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
 
 /// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
-pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing, Error> {
+pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<ConnectionHandle, Error> {
     match &options.source {
         Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
         Source::Node(target) => {
@@ -27,16 +27,16 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing,
                 timeout: options.timeout,
             };
             let dialled = dialer.dial().await?;
-            Ok(connection::keep(dialled, dialer, inbox.clone()))
+            Ok(connection::maintain(dialled, dialer, inbox.clone()))
         }
     }
 }
 
 /// Plays the demo like a connection.
-fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
-    let (commands, mut heard) = mpsc::channel(64);
+fn play(mut demo: Demo, inbox: Inbox) -> ConnectionHandle {
+    let (commands, mut from_model) = mpsc::channel(64);
     let received_bytes = Arc::new(AtomicU64::new(0));
-    let outgoing = Outgoing { commands, retry: Arc::new(Notify::new()), received_bytes, over_ssh: false };
+    let outgoing = ConnectionHandle { commands, retry: Arc::new(Notify::new()), received_bytes, over_ssh: false };
     let received = Arc::clone(&outgoing.received_bytes);
     tokio::spawn(async move {
         let start = Instant::now();
@@ -52,9 +52,9 @@ fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
             let pause = demo.due().saturating_sub(elapsed());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                command = heard.recv() => {
+                command = from_model.recv() => {
                     let Some(command) = command else { return };
-                    for message in demo.hear(command, elapsed()) {
+                    for message in demo.receive(command, elapsed()) {
                         inbox.post(Msg::Server(message)).await;
                     }
                 }
@@ -71,7 +71,7 @@ pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: 
         Source::Demo { .. } => ("demo data".to_owned(), true),
     };
     Start {
-        look: look(options),
+        capabilities: capabilities(options),
         size,
         tab: options.tab,
         filter: options.filter.clone(),
@@ -90,9 +90,9 @@ fn fps(options: &Options, over_ssh: bool) -> u8 {
     options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
 }
 
-fn look(options: &Options) -> Look {
+fn capabilities(options: &Options) -> Capabilities {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Look {
+    Capabilities {
         ascii: options.ascii || !locale_is_utf8(),
         color: match options.color {
             ColorChoice::Auto => !no_color,

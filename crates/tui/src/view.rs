@@ -1,7 +1,7 @@
 //! Draws the model. Pure: equal models give equal cells.
 
 mod bench;
-mod big;
+mod big_text;
 mod chart;
 mod cost;
 mod detail;
@@ -14,9 +14,9 @@ mod memory;
 mod node;
 mod notice;
 mod overlays;
-mod paint;
+mod painter;
+mod process_rows;
 mod processes;
-mod rows;
 mod runs;
 mod schedulers;
 mod store;
@@ -33,12 +33,12 @@ use ratatui::text::Line;
 
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, layout};
-use crate::view::paint::Painter;
+use crate::view::painter::Painter;
 use crate::view::theme::Theme;
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame, model: &Model) {
-    let mut painter = Painter { buffer: frame.buffer_mut(), theme: Theme::of(model.look), cursor: None };
+    let mut painter = Painter { buffer: frame.buffer_mut(), theme: Theme::of(model.capabilities), cursor: None };
     let area = painter.area();
     if layout::too_small(model.size) || layout::too_small(size(area)) {
         return too_small(&mut painter, area, model.demo);
@@ -67,7 +67,7 @@ fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         painter.buffer.set_style(body, Style::new().add_modifier(Modifier::DIM));
     }
     notice::render(painter, body, model);
-    footer::render(painter, paint::row(area, area.height - 1), model);
+    footer::render(painter, painter::row(area, area.height - 1), model);
     overlays::render(painter, area, model);
     cursor(painter, model);
 }
@@ -82,7 +82,7 @@ fn too_small(painter: &mut Painter<'_>, area: Rect, is_demo: bool) {
     let text =
         format!("{demo}terminal too small: need {}x{}, have {}x{}", need.width, need.height, area.width, area.height);
     // Wrap the sentence: its end matters most, and it may not fit on one row.
-    for (at, part) in paint::wrap(&text, area.width).into_iter().enumerate() {
+    for (at, part) in painter::wrap(&text, area.width).into_iter().enumerate() {
         painter.line(area, at as u16, &Line::from(part));
     }
 }
@@ -93,7 +93,7 @@ fn cursor(painter: &mut Painter<'_>, model: &Model) {
     let Some(field) = field else { return };
     let table = layout::processes(model.size, model.detail.is_some()).table;
     let before: String = field.edit.text().chars().take(field.edit.cursor()).collect();
-    let x = table.x + 2 + 12 + paint::width(&before);
+    let x = table.x + 2 + 12 + painter::width(&before);
     painter.cursor = Some((x.min(table.x + table.width.saturating_sub(2)), table.y));
 }
 

@@ -14,7 +14,7 @@ use rusm_tui::replay::{Recorded, line, play, read, screen};
 fn recording() -> Vec<Recorded> {
     let mut demo = Demo::new(1);
     let mut out = vec![Recorded { at: Duration::ZERO, message: demo.hello() }];
-    demo.hear(
+    demo.receive(
         ClientMessage::View(View {
             window: ViewWindow { offset: 0, len: 120 },
             sort: SortKey::default(),
@@ -104,7 +104,7 @@ fn a_light_picture_has_dark_ink_on_light_paper() {
 
     let svg = svg(&screen(&play(start, &recording())), &LIGHT);
 
-    assert!(svg.contains(LIGHT.paper) && svg.contains(LIGHT.ink) && !svg.contains(DARK.ink));
+    assert!(svg.contains(LIGHT.background) && svg.contains(LIGHT.foreground) && !svg.contains(DARK.foreground));
 }
 
 /// Checks that tags are closed in order, and that no text contains a bare `<` or `&`.

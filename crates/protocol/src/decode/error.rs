@@ -40,6 +40,6 @@ pub enum DecodeError {
 }
 
 /// Returns the part of a name that an error shows.
-pub(super) fn shown(name: &str) -> String {
+pub(super) fn truncated(name: &str) -> String {
     name.chars().take(64).collect()
 }

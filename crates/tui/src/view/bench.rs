@@ -7,9 +7,9 @@ use rusm_protocol::{Frame as NodeFrame, ParameterMeta, ScenarioMeta, Unit};
 
 use crate::model::menu::{self, MenuRow};
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{big, chart, latency, node, runs};
+use crate::view::{big_text, chart, latency, node, runs};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::bench(model.size, model.menu_len());
@@ -26,8 +26,8 @@ fn menu(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let scenarios = model.scenarios();
     let title = Line::from(Span::styled(" scenarios ", theme.style(Role::Title)));
-    let place = format!(" {}/{} ", (model.bench.selected + 1).min(scenarios.len()), scenarios.len());
-    let right = Line::from(Span::styled(place, theme.style(Role::Dim)));
+    let position = format!(" {}/{} ", (model.bench.selected + 1).min(scenarios.len()), scenarios.len());
+    let right = Line::from(Span::styled(position, theme.style(Role::Dim)));
     let inner = painter.panel(area, &title, &right);
     if scenarios.is_empty() {
         let text = if model.hello.is_some() { "none on this node" } else { "waiting" };
@@ -35,11 +35,11 @@ fn menu(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     let running = model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.as_deref());
     // Show units for all scenarios or for none.
-    let line_width = |scenario: &ScenarioMeta| paint::width(&scenario.id) + paint::width(&scenario.ops_label) + 5;
+    let line_width = |scenario: &ScenarioMeta| painter::width(&scenario.id) + painter::width(&scenario.ops_label) + 5;
     let with_units = scenarios.iter().all(|scenario| line_width(scenario) <= inner.width);
     let visible = menu::visible(scenarios, model.bench.selected, inner.height);
     for (line, row) in visible.into_iter().enumerate() {
-        let area = paint::row(inner, line as u16);
+        let area = painter::row(inner, line as u16);
         let (at, scenario) = match row {
             MenuRow::Scenario(at, scenario) => (at, scenario),
             MenuRow::Family(family) => {
@@ -64,7 +64,7 @@ fn menu(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 }
 
 fn heading(family: &str, width: u16, theme: Theme) -> Line<'static> {
-    let rest = usize::from(width).saturating_sub(usize::from(paint::width(family)) + 5);
+    let rest = usize::from(width).saturating_sub(usize::from(painter::width(family)) + 5);
     let (dash, role) = (theme.sign("─", "-"), theme.style(Role::Dim));
     Line::from(Span::styled(format!(" {dash} {family} {}", dash.repeat(rest)), role))
 }
@@ -80,7 +80,7 @@ fn card(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let name = if scenario.label.is_empty() { &scenario.id } else { &scenario.label };
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
     let right = Line::from(Span::styled(format!(" {} ", scenario.family), theme.style(Role::Dim)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     for (at, line) in card_lines(scenario, model, theme, inner).iter().enumerate() {
         painter.line(inner, at as u16, line);
     }
@@ -89,7 +89,7 @@ fn card(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 /// Returns the description, as many details as fit uncut, and the parameters.
 fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) -> Vec<Line<'static>> {
     let styled = |text: &str, role: Role| -> Vec<Line<'static>> {
-        let lines = paint::wrap(text, area.width).into_iter();
+        let lines = painter::wrap(text, area.width).into_iter();
         lines.map(|line| Line::from(Span::styled(line, theme.style(role)))).collect()
     };
     let lacks = scenario.lacks.as_ref().map(|lacks| styled(&format!("cannot run here: {lacks}"), Role::Warn));
@@ -143,23 +143,23 @@ fn headline(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     };
     let name = now.scenario.clone().unwrap_or_else(|| "idle".to_owned());
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
-    let inner = paint::inset(painter.panel(area, &title, &profiles(model, now, theme)));
+    let inner = painter::inset(painter.panel(area, &title, &profiles(model, now, theme)));
     let rate = model.histories.ops.recent(1000);
     let text = if is_bytes(model, now) { format::bytes_per_sec(rate) } else { format::short(rate) };
     let style = theme.style(if now.running { Role::Accent } else { Role::Dim });
     let taken = if inner.height >= 3 && !theme.is_ascii() && !is_bytes(model, now) {
-        big::render(painter, inner, &text, style)
+        big_text::render(painter, inner, &text, style)
     } else {
         let wide = format!("{text} ");
         painter.line(inner, inner.height / 2, &Line::from(Span::styled(wide.clone(), style)));
-        paint::width(&wide)
+        painter::width(&wide)
     };
     let side = Rect { x: inner.x + taken + 1, width: inner.width.saturating_sub(taken + 1), ..inner };
-    beside(painter, side, model, now);
+    current_run(painter, side, model, now);
 }
 
 /// Draws the text beside the large figures.
-fn beside(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeFrame) {
+fn current_run(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeFrame) {
     let theme = painter.theme;
     let (word, role) = if now.run_error.is_some() {
         ("failed", Role::Bad)
@@ -183,7 +183,7 @@ fn beside(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeFrame)
     painter.line(area, 1, &Line::from(state));
     let third = now.run_error.as_ref().map_or_else(
         || Span::styled(format!("{} in all", format::grouped(now.ops_total)), theme.style(Role::Dim)),
-        |error| Span::styled(paint::cut(error, area.width, theme), theme.style(Role::Bad)),
+        |error| Span::styled(painter::cut(error, area.width, theme), theme.style(Role::Bad)),
     );
     painter.line(area, 2, &Line::from(third));
 }
@@ -226,7 +226,7 @@ fn curve(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 fn figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let title = Line::from(Span::styled(" figures ", theme.style(Role::Title)));
-    let inner = paint::inset(painter.panel(area, &title, &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let Some(now) = model.frame.as_deref() else { return };
     let bad = |n: f64| if n > 0.0 { Role::Bad } else { Role::Text };
     let both = |total: u64, rate: f64| format!("{}  {}/s", format::grouped(total), format::short(rate));

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use crate::model::format;
 use crate::model::history::Series;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Width of the axis labels, in cells.
@@ -72,7 +72,7 @@ fn axis(painter: &mut Painter<'_>, area: Rect, top: f64) {
 /// Returns a curve one row high, with one value per column of dots.
 pub(crate) fn ribbon(theme: Theme, series: &Series, cells: u16, bucket_ms: u64, top: f64) -> String {
     if theme.is_ascii() {
-        return paint::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
+        return painter::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
     }
     let values = series.buckets(bucket_ms, usize::from(cells) * 2);
     let share = |value: Option<f64>| value.map_or(0.0, |value| (value / top).clamp(0.1, 1.0));

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::{Model, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Returns a short summary of the cost, for narrow screens.
@@ -21,7 +21,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     let theme = painter.theme;
     let title = Line::from(Span::styled(" processes ", theme.style(Role::Title)));
-    let inner = paint::inset(painter.panel(area, &title, &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let Some(now) = model.frame.as_deref() else { return };
     let (seen, cost) = (&now.observer, &now.cost);
     let budget = if cost.duty_pct > 1.0 { Role::Warn } else { Role::Good };

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{Bonds, Cell, FactInfo, ProcessDetail};
 
 use crate::model::{DetailPane, Model, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 use crate::view::{chart, lints};
 
@@ -18,7 +18,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     ]);
     let gone = if pane.gone { " gone " } else { "" };
     let right = Line::from(Span::styled(gone, theme.style(Role::Bad)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     let Some(process) = &pane.process else {
         let text = if pane.gone { "this process has ended" } else { "loading" };
         return painter.note(inner, text);
@@ -33,8 +33,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     for (at, (label, value, role)) in facts.into_iter().enumerate() {
         let column = (at / per_column) as u16;
         let cell = Rect { x: inner.x + column * (width + gap), width, ..inner };
-        let room = width.saturating_sub(paint::width(&label) + 1);
-        let value = Line::from(Span::styled(paint::cut(&value, room, theme), theme.style(role)));
+        let room = width.saturating_sub(painter::width(&label) + 1);
+        let value = Line::from(Span::styled(painter::cut(&value, room, theme), theme.style(role)));
         painter.labelled(cell, (at % per_column) as u16, &label, &value);
     }
     past(painter, inner, per_column as u16, pane);
@@ -63,15 +63,15 @@ fn past(painter: &mut Painter<'_>, inner: Rect, at: u16, pane: &DetailPane) {
     painter.line(inner, (at + 1).min(inner.height - 1), &Line::from(spans));
 }
 
-type Fact = (String, String, Role);
+type Property = (String, String, Role);
 
 /// Formats a rate, or `-` if it is not known yet.
-fn known(rate: Option<f64>, text: fn(f64) -> String) -> String {
+fn or_dash(rate: Option<f64>, text: fn(f64) -> String) -> String {
     rate.map_or_else(|| "-".to_owned(), text)
 }
 
 /// Formats a fact that the body of the process reports. The suffix of its name determines the unit.
-fn told(fact: &FactInfo) -> Fact {
+fn described(fact: &FactInfo) -> Property {
     let (name, is_bytes) = match fact.name.strip_suffix("_bytes") {
         Some(name) => (name, true),
         None => (fact.name.strip_suffix("_total").unwrap_or(&fact.name), false),
@@ -88,11 +88,11 @@ fn told(fact: &FactInfo) -> Fact {
 }
 
 /// Formats a count, followed by the listed pids.
-fn bound(bonds: &Bonds) -> String {
+fn bond_text(bonds: &Bonds) -> String {
     format!("{}: {}", format::grouped(bonds.count), bonds.pids.join(" "))
 }
 
-fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
+fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Property> {
     let state = if process.stuck { "stuck" } else { process.state.as_str() };
     let state_role = match state {
         "stuck" => Role::Bad,
@@ -103,17 +103,17 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         0 => format::grouped(process.mailbox_len),
         capacity => format!("{} of {}", format::grouped(process.mailbox_len), format::grouped(capacity)),
     };
-    let mut facts: Vec<Fact> = vec![
+    let mut facts: Vec<Property> = vec![
         ("state".to_owned(), state.to_owned(), state_role),
         ("kind".to_owned(), process.kind.clone(), Role::Text),
         ("age".to_owned(), format::age(process.age_ms), Role::Text),
         ("parent".to_owned(), process.parent.clone().unwrap_or_else(|| "none".to_owned()), Role::Text),
-        ("reductions/s".to_owned(), known(process.reds_per_sec, format::short), Role::Strong),
+        ("reductions/s".to_owned(), or_dash(process.reds_per_sec, format::short), Role::Strong),
         ("reductions".to_owned(), format::grouped(process.reductions), Role::Text),
-        ("busy".to_owned(), known(process.busy_pct, format::percent), Role::Strong),
+        ("busy".to_owned(), or_dash(process.busy_pct, format::percent), Role::Strong),
         ("busy time".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
         ("mailbox".to_owned(), of_capacity, if process.mailbox_len > 0 { Role::Strong } else { Role::Text }),
-        ("messages/s".to_owned(), known(process.msgs_per_sec, format::short), Role::Text),
+        ("messages/s".to_owned(), or_dash(process.msgs_per_sec, format::short), Role::Text),
         ("messages".to_owned(), format::grouped(process.messages), Role::Text),
         ("memory".to_owned(), format::bytes(process.memory_bytes), Role::Strong),
         ("control block".to_owned(), format::bytes(process.control_block_bytes), Role::Text),
@@ -121,12 +121,12 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         ("mailbox".to_owned(), format::bytes(process.mailbox_bytes), Role::Text),
     ];
     let own = process.module.iter().map(|module| ("module".to_owned(), module.clone(), Role::Strong));
-    facts.splice(2..2, own.chain(process.facts.iter().map(told)).collect::<Vec<_>>());
+    facts.splice(2..2, own.chain(process.facts.iter().map(described)).collect::<Vec<_>>());
     facts.extend(
         [("links", &process.links), ("monitors", &process.monitors), ("monitored by", &process.monitored_by)]
             .into_iter()
             .filter(|(_, bonds)| bonds.count > 0)
-            .map(|(label, bonds)| (label.to_owned(), bound(bonds), Role::Text)),
+            .map(|(label, bonds)| (label.to_owned(), bond_text(bonds), Role::Text)),
     );
     if process.traps_exits {
         facts.push(("exit signals".to_owned(), "trapped".to_owned(), Role::Text));

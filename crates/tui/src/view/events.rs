@@ -6,14 +6,14 @@ use rusm_protocol::EventInfo;
 
 use crate::model::{Model, format};
 use crate::view::lints;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let area = lints::render(painter, area, model);
     let title = Line::from(Span::styled(" events ", theme.style(Role::Title)));
-    let inner = paint::inset(painter.panel(area, &title, &counts(model, theme)));
+    let inner = painter::inset(painter.panel(area, &title, &counts(model, theme)));
     let Some(events) = &model.events.newest else {
         return painter.note(inner, "waiting for events");
     };
@@ -58,9 +58,9 @@ fn line(event: &EventInfo, width: u16, theme: Theme) -> Line<'static> {
     let left = width.saturating_sub(9 + 2 + 9 + 18 + 18);
     Line::from(vec![
         Span::styled(format!("{:>9}  ", format::moment(event.at_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<9}", paint::cut(word, 8, theme)), theme.style(role)),
-        Span::styled(format!("{:<18}", paint::cut(&event.pid, 17, theme)), theme.style(Role::Text)),
-        Span::styled(format!("{:<18}", paint::cut(name, 17, theme)), theme.style(Role::Strong)),
-        Span::styled(paint::cut(&reason, left, theme), theme.style(Role::Text)),
+        Span::styled(format!("{:<9}", painter::cut(word, 8, theme)), theme.style(role)),
+        Span::styled(format!("{:<18}", painter::cut(&event.pid, 17, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<18}", painter::cut(name, 17, theme)), theme.style(Role::Strong)),
+        Span::styled(painter::cut(&reason, left, theme), theme.style(Role::Text)),
     ])
 }

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use crate::model::Model;
 use crate::model::keys::{self, Context};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
@@ -22,7 +22,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 type Hint = (String, &'static str);
 
 fn width((key, hint): &Hint) -> u16 {
-    paint::width(key) + paint::width(hint) + 3
+    painter::width(key) + painter::width(hint) + 3
 }
 
 /// Returns the hints that fit: first the view's own, then the global ones. Help and quit are always shown.

@@ -6,7 +6,7 @@ use rusm_protocol::Role as Grant;
 
 use crate::model::{Link, Model, format, layout};
 use crate::view::lints;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
@@ -25,13 +25,13 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     let room = Rect { x: area.x + used, width: area.width.saturating_sub(used + 1), ..area };
     painter.line_right(room, 0, &state(model, theme, room.width));
-    vitals(painter, paint::inset(paint::row(area, 1)), model);
+    key_figures(painter, painter::inset(painter::row(area, 1)), model);
 }
 
 /// Returns the right end of the first row. On a narrow screen, the least important parts are dropped first.
 fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     let mut spans = Vec::new();
-    let mut chip = |text: &str, role| {
+    let mut badge = |text: &str, role| {
         spans.push(Span::styled(
             format!(" {text} "),
             theme.style(role).add_modifier(ratatui::style::Modifier::REVERSED),
@@ -39,10 +39,10 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
         spans.push(Span::raw(" "));
     };
     if model.demo {
-        chip("DEMO", Role::Warn);
+        badge("DEMO", Role::Warn);
     }
     if model.paused {
-        chip("PAUSED", Role::Warn);
+        badge("PAUSED", Role::Warn);
     }
     let silent = model.silence().map(|silence| format!("{} silent for {} s", theme.sign("●", "*"), silence.as_secs()));
     spans.push(match model.link {
@@ -97,7 +97,7 @@ fn facts(model: &Model, theme: Theme) -> Vec<Span<'static>> {
 }
 
 /// Draws pairs of a label and a value, as many as fit.
-fn vitals(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+fn key_figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let Some(now) = &model.frame else {
         let text = if model.hello.is_some() { "waiting for the first frame" } else { "waiting for the node" };
@@ -110,7 +110,7 @@ fn vitals(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let mut is_full = false;
     let mut pair = |label: &str, value: String, role: Role| {
         let gap = if used == 0 { 0 } else { 2 };
-        let width = gap + paint::width(label) + 1 + paint::width(&value);
+        let width = gap + painter::width(label) + 1 + painter::width(&value);
         is_full |= used + width > area.width;
         if is_full {
             return;

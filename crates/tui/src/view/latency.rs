@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::LatencySnapshot;
 
 use crate::model::{Model, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 type Percentile = (&'static str, fn(&LatencySnapshot) -> u64);
@@ -26,10 +26,10 @@ const VALUE: u16 = 9;
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let title = Line::from(Span::styled(" latency ", theme.style(Role::Title)));
-    let what = what(model);
-    let right = if what.is_empty() { what } else { format!(" {what} ") };
+    let subject = subject(model);
+    let right = if subject.is_empty() { subject } else { format!(" {subject} ") };
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     let Some(now) = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0) else {
         return painter.note(inner, "nothing measured yet");
     };
@@ -45,7 +45,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         if bar_cells >= 6 {
             spans.push(Span::raw(" "));
             let source = if window.count > 0 { &window } else { &now.latency };
-            spans.extend(paint::bar(theme, bar_cells, log_share(source, of(source)), |_| theme.style(Role::Delay)));
+            spans.extend(painter::bar(theme, bar_cells, log_share(source, of(source)), |_| theme.style(Role::Delay)));
         }
         painter.line(inner, at as u16 + 1, &Line::from(spans));
     }
@@ -62,7 +62,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 }
 
 /// Returns the description of the measured latency.
-fn what(model: &Model) -> String {
+fn subject(model: &Model) -> String {
     let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
     let scenarios = model.scenarios();
     let known = running.and_then(|id| scenarios.iter().find(|scenario| scenario.id == *id));

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{Lint, LintInfo};
 
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Rows for the heading and borders.
@@ -43,7 +43,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Re
     let height = (rows + around).min(area.height);
     let (mine, rest) = (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
     let title = Line::from(Span::styled(" lints ", theme.style(Role::Title)));
-    let inner = paint::inset(painter.panel(mine, &title, &right(model, theme)));
+    let inner = painter::inset(painter.panel(mine, &title, &right(model, theme)));
     let why = if is_narrow(area) { "" } else { "why" };
     let heading = format!("{:>9}  {:<16} {:<17} {:<13} {why}", "since", "lint", "process", "name");
     painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
@@ -52,7 +52,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Re
         let row = (at - top) as u16 + 1;
         painter.line(inner, row, &line(lint, inner.width, theme));
         if at == cursor {
-            painter.select(paint::row(inner, row));
+            painter.select(painter::row(inner, row));
         }
     }
     for (at, (label, text)) in facts.into_iter().enumerate() {
@@ -83,7 +83,7 @@ fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
 
 fn about(painter: &mut Painter<'_>, inner: Rect, at: u16, label: &str, text: &str) {
     let theme = painter.theme;
-    let text = paint::cut(text, inner.width.saturating_sub(11), theme);
+    let text = painter::cut(text, inner.width.saturating_sub(11), theme);
     let label = Span::styled(format!("{label:>9}  "), theme.style(Role::Dim));
     painter.line(inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
 }
@@ -104,12 +104,12 @@ fn line(lint: &LintInfo, width: u16, theme: Theme) -> Line<'static> {
     let left = if width < layout::WIDE - 4 { 0 } else { width - (11 + 17 + 18 + 14) };
     Line::from(vec![
         Span::styled(format!("{:>9}  ", format::moment(lint.since_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<17}", paint::cut(&lint.id, 16, theme)), theme.style(role(lint))),
-        Span::styled(format!("{:<18}", paint::cut(pid, 17, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<17}", painter::cut(&lint.id, 16, theme)), theme.style(role(lint))),
+        Span::styled(format!("{:<18}", painter::cut(pid, 17, theme)), theme.style(Role::Text)),
         Span::styled(
-            format!("{:<14}", paint::cut(lint.name.as_deref().unwrap_or_default(), 13, theme)),
+            format!("{:<14}", painter::cut(lint.name.as_deref().unwrap_or_default(), 13, theme)),
             theme.style(Role::Strong),
         ),
-        Span::styled(paint::cut(&lint.text, left, theme), theme.style(Role::Text)),
+        Span::styled(painter::cut(&lint.text, left, theme), theme.style(Role::Text)),
     ])
 }

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::{Model, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Width of a label and of a size, in cells.
@@ -25,13 +25,13 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let limit = format!(" of {} ", format::bytes(memory.limit_bytes));
     let right = if memory.limit_bytes > 0 { limit } else { String::new() };
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     let known = memory.control_block_bytes + memory.future_bytes + memory.mailbox_bytes;
     let bar_cells = inner.width.saturating_sub((LABEL + VALUE + 9) as u16);
     let whole = memory.rss_bytes.max(known).max(1) as f64;
     let share = if memory.limit_bytes > 0 { memory.rss_bytes as f64 / memory.limit_bytes as f64 } else { 0.0 };
     let mut spans = amount("resident", memory.rss_bytes, theme, Role::Strong);
-    spans.extend(paint::bar(theme, bar_cells, share, |place| theme.heat(place)));
+    spans.extend(painter::bar(theme, bar_cells, share, |position| theme.heat(position)));
     spans.push(Span::styled(format!("{:>8}", format::percent(share * 100.0)), theme.style(Role::Text)));
     painter.line(inner, 0, &Line::from(spans));
     let parts = [
@@ -43,7 +43,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     for (at, (label, bytes, is_full)) in parts.into_iter().enumerate() {
         let share = bytes as f64 / whole;
         let mut spans = amount(label, bytes, theme, if is_full { Role::Bad } else { Role::Text });
-        spans.extend(paint::bar(theme, bar_cells, share, |_| theme.style(Role::Store)));
+        spans.extend(painter::bar(theme, bar_cells, share, |_| theme.style(Role::Store)));
         let (percent, role) =
             if is_full { ("full".to_owned(), Role::Bad) } else { (format::percent(share * 100.0), Role::Dim) };
         spans.push(Span::styled(format!("{percent:>8}"), theme.style(role)));

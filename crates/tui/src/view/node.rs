@@ -5,9 +5,9 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, SortKey};
 
 use crate::model::{Model, columns, format, layout, table};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
-use crate::view::{chart, cost, latency, memory, rows, schedulers};
+use crate::view::{chart, cost, latency, memory, process_rows, schedulers};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::node(model.size);
@@ -72,10 +72,10 @@ fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         return painter.note(inner, "waiting for rows");
     };
     let slots = columns::fit(inner.width, SortKey::default(), columns::ColumnSet::Usual);
-    rows::heading(painter, inner, &slots, SortKey::default());
+    process_rows::heading(painter, inner, &slots, SortKey::default());
     // Skip processes that ended after the order was computed: they are not busy any more.
     let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
     for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
-        rows::row(painter, paint::row(inner, at as u16 + 1), model, &slots, page, row);
+        process_rows::row(painter, painter::row(inner, at as u16 + 1), model, &slots, page, row);
     }
 }

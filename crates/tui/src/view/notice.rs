@@ -6,7 +6,7 @@ use ratatui::widgets::{Clear, Widget};
 
 use crate::model::Model;
 use crate::model::tab::Tab;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 
 /// Width of the sign and of the right margin, in cells.
@@ -16,11 +16,11 @@ pub(crate) fn render(painter: &mut Painter<'_>, body: Rect, model: &Model) {
     let Some((text, is_error)) = notice(model) else { return };
     let theme = painter.theme;
     let width = body.width.saturating_sub(MARGIN);
-    let mut lines = paint::wrap(text, width);
+    let mut lines = painter::wrap(text, width);
     let room = usize::from(body.height / 2).max(1);
     if lines.len() > room {
         let rest = lines.split_off(room - 1).join(" ");
-        lines.push(paint::cut(&rest, width, theme));
+        lines.push(painter::cut(&rest, width, theme));
     }
     let height = (lines.len() as u16).min(body.height);
     let area = Rect { y: body.bottom() - height, height, ..body };

@@ -9,7 +9,7 @@ use crate::model::keys::{self, Context};
 use crate::model::overlay::Overlay;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, columns, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
@@ -71,7 +71,7 @@ fn about(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     let theme = painter.theme;
     let mut lines: Vec<Line> = Vec::new();
     let mut say = |text: &str, indent: usize, role: Role| {
-        for part in paint::wrap(text, READING_WIDTH - indent as u16) {
+        for part in painter::wrap(text, READING_WIDTH - indent as u16) {
             lines.push(Line::from(Span::styled(format!("{:indent$}{part}", ""), theme.style(role))));
         }
     };
@@ -117,7 +117,7 @@ fn trap(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     }
     for (at, function) in detail.backtrace.iter().enumerate() {
         let role = if at == 0 { Role::Strong } else { Role::Text };
-        let function = paint::cut(function, READING_WIDTH - 4, theme);
+        let function = painter::cut(function, READING_WIDTH - 4, theme);
         let number = Span::styled(format!("{at:>2}  "), theme.style(Role::Dim));
         lines.push(Line::from(vec![number, Span::styled(function, theme.style(role))]));
     }
@@ -185,7 +185,7 @@ fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {
     let inner = painter.popup(34, height, &Line::from(" sort by "));
     let first = (at as u16 + 1).saturating_sub(inner.height);
     for (index, &column) in Column::ALL.iter().enumerate().skip(first.into()).take(inner.height.into()) {
-        let row = paint::row(inner, index as u16 - first);
+        let row = painter::row(inner, index as u16 - first);
         let sorts = column == model.table.sort.key;
         let way = if model.table.sort.desc { "largest first" } else { "smallest first" };
         let role = if sorts { Role::Accent } else { Role::Text };
@@ -201,7 +201,7 @@ fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {
 
 fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
     let theme = painter.theme;
-    let refused = dialog.refused.as_deref().map(|why| paint::wrap(why, READING_WIDTH - 8)).unwrap_or_default();
+    let refused = dialog.refused.as_deref().map(|why| painter::wrap(why, READING_WIDTH - 8)).unwrap_or_default();
     let notes = (refused.len() as u16).clamp(1, 3);
     let height = dialog.fields.len() as u16 + 5 + notes;
     let title = Line::from(format!(" run {} ", dialog.scenario));
@@ -209,7 +209,7 @@ fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
     let room = inner.height.saturating_sub(3 + notes).max(1);
     let first = (dialog.at as u16 + 1).saturating_sub(room);
     for (at, (meta, edit)) in dialog.fields.iter().enumerate().skip(first.into()).take(room.into()) {
-        let row = paint::row(inner, at as u16 - first);
+        let row = painter::row(inner, at as u16 - first);
         let here = at == dialog.at;
         let value = edit.text();
         let changed = value.trim() != meta.default;
@@ -224,7 +224,7 @@ fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
         painter.line_right(row, 0, &Line::from(range));
         if here {
             let before: String = edit.text().chars().take(edit.cursor()).collect();
-            painter.cursor = Some((row.x + 16 + paint::width(&before), row.y));
+            painter.cursor = Some((row.x + 16 + painter::width(&before), row.y));
         }
     }
     let note_at = inner.height.saturating_sub(2 + notes);
@@ -232,7 +232,7 @@ fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
         painter.line(inner, note_at + at, &Line::from(Span::styled(line.clone(), theme.style(Role::Bad))));
     }
     if let Some((meta, _)) = dialog.fields.get(dialog.at).filter(|_| refused.is_empty()) {
-        let text = paint::cut(&meta.description, inner.width, theme);
+        let text = painter::cut(&meta.description, inner.width, theme);
         painter.line(inner, note_at, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
     painter.line(inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
@@ -246,11 +246,11 @@ fn lost(painter: &mut Painter<'_>, model: &Model) {
     let title = format!(" connection lost {} ", format::clock(gone_ms));
     let inner = painter.popup(70.min(painter.area().width), 9, &Line::from(title));
     let mut say = |at: u16, text: &str, role: Role| {
-        let text = paint::cut(text, inner.width, theme);
+        let text = painter::cut(text, inner.width, theme);
         painter.line(inner, at, &Line::from(Span::styled(text, theme.style(role))));
     };
     say(0, &model.target, Role::Dim);
-    let reason = paint::wrap(reason, inner.width);
+    let reason = painter::wrap(reason, inner.width);
     let (first, rest) =
         reason.split_first().map_or((String::new(), String::new()), |(first, rest)| (first.clone(), rest.join(" ")));
     say(1, &first, Role::Strong);

@@ -5,9 +5,9 @@ use ratatui::text::{Line, Span};
 
 use crate::model::table::Selection;
 use crate::model::{Model, columns, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{detail, rows};
+use crate::view::{detail, process_rows};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::processes(model.size, model.detail.is_some());
@@ -24,7 +24,7 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     let table = &model.table;
     let slots = columns::fit(inner.width.saturating_sub(1), table.sort, table.columns);
-    rows::heading(painter, inner, &slots, table.sort);
+    process_rows::heading(painter, inner, &slots, table.sort);
     let Some(page) = &table.rows else {
         return painter.note(inner, "waiting for rows");
     };
@@ -33,15 +33,15 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         return painter.note(inner, text);
     }
     for at in 0..inner.height.saturating_sub(1) {
-        let place = table.top + u64::from(at);
-        let area = paint::row(inner, at + 1);
-        if let Some(row) = table.row(place) {
-            rows::row(painter, area, model, &slots, page, row);
-        } else if place < page.matched {
+        let position = table.top + u64::from(at);
+        let area = painter::row(inner, at + 1);
+        if let Some(row) = table.row(position) {
+            process_rows::row(painter, area, model, &slots, page, row);
+        } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
             painter.line(area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));
         }
-        if place == table.cursor {
+        if position == table.cursor {
             mark(painter, area, model);
         }
     }

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use crate::model::bench::RunRecord;
 use crate::model::{Model, format};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Changes below this share are noise of a single run.
@@ -18,7 +18,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let title = Line::from(Span::styled(" runs ", theme.style(Role::Title)));
     let right = Line::from(Span::styled(" since this observer started ", theme.style(Role::Dim)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     if model.bench.runs.is_empty() {
         return painter.note(inner, "no runs yet");
     }
@@ -46,8 +46,8 @@ fn line(run: &RunRecord, model: &Model, theme: Theme) -> Line<'static> {
     let (change, change_role) = change(run, model);
     Line::from(vec![
         Span::styled(format!("{:>3}  ", run.run_id), theme.style(Role::Dim)),
-        Span::styled(format!("{:<18}", paint::cut(&run.scenario, 17, theme)), theme.style(Role::Strong)),
-        Span::styled(format!("{:<10}", paint::cut(&run.profile, 9, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<18}", painter::cut(&run.scenario, 17, theme)), theme.style(Role::Strong)),
+        Span::styled(format!("{:<10}", painter::cut(&run.profile, 9, theme)), theme.style(Role::Text)),
         Span::styled(figures, theme.style(Role::Text)),
         Span::styled(format!("{:>8}", format::short(run.errors_total as f64)), theme.style(errors)),
         Span::styled(format!("{change:>9}"), theme.style(change_role)),

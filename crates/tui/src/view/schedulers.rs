@@ -6,7 +6,7 @@ use rusm_protocol::SchedulerSnapshot;
 
 use crate::model::{Model, format};
 use crate::view::chart;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Minimum width of a bar with its number and share.
@@ -24,7 +24,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let mean = loads.iter().map(|&load| f64::from(load)).sum::<f64>() / loads.len().max(1) as f64;
     let title = Line::from(Span::styled(" schedulers ", theme.style(Role::Title)));
     let right = Line::from(Span::styled(format!(" {:>3.0} % ", mean * 100.0 + 0.0), theme.style(Role::Text)));
-    let inner = paint::inset(painter.panel(area, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     if loads.is_empty() || inner.height == 0 {
         return;
     }
@@ -56,7 +56,7 @@ fn lanes(painter: &mut Painter<'_>, inner: Rect, model: &Model, loads: &[f32], d
         let at_row = 1 + at as u16 * if with_past { 2 } else { 1 };
         let cells = inner.width.saturating_sub(4 + SHARE + figures);
         let mut spans = vec![Span::styled(format!("s{at:<3}"), theme.style(Role::Dim))];
-        spans.extend(paint::bar(theme, cells, load.into(), |place| theme.heat(place)));
+        spans.extend(painter::bar(theme, cells, load.into(), |position| theme.heat(position)));
         let share = format!("{:>4.0} %", load * 100.0);
         spans.push(Span::styled(share, theme.style(Role::Text)));
         painter.line(inner, at_row, &Line::from(spans));
@@ -89,7 +89,7 @@ fn bars(painter: &mut Painter<'_>, inner: Rect, loads: &[f32], columns: u16, row
     for (at, &load) in loads.iter().enumerate() {
         let (column, row) = (at as u16 / rows, at as u16 % rows);
         let mut spans = vec![Span::styled(format!("s{at:<3}"), theme.style(Role::Dim))];
-        spans.extend(paint::bar(theme, width.saturating_sub(9), load.into(), |place| theme.heat(place)));
+        spans.extend(painter::bar(theme, width.saturating_sub(9), load.into(), |position| theme.heat(position)));
         spans.push(Span::styled(format!("{:>4.0} ", load * 100.0), theme.style(Role::Text)));
         let cell = Rect { x: inner.x + column * width, width, ..inner };
         painter.line(cell, row, &Line::from(spans));

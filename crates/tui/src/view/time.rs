@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{StreamInfo, TickerInfo, Time, WaitInfo};
 
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Lateness of the 99th percentile of batches above which a ticker is late. Above ten times this value it is very late.
@@ -30,13 +30,13 @@ fn title(words: &str, theme: Theme) -> Line<'static> {
 fn put(painter: &mut Painter<'_>, area: Rect, at: u16, first: u16, cells: &[(String, Role)], widths: &[i16]) {
     let theme = painter.theme;
     let mut spans = Vec::new();
-    for (place, (text, role)) in cells.iter().enumerate() {
-        let (width, right) = match place.checked_sub(1).and_then(|place| widths.get(place)) {
+    for (position, (text, role)) in cells.iter().enumerate() {
+        let (width, right) = match position.checked_sub(1).and_then(|position| widths.get(position)) {
             Some(width) => (width.unsigned_abs(), *width > 0),
             None => (first, false),
         };
-        let text = paint::cut(text, width, theme);
-        let pad = " ".repeat(usize::from(width - paint::width(&text).min(width)));
+        let text = painter::cut(text, width, theme);
+        let pad = " ".repeat(usize::from(width - painter::width(&text).min(width)));
         let text = if right { format!(" {pad}{text}") } else { format!(" {text}{pad}") };
         spans.push(Span::styled(text, theme.style(*role)));
     }
@@ -183,15 +183,15 @@ fn waiting(time: &Time) -> usize {
 }
 
 fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, Role)> {
-    let calm = |count: u64, role| (format::short(count as f64), if count == 0 { Role::Dim } else { role });
+    let dim_if_zero = |count: u64, role| (format::short(count as f64), if count == 0 { Role::Dim } else { role });
     let name = stream.label.clone().unwrap_or_else(|| format!("ring {}", stream.id));
     let name = (name, if stream.ended { Role::Dim } else { Role::Strong });
     let share = stream.fill as f64 / stream.capacity.max(1) as f64;
     let heat = if share >= 0.9 { Role::Warn } else { Role::Text };
     let fill = (format!("{:.0}%", share * 100.0), if stream.fill == 0 { Role::Dim } else { heat });
-    let readers = calm(stream.readers, Role::Text);
+    let readers = dim_if_zero(stream.readers, Role::Text);
     let rate = (format::short(stream.written_per_sec), Role::Flow);
-    let waits = calm(stream.waits_total, Role::Text);
+    let waits = dim_if_zero(stream.waits_total, Role::Text);
     let waits_for = match &stream.waits_for {
         Some(reader) => (format!("{} {}", theme.sign("◀", "<"), blocker(reader)), Role::Bad),
         None if stream.ended => ("ended".to_owned(), Role::Dim),
@@ -206,7 +206,7 @@ fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, R
     let writer = (stream.writer.clone().unwrap_or_else(|| "-".to_owned()), Role::Text);
     let bytes = (format::bytes_per_sec(stream.written_per_sec * stream.item_bytes as f64), Role::Text);
     let capacity = (format::short(stream.capacity as f64), Role::Dim);
-    let (policy, evicted) = ((stream.policy.clone(), Role::Dim), calm(stream.evicted_total, Role::Bad));
+    let (policy, evicted) = ((stream.policy.clone(), Role::Dim), dim_if_zero(stream.evicted_total, Role::Bad));
     vec![name, writer, readers, policy, rate, bytes, fill, capacity, waits, evicted, waits_for]
 }
 

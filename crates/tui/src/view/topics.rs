@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{ReceiverInfo, TopicInfo};
 
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 
 /// Age from which an unprocessed message is highlighted.
@@ -19,12 +19,12 @@ pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
 
 type Columns<const N: usize> = [(String, Role); N];
 
-fn calm(count: u64, role: Role) -> Role {
+fn dim_if_zero(count: u64, role: Role) -> Role {
     if count == 0 { Role::Dim } else { role }
 }
 
 fn short(count: u64, role: Role) -> (String, Role) {
-    (format::short(count as f64), calm(count, role))
+    (format::short(count as f64), dim_if_zero(count, role))
 }
 
 fn rate(per_sec: Option<f64>) -> (String, Role) {
@@ -43,10 +43,10 @@ fn put<const N: usize>(
     let theme = painter.theme;
     let taken: u16 = widths.iter().map(|width| width + 1).sum();
     let room = area.width.saturating_sub(taken + 2).min(48);
-    let cut = paint::cut(name.0, room, theme);
+    let cut = painter::cut(name.0, room, theme);
     let mut spans = vec![Span::styled(format!(" {cut:<width$}", width = usize::from(room)), theme.style(name.1))];
     for ((text, role), width) in columns.iter().zip(widths) {
-        let text = paint::cut(text, width, theme);
+        let text = painter::cut(text, width, theme);
         spans.push(Span::styled(format!(" {text:>width$}", width = usize::from(width)), theme.style(*role)));
     }
     painter.line(area, at, &Line::from(spans));
@@ -68,19 +68,19 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let heading = ["PUBL/S", "HELD", "FULL%", "BYTES", "RECV", "WAITING", "DROPPED"];
     put(painter, inner, 0, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);
     for at in 0..inner.height.saturating_sub(1) {
-        let place = pane.top + u64::from(at);
-        if place >= total {
+        let position = pane.top + u64::from(at);
+        if position >= total {
             break;
         }
-        if let Some(topic) = pane.topic_at(place) {
+        if let Some(topic) = pane.topic_at(position) {
             let figures = topic_figures(topic, pane.published_per_sec(topic));
             put(painter, inner, at + 1, (&topic.name, Role::Strong), &figures, TOPIC_WIDTHS);
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
             painter.line(inner, at + 1, &Line::from(dots));
         }
-        if place == pane.at {
-            painter.select(paint::row(inner, at + 1));
+        if position == pane.at {
+            painter.select(painter::row(inner, at + 1));
         }
     }
 }
@@ -98,7 +98,7 @@ fn topic_figures(topic: &TopicInfo, per_sec: Option<f64>) -> Columns<7> {
         rate(per_sec),
         short(topic.messages, Role::Text),
         (format!("{percent:.0}"), full),
-        (format::bytes(topic.bytes), calm(topic.bytes, Role::Text)),
+        (format::bytes(topic.bytes), dim_if_zero(topic.bytes, Role::Text)),
         short(topic.subscriptions + topic.subscribers, Role::Text),
         short(topic.publishers_waiting, Role::Warn),
         short(topic.dropped_total, Role::Warn),
@@ -118,7 +118,7 @@ fn receivers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         painter.panel(area, &Line::default(), &Line::default());
         return;
     };
-    let title = format!(" {} ", paint::cut(&topic.name, area.width / 2, theme));
+    let title = format!(" {} ", painter::cut(&topic.name, area.width / 2, theme));
     let right = format!(
         " {} of {} {} {} of {} ",
         format::short(topic.messages as f64),
@@ -140,17 +140,17 @@ fn receivers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let fits = if topic.receivers.len() > rows { rows.saturating_sub(1) } else { rows };
     for (at, receiver) in (1..).zip(topic.receivers.iter().take(fits)) {
         let figures = receiver_figures(receiver, pane.received_per_sec(topic, receiver));
-        line(painter, inner, at, wide, (&called(receiver), Role::Strong), &figures);
+        line(painter, inner, at, wide, (&receiver_name(receiver), Role::Strong), &figures);
     }
-    let told = topic.receivers.len().min(fits) as u64;
-    let more = (topic.subscriptions + topic.subscribers).saturating_sub(told);
+    let described = topic.receivers.len().min(fits) as u64;
+    let more = (topic.subscriptions + topic.subscribers).saturating_sub(described);
     if more > 0 && usize::from(inner.height) > fits + 1 {
         let text = format!(" {} more, none further behind", format::grouped(more));
         painter.line(inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }
 
-fn called(receiver: &ReceiverInfo) -> String {
+fn receiver_name(receiver: &ReceiverInfo) -> String {
     receiver.name.clone().unwrap_or_else(|| "subscriber".to_owned())
 }
 
@@ -164,7 +164,7 @@ fn line(painter: &mut Painter<'_>, area: Rect, at: u16, wide: bool, name: (&str,
         return put(painter, area, at, name, columns, WIDTHS);
     }
     let few: [usize; 7] = [1, 2, 3, 4, 5, 6, 7];
-    put(painter, area, at, name, &few.map(|place| columns[place].clone()), few.map(|place| WIDTHS[place]));
+    put(painter, area, at, name, &few.map(|position| columns[position].clone()), few.map(|position| WIDTHS[position]));
 }
 
 fn receiver_figures(receiver: &ReceiverInfo, per_sec: Option<f64>) -> Columns<11> {

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Age up to which a termination is highlighted as recent.
@@ -16,7 +16,7 @@ const ANY_NUMBER: u64 = 1_000_000;
 
 /// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum TreeColumn {
     Name,
     Pid,
     State,
@@ -26,7 +26,7 @@ enum Part {
     LastEnd,
 }
 
-impl Part {
+impl TreeColumn {
     const fn heading(self) -> &'static str {
         match self {
             Self::Name => "TREE",
@@ -41,17 +41,25 @@ impl Part {
 }
 
 /// Returns the columns that fit, with their positions and widths.
-fn parts(width: u16) -> Vec<(Part, u16, u16)> {
-    let fixed: &[(Part, u16)] = match width {
-        92.. => &[(Part::Pid, 15), (Part::State, 10), (Part::Strategy, 16), (Part::Window, 13), (Part::Restarts, 6)],
-        64.. => &[(Part::State, 10), (Part::Strategy, 12), (Part::Window, 12), (Part::Restarts, 6)],
-        _ => &[(Part::State, 10), (Part::Window, 12), (Part::Restarts, 6)],
+fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
+    let fixed: &[(TreeColumn, u16)] = match width {
+        92.. => &[
+            (TreeColumn::Pid, 15),
+            (TreeColumn::State, 10),
+            (TreeColumn::Strategy, 16),
+            (TreeColumn::Window, 13),
+            (TreeColumn::Restarts, 6),
+        ],
+        64.. => {
+            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)]
+        }
+        _ => &[(TreeColumn::State, 10), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)],
     };
     let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
     let left = width.saturating_sub(taken);
     let name = if width < 64 { left } else { (left * 11 / 20).clamp(18, 44).min(left) };
     let last = left.saturating_sub(name + 1);
-    let all = [(Part::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(Part::LastEnd, last)]);
+    let all = [(TreeColumn::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(TreeColumn::LastEnd, last)]);
     all.filter(|(_, width)| *width > 0)
         .scan(0, |x, (part, width)| {
             let at = *x;
@@ -82,23 +90,23 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let parts = parts(inner.width.saturating_sub(1));
     for (part, x, width) in &parts {
         let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
-        let right = if *part == Part::Restarts { width.saturating_sub(5) } else { 0 };
+        let right = if *part == TreeColumn::Restarts { width.saturating_sub(5) } else { 0 };
         painter.put(inner.x + 1 + x + right, inner.y, &heading, width - right);
     }
     for at in 0..inner.height.saturating_sub(1) {
-        let place = model.tree.top + u64::from(at);
-        let line = paint::row(inner, at + 1);
-        match model.tree.row(place) {
+        let position = model.tree.top + u64::from(at);
+        let line = painter::row(inner, at + 1);
+        match model.tree.row(position) {
             Some(row) => self::row(painter, line, &parts, row, tree.at_ms),
-            None if place < tree.total => {
+            None if position < tree.total => {
                 let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
                 painter.line(line, 0, &Line::from(dots));
             }
             None => {}
         }
-        if place == model.tree.cursor && model.tree.selected_row().is_some() {
+        if position == model.tree.cursor && model.tree.selected_row().is_some() {
             painter.select(line);
-        } else if place == model.tree.cursor {
+        } else if position == model.tree.cursor {
             let sign = Span::styled(theme.sign("▹", ">"), theme.style(Role::Accent));
             painter.line(line, 0, &Line::from(sign));
         }
@@ -124,7 +132,7 @@ fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(tree) = &model.tree.rows else { return };
     let at = format!(" row {} ", format::grouped(model.tree.cursor + 1));
     let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
-    let (at_width, cost_width) = (paint::width(&at), paint::width(&cost));
+    let (at_width, cost_width) = (painter::width(&at), painter::width(&cost));
     if at_width + cost_width + 6 < area.width {
         let bottom = area.bottom().saturating_sub(1);
         let at = Line::from(Span::styled(at, theme.style(Role::Text)));
@@ -134,33 +142,33 @@ fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
 }
 
-fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow, now_ms: u64) {
+fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(TreeColumn, u16, u16)], row: &TreeRow, now_ms: u64) {
     let theme = painter.theme;
     for (part, x, width) in parts {
         let line = match part {
-            Part::Name => name(row, *width, theme),
-            Part::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
-            Part::State => text(&row.state, state_role(row), *width, theme),
-            Part::Strategy => match &row.branch {
+            TreeColumn::Name => name(row, *width, theme),
+            TreeColumn::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
+            TreeColumn::State => text(&row.state, state_role(row), *width, theme),
+            TreeColumn::Strategy => match &row.branch {
                 Some(branch) => text(short_strategy(&branch.strategy, *width), Role::Text, *width, theme),
                 None => text(row.restart.as_deref().unwrap_or_default(), Role::Dim, *width, theme),
             },
-            Part::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
-            Part::Restarts => {
+            TreeColumn::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
+            TreeColumn::Restarts => {
                 // For a supervisor, show the restarts of its children: they count against its intensity.
                 let total = row.branch.as_ref().map_or(row.restarts_total, |branch| branch.restarts_total);
                 let count = format::count_within(total, usize::from(*width));
                 let role = if total == 0 { Role::Dim } else { Role::Strong };
                 text(&format!("{count:>0$}", usize::from(*width)), role, *width, theme)
             }
-            Part::LastEnd => last_end(row, now_ms, *width, theme),
+            TreeColumn::LastEnd => last_end(row, now_ms, *width, theme),
         };
         painter.put(area.x + 1 + x, area.y, &line, *width);
     }
 }
 
 fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
-    Line::from(Span::styled(paint::cut(text, width, theme), theme.style(role)))
+    Line::from(Span::styled(painter::cut(text, width, theme), theme.style(role)))
 }
 
 /// Returns the connecting lines, the fold marker, the name, and the number of running children of a row.
@@ -183,9 +191,9 @@ fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
         None => "",
     };
     let children = row.branch.as_ref().map(|branch| children(branch, theme));
-    let taken = paint::width(&lines) + paint::width(sign);
-    let shown = paint::cut(title(row), width.saturating_sub(taken), theme);
-    let left = width.saturating_sub(taken + paint::width(&shown));
+    let taken = painter::width(&lines) + painter::width(sign);
+    let shown = painter::cut(title(row), width.saturating_sub(taken), theme);
+    let left = width.saturating_sub(taken + painter::width(&shown));
     let mut spans = vec![
         Span::styled(lines, theme.style(Role::Dim)),
         Span::styled(sign, theme.style(Role::Accent)),
@@ -219,7 +227,7 @@ fn state_role(row: &TreeRow) -> Role {
 
 /// Shortens the long name of the dynamic strategy if it does not fit.
 fn short_strategy(strategy: &str, width: u16) -> &str {
-    if paint::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
+    if painter::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
 }
 
 /// Formats the used part of the restart intensity: `2/5 in 10s`.
@@ -231,7 +239,7 @@ fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
         _ => Role::Text,
     };
     let mut words = used(branch);
-    if paint::width(&words) > width {
+    if painter::width(&words) > width {
         words = words.replace(" in ", " ");
     }
     text(&words, role, width, theme)
@@ -256,11 +264,11 @@ fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
         (false, false) => Role::Text,
     };
     let age = format!("{:>5} ", format::age(age_ms));
-    let left = width.saturating_sub(paint::width(&age));
+    let left = width.saturating_sub(painter::width(&age));
     Line::from(vec![
-        Span::styled(paint::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
+        Span::styled(painter::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
         Span::raw(" "),
-        Span::styled(if left > 3 { paint::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
+        Span::styled(if left > 3 { painter::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
     ])
 }
 
@@ -275,13 +283,13 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
     let title = Line::from(vec![
-        Span::styled(format!(" {} ", paint::cut(title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(format!(" {} ", painter::cut(title(row), room, theme)), theme.style(Role::Title)),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
-    let inner = paint::inset(painter.panel(area, &title, &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let mut at = 0;
     for (words, role) in facts(detail, theme) {
-        for part in paint::wrap(&words, inner.width) {
+        for part in painter::wrap(&words, inner.width) {
             painter.line(inner, at, &Line::from(Span::styled(part, theme.style(role))));
             at += 1;
         }
@@ -328,15 +336,15 @@ fn ends(painter: &mut Painter<'_>, area: Rect, detail: &TreeDetail, now_ms: u64)
     let mut at = 0;
     for end in &detail.ends {
         let (head, role) = (head(end, now_ms), if is_normal(&end.reason) { Role::Dim } else { Role::Bad });
-        let head_width = paint::width(&head) + 2;
+        let head_width = painter::width(&head) + 2;
         painter.line(area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
         if is_narrow {
-            for part in paint::wrap(&end.reason, area.width.saturating_sub(2)) {
+            for part in painter::wrap(&end.reason, area.width.saturating_sub(2)) {
                 at += 1;
                 put(painter, area, at, 2, &part, theme.style(role));
             }
         } else {
-            let reason = paint::cut(&end.reason, area.width.saturating_sub(head_width), theme);
+            let reason = painter::cut(&end.reason, area.width.saturating_sub(head_width), theme);
             put(painter, area, at, head_width, &reason, theme.style(role));
         }
         at += 1;
@@ -349,7 +357,7 @@ fn head(end: &TreeEnd, now_ms: u64) -> String {
 }
 
 fn put(painter: &mut Painter<'_>, area: Rect, at: u16, x: u16, text: &str, style: Style) {
-    let row = paint::row(area, at);
+    let row = painter::row(area, at);
     if row.width > x {
         let line = Line::from(Span::styled(text.to_owned(), style));
         painter.put(row.x + x, row.y, &line, row.width - x);

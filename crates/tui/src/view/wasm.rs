@@ -4,9 +4,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{CacheInfo, EngineInfo, FaultInfo, ModuleInfo};
 
-use crate::model::wasm::Focus;
+use crate::model::wasm::WasmFocus;
 use crate::model::{Model, format, layout};
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Age up to which a trap is highlighted as recent.
@@ -37,7 +37,7 @@ fn engine(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         None => "engine".to_owned(),
     };
     let right = shown.map(|(_, engine)| starts(engine, theme)).unwrap_or_default();
-    let inner = paint::inset(painter.panel(area, &title(&name, false, theme), &right));
+    let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((_, engine)) = shown else {
         let text = if model.wasm.newest.is_some() { "no guest has run on this node" } else { "waiting for engines" };
         return painter.note(inner, text);
@@ -69,12 +69,12 @@ fn starts(engine: &EngineInfo, theme: Theme) -> Line<'static> {
 /// `instances ━━━━━━───────  612 of 1,000`
 fn gauge(name: &str, used: u64, slots: u64, width: u16, theme: Theme) -> Line<'static> {
     let words = format!("{:>7} of {:<9}", format::count_within(used, 7), format::count_within(slots, 9));
-    let cells = width.saturating_sub(LABEL + 1 + paint::width(&words));
+    let cells = width.saturating_sub(LABEL + 1 + painter::width(&words));
     let share = if slots == 0 { 0.0 } else { used as f64 / slots as f64 };
     let mut spans = vec![label(name, theme)];
     // Show at least half a cell if any are used, even if their share rounds to zero.
     let seen = if used > 0 { share.max(0.5 / f64::from(cells.max(1))) } else { 0.0 };
-    spans.extend(paint::bar(theme, cells, seen, |place| theme.heat(place)));
+    spans.extend(painter::bar(theme, cells, seen, |position| theme.heat(position)));
     spans.push(Span::styled(format!(" {words}"), theme.style(if share >= 0.9 { Role::Warn } else { Role::Text })));
     Line::from(spans)
 }
@@ -106,7 +106,7 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
     parts.extend([format!("{} hits", short(hits)), format!("{} misses", short(misses))]);
     parts.push(format!("{} evicted", short(evicted)));
     let mut words = parts.join(&format!(" {dot} "));
-    if paint::width(&words) + LABEL > width {
+    if painter::width(&words) + LABEL > width {
         words = format!(
             "{} in {}, hit {} missed {}",
             short(cache.entries),
@@ -132,7 +132,7 @@ fn counts(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let refusals = summed(engines.iter().flat_map(|engine| &engine.refusals_total));
     let total = |counts: &[(String, u64)]| format::short(counts.iter().map(|(_, count)| *count).sum::<u64>() as f64);
     let name = format!("{} traps {} {} refusals", total(&traps), theme.dot(), total(&refusals));
-    let inner = paint::inset(painter.panel(area, &title(&name, false, theme), &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &Line::default()));
     let refusals = refusals.into_iter().map(|(name, count)| (format!("lacks {name}"), count, Role::Warn));
     let all: Vec<_> = traps.into_iter().map(|(name, count)| (name, count, Role::Bad)).chain(refusals).collect();
     if all.is_empty() {
@@ -142,7 +142,7 @@ fn counts(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let width = (inner.width - 3 * (columns - 1)) / columns;
     for (at, (name, count, role)) in (0..).zip(all).take(usize::from(inner.height * columns)) {
         let cell = Rect { x: inner.x + at / inner.height * (width + 3), width, ..inner };
-        let name = paint::cut(&name, width.saturating_sub(6), theme);
+        let name = painter::cut(&name, width.saturating_sub(6), theme);
         let value = Line::from(Span::styled(format::count_within(count, 7), theme.style(role)));
         painter.line(cell, at % inner.height, &Line::from(Span::styled(name, theme.style(Role::Text))));
         painter.line_right(cell, at % inner.height, &value);
@@ -165,7 +165,7 @@ fn summed<'a>(counts: impl Iterator<Item = &'a rusm_protocol::CountInfo>) -> Vec
 fn modules(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let pane = &model.wasm;
-    let has_keys = pane.focus == Focus::Modules;
+    let has_keys = pane.focus == WasmFocus::Modules;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
     let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
     let inner = painter.panel(area, &title("modules", has_keys, theme), &right);
@@ -176,29 +176,29 @@ fn modules(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let heading = ["KIND", "ALIVE", "SPAWNED", "TRAPS"];
     put(painter, inner, 0, ("MODULE", Role::Dim), widths, &heading.map(|word| (word.to_owned(), Role::Dim)));
     for at in 0..inner.height.saturating_sub(1) {
-        let place = pane.top + u64::from(at);
-        if place >= total {
+        let position = pane.top + u64::from(at);
+        if position >= total {
             break;
         }
-        if let Some(module) = pane.module_at(place) {
+        if let Some(module) = pane.module_at(position) {
             put(painter, inner, at + 1, (&module.name, Role::Strong), widths, &figures(module));
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
             painter.line(inner, at + 1, &Line::from(dots));
         }
-        if has_keys && place == pane.module {
-            painter.select(paint::row(inner, at + 1));
+        if has_keys && position == pane.module {
+            painter.select(painter::row(inner, at + 1));
         }
     }
 }
 
 fn figures(module: &ModuleInfo) -> [(String, Role); 4] {
-    let calm = |count: u64, role| if count == 0 { Role::Dim } else { role };
+    let dim_if_zero = |count: u64, role| if count == 0 { Role::Dim } else { role };
     [
         (module.kind.clone(), Role::Dim),
-        (format::count_within(module.live, 9), calm(module.live, Role::Text)),
-        (format::short(module.started_total as f64), calm(module.started_total, Role::Text)),
-        (format::short(module.faults_total as f64), calm(module.faults_total, Role::Bad)),
+        (format::count_within(module.live, 9), dim_if_zero(module.live, Role::Text)),
+        (format::short(module.started_total as f64), dim_if_zero(module.started_total, Role::Text)),
+        (format::short(module.faults_total as f64), dim_if_zero(module.faults_total, Role::Bad)),
     ]
 }
 
@@ -214,11 +214,11 @@ fn put(
     let theme = painter.theme;
     let taken: u16 = widths.iter().map(|width| width + 1).sum();
     let room = area.width.saturating_sub(taken + 2).min(60);
-    let name = paint::cut(name, room, theme);
+    let name = painter::cut(name, room, theme);
     let mut spans = vec![Span::styled(format!(" {name:<width$}", width = usize::from(room)), theme.style(role))];
-    for (place, ((text, role), width)) in columns.iter().zip(widths).enumerate() {
-        let (text, width) = (paint::cut(text, width, theme), usize::from(width));
-        let text = if place == 0 { format!(" {text:<width$}") } else { format!(" {text:>width$}") };
+    for (position, ((text, role), width)) in columns.iter().zip(widths).enumerate() {
+        let (text, width) = (painter::cut(text, width, theme), usize::from(width));
+        let text = if position == 0 { format!(" {text:<width$}") } else { format!(" {text:>width$}") };
         spans.push(Span::styled(text, theme.style(*role)));
     }
     painter.line(area, at, &Line::from(spans));
@@ -227,7 +227,7 @@ fn put(
 fn traps(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let pane = &model.wasm;
-    let has_keys = pane.focus == Focus::Traps;
+    let has_keys = pane.focus == WasmFocus::Traps;
     let inner = painter.panel(area, &title("last traps", has_keys, theme), &Line::default());
     let Some(newest) = pane.newest.as_ref().filter(|newest| !newest.faults.is_empty()) else {
         return painter.note(inner, "no guest has trapped");
@@ -239,7 +239,7 @@ fn traps(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     for (row, (at, fault)) in (1..=room).zip(newest.faults.iter().enumerate().skip(first)) {
         painter.line(inner, row, &trap(fault, newest.at_ms, inner.width, theme));
         if has_keys && at == pane.trap {
-            painter.select(paint::row(inner, row));
+            painter.select(painter::row(inner, row));
         }
     }
 }
@@ -250,24 +250,24 @@ fn trap(fault: &FaultInfo, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
     let function = fault.function.as_deref().unwrap_or("-");
     Line::from(vec![
         Span::styled(format!(" {:>6}  ", format::age(age_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<16} ", paint::cut(&fault.pid, 16, theme)), theme.style(Role::Text)),
-        Span::styled(format!("{:<14} ", paint::cut(&fault.module, 14, theme)), theme.style(Role::Strong)),
-        Span::styled(format!("{:<20} ", paint::cut(&fault.code, 20, theme)), theme.style(role)),
-        Span::styled(paint::cut(function, width.saturating_sub(62), theme), theme.style(Role::Text)),
+        Span::styled(format!("{:<16} ", painter::cut(&fault.pid, 16, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<14} ", painter::cut(&fault.module, 14, theme)), theme.style(Role::Strong)),
+        Span::styled(format!("{:<20} ", painter::cut(&fault.code, 20, theme)), theme.style(role)),
+        Span::styled(painter::cut(function, width.saturating_sub(62), theme), theme.style(Role::Text)),
     ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Look;
+    use crate::model::Capabilities;
 
     #[test]
     fn a_cache_that_cannot_be_kept_says_so() {
         let said = |unkept_total, damaged_total| {
             let of =
                 CacheInfo { max_bytes: 1 << 30, misses_total: 2, unkept_total, damaged_total, ..CacheInfo::default() };
-            cache(of, 80, Theme::of(Look { ascii: true, ..Look::default() })).to_string()
+            cache(of, 80, Theme::of(Capabilities { ascii: true, ..Capabilities::default() })).to_string()
         };
 
         assert!(!said(0, 0).contains("kept"));

@@ -14,7 +14,7 @@ pub(super) fn show(model: &mut Model, tab: Tab) {
 
 /// Closes the filter field. A filter that the node refused is not kept.
 pub(super) fn close_filter(model: &mut Model, keep: bool) {
-    if let Some(said) = model.table.close_filter(keep) {
-        model.say(said, true);
+    if let Some(refusal) = model.table.close_filter(keep) {
+        model.show_notice(refusal, true);
     }
 }

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 
 /// Draws `text` and returns its width in cells.
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, text: &str, style: Style) -> u16 {
@@ -14,7 +14,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, text: &str, style: S
             row.push_str(part);
         }
     }
-    let taken = paint::width(&rows[0]);
+    let taken = painter::width(&rows[0]);
     for (at, row) in rows.into_iter().enumerate() {
         painter.line(area, at as u16, &Line::from(Span::styled(row, style)));
     }

@@ -185,14 +185,14 @@ pub(crate) fn row(area: Rect, at: u16) -> Rect {
     if at < area.height { Rect::new(area.x, area.y + at, area.width, 1) } else { Rect::ZERO }
 }
 
-/// Returns a bar of `cells`, filled to `share` of 1; `ink` returns the style at each position.
-pub(crate) fn bar(theme: Theme, cells: u16, share: f64, ink: impl Fn(f64) -> Style) -> Vec<Span<'static>> {
+/// Returns a bar of `cells`, filled to `share` of 1; `foreground` returns the style at each position.
+pub(crate) fn bar(theme: Theme, cells: u16, share: f64, foreground: impl Fn(f64) -> Style) -> Vec<Span<'static>> {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let halves = (share * f64::from(cells) * 2.0).round() as u16;
     (0..cells)
         .map(|at| match halves.saturating_sub(at * 2) {
             0 => Span::styled(theme.track(), theme.style(Role::Dim)),
-            filled => Span::styled(theme.bar_cell(filled > 1), ink(f64::from(at) / f64::from(cells))),
+            filled => Span::styled(theme.bar_cell(filled > 1), foreground(f64::from(at) / f64::from(cells))),
         })
         .collect()
 }

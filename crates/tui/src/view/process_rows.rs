@@ -8,7 +8,7 @@ use rusm_protocol::{Cell, Column, Rows, SortKey};
 use crate::model::columns::{self, ColumnSlot};
 use crate::model::{Model, format, table};
 use crate::view::lints;
-use crate::view::paint::{self, Painter};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Mailbox lengths from which a process is highlighted as a warning and as bad.
@@ -28,7 +28,7 @@ pub(crate) fn heading(painter: &mut Painter<'_>, area: Rect, slots: &[ColumnSlot
         let name = columns::heading(slot.column);
         let text = if columns::is_text(slot.column) { format!("{name}{arrow}") } else { format!("{arrow}{name}") };
         let style = theme.style(if sorts { Role::Accent } else { Role::Dim });
-        place(painter, area, *slot, Span::styled(text, style));
+        position(painter, area, *slot, Span::styled(text, style));
     }
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn row(
         if ended && slot.column == Column::Pid {
             style = style.add_modifier(Modifier::CROSSED_OUT);
         }
-        place(painter, area, *slot, Span::styled(text, style));
+        position(painter, area, *slot, Span::styled(text, style));
     }
 }
 
 /// Draws a value into its column, one cell right of the marker.
-fn place(painter: &mut Painter<'_>, area: Rect, slot: ColumnSlot, span: Span<'static>) {
+fn position(painter: &mut Painter<'_>, area: Rect, slot: ColumnSlot, span: Span<'static>) {
     let width = slot.width.min(area.width.saturating_sub(slot.x + 1));
     let used = (span.width() as u16).min(width);
     let indent = if columns::is_text(slot.column) { 0 } else { width - used };
@@ -71,7 +71,7 @@ fn place(painter: &mut Painter<'_>, area: Rect, slot: ColumnSlot, span: Span<'st
 /// Returns a value as text, and its importance.
 fn value(column: Column, cell: Option<&Cell>, width: u16, theme: Theme) -> (String, Role) {
     let number = match cell {
-        Some(Cell::Text(text)) => return (paint::cut(text, width, theme), text_role(column, text)),
+        Some(Cell::Text(text)) => return (painter::cut(text, width, theme), text_role(column, text)),
         Some(Cell::Count(count)) => *count as f64,
         Some(Cell::Rate(rate)) => *rate,
         Some(Cell::Empty(())) | None => return (empty(column).to_owned(), Role::Dim),
