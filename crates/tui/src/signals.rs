@@ -81,7 +81,8 @@ pub(crate) fn stop(whole_job: bool) -> io::Result<()> {
 /// Returns true if a shell in this session can continue this process: a shell that placed the job in its own process
 /// group.
 ///
-/// In a pid namespace, for example in a container, a session or parent from outside has the id 0.
+/// In a pid namespace, for example in a container, a session or parent from outside has the id 0. The ids are those of
+/// `nix`, because a `Pid` of `rustix` cannot be 0.
 fn has_a_shell() -> io::Result<bool> {
     let session = getsid(None)?;
     let parent = getppid();
