@@ -216,7 +216,7 @@ mod tests {
     /// Returns the outcome of a requested run for these frames before and after its answer, as (id, error, is running).
     fn outcome(before: (u64, Option<&str>, bool), after: &[(u64, Option<&str>, bool)]) -> Result<bool, String> {
         let options = Options { run: Some("spawn-storm".to_owned()), tab: Tab::Bench, ..Options::default() };
-        let mut model = Model::new(run::start(&options, SIZE, false));
+        let mut model = Model::new(start::start(&options, SIZE, false));
         let mut earlier = EarlierRuns::default();
         let tick = |&(run_id, error, running): &(u64, Option<&str>, bool)| {
             let frame = Frame {

@@ -35,7 +35,7 @@ fn picture(tab: Tab, size: Size) -> String {
 
 #[test]
 fn fuzz_recordings() {
-    let recorded = include_str!("recorded/storm.jsonl");
+    let recorded = include_str!("../recorded/storm.jsonl");
     let lines: Vec<&str> = recorded.lines().collect();
     let mut target = rusm_fuzz::Fuzz::new("recording")
         .words(&["\\u001b[2J", "\\u202e", "\"type\":\"rows\"", "null", "[[[["])
@@ -133,10 +133,10 @@ fn assert_well_formed(svg: &str) {
 
 /// Checks the README's picture, which replays a real storm recorded from a node's own socket.
 ///
-/// `RUSM_BLESS=1 cargo test -p rusm-tui --test picture` draws it again.
+/// `RUSM_BLESS=1 cargo test -p rusm-tui --test it picture` draws it again.
 #[test]
 fn the_picture_of_the_readme_is_the_recorded_storm() {
-    let recording = read(include_str!("recorded/storm.jsonl")).unwrap();
+    let recording = read(include_str!("../recorded/storm.jsonl")).unwrap();
     let start = Start { size: Size::new(120, 36), ..Start::default() };
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/screen.svg");
 
