@@ -115,8 +115,8 @@ impl Fuzz {
         let is_over = |case| seconds.map_or(case == self.cases, |seconds| started.elapsed() >= seconds);
         while !is_over(case) {
             case += 1;
-            let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ case);
-            self.check(&self.input(&mut chance), seed, case, &mut check);
+            let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ case);
+            self.check(&self.input(&mut rng), seed, case, &mut check);
         }
     }
 
@@ -133,43 +133,43 @@ impl Fuzz {
     }
 
     /// Returns a seed with 1 to 8 changes.
-    fn input(&self, chance: &mut Chance) -> Vec<u8> {
-        let mut input = chance.pick(&self.seeds).clone();
-        for _ in 0..=chance.below(8) {
-            self.change(&mut input, chance);
+    fn input(&self, rng: &mut Rng) -> Vec<u8> {
+        let mut input = rng.pick(&self.seeds).clone();
+        for _ in 0..=rng.below(8) {
+            self.change(&mut input, rng);
         }
         input.truncate(INPUT_BYTES_MAX);
         input
     }
 
-    fn change(&self, input: &mut Vec<u8>, chance: &mut Chance) {
-        let at = chance.below(input.len() + 1);
-        let end = at + chance.below((input.len() - at + 1).min(64));
-        match chance.below(10) {
-            0 if at < input.len() => input[at] ^= 1 << chance.below(8),
-            1 if at < input.len() => input[at] = chance.below(256) as u8,
+    fn change(&self, input: &mut Vec<u8>, rng: &mut Rng) {
+        let at = rng.below(input.len() + 1);
+        let end = at + rng.below((input.len() - at + 1).min(64));
+        match rng.below(10) {
+            0 if at < input.len() => input[at] ^= 1 << rng.below(8),
+            1 if at < input.len() => input[at] = rng.below(256) as u8,
             2 => input.truncate(at),
             3 => drop(input.drain(at..end)),
             4 => {
                 let piece = input[at..end].to_vec();
-                for _ in 0..=chance.below(4) {
+                for _ in 0..=rng.below(4) {
                     input.splice(at..at, piece.iter().copied());
                 }
             }
-            5 => drop(input.splice(at..at, (0..chance.below(16)).map(|_| chance.below(256) as u8))),
+            5 => drop(input.splice(at..at, (0..rng.below(16)).map(|_| rng.below(256) as u8))),
             6 => {
-                let other = chance.pick(&self.seeds);
-                let from = chance.below(other.len() + 1);
-                let to = from + chance.below((other.len() - from + 1).min(512));
+                let other = rng.pick(&self.seeds);
+                let from = rng.below(other.len() + 1);
+                let to = from + rng.below((other.len() - from + 1).min(512));
                 input.splice(at..end, other[from..to].iter().copied());
             }
             7 => {
                 // Replace one number by another.
                 let from = (at..input.len()).find(|at| input[*at].is_ascii_digit()).unwrap_or(at);
                 let to = (from..input.len()).find(|at| !input[*at].is_ascii_digit()).unwrap_or(input.len());
-                input.splice(from..to, chance.pick(&NUMBERS).bytes());
+                input.splice(from..to, rng.pick(&NUMBERS).bytes());
             }
-            _ => drop(input.splice(at..end, chance.pick(&self.words).bytes())),
+            _ => drop(input.splice(at..end, rng.pick(&self.words).bytes())),
         }
     }
 }
@@ -179,9 +179,9 @@ fn number_of(variable: &str) -> Option<u64> {
 }
 
 /// Random numbers (`SplitMix64`), deterministic for a given seed and case.
-struct Chance(u64);
+struct Rng(u64);
 
-impl Chance {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

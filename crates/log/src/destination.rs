@@ -11,8 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::writer::count_lines;
-
 /// File size at which the log is rotated, and the number of rotated files to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
@@ -25,20 +23,20 @@ pub struct Rotation {
 /// Stream or file that lines are written to.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    target: Target,
+    output: Output,
     /// True if the last write ended in the middle of a line.
     is_torn: bool,
 }
 
 #[derive(Debug)]
-enum Target {
+enum Output {
     Stderr,
     File { path: PathBuf, file: File, bytes: u64, rotation: Option<Rotation> },
 }
 
 impl Destination {
     pub(crate) const fn stderr() -> Self {
-        Self { target: Target::Stderr, is_torn: false }
+        Self { output: Output::Stderr, is_torn: false }
     }
 
     pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
@@ -49,7 +47,7 @@ impl Destination {
             let what = "it is not a regular file, and only regular files can be rotated: leave out log.max_bytes";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        Ok(Self { target: Target::File { path, file, bytes, rotation }, is_torn: false })
+        Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false })
     }
 
     /// Writes complete lines. Returns the number of lines that were written completely, and the first error.
@@ -66,7 +64,7 @@ impl Destination {
         }
         let (written, outcome) = write_all(self.fd(), lines);
         let written = &lines[..written];
-        if let Target::File { bytes, .. } = &mut self.target {
+        if let Output::File { bytes, .. } = &mut self.output {
             *bytes += written.len() as u64;
         }
         self.is_torn = written.last().is_some_and(|byte| *byte != b'\n');
@@ -74,15 +72,15 @@ impl Destination {
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        match &self.target {
+        match &self.output {
             // Do not use `std::io::stderr`: other threads would block on its lock while this thread waits for a reader.
-            Target::Stderr => rustix::stdio::stderr(),
-            Target::File { file, .. } => file.as_fd(),
+            Output::Stderr => rustix::stdio::stderr(),
+            Output::File { file, .. } => file.as_fd(),
         }
     }
 
     fn rotate(&mut self, more: u64) -> io::Result<()> {
-        let Target::File { path, file, bytes, rotation: Some(rotation) } = &mut self.target else { return Ok(()) };
+        let Output::File { path, file, bytes, rotation: Some(rotation) } = &mut self.output else { return Ok(()) };
         if *bytes == 0 || *bytes + more <= rotation.max_bytes {
             return Ok(());
         }
@@ -121,6 +119,11 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+/// Returns the number of complete lines.
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
+}
+
 /// Writes all bytes. Returns the number of bytes written, and the error that stopped the write.
 pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
@@ -131,8 +134,8 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> (usize, io::Result<
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => {
                 // Another program has switched the shared stderr to non-blocking mode.
-                let mut asked = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::OUT)];
-                if let Err(error) = rustix::event::poll(&mut asked, None) {
+                let mut poll_fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::OUT)];
+                if let Err(error) = rustix::event::poll(&mut poll_fds, None) {
                     return (written, Err(error.into()));
                 }
             }

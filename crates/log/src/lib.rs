@@ -32,13 +32,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
 use crate::queue::Queue;
-pub use crate::writer::LineWriter;
-use crate::writer::Shared;
+use crate::writer::LogState;
+pub use crate::writer::{LINE_BYTES_MAX, LineWriter};
 
 /// Maximum number of bytes of lines that wait for the writer thread.
 pub const QUEUE_BYTES: usize = 1024 * 1024;
-/// Maximum length of a line in bytes, after escaping.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Configuration of the log: its destination and format.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +51,7 @@ pub struct LogConfig {
 
 /// Handle to the running log; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<Shared>);
+pub struct Log(Arc<LogState>);
 
 /// Counters of lines since the log was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +90,8 @@ impl Log {
 
     /// Logs panics instead of printing them: a thread that panics must not wait for a reader of stderr.
     pub fn log_panics(&self) {
-        panics::log_to(self.clone());
+        let log = self.clone();
+        panics::log_and(move |patience| _ = log.flush(patience));
     }
 
     /// Opens the destination and starts the thread, without subscribing to events.
@@ -101,10 +100,10 @@ impl Log {
             Some(path) => Destination::file(path, config.rotation)?,
             None => Destination::stderr(),
         };
-        let shared = Arc::new(Shared::new(Queue::new(QUEUE_BYTES), config.json));
-        let writer = Arc::clone(&shared);
+        let state = Arc::new(LogState::new(Queue::new(QUEUE_BYTES), config.json));
+        let writer = Arc::clone(&state);
         std::thread::Builder::new().name("rusm-log".to_owned()).spawn(move || writer.serve(destination))?;
-        Ok(Self(shared))
+        Ok(Self(state))
     }
 
     /// Returns the counters of written and dropped lines.
@@ -142,8 +141,8 @@ pub fn last_words(line: impl std::fmt::Display) {
     for piece in text.as_bytes().chunks(4096) {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
-        if !matches!(poll(&mut asked, Some(&left)), Ok(1..)) {
+        let mut poll_fds = [PollFd::new(&stderr, PollFlags::OUT)];
+        if !matches!(poll(&mut poll_fds, Some(&left)), Ok(1..)) {
             return;
         }
         if destination::write_all(stderr, piece).1.is_err() {

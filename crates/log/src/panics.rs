@@ -3,13 +3,11 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::time::Duration;
 
-use crate::Log;
-
 /// Time to wait for the line of a panic to be written: the panic may be the last thing that the program does.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Replaces the panic hook by one that logs panics.
-pub(crate) fn log_to(log: Log) {
+/// Replaces the panic hook by one that logs panics, and then calls `flush` with the time that it may take.
+pub(crate) fn log_and(flush: impl Fn(Duration) + Send + Sync + 'static) {
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unnamed");
@@ -21,6 +19,6 @@ pub(crate) fn log_to(log: Log) {
         } else {
             tracing::error!(target: "rusm::panic", thread, place, "panic: {message}");
         }
-        log.flush(PATIENCE);
+        flush(PATIENCE);
     }));
 }

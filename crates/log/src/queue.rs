@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct Queue {
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when a line arrives.
     filled: Condvar,
     /// Notified when all taken lines have been written.
@@ -19,7 +19,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     bytes: Vec<u8>,
     /// True while the writer thread writes the lines that it has taken.
     is_writing: bool,

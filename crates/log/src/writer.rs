@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rusm_text::{escape_json_into, escaped};
 
-use crate::LINE_BYTES_MAX;
-use crate::destination::Destination;
+use crate::destination::{Destination, count_lines};
 use crate::queue::Queue;
+
+/// Maximum length of a line in bytes, after escaping.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// State shared by the logging threads and the writer thread.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LogState {
     pub(crate) queue: Queue,
     pub(crate) counts: Counts,
     json: bool,
@@ -28,14 +30,14 @@ pub(crate) struct Counts {
     pub(crate) error: Mutex<Option<String>>,
 }
 
-impl Shared {
+impl LogState {
     pub(crate) fn new(queue: Queue, json: bool) -> Self {
         Self { queue, counts: Counts::default(), json }
     }
 
     /// Writes queued lines for as long as the program runs.
     pub(crate) fn serve(&self, mut destination: Destination) {
-        let (mut lines, mut told) = (Vec::new(), 0);
+        let (mut lines, mut reported) = (Vec::new(), 0);
         loop {
             self.queue.take(&mut lines);
             let count = count_lines(&lines);
@@ -50,8 +52,8 @@ impl Shared {
             }
             *self.counts.error.lock() = None;
             let dropped = self.counts.dropped.load(Relaxed);
-            if dropped > told {
-                let lines = dropped - std::mem::replace(&mut told, dropped);
+            if dropped > reported {
+                let lines = dropped - std::mem::replace(&mut reported, dropped);
                 tracing::warn!(target: "rusm::log", lines, "log lines were dropped: too long, faster than they were read, or not writable");
             }
         }
@@ -89,17 +91,13 @@ impl Shared {
     }
 }
 
-pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count() as u64
-}
-
 /// Writer for one event, which `tracing` writes in a single call.
 #[derive(Debug)]
-pub struct LineWriter<'a>(&'a Shared);
+pub struct LineWriter<'a>(&'a LogState);
 
 impl<'a> LineWriter<'a> {
-    pub(crate) const fn new(shared: &'a Shared) -> Self {
-        Self(shared)
+    pub(crate) const fn new(state: &'a LogState) -> Self {
+        Self(state)
     }
 }
 
@@ -119,9 +117,9 @@ mod tests {
     use super::*;
 
     fn line(json: bool, event: &str) -> String {
-        let (shared, mut lines) = (Shared::new(Queue::new(1 << 20), json), Vec::new());
-        LineWriter::new(&shared).write_all(event.as_bytes()).unwrap();
-        shared.queue.take(&mut lines);
+        let (state, mut lines) = (LogState::new(Queue::new(1 << 20), json), Vec::new());
+        LineWriter::new(&state).write_all(event.as_bytes()).unwrap();
+        state.queue.take(&mut lines);
         String::from_utf8(lines).unwrap()
     }
 
@@ -143,22 +141,22 @@ mod tests {
         let cut = line(false, &"é".repeat(LINE_BYTES_MAX));
         assert!(cut.ends_with("é…\n") && cut.len() <= LINE_BYTES_MAX, "{}", cut.len());
 
-        let shared = Shared::new(Queue::new(1 << 20), true);
-        LineWriter::new(&shared).write_all(&vec![b'"'; LINE_BYTES_MAX]).unwrap();
-        assert_eq!(shared.counts.dropped.load(Relaxed), 1);
+        let state = LogState::new(Queue::new(1 << 20), true);
+        LineWriter::new(&state).write_all(&vec![b'"'; LINE_BYTES_MAX]).unwrap();
+        assert_eq!(state.counts.dropped.load(Relaxed), 1);
     }
 
     #[test]
     fn lines_that_do_not_fit_are_counted_and_the_logging_thread_goes_on() {
-        let shared = Shared::new(Queue::new(40), false);
+        let state = LogState::new(Queue::new(40), false);
 
         for number in 0..10 {
-            LineWriter::new(&shared).write_all(format!("line {number}\n").as_bytes()).unwrap();
+            LineWriter::new(&state).write_all(format!("line {number}\n").as_bytes()).unwrap();
         }
 
         let mut lines = Vec::new();
-        shared.queue.take(&mut lines);
+        state.queue.take(&mut lines);
         assert_eq!(String::from_utf8(lines).unwrap(), "line 0\nline 1\nline 2\nline 3\nline 4\n");
-        assert_eq!(shared.counts.dropped.load(Relaxed), 5);
+        assert_eq!(state.counts.dropped.load(Relaxed), 5);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, EnginesView, StoresView, TimeView, TopicsView, TreeView};
+use crate::{Column, EnginesView, StoresView, TimeView, TopicsView, TreeView, ViewWindow};
 
 /// A message from an observer to a node.
 ///
@@ -176,21 +176,5 @@ pub struct SortKey {
 impl Default for SortKey {
     fn default() -> Self {
         Self { key: Column::RedsPerSec, desc: true }
-    }
-}
-
-/// The range of rows that a view shows of a sorted table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ViewWindow {
-    /// Number of rows skipped.
-    #[serde(default)]
-    pub offset: u64,
-    /// Number of rows requested, at most [`VIEW_ROWS_MAX`](crate::VIEW_ROWS_MAX).
-    pub len: u32,
-}
-
-impl Default for ViewWindow {
-    fn default() -> Self {
-        Self { offset: 0, len: 50 }
     }
 }

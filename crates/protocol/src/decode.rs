@@ -1,51 +1,17 @@
 //! Encoding and decoding of messages. Every error names the part of the message that is wrong.
 
+mod error;
 mod fields;
 
+use rusm_text::suggestion;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
-use thiserror::Error;
 
-use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage, suggestion};
-
-/// Error returned for a text that is not a valid message.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DecodeError {
-    /// The message is too large: send it in smaller parts, or request less.
-    #[error("message of {bytes} bytes is over the limit of {limit}")]
-    TooLarge {
-        /// Size of the message, in bytes.
-        bytes: usize,
-        /// Maximum size, in bytes.
-        limit: usize,
-    },
-    /// The text is not JSON, or a field is missing or of the wrong type; the reason names it.
-    #[error("malformed message: {reason}")]
-    Malformed {
-        /// The problem, and the expected form.
-        reason: String,
-    },
-    /// The message is JSON, but this version does not know its type.
-    #[error("unknown message {name:?}: {hint}")]
-    Unknown {
-        /// The `type` of the message, cut to 64 characters.
-        name: String,
-        /// The type that was most likely meant, or all known types.
-        hint: String,
-    },
-    /// A field holds a word that this version does not know.
-    #[error("unknown {what} {name:?}: {hint}")]
-    UnknownWord {
-        /// Kind of word that was expected.
-        what: &'static str,
-        /// The word, cut to 64 characters.
-        name: String,
-        /// The word that was most likely meant, or all known words.
-        hint: String,
-    },
-}
+pub use self::error::DecodeError;
+use self::error::truncated;
+use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
 const SERVER_TYPES: [&str; 12] =
     ["hello", "tick", "rows", "tree", "engines", "time", "stores", "topics", "process", "events", "ack", "error"];
@@ -59,7 +25,7 @@ const WITHOUT_ANSWER: [&str; 10] =
 /// Returns a [`DecodeError`]; its text can be sent back to the observer unchanged.
 pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
     decode(text, CLIENT_MESSAGE_MAX_BYTES, |error| match head(text, error, &fields::client_types()) {
-        Ok((name, message)) => fields::fault(&name, &message),
+        Ok((name, message)) => fields::explain(&name, &message),
         Err(error) => error,
     })
 }
@@ -80,13 +46,13 @@ pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
 pub fn command_id(text: &str) -> Option<u64> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Sent {
+    struct CommandHead {
         r#type: Value,
         id: Value,
     }
-    let sent = serde_json::from_str::<Sent>(text).ok()?;
-    let answered = sent.r#type.as_str().is_none_or(|name| !WITHOUT_ANSWER.contains(&name));
-    sent.id.as_u64().filter(|_| answered)
+    let head = serde_json::from_str::<CommandHead>(text).ok()?;
+    let answered = head.r#type.as_str().is_none_or(|name| !WITHOUT_ANSWER.contains(&name));
+    head.id.as_u64().filter(|_| answered)
 }
 
 /// Encodes a message as text.
@@ -114,33 +80,28 @@ fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String
     let malformed = |reason: String| DecodeError::Malformed { reason };
     // Parse again only after a data error. A syntax error, for example nesting that is too deep, is reported as it is.
     let message = match error.classify() {
-        Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(no_json(&error)))?,
-        Category::Io | Category::Syntax | Category::Eof => return Err(malformed(no_json(error))),
+        Category::Data => serde_json::from_str::<Value>(text).map_err(|error| malformed(json_error(&error)))?,
+        Category::Io | Category::Syntax | Category::Eof => return Err(malformed(json_error(error))),
     };
     let Value::Object(message) = message else {
-        return Err(malformed(format!("send an object with a \"type\", not {}", fields::said(&message))));
+        return Err(malformed(format!("send an object with a \"type\", not {}", fields::described(&message))));
     };
     match message.get("type") {
         Some(Value::String(name)) if known.contains(&name.as_str()) => Ok((name.clone(), message)),
-        Some(Value::String(name)) => Err(DecodeError::Unknown { name: shown(name), hint: suggestion(name, known) }),
-        Some(other) => Err(malformed(format!("\"type\" must be text, not {}", fields::said(other)))),
+        Some(Value::String(name)) => Err(DecodeError::Unknown { name: truncated(name), hint: suggestion(name, known) }),
+        Some(other) => Err(malformed(format!("\"type\" must be text, not {}", fields::described(other)))),
         None => Err(malformed(format!("no \"type\": expected one of {}", known.join(", ")))),
     }
 }
 
 /// Describes why a text is not JSON, and at which position.
-fn no_json(error: &serde_json::Error) -> String {
+fn json_error(error: &serde_json::Error) -> String {
     let at = format!("at line {} column {}", error.line(), error.column());
     match error.classify() {
         Category::Eof => format!("the JSON ends too early, {at}"),
         _ if error.to_string().starts_with("recursion limit") => format!("nested too deeply, {at}"),
         _ => format!("not JSON {at}"),
     }
-}
-
-/// Returns the part of a name that an error shows.
-fn shown(name: &str) -> String {
-    name.chars().take(64).collect()
 }
 
 #[cfg(test)]

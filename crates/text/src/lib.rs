@@ -1,4 +1,6 @@
-//! Escapes external text before it reaches a log, a terminal or an error message.
+//! Text that programs read from people and show to them: escaping, suggestions for mistyped names, durations and sizes.
+//!
+//! External text is escaped before it reaches a log, a terminal or an error message:
 //!
 //! ```text
 //!   guest, peer, file, command line ──▶ escaped(text) ──▶ log line, terminal, error
@@ -16,11 +18,15 @@
 //! ```
 
 mod file;
+mod nearest;
+mod quantity;
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
 pub use file::read_file;
+pub use nearest::{nearest, suggestion};
+pub use quantity::{grouped, parse_duration, parse_size};
 
 /// Returns true if a terminal shows the character unchanged: the character does not control the terminal, end a line,
 /// or change the direction of the surrounding text, and it is not invisible.

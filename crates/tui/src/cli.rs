@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use rusm_protocol::{Column, SortKey};
+use rusm_text::suggestion;
 
 use crate::connection::Target;
 use crate::model::columns;
 use crate::model::tab::Tab;
-use crate::nearest::suggestion;
 use crate::options::{ColorChoice, Once, Options, Source};
 
 /// Seed of the demo.
@@ -166,11 +166,11 @@ pub const LOG_LEVEL: &str = "RUSM_TOP_LOG";
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
-    let said: Vec<String> = paragraphs
+    let parts: Vec<String> = paragraphs
         .filter(|paragraph| !paragraph.is_empty())
         .filter(|paragraph| !["Usage:", "For more information"].iter().any(|start| paragraph.starts_with(start)))
         .collect();
-    said.join("; ").trim_start_matches("error: ").to_owned()
+    parts.join("; ").trim_start_matches("error: ").to_owned()
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

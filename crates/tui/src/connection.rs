@@ -7,18 +7,18 @@
 //! ```
 
 mod dial;
-mod discover;
+mod discovery;
 mod inbox;
-mod keeper;
+mod reconnect;
 pub(crate) mod sanitise;
 mod target;
 
-pub use discover::Discovery;
+pub use discovery::Discovery;
 pub use target::{Target, TargetError};
 
 pub(crate) use dial::{Dialer, Dialled, Socket};
 pub(crate) use inbox::Inbox;
-pub(crate) use keeper::{Outgoing, keep};
+pub(crate) use reconnect::{ConnectionHandle, maintain};
 
 #[cfg(test)]
 mod tests;

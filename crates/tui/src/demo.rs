@@ -7,6 +7,7 @@ mod cards;
 mod events;
 pub(crate) mod guests;
 mod processes;
+mod random;
 pub(crate) mod stores;
 pub(crate) mod time;
 pub(crate) mod topics;
@@ -19,10 +20,11 @@ use rusm_protocol::{
     ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView,
     THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
+use rusm_text::suggestion;
 
 use crate::demo::cards::{profiles, scenarios};
 use crate::demo::processes::{PROCESSES, Processes, pid};
-use crate::nearest::suggestion;
+use crate::demo::random::random;
 
 /// Number of schedulers of the node.
 const SCHEDULERS: u64 = 4;
@@ -40,9 +42,9 @@ pub struct Demo {
     next_detail_ms: u64,
     frame_seq: u64,
     rows_seq: u64,
-    run: Option<Run>,
+    run: Option<DemoRun>,
     run_ids: u64,
-    ended: Option<Run>,
+    ended: Option<DemoRun>,
     profile: usize,
     view: Option<View>,
     detail: Option<String>,
@@ -62,7 +64,7 @@ pub struct Demo {
 }
 
 #[derive(Clone, Debug)]
-struct Run {
+struct DemoRun {
     id: u64,
     scenario: usize,
     started_ms: u64,
@@ -80,7 +82,7 @@ impl Demo {
             next_detail_ms: 0,
             frame_seq: 0,
             rows_seq: 0,
-            run: Some(Run { id: 1, scenario: 0, started_ms: 0, ended_ms: None }),
+            run: Some(DemoRun { id: 1, scenario: 0, started_ms: 0, ended_ms: None }),
             run_ids: 1,
             ended: None,
             profile: 1,
@@ -102,7 +104,7 @@ impl Demo {
     }
 
     /// Handles a command and returns its answers.
-    pub fn hear(&mut self, message: ClientMessage, now: Duration) -> Vec<ServerMessage> {
+    pub fn receive(&mut self, message: ClientMessage, now: Duration) -> Vec<ServerMessage> {
         let now_ms = now.as_millis() as u64;
         match message {
             ClientMessage::Run { scenario, id, .. } => {
@@ -113,7 +115,7 @@ impl Demo {
                 };
                 self.stop(now_ms);
                 self.run_ids += 1;
-                self.run = Some(Run { id: self.run_ids, scenario: at, started_ms: now_ms, ended_ms: None });
+                self.run = Some(DemoRun { id: self.run_ids, scenario: at, started_ms: now_ms, ended_ms: None });
                 acknowledge(id)
             }
             ClientMessage::Stop { id } => {
@@ -287,26 +289,26 @@ impl Demo {
 
     fn stop(&mut self, now_ms: u64) {
         if let Some(run) = self.run.take() {
-            self.ended = Some(Run { ended_ms: Some(now_ms), ..run });
+            self.ended = Some(DemoRun { ended_ms: Some(now_ms), ..run });
         }
     }
 
-    fn chance(&self, salt: u64, n: u64) -> f64 {
-        chance(self.seed, salt, n)
+    fn random(&self, salt: u64, n: u64) -> f64 {
+        random(self.seed, salt, n)
     }
 
     /// Returns a value between -1 and 1 that varies over seconds, with a little noise.
-    fn wander(&self, salt: u64, ms: u64) -> f64 {
+    fn drift(&self, salt: u64, ms: u64) -> f64 {
         let t = ms as f64 / 1000.0;
-        let phase = self.chance(salt, 0) * 6.0;
+        let phase = self.random(salt, 0) * 6.0;
         let slow = (t / 7.3 + phase).sin() * 0.5 + (t / 2.9 + phase * 2.0).sin() * 0.3;
-        slow + (self.chance(salt, ms / 100) - 0.5) * 0.4
+        slow + (self.random(salt, ms / 100) - 0.5) * 0.4
     }
 
-    fn rate(&self, run: &Run, ms: u64) -> f64 {
+    fn rate(&self, run: &DemoRun, ms: u64) -> f64 {
         let full = [19_400_000.0, 12_100_000.0, 18_300_000.0][run.scenario % 3] * [0.62, 1.0, 1.18][self.profile % 3];
         let warm = (ms.saturating_sub(run.started_ms) as f64 / 1500.0).min(1.0);
-        full * warm.sqrt() * (1.0 + 0.06 * self.wander(run.id, ms))
+        full * warm.sqrt() * (1.0 + 0.06 * self.drift(run.id, ms))
     }
 
     fn frame(&mut self, ms: u64) -> Frame {
@@ -320,7 +322,8 @@ impl Demo {
             _ => 0.0,
         });
         let measured_s = run_ms.saturating_sub(WARM_UP_MS) as f64 / 1000.0;
-        let mean = shown.map_or(0.0, |run| self.rate(&Run { started_ms: 0, ..run.clone() }, run.started_ms + 9_000));
+        let mean =
+            shown.map_or(0.0, |run| self.rate(&DemoRun { started_ms: 0, ..run.clone() }, run.started_ms + 9_000));
         Frame {
             scenario: shown.map(|run| scenarios()[run.scenario].id.clone()),
             running,
@@ -337,12 +340,12 @@ impl Demo {
             run_ms,
             warming_up: running && run_ms < WARM_UP_MS,
             ops_total: (mean * measured_s) as u64,
-            cpu_ns_per_op: if running { 96.0 * (1.0 + 0.02 * self.wander(3, ms)) } else { 0.0 },
+            cpu_ns_per_op: if running { 96.0 * (1.0 + 0.02 * self.drift(3, ms)) } else { 0.0 },
             latency_window: self.latency(11, ms / 1000, rate as u64),
             latency_sampling: 16,
             cost: SnapshotCost {
-                snapshot_us: 41.0 + 6.0 * self.wander(5, ms),
-                duty_pct: 0.24 + 0.05 * self.wander(6, ms / 500 * 500),
+                snapshot_us: 41.0 + 6.0 * self.drift(5, ms),
+                duty_pct: 0.24 + 0.05 * self.drift(6, ms / 500 * 500),
                 target_hz: 20.0,
                 actual_hz: 20.0,
             },
@@ -354,7 +357,7 @@ impl Demo {
         if count == 0 {
             return LatencySnapshot::default();
         }
-        let scale = 1.0 + 0.1 * (self.chance(salt, n) - 0.5);
+        let scale = 1.0 + 0.1 * (self.random(salt, n) - 0.5);
         let ns = |value: f64| (value * scale) as u64;
         LatencySnapshot {
             count,
@@ -371,17 +374,17 @@ impl Demo {
 
     fn observer(&self, ms: u64, rate: f64) -> ObserverSnapshot {
         let busy = if self.run.is_some() { [0.55, 0.82, 0.97][self.profile % 3] } else { 0.04 };
-        let load = |s: u64| (busy * (1.0 + 0.12 * self.wander(20 + s, ms))).clamp(0.0, 1.0);
+        let load = |s: u64| (busy * (1.0 + 0.12 * self.drift(20 + s, ms))).clamp(0.0, 1.0);
         let schedulers = (0..SCHEDULERS).map(|s| SchedulerSnapshot {
             utilisation: load(s) as f32,
-            run_queue: (load(s) * 64.0 * self.chance(30 + s, ms / 200)) as u64,
+            run_queue: (load(s) * 64.0 * self.random(30 + s, ms / 200)) as u64,
             polls_per_sec: rate / SCHEDULERS as f64,
-            steals_per_sec: load(s) * 640.0 * (1.2 + self.wander(40 + s, ms)),
+            steals_per_sec: load(s) * 640.0 * (1.2 + self.drift(40 + s, ms)),
             parks_per_sec: (1.0 - load(s)) * 900.0,
             wakes_per_sec: (1.0 - load(s)) * 870.0,
         });
         let control_block_bytes = PROCESSES * 192;
-        let (future_bytes, mailbox_bytes) = (38 << 20, (9 << 20) + (4e6 * (1.0 + self.wander(8, ms))) as u64);
+        let (future_bytes, mailbox_bytes) = (38 << 20, (9 << 20) + (4e6 * (1.0 + self.drift(8, ms))) as u64);
         let total = control_block_bytes + future_bytes + mailbox_bytes;
         let running = (SCHEDULERS as f64 * busy).round() as u64 + (busy * 90.0) as u64;
         ObserverSnapshot {
@@ -397,7 +400,7 @@ impl Demo {
             crashed_total: ms / 40_000,
             spawned_per_sec: rate,
             finished_per_sec: rate * 0.999,
-            messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.wander(9, ms)),
+            messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.drift(9, ms)),
             schedulers: schedulers.collect(),
             memory: MemorySnapshot {
                 rss_bytes: total + (21 << 20),
@@ -425,18 +428,10 @@ impl Demo {
             pid: pid(i),
             name: self.processes.name_of(i),
             value: len as f64,
-            text: format!("{len} messages wait, {} more than 1.0 s ago", 80 + (40.0 * self.wander(70, ms)) as i64),
+            text: format!("{len} messages wait, {} more than 1.0 s ago", 80 + (40.0 * self.drift(70, ms)) as i64),
             since_ms: 12_400,
         }
     }
-}
-
-/// Returns a number from 0 to 1 that depends only on the arguments.
-fn chance(seed: u64, salt: u64, n: u64) -> f64 {
-    let mut x = seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn acknowledge(id: Option<u64>) -> Vec<ServerMessage> {
@@ -455,7 +450,7 @@ mod tests {
     fn the_same_seed_says_the_same() {
         let say = || {
             let mut demo = Demo::new(7);
-            demo.hear(ClientMessage::View(View::default()), Duration::ZERO);
+            demo.receive(ClientMessage::View(View::default()), Duration::ZERO);
             (0..20).map(|n| demo.poll(Duration::from_millis(n * 100))).collect::<Vec<_>>()
         };
 

@@ -1,10 +1,10 @@
 //! Checks of the program's environment at start: unknown `RUSM_TOP_…` variables and system limits.
 
 use clap::CommandFactory;
+use rusm_text::suggestion;
 use rustix::process::{Resource, getrlimit};
 
 use crate::cli::{Cli, LOG_LEVEL};
-use crate::nearest::suggestion;
 
 /// Minimum number of open files. An event loop cannot be created with fewer.
 const FILES_MIN: u64 = 16;

@@ -18,13 +18,13 @@ pub mod demo;
 pub mod environment;
 mod exit;
 pub mod model;
-mod nearest;
 mod once;
 mod options;
 pub mod picture;
 pub mod replay;
 mod run;
 mod signals;
+mod start;
 pub mod terminal;
 pub mod view;
 

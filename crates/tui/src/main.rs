@@ -1,70 +1,79 @@
 //! `rusm-top`: parses the command line, runs the observer, and exits with its exit code.
 
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use rusm_log::{Log, LogConfig};
 use rusm_tui::cli::{Cli, LOG_LEVEL, one_line};
 use rusm_tui::environment;
+use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 
 /// Exit code for invalid usage.
 const USAGE: u8 = 2;
 
+/// Error before the observer starts. Its exit code is 1.
+#[derive(Debug, Error)]
+enum StartError {
+    #[error("cannot open the log file {}: {source}", path.display())]
+    LogFile { path: PathBuf, source: io::Error },
+    #[error("cannot create the runtime: {0}")]
+    Runtime(io::Error),
+}
+
 fn main() -> ExitCode {
     if let Err(line) = environment::check_limits() {
-        complain(&line);
+        report(&line);
         return ExitCode::from(1);
     }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            complain(&one_line(&error));
+            report(&one_line(&error));
             return ExitCode::from(USAGE);
         }
         // Requests for help and the version print to stdout and exit with 0.
-        Err(asked) => asked.exit(),
+        Err(requested) => requested.exit(),
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     if let Err(line) = environment::check(names) {
-        complain(&line);
+        report(&line);
         return ExitCode::from(2);
     }
     match observe(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&format_args!("{error:#}"));
+            report(&error);
             ExitCode::from(1)
         }
     }
 }
 
 /// Writes one line to stderr, escaped.
-fn complain(error: &dyn std::fmt::Display) {
+fn report(error: &dyn std::fmt::Display) {
     rusm_log::last_words(format_args!("rusm-top: {error}"));
 }
 
-fn observe(cli: Cli) -> anyhow::Result<u8> {
+fn observe(cli: Cli) -> Result<u8, StartError> {
     let level = match log_level() {
         Ok(level) => level,
         Err(why) => {
-            complain(&why);
+            report(&why);
             return Ok(USAGE);
         }
     };
     if let Some(path) = cli.log_file() {
-        log_to(&path, level)?;
+        log_to(path, level)?;
     }
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot create the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
     let ended = runtime.block_on(rusm_tui::run(cli.options()));
     // Do not wait for a pending name resolution.
     runtime.shutdown_background();
     Ok(match ended {
         Ok(exit) => exit.code(),
         Err(error) => {
-            complain(&error);
+            report(&error);
             error.code()
         }
     })
@@ -77,8 +86,10 @@ fn log_level() -> Result<EnvFilter, String> {
 }
 
 /// Logs to a file, because the terminal shows the screen.
-fn log_to(path: &Path, level: EnvFilter) -> anyhow::Result<()> {
-    let config = LogConfig { file: Some(path.to_owned()), ..LogConfig::default() };
-    Log::start(config, level).with_context(|| format!("cannot open the log file {}", path.display()))?;
-    Ok(())
+fn log_to(path: PathBuf, level: EnvFilter) -> Result<(), StartError> {
+    let config = LogConfig { file: Some(path.clone()), ..LogConfig::default() };
+    match Log::start(config, level) {
+        Ok(_running) => Ok(()),
+        Err(source) => Err(StartError::LogFile { path, source }),
+    }
 }

@@ -1,7 +1,7 @@
 //! The observer's state as plain values: no terminal, no socket, no clock.
 //!
 //! ```text
-//!   Msg ──▶ update(&mut Model, Msg, now) ──▶ Vec<Effect>      for the shell to execute
+//!   Msg ──▶ update(&mut Model, Msg, now) ──▶ Vec<Effect>      for the event loop to execute
 //!                       │
 //!                       ▼
 //!               view::draw(&Model)                            draws the model, pure
@@ -22,6 +22,7 @@ pub(crate) mod lints;
 pub(crate) mod menu;
 pub mod message;
 pub(crate) mod overlay;
+pub(crate) mod selection;
 pub(crate) mod store;
 pub(crate) mod subscription;
 pub mod tab;
@@ -45,6 +46,7 @@ use crate::model::keys::Context;
 use crate::model::lints::LintsPane;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
+use crate::model::selection::first_visible;
 use crate::model::store::StorePane;
 use crate::model::subscription::Subscription;
 use crate::model::tab::Tab;
@@ -56,14 +58,14 @@ use crate::model::wasm::WasmPane;
 
 /// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Capabilities {
     /// Use ASCII characters only.
     pub ascii: bool,
     /// Use the sixteen colours. Otherwise bold, dim and reverse carry the meaning.
     pub color: bool,
 }
 
-impl Default for Look {
+impl Default for Capabilities {
     fn default() -> Self {
         Self { ascii: false, color: true }
     }
@@ -73,7 +75,7 @@ impl Default for Look {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     /// Capabilities of the terminal.
-    pub look: Look,
+    pub capabilities: Capabilities,
     /// Size of the terminal.
     pub size: Size,
     /// Initial view.
@@ -97,7 +99,7 @@ pub struct Start {
 impl Default for Start {
     fn default() -> Self {
         Self {
-            look: Look::default(),
+            capabilities: Capabilities::default(),
             size: Size::new(80, 24),
             tab: Tab::Node,
             filter: String::new(),
@@ -152,7 +154,7 @@ pub(crate) struct Histories {
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    pub(crate) look: Look,
+    pub(crate) capabilities: Capabilities,
     pub(crate) size: Size,
     pub(crate) tab: Tab,
     pub(crate) tab_before: Option<Tab>,
@@ -185,13 +187,13 @@ pub struct Model {
     pub(crate) own: OwnCost,
     pub(crate) now: Duration,
     /// Time of arrival of the newest frame.
-    pub(crate) heard: Duration,
+    pub(crate) frame_received_at: Duration,
     /// Commands not answered yet: id and description.
     pub(crate) commands: VecDeque<(u64, String)>,
     pub(crate) command_ids: u64,
     pub(crate) on_hello: (Option<String>, Option<String>),
     /// Time until which no views are requested, because the node has dropped messages that came too fast.
-    pub(crate) hushed_until: Option<Duration>,
+    pub(crate) requests_paused_until: Option<Duration>,
     dirty: bool,
 }
 
@@ -199,7 +201,7 @@ impl Model {
     /// Creates an observer that has received nothing yet.
     pub fn new(start: Start) -> Self {
         Self {
-            look: start.look,
+            capabilities: start.capabilities,
             size: start.size,
             tab: start.tab,
             tab_before: None,
@@ -229,11 +231,11 @@ impl Model {
             paused: false,
             own: OwnCost::default(),
             now: Duration::ZERO,
-            heard: Duration::ZERO,
+            frame_received_at: Duration::ZERO,
             commands: VecDeque::new(),
             command_ids: 0,
             on_hello: (start.profile, start.run),
-            hushed_until: None,
+            requests_paused_until: None,
             dirty: true,
         }
     }
@@ -264,7 +266,7 @@ impl Model {
     }
 
     /// Returns true if the node has sent the supervision tree with the currently open supervisors.
-    pub(crate) fn knows_tree(&self) -> bool {
+    pub(crate) fn has_tree(&self) -> bool {
         self.tree.is_settled()
     }
 
@@ -316,7 +318,7 @@ impl Model {
 
     /// Returns the index of the first trap that the Wasm view shows, so that the trap under the cursor is visible.
     pub(crate) fn first_trap(&self) -> usize {
-        bench_scroll(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
+        first_visible(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
     }
 
     /// Returns the number of buckets that the Store view shows.
@@ -330,7 +332,7 @@ impl Model {
     }
 
     /// Returns true if the node has sent its stores.
-    pub(crate) fn knows_stores(&self) -> bool {
+    pub(crate) fn has_stores(&self) -> bool {
         self.store.newest().is_some()
     }
 
@@ -340,22 +342,22 @@ impl Model {
     }
 
     /// Returns true if the node has sent its topics.
-    pub(crate) fn knows_topics(&self) -> bool {
+    pub(crate) fn has_topics(&self) -> bool {
         self.topics.newest.is_some()
     }
 
     /// Returns true if the node has sent its recent events.
-    pub(crate) fn knows_events(&self) -> bool {
+    pub(crate) fn has_events(&self) -> bool {
         self.events.newest.is_some()
     }
 
     /// Returns true if the node has sent its engines.
-    pub(crate) fn knows_engines(&self) -> bool {
+    pub(crate) fn has_engines(&self) -> bool {
         self.wasm.newest.is_some()
     }
 
     /// Returns true if the node has sent its tickers and streams.
-    pub(crate) fn knows_time(&self) -> bool {
+    pub(crate) fn has_time(&self) -> bool {
         self.time.newest.is_some()
     }
 
@@ -377,7 +379,7 @@ impl Model {
 
     /// Returns the time since the newest frame if the connection is open but frames are overdue.
     pub(crate) fn silence(&self) -> Option<Duration> {
-        let silence = self.now.saturating_sub(self.heard);
+        let silence = self.now.saturating_sub(self.frame_received_at);
         let is_silent = self.link == Link::Live && self.frame.is_some() && silence >= SILENT_AFTER;
         is_silent.then_some(silence)
     }
@@ -391,13 +393,3 @@ impl Model {
 
 /// Frames come several times per second. A node that sends none for this long has stopped or hangs.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
-
-/// Returns the index `steps` after `at` among `count`, wrapping around.
-pub(crate) fn around(at: usize, steps: isize, count: usize) -> usize {
-    at.cast_signed().saturating_add(steps).rem_euclid(count.max(1).cast_signed()).cast_unsigned()
-}
-
-/// Returns the index of the first visible row in a menu of `height` rows, so that the selected row is visible.
-pub(crate) fn bench_scroll(selected: usize, height: u16) -> usize {
-    (selected + 1).saturating_sub(height.into())
-}

@@ -13,12 +13,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::Inbox;
 use crate::exit::{Error, Exit};
 use crate::model::key::Size;
-use crate::model::message::{Effect, Ending, LinkEvent, Msg};
+use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
 use crate::model::tab::Tab;
 use crate::model::update::update;
-use crate::model::{Look, Model};
+use crate::model::{Capabilities, Model};
 use crate::options::{Once, Options};
-use crate::run;
+use crate::start;
 use crate::view;
 
 /// Size of the printed frame, in cells.
@@ -33,7 +33,7 @@ const RUN_FOR: Duration = Duration::from_secs(2);
 /// Prints one frame, after all requests have been answered.
 ///
 /// # Errors
-/// The errors of [`run::run`], every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
+/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
 /// requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
@@ -42,14 +42,14 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
         return Err(Error::Usage(format!("--filter and --sort have no effect with --tab {tab}: remove --tab")));
     }
     let inbox = Inbox::default();
-    let outgoing = run::attach(options, &inbox).await?;
-    let mut start = run::start(options, SIZE, outgoing.over_ssh);
-    start.look = Look { color: false, ..start.look };
+    let outgoing = start::attach(options, &inbox).await?;
+    let mut start = start::start(options, SIZE, outgoing.over_ssh);
+    start.capabilities = Capabilities { color: false, ..start.capabilities };
     let mut model = Model::new(start);
     let began = Instant::now();
     let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
     let deadline = began + wait;
-    let mut earlier = Earlier::default();
+    let mut earlier = EarlierRuns::default();
     while !is_complete(&model, options, &earlier, began.elapsed())? {
         let patience = began + ROWS_PATIENCE;
         let until = if Instant::now() < patience { patience } else { deadline };
@@ -57,10 +57,10 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
             return Err(too_late(&model, options, wait));
         }
         for msg in inbox.drain() {
-            earlier.hear(&msg, model.hello().is_some() && model.commands.is_empty());
+            earlier.receive(&msg, model.hello().is_some() && model.commands.is_empty());
             let refused = match &msg {
                 Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason.clone(), *fault)),
-                Msg::Nonsense(what) => return Err(Error::Refused(what.clone())),
+                Msg::Malformed(what) => return Err(Error::Refused(what.clone())),
                 Msg::Server(ServerMessage::Error { code, id, .. }) => Some((*code, id.is_some())),
                 _ => None,
             };
@@ -70,7 +70,7 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
                         let sent = outgoing.commands.try_send(message);
                         tracing::trace!(?sent, "command");
                     }
-                    Effect::Quit(Ending::NewerProtocol { theirs }) => {
+                    Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
                         return Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION });
                     }
                     _ => {}
@@ -108,7 +108,7 @@ fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -
 
 /// State shown before the node accepted our commands: a previous run, which says nothing about the requested one.
 #[derive(Debug, Default)]
-struct Earlier {
+struct EarlierRuns {
     run: Option<(u64, Option<String>)>,
     /// Number of frames received after the last answer.
     frames: u32,
@@ -117,9 +117,9 @@ struct Earlier {
 /// Number of frames after an answer until frames surely show the new state: the first ones may predate it.
 const FRAMES_SETTLED: u32 = 3;
 
-impl Earlier {
+impl EarlierRuns {
     /// Records a message. `is_answered` is true if all commands have been answered.
-    fn hear(&mut self, msg: &Msg, is_answered: bool) {
+    fn receive(&mut self, msg: &Msg, is_answered: bool) {
         let Msg::Server(ServerMessage::Tick { frame }) = msg else { return };
         if is_answered {
             self.frames += 1;
@@ -142,17 +142,17 @@ impl Earlier {
 }
 
 /// Returns true if all data to print has arrived.
-fn is_complete(model: &Model, options: &Options, earlier: &Earlier, waited: Duration) -> Result<bool, Error> {
+fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: Duration) -> Result<bool, Error> {
     let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
     let is_patient = waited < ROWS_PATIENCE;
     let is_awaited = match options.tab {
         Tab::Processes => model.rows().is_none(),
-        Tab::Tree => !model.knows_tree(),
-        Tab::Wasm => is_patient && !model.knows_engines(),
-        Tab::Time => is_patient && !model.knows_time(),
-        Tab::Store => is_patient && !model.knows_stores(),
-        Tab::Topics => is_patient && !model.knows_topics(),
-        Tab::Events => is_patient && !model.knows_events(),
+        Tab::Tree => !model.has_tree(),
+        Tab::Wasm => is_patient && !model.has_engines(),
+        Tab::Time => is_patient && !model.has_time(),
+        Tab::Store => is_patient && !model.has_stores(),
+        Tab::Topics => is_patient && !model.has_topics(),
+        Tab::Events => is_patient && !model.has_events(),
         Tab::Node => is_patient && model.top.is_none(),
         Tab::Bench => false,
     };
@@ -216,8 +216,8 @@ mod tests {
     /// Returns the outcome of a requested run for these frames before and after its answer, as (id, error, is running).
     fn outcome(before: (u64, Option<&str>, bool), after: &[(u64, Option<&str>, bool)]) -> Result<bool, String> {
         let options = Options { run: Some("spawn-storm".to_owned()), tab: Tab::Bench, ..Options::default() };
-        let mut model = Model::new(run::start(&options, SIZE, false));
-        let mut earlier = Earlier::default();
+        let mut model = Model::new(start::start(&options, SIZE, false));
+        let mut earlier = EarlierRuns::default();
         let tick = |&(run_id, error, running): &(u64, Option<&str>, bool)| {
             let frame = Frame {
                 scenario: running.then(|| "spawn-storm".to_owned()),
@@ -233,7 +233,7 @@ mod tests {
         let hello = [Msg::Link(LinkEvent::Connected), Msg::Server(Demo::new(1).hello()), tick(&before)];
         let answer = Msg::Server(ServerMessage::Ack { id: 1 });
         for msg in hello.into_iter().chain([answer]).chain(after.iter().map(tick)) {
-            earlier.hear(&msg, model.hello().is_some() && model.commands.is_empty());
+            earlier.receive(&msg, model.hello().is_some() && model.commands.is_empty());
             update(&mut model, msg, Duration::ZERO);
         }
         is_complete(&model, &options, &earlier, Duration::ZERO).map_err(|error| error.to_string())

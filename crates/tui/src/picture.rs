@@ -22,9 +22,9 @@ const MARGIN: usize = 12;
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     /// Background.
-    pub paper: &'static str,
+    pub background: &'static str,
     /// Default text colour.
-    pub ink: &'static str,
+    pub foreground: &'static str,
     /// Dimmed default text colour.
     pub dim: &'static str,
     /// Red, green, yellow, blue, magenta, cyan.
@@ -33,16 +33,16 @@ pub struct Palette {
 
 /// Light text on a dark background.
 pub const DARK: Palette = Palette {
-    paper: "#0f1419",
-    ink: "#d5dae2",
+    background: "#0f1419",
+    foreground: "#d5dae2",
     dim: "#66707f",
     colors: ["#f26d78", "#8fd16a", "#f2c063", "#5c9df5", "#c792ea", "#4fd1d9"],
 };
 
 /// Dark text on a light background.
 pub const LIGHT: Palette = Palette {
-    paper: "#fbfbf8",
-    ink: "#2b303b",
+    background: "#fbfbf8",
+    foreground: "#2b303b",
     dim: "#9aa0aa",
     colors: ["#c4302b", "#3b8a26", "#a06a00", "#2a66c8", "#8b3fb3", "#0b7d86"],
 };
@@ -64,14 +64,14 @@ impl Palette {
     /// Returns the foreground and background of a cell, with dim and reverse applied.
     fn resolve(&self, cell: &Cell) -> (String, String) {
         let is_dim = cell.modifier.contains(Modifier::DIM);
-        let ink = match self.color(cell.fg) {
-            Some(color) if is_dim => mix(color, self.paper),
+        let foreground = match self.color(cell.fg) {
+            Some(color) if is_dim => mix(color, self.background),
             Some(color) => color.to_owned(),
             None if is_dim => self.dim.to_owned(),
-            None => self.ink.to_owned(),
+            None => self.foreground.to_owned(),
         };
-        let paper = self.color(cell.bg).unwrap_or(self.paper).to_owned();
-        if cell.modifier.contains(Modifier::REVERSED) { (paper, ink) } else { (ink, paper) }
+        let background = self.color(cell.bg).unwrap_or(self.background).to_owned();
+        if cell.modifier.contains(Modifier::REVERSED) { (background, foreground) } else { (foreground, background) }
     }
 }
 
@@ -93,7 +93,7 @@ pub fn svg(screen: &Buffer, palette: &Palette) -> String {
             r#"font-family="DejaVu Sans Mono,Menlo,Consolas,monospace" font-size="14.95px" xml:space="preserve">"#,
             "\n<rect width=\"{}\" height=\"{}\" rx=\"8\" fill=\"{}\"/>\n"
         ),
-        width, height, width, height, palette.paper
+        width, height, width, height, palette.background
     );
     for (row, line) in screen.content().chunks(usize::from(area.width).max(1)).enumerate() {
         let (mut x, y) = (MARGIN, MARGIN + row * high);
@@ -111,14 +111,14 @@ fn bold(cell: &Cell) -> bool {
 
 fn draw_run(out: &mut String, run: &[Cell], palette: &Palette, x: usize, y: usize) {
     let (wide, high) = CELL;
-    let (ink, paper) = palette.resolve(&run[0]);
-    if paper != palette.paper {
-        rect(out, (x, y), (run.len() * wide, high), &paper);
+    let (foreground, background) = palette.resolve(&run[0]);
+    if background != palette.background {
+        rect(out, (x, y), (run.len() * wide, high), &background);
     }
     let mut text = String::new();
     for (at, cell) in run.iter().enumerate() {
         let c = cell.symbol().chars().next().unwrap_or(' ');
-        if shape(out, c, x + at * wide, y, &ink) {
+        if shape(out, c, x + at * wide, y, &foreground) {
             text.push(' ');
         } else {
             escape(&mut text, cell.symbol());
@@ -129,7 +129,7 @@ fn draw_run(out: &mut String, run: &[Cell], palette: &Palette, x: usize, y: usiz
     }
     let kept = text.trim_end();
     let weight = if bold(&run[0]) { r#" font-weight="bold""# } else { "" };
-    write!(out, r#"<text x="{x}" y="{}" fill="{ink}"{weight}>{kept}</text>"#, y + BASE).expect(IN_MEMORY);
+    write!(out, r#"<text x="{x}" y="{}" fill="{foreground}"{weight}>{kept}</text>"#, y + BASE).expect(IN_MEMORY);
     out.push('\n');
 }
 
@@ -139,26 +139,26 @@ fn rect(out: &mut String, (x, y): (usize, usize), (width, height): (usize, usize
 }
 
 /// Draws a block or braille character. Returns false for any other character.
-fn shape(out: &mut String, c: char, x: usize, y: usize, ink: &str) -> bool {
+fn shape(out: &mut String, c: char, x: usize, y: usize, foreground: &str) -> bool {
     let (wide, high) = CELL;
     match c {
         '\u{2581}'..='\u{2588}' => {
             let eighths = (c as usize) - 0x2580;
             let height = (high * eighths).div_ceil(8);
-            rect(out, (x, y + high - height), (wide, height), ink);
+            rect(out, (x, y + high - height), (wide, height), foreground);
         }
-        '━' => rect(out, (x, y + 7), (wide, 4), ink),
-        '╸' => rect(out, (x, y + 7), (wide / 2, 4), ink),
-        '\u{2801}'..='\u{28ff}' => braille(out, c as usize - 0x2800, x, y, ink),
+        '━' => rect(out, (x, y + 7), (wide, 4), foreground),
+        '╸' => rect(out, (x, y + 7), (wide / 2, 4), foreground),
+        '\u{2801}'..='\u{28ff}' => braille(out, c as usize - 0x2800, x, y, foreground),
         _ => return false,
     }
     true
 }
 
 /// Draws up to eight dots as one path.
-fn braille(out: &mut String, bits: usize, x: usize, y: usize, ink: &str) {
+fn braille(out: &mut String, bits: usize, x: usize, y: usize, foreground: &str) {
     const DOTS: [(usize, usize); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
-    write!(out, r#"<path fill="{ink}" d=""#).expect(IN_MEMORY);
+    write!(out, r#"<path fill="{foreground}" d=""#).expect(IN_MEMORY);
     for (at, (column, row)) in DOTS.into_iter().enumerate() {
         if bits & (1 << at) != 0 {
             write!(out, "M{} {}h3v3h-3z", x + 1 + column * 4, y + 1 + row * 4).expect(IN_MEMORY);

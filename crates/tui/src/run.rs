@@ -2,7 +2,6 @@
 //! executes the returned effects, and draws if something changed.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,18 +9,17 @@ use crossterm::event::{Event, EventStream};
 use futures_util::StreamExt;
 use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
-use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::connection::{self, Dialer, Discovery, Inbox, Outgoing};
-use crate::demo::Demo;
+use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
-use crate::model::message::{Effect, Ending, LinkEvent, Msg, OwnCost};
+use crate::model::Model;
+use crate::model::message::{Effect, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
-use crate::model::{Look, Model, Start};
 use crate::once;
-use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
-use crate::signals::{self, Heard, Signals};
+use crate::options::Options;
+use crate::signals::{self, SignalEvent, Signals};
+use crate::start;
 use crate::terminal::{self, Guard, Screen};
 
 /// Interval at which ages and countdowns are updated.
@@ -57,112 +55,16 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
         return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
     let inbox = Inbox::default();
-    let outgoing = attach(&options, &inbox).await?;
-    let mut shell = Shell::new(&options, inbox, outgoing)?;
-    shell.serve().await
-}
-
-/// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
-pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Outgoing, Error> {
-    match &options.source {
-        Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
-        Source::Node(target) => {
-            let dialer = Dialer {
-                target: target.clone(),
-                discovery: Discovery::from_env(),
-                token_file: options.token_file.clone(),
-                timeout: options.timeout,
-            };
-            let dialled = dialer.dial().await?;
-            Ok(connection::keep(dialled, dialer, inbox.clone()))
-        }
-    }
-}
-
-/// Plays the demo like a connection.
-fn play(mut demo: Demo, inbox: Inbox) -> Outgoing {
-    let (commands, mut heard) = mpsc::channel(64);
-    let received_bytes = Arc::new(AtomicU64::new(0));
-    let outgoing = Outgoing { commands, retry: Arc::new(Notify::new()), received_bytes, over_ssh: false };
-    let received = Arc::clone(&outgoing.received_bytes);
-    tokio::spawn(async move {
-        let start = Instant::now();
-        // Start the demo's clock ahead, so that the charts have history from the first frame.
-        let elapsed = || start.elapsed() + Duration::from_secs(41);
-        inbox.post(Msg::Link(LinkEvent::Connected)).await;
-        inbox.post(Msg::Server(demo.hello())).await;
-        loop {
-            for message in demo.poll(elapsed()) {
-                received.fetch_add(rusm_protocol::encode(&message).len() as u64, Ordering::Relaxed);
-                inbox.post(Msg::Server(message)).await;
-            }
-            let pause = demo.due().saturating_sub(elapsed());
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                command = heard.recv() => {
-                    let Some(command) = command else { return };
-                    for message in demo.hear(command, elapsed()) {
-                        inbox.post(Msg::Server(message)).await;
-                    }
-                }
-            }
-        }
-    });
-    outgoing
-}
-
-/// Returns the initial state of a model for these options.
-pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: bool) -> Start {
-    let (target, demo) = match &options.source {
-        Source::Node(target) => (target.to_string(), false),
-        Source::Demo { .. } => ("demo data".to_owned(), true),
-    };
-    Start {
-        look: look(options),
-        size,
-        tab: options.tab,
-        filter: options.filter.clone(),
-        sort: options.sort,
-        frame_hz: f64::from(fps(options, over_ssh)),
-        target,
-        demo,
-        run: options.run.clone(),
-        profile: options.profile.clone(),
-    }
-}
-
-/// Returns the frame rate, which defaults to a lower value if the screen or the node is remote.
-fn fps(options: &Options, over_ssh: bool) -> u8 {
-    let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
-    options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
-}
-
-fn look(options: &Options) -> Look {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Look {
-        ascii: options.ascii || !locale_is_utf8(),
-        color: match options.color {
-            ColorChoice::Auto => !no_color,
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-        },
-    }
-}
-
-/// The first of these variables that is set determines the character set. If none is set, UTF-8 is assumed.
-fn locale_is_utf8() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
-        let value = std::env::var(name).ok()?;
-        (!value.is_empty()).then(|| value.to_ascii_lowercase())
-    });
-    set.is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
+    let outgoing = start::attach(&options, &inbox).await?;
+    let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
+    event_loop.serve().await
 }
 
 /// State of the running screen.
-struct Shell {
+struct EventLoop {
     model: Model,
     inbox: Inbox,
-    outgoing: Outgoing,
+    outgoing: ConnectionHandle,
     signals: Signals,
     guard: Guard,
     screen: Screen<io::Stdout>,
@@ -170,21 +72,21 @@ struct Shell {
     pace: Pace,
     drawn_at: Option<Instant>,
     reconnect: bool,
-    meter: Meter,
+    usage: UsageMeter,
     ending: Option<Result<Exit, Error>>,
 }
 
-impl Shell {
-    fn new(options: &Options, inbox: Inbox, outgoing: Outgoing) -> Result<Self, Error> {
+impl EventLoop {
+    fn new(options: &Options, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
         // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
         // it.
         let signals = Signals::take()?;
         let guard = Guard::take(options.mouse)?;
         let size = terminal::size();
-        let start = start(options, size, outgoing.over_ssh);
+        let start = start::start(options, size, outgoing.over_ssh);
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
         Ok(Self {
-            screen: Screen::new(io::stdout(), size, start.look.ascii),
+            screen: Screen::new(io::stdout(), size, start.capabilities.ascii),
             model: Model::new(start),
             inbox,
             outgoing,
@@ -194,7 +96,7 @@ impl Shell {
             pace: Pace { frame_time, fastest: frame_time },
             drawn_at: None,
             reconnect: options.reconnect,
-            meter: Meter::new(),
+            usage: UsageMeter::new(),
             ending: None,
         })
     }
@@ -220,15 +122,15 @@ impl Shell {
                     }
                 }
                 _ = ticks.tick() => {
-                    if let Some(own) = self.meter.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
+                    if let Some(own) = self.usage.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
                         self.feed(Msg::OwnCost(own))?;
                     }
                     self.feed(Msg::Tick)?;
                 }
-                heard = self.signals.next() => match heard {
-                    Heard::Stop => self.stop(false)?,
-                    Heard::Continue => self.resume()?,
-                    Heard::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
+                signal = self.signals.next() => match signal {
+                    SignalEvent::Stop => self.stop(false)?,
+                    SignalEvent::Continue => self.resume()?,
+                    SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
                 () = tokio::time::sleep_until(draw_at), if is_dirty => {}
             }
@@ -270,15 +172,15 @@ impl Shell {
             return Ok(());
         }
         for effect in update(&mut self.model, msg, self.start.elapsed()) {
-            self.carry_out(effect)?;
+            self.execute(effect)?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Error> {
+    fn execute(&mut self, effect: Effect) -> Result<(), Error> {
         match effect {
             Effect::Send(message) => {
-                // If the queue is full, the node does not read: the keeper will detect that and report it.
+                // If the queue is full, the node does not read: the connection task will detect that and report it.
                 let sent = self.outgoing.commands.try_send(message);
                 tracing::trace!(?sent, "command");
             }
@@ -293,8 +195,8 @@ impl Shell {
             Effect::Repaint => self.screen.repaint(),
             // Ctrl-Z stops the whole job, as the terminal would.
             Effect::Suspend => self.stop(true)?,
-            Effect::Quit(Ending::Asked) => self.ending = Some(Ok(Exit::Done)),
-            Effect::Quit(Ending::NewerProtocol { theirs }) => {
+            Effect::Quit(QuitReason::Requested) => self.ending = Some(Ok(Exit::Done)),
+            Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
                 self.ending = Some(Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION }));
             }
         }
@@ -344,14 +246,14 @@ impl Pace {
 }
 
 /// Measures the resource usage of this observer, once per second.
-struct Meter {
+struct UsageMeter {
     read_at: Instant,
     cpu: Duration,
     received_bytes: u64,
     drawn_bytes: u64,
 }
 
-impl Meter {
+impl UsageMeter {
     fn new() -> Self {
         Self { read_at: Instant::now(), cpu: thread_cpu(), received_bytes: 0, drawn_bytes: 0 }
     }

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// Action requested by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum SignalEvent {
     /// Exit with this signal's exit code.
     End(Signal),
     /// Stop until continued.
@@ -51,14 +51,14 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            _ = self.terminate.recv() => Heard::End(Signal::TERM),
-            _ = self.hang_up.recv() => Heard::End(Signal::HUP),
-            _ = self.interrupt.recv() => Heard::End(Signal::INT),
-            _ = self.quit.recv() => Heard::End(Signal::QUIT),
-            _ = self.stop.recv() => Heard::Stop,
-            _ = self.go_on.recv() => Heard::Continue,
+            _ = self.terminate.recv() => SignalEvent::End(Signal::TERM),
+            _ = self.hang_up.recv() => SignalEvent::End(Signal::HUP),
+            _ = self.interrupt.recv() => SignalEvent::End(Signal::INT),
+            _ = self.quit.recv() => SignalEvent::End(Signal::QUIT),
+            _ = self.stop.recv() => SignalEvent::Stop,
+            _ = self.go_on.recv() => SignalEvent::Continue,
         }
     }
 }
@@ -81,7 +81,8 @@ pub(crate) fn stop(whole_job: bool) -> io::Result<()> {
 /// Returns true if a shell in this session can continue this process: a shell that placed the job in its own process
 /// group.
 ///
-/// In a pid namespace, for example in a container, a session or parent from outside has the id 0.
+/// In a pid namespace, for example in a container, a session or parent from outside has the id 0. The ids are those of
+/// `nix`, because a `Pid` of `rustix` cannot be 0.
 fn has_a_shell() -> io::Result<bool> {
     let session = getsid(None)?;
     let parent = getppid();

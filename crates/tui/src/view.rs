@@ -1,7 +1,7 @@
 //! Draws the model. Pure: equal models give equal cells.
 
 mod bench;
-mod big;
+mod big_text;
 mod chart;
 mod cost;
 mod detail;
@@ -14,9 +14,9 @@ mod memory;
 mod node;
 mod notice;
 mod overlays;
-mod paint;
+mod painter;
+mod process_rows;
 mod processes;
-mod rows;
 mod runs;
 mod schedulers;
 mod store;
@@ -33,58 +33,68 @@ use ratatui::text::Line;
 
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, layout};
+use crate::view::painter::Painter;
+use crate::view::theme::Theme;
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame, model: &Model) {
-    let area = frame.area();
+    let mut painter = Painter { buffer: frame.buffer_mut(), theme: Theme::of(model.capabilities), cursor: None };
+    let area = painter.area();
     if layout::too_small(model.size) || layout::too_small(size(area)) {
-        return too_small(frame, area, model.demo);
+        return too_small(&mut painter, area, model.demo);
     }
-    header::render(frame, Rect { height: 2, ..area }, model);
+    screen(&mut painter, area, model);
+    if let Some(cursor) = painter.cursor {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    header::render(painter, Rect { height: 2, ..area }, model);
     let body = layout::body(model.size).into();
     match model.tab {
-        Tab::Node => node::render(frame, body, model),
-        Tab::Bench => bench::render(frame, body, model),
-        Tab::Processes => processes::render(frame, body, model),
-        Tab::Tree => tree::render(frame, model),
-        Tab::Events => events::render(frame, body, model),
-        Tab::Wasm => wasm::render(frame, model),
-        Tab::Time => time::render(frame, model),
-        Tab::Store => store::render(frame, model),
-        Tab::Topics => topics::render(frame, model),
+        Tab::Node => node::render(painter, body, model),
+        Tab::Bench => bench::render(painter, body, model),
+        Tab::Processes => processes::render(painter, body, model),
+        Tab::Tree => tree::render(painter, model),
+        Tab::Events => events::render(painter, body, model),
+        Tab::Wasm => wasm::render(painter, model),
+        Tab::Time => time::render(painter, model),
+        Tab::Store => store::render(painter, model),
+        Tab::Topics => topics::render(painter, model),
     }
     if matches!(model.link, Link::Lost { .. }) {
-        frame.buffer_mut().set_style(body, Style::new().add_modifier(Modifier::DIM));
+        painter.buffer.set_style(body, Style::new().add_modifier(Modifier::DIM));
     }
-    notice::render(frame, body, model);
-    footer::render(frame, paint::row(area, area.height - 1), model);
-    overlays::render(frame, area, model);
-    cursor(frame, model);
+    notice::render(painter, body, model);
+    footer::render(painter, painter::row(area, area.height - 1), model);
+    overlays::render(painter, area, model);
+    cursor(painter, model);
 }
 
 fn size(area: Rect) -> crate::model::key::Size {
     crate::model::key::Size::new(area.width, area.height)
 }
 
-fn too_small(frame: &mut Frame, area: Rect, is_demo: bool) {
+fn too_small(painter: &mut Painter<'_>, area: Rect, is_demo: bool) {
     let need = layout::SIZE_MIN;
     let demo = if is_demo { "DEMO, " } else { "" };
     let text =
         format!("{demo}terminal too small: need {}x{}, have {}x{}", need.width, need.height, area.width, area.height);
     // Wrap the sentence: its end matters most, and it may not fit on one row.
-    for (at, part) in paint::wrap(&text, area.width).into_iter().enumerate() {
-        paint::line(frame, area, at as u16, &Line::from(part));
+    for (at, part) in painter::wrap(&text, area.width).into_iter().enumerate() {
+        painter.line(area, at as u16, &Line::from(part));
     }
 }
 
 /// Places the terminal's cursor in the filter field while it is edited.
-fn cursor(frame: &mut Frame, model: &Model) {
+fn cursor(painter: &mut Painter<'_>, model: &Model) {
     let field = model.table.field.as_ref().filter(|_| model.tab == Tab::Processes && model.overlay.is_none());
     let Some(field) = field else { return };
     let table = layout::processes(model.size, model.detail.is_some()).table;
     let before: String = field.edit.text().chars().take(field.edit.cursor()).collect();
-    let x = table.x + 2 + 12 + paint::width(&before);
-    frame.set_cursor_position((x.min(table.x + table.width.saturating_sub(2)), table.y));
+    let x = table.x + 2 + 12 + painter::width(&before);
+    painter.cursor = Some((x.min(table.x + table.width.saturating_sub(2)), table.y));
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! Finds the invalid field of a message with a known type, and describes it in the terms of this protocol. It runs
 //! only after decoding has failed.
+//!
+//! `serde_path_to_error` cannot replace this table: serde buffers the content of an internally tagged enum, so the path
+//! of every error is `.`, and the error about a missing field does not say which type the field must have.
 
+use rusm_text::suggestion;
 use serde_json::{Map, Value};
 
-use super::DecodeError;
-use crate::{Column, suggestion};
+use super::error::{DecodeError, truncated};
+use crate::Column;
 
 /// Type of a field's value.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum FieldType {
     Text,
     TextOrNull,
     Number,
@@ -16,10 +20,10 @@ enum Kind {
     Whole(u64),
     /// A whole number, or null.
     Id,
-    Truth,
-    Texts,
+    Bool,
+    TextMap,
     /// A list of texts.
-    List,
+    TextList,
     Columns,
     Column,
     KillReason,
@@ -30,81 +34,104 @@ enum Kind {
 }
 
 /// Name of a field, type of its value, and whether it is required.
-type Field = (&'static str, Kind, bool);
+type Field = (&'static str, FieldType, bool);
 
-const NEEDED: bool = true;
+const REQUIRED: bool = true;
 const OPTIONAL: bool = false;
 
-const SORT: &[Field] = &[("key", Kind::Column, NEEDED), ("desc", Kind::Truth, OPTIONAL)];
-const WINDOW: &[Field] = &[("offset", Kind::Whole(u64::MAX), OPTIONAL), ("len", Kind::Whole(u32::MAX as u64), NEEDED)];
+const SORT: &[Field] = &[("key", FieldType::Column, REQUIRED), ("desc", FieldType::Bool, OPTIONAL)];
+const WINDOW: &[Field] =
+    &[("offset", FieldType::Whole(u64::MAX), OPTIONAL), ("len", FieldType::Whole(u32::MAX as u64), REQUIRED)];
 
 const TREE: &[Field] = &[
-    ("id", Kind::Whole(u32::MAX as u64), NEEDED),
-    ("open", Kind::List, OPTIONAL),
-    ("window", Kind::Object(WINDOW), OPTIONAL),
-    ("selected", Kind::TextOrNull, OPTIONAL),
-    ("hz", Kind::Number, OPTIONAL),
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("open", FieldType::TextList, OPTIONAL),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("selected", FieldType::TextOrNull, OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
 ];
 
-const FAULT: &[Field] = &[("engine", Kind::Whole(u32::MAX as u64), OPTIONAL), ("seq", Kind::Whole(u64::MAX), OPTIONAL)];
+const FAULT: &[Field] =
+    &[("engine", FieldType::Whole(u32::MAX as u64), OPTIONAL), ("seq", FieldType::Whole(u64::MAX), OPTIONAL)];
 
-const TIME: &[Field] = &[("id", Kind::Whole(u32::MAX as u64), NEEDED), ("hz", Kind::Number, OPTIONAL)];
+const TIME: &[Field] = &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED), ("hz", FieldType::Number, OPTIONAL)];
 
 const ENGINES: &[Field] = &[
-    ("id", Kind::Whole(u32::MAX as u64), NEEDED),
-    ("window", Kind::Object(WINDOW), OPTIONAL),
-    ("fault", Kind::ObjectOrNull(FAULT), OPTIONAL),
-    ("hz", Kind::Number, OPTIONAL),
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("fault", FieldType::ObjectOrNull(FAULT), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
 ];
 
 const KEYS: &[Field] = &[
-    ("store", Kind::Whole(u32::MAX as u64), OPTIONAL),
-    ("bucket", Kind::Text, OPTIONAL),
-    ("after", Kind::Text, OPTIONAL),
-    ("len", Kind::Whole(u32::MAX as u64), OPTIONAL),
+    ("store", FieldType::Whole(u32::MAX as u64), OPTIONAL),
+    ("bucket", FieldType::Text, OPTIONAL),
+    ("after", FieldType::Text, OPTIONAL),
+    ("len", FieldType::Whole(u32::MAX as u64), OPTIONAL),
 ];
 
 const STORES: &[Field] = &[
-    ("id", Kind::Whole(u32::MAX as u64), NEEDED),
-    ("window", Kind::Object(WINDOW), OPTIONAL),
-    ("keys", Kind::ObjectOrNull(KEYS), OPTIONAL),
-    ("hz", Kind::Number, OPTIONAL),
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("keys", FieldType::ObjectOrNull(KEYS), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
 ];
 
 const TOPICS: &[Field] = &[
-    ("id", Kind::Whole(u32::MAX as u64), NEEDED),
-    ("window", Kind::Object(WINDOW), OPTIONAL),
-    ("hz", Kind::Number, OPTIONAL),
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
 ];
 
 /// The fields of each message from an observer.
 const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
-    ("run", &[("scenario", Kind::Text, NEEDED), ("params", Kind::Texts, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
-    ("stop", &[("id", Kind::Id, OPTIONAL)]),
-    ("set_observer_detail", &[("enabled", Kind::Truth, NEEDED)]),
-    ("set_resource_profile", &[("profile", Kind::Text, NEEDED), ("id", Kind::Id, OPTIONAL)]),
-    ("watch", &[("frame_hz", Kind::Number, NEEDED)]),
+    (
+        "run",
+        &[
+            ("scenario", FieldType::Text, REQUIRED),
+            ("params", FieldType::TextMap, OPTIONAL),
+            ("id", FieldType::Id, OPTIONAL),
+        ],
+    ),
+    ("stop", &[("id", FieldType::Id, OPTIONAL)]),
+    ("set_observer_detail", &[("enabled", FieldType::Bool, REQUIRED)]),
+    ("set_resource_profile", &[("profile", FieldType::Text, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
+    ("watch", &[("frame_hz", FieldType::Number, REQUIRED)]),
     (
         "view",
         &[
-            ("id", Kind::Whole(u32::MAX as u64), NEEDED),
-            ("columns", Kind::Columns, OPTIONAL),
-            ("sort", Kind::Object(SORT), OPTIONAL),
-            ("filter", Kind::Text, OPTIONAL),
-            ("window", Kind::Object(WINDOW), OPTIONAL),
-            ("hz", Kind::Number, OPTIONAL),
-            ("reorder", Kind::Truth, OPTIONAL),
+            ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+            ("columns", FieldType::Columns, OPTIONAL),
+            ("sort", FieldType::Object(SORT), OPTIONAL),
+            ("filter", FieldType::Text, OPTIONAL),
+            ("window", FieldType::Object(WINDOW), OPTIONAL),
+            ("hz", FieldType::Number, OPTIONAL),
+            ("reorder", FieldType::Bool, OPTIONAL),
         ],
     ),
-    ("detail", &[("pid", Kind::TextOrNull, OPTIONAL)]),
-    ("tree", &[("view", Kind::ObjectOrNull(TREE), OPTIONAL)]),
-    ("engines", &[("view", Kind::ObjectOrNull(ENGINES), OPTIONAL)]),
-    ("time", &[("view", Kind::ObjectOrNull(TIME), OPTIONAL)]),
-    ("stores", &[("view", Kind::ObjectOrNull(STORES), OPTIONAL)]),
-    ("topics", &[("view", Kind::ObjectOrNull(TOPICS), OPTIONAL)]),
-    ("events", &[("enabled", Kind::Truth, NEEDED)]),
-    ("kill_all", &[("filter", Kind::Text, NEEDED), ("reason", Kind::KillReason, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
-    ("kill", &[("pid", Kind::Text, NEEDED), ("reason", Kind::KillReason, OPTIONAL), ("id", Kind::Id, OPTIONAL)]),
+    ("detail", &[("pid", FieldType::TextOrNull, OPTIONAL)]),
+    ("tree", &[("view", FieldType::ObjectOrNull(TREE), OPTIONAL)]),
+    ("engines", &[("view", FieldType::ObjectOrNull(ENGINES), OPTIONAL)]),
+    ("time", &[("view", FieldType::ObjectOrNull(TIME), OPTIONAL)]),
+    ("stores", &[("view", FieldType::ObjectOrNull(STORES), OPTIONAL)]),
+    ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
+    ("events", &[("enabled", FieldType::Bool, REQUIRED)]),
+    (
+        "kill_all",
+        &[
+            ("filter", FieldType::Text, REQUIRED),
+            ("reason", FieldType::KillReason, OPTIONAL),
+            ("id", FieldType::Id, OPTIONAL),
+        ],
+    ),
+    (
+        "kill",
+        &[
+            ("pid", FieldType::Text, REQUIRED),
+            ("reason", FieldType::KillReason, OPTIONAL),
+            ("id", FieldType::Id, OPTIONAL),
+        ],
+    ),
 ];
 
 /// Returns the types of these messages.
@@ -113,9 +140,9 @@ pub(super) fn client_types() -> Vec<&'static str> {
 }
 
 /// Returns the first error in an observer's message of type `name`.
-pub(super) fn fault(name: &str, message: &Map<String, Value>) -> DecodeError {
+pub(super) fn explain(name: &str, message: &Map<String, Value>) -> DecodeError {
     let fields = CLIENT_MESSAGES.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, fields)| fields);
-    first_fault("", fields, message)
+    first_error("", fields, message)
         .unwrap_or_else(|| malformed(format!("{name:?} has a field twice, or one that cannot be read")))
 }
 
@@ -123,39 +150,43 @@ fn malformed(reason: String) -> DecodeError {
     DecodeError::Malformed { reason }
 }
 
-fn first_fault(path: &str, fields: &[Field], object: &Map<String, Value>) -> Option<DecodeError> {
-    fields.iter().find_map(|(name, kind, needed)| {
+fn first_error(path: &str, fields: &[Field], object: &Map<String, Value>) -> Option<DecodeError> {
+    fields.iter().find_map(|(name, field_type, required)| {
         let path = format!("{path}{name}");
         match object.get(*name) {
-            Some(value) => fault_of(&path, *kind, value),
-            None => needed.then(|| malformed(format!("{path:?} is missing: it must be {}", kind.words()))),
+            Some(value) => error_in_value(&path, *field_type, value),
+            None => {
+                required.then(|| malformed(format!("{path:?} is missing: it must be {}", field_type.description())))
+            }
         }
     })
 }
 
-fn fault_of(path: &str, kind: Kind, value: &Value) -> Option<DecodeError> {
-    let wrong = || Some(malformed(format!("{path:?} must be {}, not {}", kind.words(), said(value))));
-    match (kind, value) {
-        (Kind::Column, Value::String(name)) => unknown("column", name, &Column::ALL.map(Column::word)),
-        (Kind::KillReason, Value::String(name)) => unknown("kill reason", name, &["shutdown", "kill"]),
-        (Kind::Columns, Value::Array(columns)) => {
-            columns.iter().enumerate().find_map(|(at, column)| fault_of(&format!("{path}[{at}]"), Kind::Column, column))
+fn error_in_value(path: &str, field_type: FieldType, value: &Value) -> Option<DecodeError> {
+    let wrong = || Some(malformed(format!("{path:?} must be {}, not {}", field_type.description(), described(value))));
+    match (field_type, value) {
+        (FieldType::Column, Value::String(name)) => unknown("column", name, &Column::ALL.map(Column::word)),
+        (FieldType::KillReason, Value::String(name)) => unknown("kill reason", name, &["shutdown", "kill"]),
+        (FieldType::Columns, Value::Array(columns)) => columns
+            .iter()
+            .enumerate()
+            .find_map(|(at, column)| error_in_value(&format!("{path}[{at}]"), FieldType::Column, column)),
+        (FieldType::TextMap, Value::Object(texts)) => {
+            texts.iter().find_map(|(name, text)| error_in_value(&format!("{path}.{name}"), FieldType::Text, text))
         }
-        (Kind::Texts, Value::Object(texts)) => {
-            texts.iter().find_map(|(name, text)| fault_of(&format!("{path}.{name}"), Kind::Text, text))
+        (FieldType::TextList, Value::Array(texts)) => texts
+            .iter()
+            .enumerate()
+            .find_map(|(at, text)| error_in_value(&format!("{path}[{at}]"), FieldType::Text, text)),
+        (FieldType::Object(fields) | FieldType::ObjectOrNull(fields), Value::Object(object)) => {
+            first_error(&format!("{path}."), fields, object)
         }
-        (Kind::List, Value::Array(texts)) => {
-            texts.iter().enumerate().find_map(|(at, text)| fault_of(&format!("{path}[{at}]"), Kind::Text, text))
-        }
-        (Kind::Object(fields) | Kind::ObjectOrNull(fields), Value::Object(object)) => {
-            first_fault(&format!("{path}."), fields, object)
-        }
-        (Kind::Whole(max), Value::Number(number)) if number.as_u64().is_some_and(|number| number <= max) => None,
-        (Kind::Id, Value::Number(number)) if number.is_u64() => None,
-        (Kind::Text | Kind::TextOrNull, Value::String(_))
-        | (Kind::TextOrNull | Kind::Id | Kind::ObjectOrNull(_), Value::Null)
-        | (Kind::Number, Value::Number(_))
-        | (Kind::Truth, Value::Bool(_)) => None,
+        (FieldType::Whole(max), Value::Number(number)) if number.as_u64().is_some_and(|number| number <= max) => None,
+        (FieldType::Id, Value::Number(number)) if number.is_u64() => None,
+        (FieldType::Text | FieldType::TextOrNull, Value::String(_))
+        | (FieldType::TextOrNull | FieldType::Id | FieldType::ObjectOrNull(_), Value::Null)
+        | (FieldType::Number, Value::Number(_))
+        | (FieldType::Bool, Value::Bool(_)) => None,
         _ => wrong(),
     }
 }
@@ -164,22 +195,22 @@ fn fault_of(path: &str, kind: Kind, value: &Value) -> Option<DecodeError> {
 fn unknown(what: &'static str, name: &str, known: &[&str]) -> Option<DecodeError> {
     (!known.contains(&name)).then(|| DecodeError::UnknownWord {
         what,
-        name: super::shown(name),
+        name: truncated(name),
         hint: suggestion(name, known),
     })
 }
 
-impl Kind {
-    fn words(self) -> String {
+impl FieldType {
+    fn description(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
             Self::TextOrNull => "text or null".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Whole(max) => format!("a whole number from 0 to {max}"),
             Self::Id => format!("a whole number from 0 to {}", u64::MAX),
-            Self::Truth => "true or false".to_owned(),
-            Self::Texts => "an object of texts".to_owned(),
-            Self::List => "a list of texts".to_owned(),
+            Self::Bool => "true or false".to_owned(),
+            Self::TextMap => "an object of texts".to_owned(),
+            Self::TextList => "a list of texts".to_owned(),
             Self::Columns => "a list of columns".to_owned(),
             Self::Column => "a column, such as \"pid\"".to_owned(),
             Self::KillReason => "\"kill\" or \"shutdown\"".to_owned(),
@@ -187,18 +218,18 @@ impl Kind {
                 let names: Vec<&str> = fields.iter().map(|(name, ..)| *name).collect();
                 format!("an object of {}", names.join(" and "))
             }
-            Self::ObjectOrNull(fields) => format!("{}, or null", Self::Object(fields).words()),
+            Self::ObjectOrNull(fields) => format!("{}, or null", Self::Object(fields).description()),
         }
     }
 }
 
 /// Describes a value for an error message; small values are shown in full.
-pub(super) fn said(value: &Value) -> String {
+pub(super) fn described(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => format!("the text {:?}", super::shown(text)),
+        Value::String(text) => format!("the text {:?}", truncated(text)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }

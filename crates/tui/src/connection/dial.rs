@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::discover::Endpoint;
+use super::discovery::Endpoint;
 use crate::connection::{Discovery, Target, sanitise};
 use crate::exit::Error as ExitError;
 
@@ -164,19 +164,19 @@ fn refusal(error: &WsError, target: &Endpoint, token_file: Option<&Path>) -> Dia
         };
     };
     let status = response.status();
-    let said = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-    let said = sanitise::line(said.lines().next().unwrap_or_default());
-    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    let detail = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    let detail = sanitise::line(detail.lines().next().unwrap_or_default());
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     match (status.as_u16(), token_file) {
         (401, Some(file)) => DialError::Refused(format!(
-            "{target} refused the token ({status}{said}): the token in {} is wrong or missing, try --token-file",
+            "{target} refused the token ({status}{detail}): the token in {} is wrong or missing, try --token-file",
             file.display()
         )),
         // For example, a tunnel with a local port that differs from the node's port.
-        (403, Some(_)) => DialError::Refused(format!("{target} refused the address ({status}{said})")),
-        (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{said})")),
-        (503, _) => DialError::Unreachable(format!("{target} accepts no more observers ({status}{said})")),
-        _ => DialError::Refused(format!("{target} is not a rusm node ({status}{said})")),
+        (403, Some(_)) => DialError::Refused(format!("{target} refused the address ({status}{detail})")),
+        (401 | 403, None) => DialError::Refused(format!("{target} refused this user ({status}{detail})")),
+        (503, _) => DialError::Unreachable(format!("{target} accepts no more observers ({status}{detail})")),
+        _ => DialError::Refused(format!("{target} is not a rusm node ({status}{detail})")),
     }
 }
 

@@ -16,17 +16,17 @@ const QUEUE_MAX: usize = 64;
 
 /// The inbox. Clones share the same contents.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inbox(Arc<Shared>);
+pub(crate) struct Inbox(Arc<InboxState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    slots: Mutex<Slots>,
+struct InboxState {
+    slots: Mutex<InboxSlots>,
     ready: Notify,
     space: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
+struct InboxSlots {
     queue: VecDeque<Msg>,
     frame: Option<Msg>,
     rows: Option<Msg>,
@@ -58,7 +58,7 @@ impl Inbox {
             Msg::Server(ServerMessage::Process { .. }) => slots.process = Some(msg),
             Msg::Link(_) => {
                 // Drop messages of the previous connection, so that they are not attributed to the new one.
-                *slots = Slots { queue: std::mem::take(&mut slots.queue), ..Slots::default() };
+                *slots = InboxSlots { queue: std::mem::take(&mut slots.queue), ..InboxSlots::default() };
                 slots.queue.push_back(msg);
             }
             _ if slots.queue.len() >= QUEUE_MAX => return Some(msg),

@@ -72,8 +72,8 @@ where
 {
     #[expect(clippy::result_large_err, reason = "the library defines the callback's type")]
     let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-        let asked = request.headers().get("sec-websocket-protocol").cloned().expect("a subprotocol is asked for");
-        response.headers_mut().insert("sec-websocket-protocol", asked);
+        let requested = request.headers().get("sec-websocket-protocol").cloned().expect("a subprotocol is asked for");
+        response.headers_mut().insert("sec-websocket-protocol", requested);
         Ok(response)
     };
     accept_hdr_async(stream, callback).await.expect("a handshake")
@@ -100,7 +100,7 @@ async fn messages_go_both_ways_over_a_unix_socket() {
     let dialer = dialer(Target::Discover, folder.path());
     let inbox = Inbox::default();
 
-    let outgoing = keep(dialer.dial().await.unwrap(), dialer, inbox.clone());
+    let outgoing = maintain(dialer.dial().await.unwrap(), dialer, inbox.clone());
     wait_for(&inbox, is_hello).await;
     outgoing.commands.send(ClientMessage::Watch { frame_hz: 4.0 }).await.unwrap();
 
@@ -116,7 +116,7 @@ async fn a_node_that_dies_and_comes_back_is_attached_to_again() {
     let inbox = Inbox::default();
     let (dialled, mut socket) = tokio::join!(dialer.dial(), async { accept(listener.accept().await.unwrap().0).await });
     greet(&mut socket).await;
-    let outgoing = keep(dialled.unwrap(), dialer, inbox.clone());
+    let outgoing = maintain(dialled.unwrap(), dialer, inbox.clone());
     wait_for(&inbox, is_hello).await;
 
     drop((socket, listener));
@@ -145,7 +145,7 @@ async fn the_reason_for_which_a_node_closes_is_shown() {
     let dialer = dialer(Target::Discover, folder.path());
     let inbox = Inbox::default();
 
-    let _outgoing = keep(dialer.dial().await.unwrap(), dialer, inbox.clone());
+    let _outgoing = maintain(dialer.dial().await.unwrap(), dialer, inbox.clone());
 
     let expected = "closed by the node (1008): 33rd\u{fffd}[31m client".to_owned();
     assert_eq!(lost(&inbox).await, (expected, Fault::Protocol));
@@ -167,11 +167,11 @@ async fn nonsense_is_said_and_skipped_and_what_follows_is_heard() {
     let dialer = dialer(Target::Discover, folder.path());
     let inbox = Inbox::default();
 
-    let _outgoing = keep(dialer.dial().await.unwrap(), dialer, inbox.clone());
+    let _outgoing = maintain(dialer.dial().await.unwrap(), dialer, inbox.clone());
 
     let said = std::cell::Cell::new(false);
     wait_for(&inbox, |msg| {
-        said.set(said.get() || matches!(msg, Msg::Nonsense(what) if what.contains("the node violated the protocol")));
+        said.set(said.get() || matches!(msg, Msg::Malformed(what) if what.contains("the node violated the protocol")));
         matches!(msg, Msg::Server(ServerMessage::Tick { frame }) if frame.seq == 7)
     })
     .await;
@@ -191,7 +191,7 @@ async fn a_message_over_the_limit_ends_the_connection() {
     let dialer = dialer(Target::Discover, folder.path());
     let inbox = Inbox::default();
 
-    let _outgoing = keep(dialer.dial().await.unwrap(), dialer, inbox.clone());
+    let _outgoing = maintain(dialer.dial().await.unwrap(), dialer, inbox.clone());
 
     let (reason, fault) = lost(&inbox).await;
     assert!(reason.contains("too long"), "the limit is named: {reason}");
@@ -209,7 +209,7 @@ async fn lost_after(bytes: Vec<u8>) -> (String, Fault) {
     });
     let dialer = dialer(Target::Discover, folder.path());
     let inbox = Inbox::default();
-    let _outgoing = keep(dialer.dial().await.unwrap(), dialer, inbox.clone());
+    let _outgoing = maintain(dialer.dial().await.unwrap(), dialer, inbox.clone());
     lost(&inbox).await
 }
 
@@ -228,24 +228,24 @@ async fn a_node_gone_in_the_middle_of_a_frame_is_a_lost_connection() {
 async fn what_no_node_sends_breaks_the_protocol() {
     let binary = vec![0x82, 1, 0];
     let masked = vec![0x81, 0x81, 1, 2, 3, 4, 5];
-    let nonsense = [&[0x81, 1][..], b"?"].concat().repeat(9);
+    let invalid = [&[0x81, 1][..], b"?"].concat().repeat(9);
 
     assert_eq!(lost_after(binary).await, ("the node sent a binary message".to_owned(), Fault::Protocol));
     assert_eq!(lost_after(masked).await.1, Fault::Protocol);
-    let (reason, fault) = lost_after(nonsense).await;
+    let (reason, fault) = lost_after(invalid).await;
     assert!(reason.starts_with("the node violated the protocol: malformed message"), "{reason}");
     assert_eq!(fault, Fault::Protocol);
 }
 
 /// The request headers that a TCP node received.
 #[derive(Debug, PartialEq)]
-struct Asked {
+struct ReceivedHeaders {
     authorization: Option<String>,
     subprotocol: Option<String>,
     origin: bool,
 }
 
-async fn ask_over_tcp(token: Option<&str>, named: bool) -> Asked {
+async fn ask_over_tcp(token: Option<&str>, named: bool) -> ReceivedHeaders {
     let folder = private_folder();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -255,18 +255,18 @@ async fn ask_over_tcp(token: Option<&str>, named: bool) -> Asked {
     }
     let mut dialer = dialer(Target::Tcp { host: "127.0.0.1".to_owned(), port }, folder.path());
     dialer.token_file = named.then_some(file);
-    let (sender, mut asked) = tokio::sync::mpsc::channel(1);
+    let (sender, mut requested) = tokio::sync::mpsc::channel(1);
     let node = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         #[expect(clippy::result_large_err, reason = "the library defines the callback's type")]
         let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
             let text = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-            let asked = Asked {
+            let requested = ReceivedHeaders {
                 authorization: text("authorization"),
                 subprotocol: text("sec-websocket-protocol"),
                 origin: text("origin").is_some(),
             };
-            sender.try_send(asked).unwrap();
+            sender.try_send(requested).unwrap();
             response.headers_mut().insert("sec-websocket-protocol", rusm_protocol::SUBPROTOCOL.parse().unwrap());
             Ok(response)
         };
@@ -274,12 +274,12 @@ async fn ask_over_tcp(token: Option<&str>, named: bool) -> Asked {
     });
     dialer.dial().await.unwrap();
     node.await.unwrap();
-    asked.recv().await.unwrap()
+    requested.recv().await.unwrap()
 }
 
 #[tokio::test]
 async fn over_tcp_the_token_and_the_subprotocol_are_sent_and_no_origin() {
-    let expected = |token: Option<&str>| Asked {
+    let expected = |token: Option<&str>| ReceivedHeaders {
         authorization: token.map(str::to_owned),
         subprotocol: Some("rusm.v1".to_owned()),
         origin: false,

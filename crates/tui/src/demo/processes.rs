@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use rusm_protocol::{Cell, Column, ProcessDetail, Rows, View};
 
-use super::{chance, guests};
+use super::guests;
+use super::random::random;
 
 /// Number of processes of the node.
 pub(super) const PROCESSES: u64 = 1_000_000;
@@ -110,12 +111,12 @@ impl Processes {
         let matched = self.matching(&view.filter, key, order_ms).map(<[u64]>::to_vec);
         let total = matched.as_ref().map_or(PROCESSES, |all| all.len() as u64);
         let end = window.offset.saturating_add(window.len.into()).min(total);
-        let places = window.offset.min(end)..end;
-        let at = |place: u64| {
-            let rank = if desc { total - 1 - place } else { place };
+        let positions = window.offset.min(end)..end;
+        let at = |position: u64| {
+            let rank = if desc { total - 1 - position } else { position };
             matched.as_ref().map_or_else(|| self.at_rank(rank, key, order_ms), |all| all[rank as usize])
         };
-        let indices: Vec<u64> = places.clone().map(at).collect();
+        let indices: Vec<u64> = positions.clone().map(at).collect();
         let rows = indices.iter().map(|&i| columns.iter().map(|&column| self.cell(i, column, ms)).collect());
         Rows {
             id: view.id,
@@ -123,7 +124,7 @@ impl Processes {
             epoch: ms / ORDER_MS,
             total: PROCESSES,
             matched: total,
-            offset: places.start,
+            offset: positions.start,
             order_age_ms: ms - order_ms,
             degraded: None,
             cost_us: 2_700.0,
@@ -177,7 +178,7 @@ impl Processes {
 
     fn state(&self, i: u64) -> &'static str {
         let is_busy = self.share(i, Column::Reds, 0) > 0.99995;
-        match (chance(self.seed, 50, i) * 100.0) as u64 {
+        match (random(self.seed, 50, i) * 100.0) as u64 {
             0..40 if is_busy => "running",
             40..80 if is_busy => "runnable",
             0..20 => "sleeping",
@@ -193,7 +194,7 @@ impl Processes {
     fn cell(&self, i: u64, column: Column, ms: u64) -> Cell {
         let share = self.share(i, column, ms);
         let steep = |top: f64| top * share.powi(9_000) + share.powi(3) * 40.0;
-        let noise = 1.0 + 0.03 * (chance(self.seed, 60 + column as u64, i ^ (ms / 250 * 7919)) - 0.5);
+        let noise = 1.0 + 0.03 * (random(self.seed, 60 + column as u64, i ^ (ms / 250 * 7919)) - 0.5);
         if self.killed.contains(&pid(i)) && column == Column::State {
             return Cell::Text("exited".to_owned());
         }
@@ -265,8 +266,8 @@ fn order(seed: u64, column: Column) -> Order {
         Column::Pid => (1, 0),
         Column::AgeMs => (PROCESSES - 1, PROCESSES - 1),
         _ => {
-            let a = 10 * (chance(seed, salt, 1) * 90_000.0) as u64 + 7;
-            (a, (chance(seed, salt, 2) * PROCESSES as f64) as u64)
+            let a = 10 * (random(seed, salt, 1) * 90_000.0) as u64 + 7;
+            (a, (random(seed, salt, 2) * PROCESSES as f64) as u64)
         }
     };
     Order { a, b, inverse: inverse(a) }

@@ -2,10 +2,10 @@
 
 use rusm_protocol::{ReceiverInfo, TopicInfo, Topics, TopicsView};
 
-type Made = (&'static str, u64, u64, &'static [(&'static str, u64)], bool);
+type TopicSpec = (&'static str, u64, u64, &'static [(&'static str, u64)], bool);
 
 /// Topics: name, messages per second, bytes per message, backlog per subscription, and true if subscribers lose some.
-const TOPICS: [Made; 4] = [
+const TOPICS: [TopicSpec; 4] = [
     ("audit", 40, 900, &[("archive", 3)], false),
     ("clicks", 182_000, 220, &[("counts", 1_912), ("sessions", 240)], true),
     ("orders", 1_240, 1_400, &[("billing", 64), ("shipping", 38_000), ("mail", 5)], false),
@@ -36,7 +36,9 @@ fn topic(at: usize, now_ms: u64) -> TopicInfo {
     let mut receivers: Vec<ReceiverInfo> = subscriptions
         .iter()
         .enumerate()
-        .map(|(place, (name, behind))| receiver(name, behind * wave / 100, published_total, per_sec, at * 8 + place))
+        .map(|(position, (name, behind))| {
+            receiver(name, behind * wave / 100, published_total, per_sec, at * 8 + position)
+        })
         .collect();
     let messages = receivers.iter().map(|receiver| receiver.backlog).max().unwrap_or(12);
     let dropped_total = if loses { published_total / 31 } else { 0 };
@@ -69,25 +71,25 @@ fn topic(at: usize, now_ms: u64) -> TopicInfo {
     }
 }
 
-fn receiver(name: &str, backlog: u64, published: u64, per_sec: u64, place: usize) -> ReceiverInfo {
-    let troubled = name == "shipping";
+fn receiver(name: &str, backlog: u64, published: u64, per_sec: u64, position: usize) -> ReceiverInfo {
+    let has_trouble = name == "shipping";
     let outstanding = (per_sec / 400).clamp(1, 64);
     let acked_total = published.saturating_sub(backlog + outstanding);
     ReceiverInfo {
         name: Some(name.to_owned()),
         policy: "ack".to_owned(),
-        consumers: 1 + place as u64 % 4,
+        consumers: 1 + position as u64 % 4,
         backlog,
         outstanding,
-        resting: if troubled { 12 } else { 0 },
+        resting: if has_trouble { 12 } else { 0 },
         keys: 0,
         oldest_ms: backlog * 1000 / per_sec.max(1) + 2,
         delivered_total: acked_total + outstanding,
         acked_total,
-        redelivered_total: if troubled { published / 90 } else { 0 },
-        expired_total: if troubled { published / 200 } else { 0 },
-        dead_lettered_total: if troubled { published / 4_000 } else { 0 },
+        redelivered_total: if has_trouble { published / 90 } else { 0 },
+        expired_total: if has_trouble { published / 200 } else { 0 },
+        dead_lettered_total: if has_trouble { published / 4_000 } else { 0 },
         dropped_total: 0,
-        slowest: Some(format!("<0.{}.2>", 2_048 + place * 13)),
+        slowest: Some(format!("<0.{}.2>", 2_048 + position * 13)),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
 
-use crate::model::around;
 use crate::model::line_edit::LineEdit;
+use crate::model::selection::wrapped;
 
 /// Maximum number of remembered runs.
 const RUNS_MAX: usize = 50;
@@ -33,15 +33,15 @@ pub(crate) struct Bench {
     /// Runs, oldest first. The last one may still be running.
     pub(crate) runs: VecDeque<RunRecord>,
     /// Run requested with edited parameters, until the node has answered.
-    pub(crate) asked: Option<AskedRun>,
-    warm: Option<Warm>,
+    pub(crate) requested: Option<RequestedRun>,
+    warm_up: Option<WarmUp>,
     /// True if the newest frame showed a run.
     running: bool,
 }
 
 /// A run that the node has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AskedRun {
+pub(crate) struct RequestedRun {
     /// Id of the command.
     pub(crate) id: u64,
     pub(crate) scenario: String,
@@ -50,7 +50,7 @@ pub(crate) struct AskedRun {
 
 /// Start of the interval over which a run's mean is taken: the end of its warm-up, or the first frame seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Warm {
+struct WarmUp {
     run_id: u64,
     run_ms: u64,
     ops_total: u64,
@@ -68,14 +68,14 @@ impl Bench {
             return;
         };
         self.running = true;
-        let is_new = self.warm.is_none_or(|warm| warm.run_id != frame.run_id);
+        let is_new = self.warm_up.is_none_or(|warm_up| warm_up.run_id != frame.run_id);
         if is_new || frame.warming_up {
             let Frame { run_id, run_ms, ops_total, .. } = *frame;
-            self.warm = Some(Warm { run_id, run_ms, ops_total });
+            self.warm_up = Some(WarmUp { run_id, run_ms, ops_total });
         }
-        let warm = self.warm.unwrap_or_default();
-        let measured_ms = frame.run_ms.saturating_sub(warm.run_ms);
-        let ops = frame.ops_total.saturating_sub(warm.ops_total);
+        let warm_up = self.warm_up.unwrap_or_default();
+        let measured_ms = frame.run_ms.saturating_sub(warm_up.run_ms);
+        let ops = frame.ops_total.saturating_sub(warm_up.ops_total);
         let mean = ops as f64 * 1000.0 / measured_ms as f64;
         let record = RunRecord {
             run_id: frame.run_id,
@@ -101,7 +101,7 @@ impl Bench {
     /// Forgets the runs, because another node numbers its runs from the start.
     pub(crate) fn forget(&mut self) {
         self.runs.clear();
-        (self.warm, self.running) = (None, false);
+        (self.warm_up, self.running) = (None, false);
     }
 
     /// Returns the mean rate of the previous successful run of the same scenario.
@@ -113,9 +113,9 @@ impl Bench {
 
     /// Handles the acceptance of a command. If it was a run, stores its parameters and returns the scenario.
     pub(crate) fn taken(&mut self, id: u64) -> Option<String> {
-        let asked = self.asked.take_if(|asked| asked.id == id)?;
-        self.parameters.insert(asked.scenario.clone(), asked.params);
-        Some(asked.scenario)
+        let requested = self.requested.take_if(|requested| requested.id == id)?;
+        self.parameters.insert(requested.scenario.clone(), requested.params);
+        Some(requested.scenario)
     }
 
     /// Returns the chosen parameters of a scenario.
@@ -139,7 +139,7 @@ impl RunDialog {
     pub(crate) fn new(scenario: &ScenarioMeta, chosen: &BTreeMap<String, String>) -> Self {
         let field = |meta: &ParameterMeta| {
             let value = chosen.get(&meta.name).unwrap_or(&meta.default);
-            (meta.clone(), LineEdit::suggesting(value))
+            (meta.clone(), LineEdit::with_suggestion(value))
         };
         let fields = scenario.parameters.iter().map(field).collect();
         Self { scenario: scenario.id.clone(), at: 0, fields, refused: None }
@@ -157,7 +157,7 @@ impl RunDialog {
 
     /// Moves to the next or previous parameter, wrapping around.
     pub(crate) fn step(&mut self, steps: isize) {
-        self.at = around(self.at, steps, self.fields.len());
+        self.at = wrapped(self.at, steps, self.fields.len());
     }
 }
 

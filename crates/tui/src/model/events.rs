@@ -6,7 +6,7 @@ use rusm_protocol::{ClientMessage, Events};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventsPane {
     /// True if the node has been asked for events.
-    asked: bool,
+    requested: bool,
     pub(crate) newest: Option<Events>,
     /// Number of events above the first visible one, counted from the newest.
     pub(crate) top: usize,
@@ -15,7 +15,7 @@ pub(crate) struct EventsPane {
 impl EventsPane {
     /// Resets the request state: a new connection starts without subscriptions.
     pub(crate) fn reset(&mut self) {
-        self.asked = false;
+        self.requested = false;
     }
 
     /// Forgets the events, because another node numbers its events from the start.
@@ -24,9 +24,9 @@ impl EventsPane {
     }
 
     /// Returns the message that starts or stops the events of the node, if a change is needed.
-    pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
-        (self.asked != shown).then(|| {
-            self.asked = shown;
+    pub(crate) fn requests(&mut self, shown: bool) -> Option<ClientMessage> {
+        (self.requested != shown).then(|| {
+            self.requested = shown;
             ClientMessage::Events { enabled: shown }
         })
     }
@@ -64,12 +64,12 @@ mod tests {
     fn the_node_is_told_once_what_is_wanted() {
         let mut pane = EventsPane::default();
 
-        assert_eq!(pane.steer(false), None);
-        assert_eq!(pane.steer(true), Some(ClientMessage::Events { enabled: true }));
-        assert_eq!(pane.steer(true), None);
+        assert_eq!(pane.requests(false), None);
+        assert_eq!(pane.requests(true), Some(ClientMessage::Events { enabled: true }));
+        assert_eq!(pane.requests(true), None);
         pane.reset();
-        assert_eq!(pane.steer(true), Some(ClientMessage::Events { enabled: true }));
-        assert_eq!(pane.steer(false), Some(ClientMessage::Events { enabled: false }));
+        assert_eq!(pane.requests(true), Some(ClientMessage::Events { enabled: true }));
+        assert_eq!(pane.requests(false), Some(ClientMessage::Events { enabled: false }));
     }
 
     #[test]

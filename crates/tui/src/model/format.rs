@@ -2,18 +2,7 @@
 //!
 //! Few digits also save bandwidth: an unchanged cell is not sent to the terminal.
 
-/// Formats a count with thousands separators: `1,000,000`.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub(crate) use rusm_text::grouped;
 
 /// Formats a count or a rate in at most five characters: `912`, `1.21M`.
 pub(crate) fn short(value: f64) -> String {
@@ -28,7 +17,7 @@ pub(crate) fn short(value: f64) -> String {
 
 /// Formats a count in full if it fits into `width` columns, else abbreviated.
 pub(crate) fn count_within(n: u64, width: usize) -> String {
-    let full = count(n);
+    let full = grouped(n);
     if full.len() <= width { full } else { short(n as f64) }
 }
 
@@ -134,13 +123,18 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// Formats a point in time as the node's uptime, to a tenth of a second.
+pub(crate) fn moment(at_ms: u64) -> String {
+    format!("{}.{}", clock(at_ms), at_ms % 1000 / 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn counts_have_separators() {
-        let texts = [0, 999, 1000, 1_000_000].map(count);
+        let texts = [0, 999, 1000, 1_000_000].map(grouped);
 
         assert_eq!(texts, ["0", "999", "1,000", "1,000,000"]);
     }

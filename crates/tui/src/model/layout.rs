@@ -88,8 +88,8 @@ const STATE_WIDTH_MIN: u16 = 9;
 ///
 /// On a narrow screen, the blanks are dropped first, then the program's name, then the ends of the titles.
 pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
-    type Form = (u16, u16, u16, u16, fn(Tab) -> &'static str);
-    const FORMS: [Form; 8] = [
+    type TabSpacing = (u16, u16, u16, u16, fn(Tab) -> &'static str);
+    const SPACINGS: [TabSpacing; 8] = [
         (STATE_WIDTH, 10, 1, 1, Tab::title),
         (STATE_WIDTH, 10, 0, 1, Tab::title),
         (STATE_WIDTH, 10, 0, 0, Tab::title),
@@ -100,11 +100,11 @@ pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells
         (0, 0, 0, 0, |tab| &tab.title()[..2]),
     ];
     let width = |tab: Tab, blank: u16, word: fn(Tab) -> &'static str| word(tab).len() as u16 + 3 + blank;
-    let fits = |(state, brand, gap, blank, word): &Form| {
+    let fits = |(state, brand, gap, blank, word): &TabSpacing| {
         let words: u16 = Tab::ALL.iter().map(|&tab| width(tab, *blank, *word) + gap).sum();
         brand + words + state <= size.width
     };
-    let (_, brand, gap, blank, word) = FORMS.into_iter().find(fits).unwrap_or(FORMS[FORMS.len() - 1]);
+    let (_, brand, gap, blank, word) = SPACINGS.into_iter().find(fits).unwrap_or(SPACINGS[SPACINGS.len() - 1]);
     Tab::ALL.iter().scan(brand, move |x, &tab| {
         let cells = Cells::new(*x, 0, width(tab, blank, word), 1);
         *x += cells.width + gap;

@@ -22,7 +22,7 @@ impl LineEdit {
     }
 
     /// Creates a field with a suggested value, which the user can keep, edit or overwrite.
-    pub(crate) fn suggesting(text: &str) -> Self {
+    pub(crate) fn with_suggestion(text: &str) -> Self {
         Self { suggested: true, ..Self::new(text) }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_typed_takes_the_place_of_a_suggestion_that_nobody_has_touched() {
         let after = |keys: &[Key]| {
-            let mut field = LineEdit::suggesting("1000");
+            let mut field = LineEdit::with_suggestion("1000");
             for key in keys {
                 assert!(field.press(*key));
             }

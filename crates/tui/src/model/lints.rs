@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusm_protocol::{Frame, LintInfo};
 
-use crate::model::around;
+use crate::model::selection::wrapped;
 
 /// Selection and hidden kinds of warnings. The selection is a warning and not an index: other warnings appear and
 /// disappear above it.
@@ -38,7 +38,7 @@ impl LintsPane {
     /// Moves the selection by `steps`, wrapping around.
     pub(crate) fn step(&mut self, frame: Option<&Frame>, steps: isize) {
         let shown = self.shown(frame);
-        let at = around(self.cursor(&shown), steps, shown.len());
+        let at = wrapped(self.cursor(&shown), steps, shown.len());
         self.selected = shown.get(at).map(|lint| (lint.id.clone(), lint.pid.clone()));
     }
 

@@ -2,7 +2,7 @@
 
 use rusm_protocol::ScenarioMeta;
 
-use crate::model::bench_scroll;
+use crate::model::selection::first_visible;
 
 /// Number of rows to keep visible below the selected one, where possible.
 const MARGIN: u16 = 2;
@@ -34,10 +34,10 @@ pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
 /// Returns the rows that a menu of `height` lines shows. The selected scenario is always among them.
 pub(crate) fn visible(scenarios: &[ScenarioMeta], selected: usize, height: u16) -> Vec<MenuRow<'_>> {
     let rows = rows(scenarios);
-    let place = rows.iter().position(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected));
+    let position = rows.iter().position(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected));
     let margin = MARGIN.min(height / 4);
-    let last = (place.unwrap_or(0) + usize::from(margin)).min(rows.len().saturating_sub(1));
-    let first = bench_scroll(last, height);
+    let last = (position.unwrap_or(0) + usize::from(margin)).min(rows.len().saturating_sub(1));
+    let first = first_visible(last, height);
     rows.into_iter().skip(first).take(height.into()).collect()
 }
 

@@ -22,7 +22,7 @@ pub enum Msg {
     /// A message from the node, without control characters.
     Server(ServerMessage),
     /// The node sent something that is not a valid message; the description is for the user.
-    Nonsense(String),
+    Malformed(String),
     /// The connection changed.
     Link(LinkEvent),
     /// Resource usage of this observer over the last second.
@@ -69,7 +69,7 @@ pub struct OwnCost {
     pub drawn_bytes_per_sec: f64,
 }
 
-/// Effect for the shell around the model to execute.
+/// Effect for the event loop around the model to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Send a message to the node.
@@ -80,17 +80,17 @@ pub enum Effect {
     Copy(String),
     /// Redraw every cell.
     Repaint,
-    /// Restore the terminal and suspend until the shell resumes the program.
+    /// Restore the terminal and suspend until the user resumes the program.
     Suspend,
     /// Quit.
-    Quit(Ending),
+    Quit(QuitReason),
 }
 
 /// Why the observer ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum QuitReason {
     /// The user asked to quit.
-    Asked,
+    Requested,
     /// The node speaks a newer protocol than this program.
     NewerProtocol {
         /// Protocol version of the node.

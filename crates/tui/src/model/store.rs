@@ -15,7 +15,7 @@ const KEPT: usize = 5;
 
 /// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Focus {
+pub(crate) enum StoreFocus {
     /// The buckets.
     #[default]
     Buckets,
@@ -25,7 +25,7 @@ pub(crate) enum Focus {
 
 /// The open bucket and its current page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Open {
+struct OpenBucket {
     store: u32,
     bucket: String,
     /// Start keys of the pages up to the current one.
@@ -44,12 +44,12 @@ pub(crate) struct StorePane {
     was_hidden: bool,
     /// Index of the shown store, taken modulo the number of stores.
     pub(crate) store: usize,
-    pub(crate) focus: Focus,
+    pub(crate) focus: StoreFocus,
     /// Number of buckets above the first visible one, followed by the index of the bucket under the cursor.
     pub(crate) top: u64,
     pub(crate) bucket: u64,
     selected: Option<(u32, String)>,
-    open: Option<Open>,
+    open: Option<OpenBucket>,
     pub(crate) key: usize,
 }
 
@@ -81,7 +81,7 @@ impl StorePane {
 
     /// Returns the message that requests the visible numbers of buckets and keys, or ends the subscription, if a change
     /// is needed.
-    pub(crate) fn steer(&mut self, visible: Option<(u16, u16)>, now: Duration) -> Option<ClientMessage> {
+    pub(crate) fn requests(&mut self, visible: Option<(u16, u16)>, now: Duration) -> Option<ClientMessage> {
         let Some((buckets, keys)) = visible else {
             self.was_hidden = true;
             return self.sent.take().map(|_| ClientMessage::Stores { view: None });
@@ -94,13 +94,13 @@ impl StorePane {
             after: open.pages.last().cloned().unwrap_or_default(),
             len: keys.clamp(1, 100).into(),
         });
-        let wish = StoresView { id: self.ids, window, keys, ..StoresView::default() };
+        let query = StoresView { id: self.ids, window, keys, ..StoresView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
-        if waits || self.sent.as_ref() == Some(&wish) {
+        if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }
         self.ids = self.ids.wrapping_add(1);
-        let view = StoresView { id: self.ids, ..wish };
+        let view = StoresView { id: self.ids, ..query };
         self.sent = Some(view.clone());
         self.sent_at = now;
         Some(ClientMessage::Stores { view: Some(view) })
@@ -116,11 +116,11 @@ impl StorePane {
             self.bucket = stores.offset + at as u64;
         }
         // If the node's time went back, the earlier answers are from another store.
-        let goes_on = self.newest().is_none_or(|before| before.at_ms < stores.at_ms);
+        let continues = self.newest().is_none_or(|before| before.at_ms < stores.at_ms);
         if std::mem::take(&mut self.was_hidden) {
             self.seen.clear();
         }
-        if !goes_on || self.seen.len() == KEPT {
+        if !continues || self.seen.len() == KEPT {
             self.seen.pop_front();
         }
         self.seen.push_back(stores);
@@ -146,44 +146,44 @@ impl StorePane {
     /// Moves the cursor of the focused list.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         let at = match self.focus {
-            Focus::Buckets => self.bucket,
-            Focus::Keys => self.key as u64,
+            StoreFocus::Buckets => self.bucket,
+            StoreFocus::Keys => self.key as u64,
         };
         self.go_to(at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor of the focused list to an index.
-    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
         match self.focus {
-            Focus::Buckets => self.bucket = place,
-            Focus::Keys => self.key = usize::try_from(place).unwrap_or(usize::MAX),
+            StoreFocus::Buckets => self.bucket = position,
+            StoreFocus::Keys => self.key = usize::try_from(position).unwrap_or(usize::MAX),
         }
         self.clamp(visible);
         self.selected = self.bucket_at(self.bucket).map(id);
     }
 
     /// Returns the bucket at an index, if the node has sent it.
-    pub(crate) fn bucket_at(&self, place: u64) -> Option<&BucketInfo> {
+    pub(crate) fn bucket_at(&self, position: u64) -> Option<&BucketInfo> {
         let newest = self.newest()?;
-        newest.buckets.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
+        newest.buckets.get(usize::try_from(position.checked_sub(newest.offset)?).ok()?)
     }
 
     /// Opens the bucket under the cursor. Returns false if that bucket does not exist.
-    pub(crate) fn look_into(&mut self) -> bool {
+    pub(crate) fn open_bucket(&mut self) -> bool {
         let Some((store, bucket)) = self.bucket_at(self.bucket).map(id) else { return false };
-        self.open = Some(Open { store, bucket, pages: Vec::new() });
-        (self.focus, self.key) = (Focus::Keys, 0);
+        self.open = Some(OpenBucket { store, bucket, pages: Vec::new() });
+        (self.focus, self.key) = (StoreFocus::Keys, 0);
         true
     }
 
     /// Closes the open bucket. Returns false if none was open.
-    pub(crate) fn look_away(&mut self) -> bool {
-        self.focus = Focus::Buckets;
+    pub(crate) fn close_bucket(&mut self) -> bool {
+        self.focus = StoreFocus::Buckets;
         self.open.take().is_some()
     }
 
     /// Turns to the next page of keys, or to the previous one.
-    pub(crate) fn turn(&mut self, forward: bool) {
+    pub(crate) fn turn_page(&mut self, forward: bool) {
         let is_answered = self.is_answered();
         let next = self.page().and_then(|page| page.next.clone());
         let Some(open) = &mut self.open else { return };
@@ -226,13 +226,13 @@ impl StorePane {
     }
 
     /// Returns the rates of the store at an index.
-    pub(crate) fn rates(&self, place: usize) -> Option<Rates> {
+    pub(crate) fn rates(&self, position: usize) -> Option<Rates> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
-        let (before, now) = (first.stores.get(place)?, last.stores.get(place)?);
+        let (before, now) = (first.stores.get(position)?, last.stores.get(position)?);
         let per_sec = |count: fn(&StoreInfo) -> u64| rate(count(now).saturating_sub(count(before)), first, last);
         let share = |part: fn(&StoreInfo) -> u64, of: fn(&StoreInfo) -> u64| {
-            let lately = (part(now).saturating_sub(part(before)), of(now).saturating_sub(of(before)));
-            let (part, of) = if lately.1 > 0 { lately } else { (part(now), of(now)) };
+            let recent = (part(now).saturating_sub(part(before)), of(now).saturating_sub(of(before)));
+            let (part, of) = if recent.1 > 0 { recent } else { (part(now), of(now)) };
             (of > 0).then(|| part as f64 / of as f64)
         };
         Some(Rates {
@@ -276,8 +276,8 @@ mod tests {
         Stores { id, at_ms, stores: vec![store], total: names.len() as u64, buckets, ..Stores::default() }
     }
 
-    fn asked(pane: &mut StorePane, now_ms: u64) -> Option<StoresView> {
-        match pane.steer(Some((4, 10)), Duration::from_millis(now_ms)) {
+    fn requested(pane: &mut StorePane, now_ms: u64) -> Option<StoresView> {
+        match pane.requests(Some((4, 10)), Duration::from_millis(now_ms)) {
             Some(ClientMessage::Stores { view }) => view,
             _ => None,
         }
@@ -287,16 +287,16 @@ mod tests {
     fn the_node_is_asked_while_it_is_shown_and_told_when_it_is_not() {
         let mut pane = StorePane::default();
 
-        assert_eq!(pane.steer(None, Duration::ZERO), None);
-        assert_eq!(asked(&mut pane, 0).map(|view| (view.id, view.window.len, view.keys)), Some((1, 12, None)));
-        assert_eq!(asked(&mut pane, 1000), None);
-        assert_eq!(pane.steer(None, Duration::from_secs(2)), Some(ClientMessage::Stores { view: None }));
+        assert_eq!(pane.requests(None, Duration::ZERO), None);
+        assert_eq!(requested(&mut pane, 0).map(|view| (view.id, view.window.len, view.keys)), Some((1, 12, None)));
+        assert_eq!(requested(&mut pane, 1000), None);
+        assert_eq!(pane.requests(None, Duration::from_secs(2)), Some(ClientMessage::Stores { view: None }));
     }
 
     #[test]
     fn rates_are_of_the_last_seconds() {
         let mut pane = StorePane::default();
-        asked(&mut pane, 0);
+        requested(&mut pane, 0);
         pane.take(stores(1, 1_000, &["a"], 6_400), 4);
         pane.take(stores(1, 2_000, &["a"], 12_800), 4);
 
@@ -307,12 +307,12 @@ mod tests {
     #[test]
     fn rates_have_nothing_of_the_time_in_which_nobody_looked() {
         let mut pane = StorePane::default();
-        asked(&mut pane, 0);
+        requested(&mut pane, 0);
         pane.take(stores(1, 1_000, &["a"], 6_400), 4);
 
-        pane.steer(None, Duration::from_secs(1));
+        pane.requests(None, Duration::from_secs(1));
         assert!(pane.newest().is_some(), "old data is shown until newer data arrives");
-        let id = asked(&mut pane, 100_000).unwrap().id;
+        let id = requested(&mut pane, 100_000).unwrap().id;
         pane.take(stores(id, 100_000, &["a"], 12_800), 4);
         pane.take(stores(id, 101_000, &["a"], 12_900), 4);
 
@@ -322,11 +322,11 @@ mod tests {
     #[test]
     fn pages_of_keys_are_turned_forth_and_back() {
         let mut pane = StorePane::default();
-        asked(&mut pane, 0);
+        requested(&mut pane, 0);
         pane.take(stores(1, 1_000, &["a", "b"], 0), 4);
         pane.move_by(1, 4);
-        assert!(pane.look_into());
-        let first = asked(&mut pane, 1_000).unwrap();
+        assert!(pane.open_bucket());
+        let first = requested(&mut pane, 1_000).unwrap();
         assert_eq!(
             first.keys.map(|keys| (keys.bucket, keys.after, keys.len)),
             Some(("b".to_owned(), String::new(), 10))
@@ -334,42 +334,42 @@ mod tests {
 
         let keys = KeysInfo { bucket: "b".to_owned(), next: Some("6b".to_owned()), ..KeysInfo::default() };
         pane.take(Stores { keys: Some(Box::new(keys)), ..stores(first.id, 1_100, &["a", "b"], 0) }, 4);
-        pane.turn(true);
-        assert_eq!(asked(&mut pane, 2_000).unwrap().keys.unwrap().after, "6b");
-        pane.turn(false);
-        assert_eq!(asked(&mut pane, 3_000).unwrap().keys.unwrap().after, "");
-        assert!(pane.look_away() && asked(&mut pane, 4_000).unwrap().keys.is_none());
+        pane.turn_page(true);
+        assert_eq!(requested(&mut pane, 2_000).unwrap().keys.unwrap().after, "6b");
+        pane.turn_page(false);
+        assert_eq!(requested(&mut pane, 3_000).unwrap().keys.unwrap().after, "");
+        assert!(pane.close_bucket() && requested(&mut pane, 4_000).unwrap().keys.is_none());
     }
 
     #[test]
     fn a_page_is_turned_once_until_the_next_has_come() {
         let mut shown = StorePane::default();
-        asked(&mut shown, 0);
+        requested(&mut shown, 0);
         shown.take(stores(1, 1_000, &["a"], 0), 4);
-        assert!(shown.look_into());
+        assert!(shown.open_bucket());
         let page = |id, next: &str| {
             let keys = KeysInfo { bucket: "a".to_owned(), next: Some(next.to_owned()), ..KeysInfo::default() };
             Stores { keys: Some(Box::new(keys)), ..stores(id, u64::from(id) * 1_000, &["a"], 0) }
         };
-        let id = asked(&mut shown, 1_000).unwrap().id;
+        let id = requested(&mut shown, 1_000).unwrap().id;
         shown.take(page(id, "11"), 4);
 
-        shown.turn(true);
-        shown.turn(true);
+        shown.turn_page(true);
+        shown.turn_page(true);
         assert_eq!(shown.opened(), Some(("a", 2)), "before the page was requested");
-        let view = asked(&mut shown, 2_000).unwrap();
-        shown.turn(true);
+        let view = requested(&mut shown, 2_000).unwrap();
+        shown.turn_page(true);
         assert_eq!((shown.opened(), view.keys.unwrap().after.as_str()), (Some(("a", 2)), "11"), "before it arrived");
         shown.take(page(view.id, "22"), 4);
-        shown.turn(true);
+        shown.turn_page(true);
 
-        assert_eq!(asked(&mut shown, 3_000).unwrap().keys.unwrap().after, "22");
+        assert_eq!(requested(&mut shown, 3_000).unwrap().keys.unwrap().after, "22");
     }
 
     #[test]
     fn what_is_selected_stays_so_when_buckets_come_before_it() {
         let mut shown = StorePane::default();
-        asked(&mut shown, 0);
+        requested(&mut shown, 0);
         assert!(!shown.take(stores(0, 1, &["z"], 0), 4), "an answer without a request");
         shown.take(stores(1, 1, &["b", "c"], 0), 4);
 

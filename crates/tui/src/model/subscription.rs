@@ -1,8 +1,8 @@
 //! Subscription to process rows: sends only the newest request, one at a time, and never faster than the node allows.
 //!
 //! ```text
-//!   wish = None      ──▶ set_observer_detail{false}      rows not visible: the node computes none
-//!   wish = Some(view) ──▶ set_observer_detail{true}, view
+//!   query = None       ──▶ set_observer_detail{false}      rows not visible: the node computes none
+//!   query = Some(view) ──▶ set_observer_detail{true}, view
 //! ```
 
 use std::time::Duration;
@@ -36,17 +36,17 @@ impl Subscription {
         self.sent.as_ref()
     }
 
-    /// Returns the messages that make the node stream `wish`.
-    pub(crate) fn steer(&mut self, wish: Option<View>, now: Duration) -> Vec<ClientMessage> {
-        match (wish, &self.sent) {
+    /// Returns the messages that make the node stream `query`.
+    pub(crate) fn requests(&mut self, query: Option<View>, now: Duration) -> Vec<ClientMessage> {
+        match (query, &self.sent) {
             (None, None) => Vec::new(),
             (None, Some(_)) => {
                 self.sent = None;
                 self.unanswered = false;
                 vec![ClientMessage::SetObserverDetail { enabled: false }]
             }
-            (Some(wish), sent) => {
-                if self.must_wait(now) || sent.as_ref().is_some_and(|sent| same(sent, &wish)) {
+            (Some(query), sent) => {
+                if self.must_wait(now) || sent.as_ref().is_some_and(|sent| same(sent, &query)) {
                     return Vec::new();
                 }
                 let mut out = Vec::new();
@@ -54,7 +54,7 @@ impl Subscription {
                     out.push(ClientMessage::SetObserverDetail { enabled: true });
                 }
                 self.ids = self.ids.wrapping_add(1);
-                let view = View { id: self.ids, ..wish };
+                let view = View { id: self.ids, ..query };
                 out.push(ClientMessage::View(view.clone()));
                 self.sent = Some(view);
                 self.sent_at = Some(now);
@@ -89,13 +89,13 @@ impl Subscription {
 }
 
 /// Returns true if two requests are equivalent. A request to reorder is never equivalent to a previous one.
-fn same(sent: &View, wish: &View) -> bool {
-    !wish.reorder
-        && sent.columns == wish.columns
-        && sent.sort == wish.sort
-        && sent.filter == wish.filter
-        && sent.window == wish.window
-        && (sent.hz - wish.hz).abs() < f64::EPSILON
+fn same(sent: &View, query: &View) -> bool {
+    !query.reorder
+        && sent.columns == query.columns
+        && sent.sort == query.sort
+        && sent.filter == query.filter
+        && sent.window == query.window
+        && (sent.hz - query.hz).abs() < f64::EPSILON
 }
 
 #[cfg(test)]
@@ -116,22 +116,22 @@ mod tests {
     fn the_first_wish_turns_the_stream_on_and_none_turns_it_off() {
         let mut subscription = Subscription::default();
 
-        let on = subscription.steer(Some(view(0)), ms(0));
-        let off = subscription.steer(None, ms(1));
+        let on = subscription.requests(Some(view(0)), ms(0));
+        let off = subscription.requests(None, ms(1));
 
         assert!(matches!(on[..], [ClientMessage::SetObserverDetail { enabled: true }, ClientMessage::View(_)]));
         assert_eq!(off, [ClientMessage::SetObserverDetail { enabled: false }]);
-        assert!(subscription.steer(None, ms(2)).is_empty());
+        assert!(subscription.requests(None, ms(2)).is_empty());
     }
 
     #[test]
     fn a_wheel_that_turns_faster_than_the_node_answers_sends_the_newest_wish_only() {
         let mut subscription = Subscription::default();
-        subscription.steer(Some(view(0)), ms(0));
+        subscription.requests(Some(view(0)), ms(0));
 
-        let early: usize = (1..100).map(|n| subscription.steer(Some(view(n)), ms(n)).len()).sum();
+        let early: usize = (1..100).map(|n| subscription.requests(Some(view(n)), ms(n)).len()).sum();
         assert!(subscription.answers(&Rows { id: 1, ..Rows::default() }));
-        let next = subscription.steer(Some(view(100)), ms(101));
+        let next = subscription.requests(Some(view(100)), ms(101));
 
         assert_eq!(early, 0);
         assert!(matches!(&next[..], [ClientMessage::View(view)] if view.window.offset == 100 && view.id == 2));
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn an_answer_that_never_comes_does_not_stop_us() {
         let mut subscription = Subscription::default();
-        subscription.steer(Some(view(0)), ms(0));
+        subscription.requests(Some(view(0)), ms(0));
 
-        assert!(subscription.steer(Some(view(1)), ms(1_900)).is_empty());
-        assert_eq!(subscription.steer(Some(view(1)), ms(2_000)).len(), 1);
+        assert!(subscription.requests(Some(view(1)), ms(1_900)).is_empty());
+        assert_eq!(subscription.requests(Some(view(1)), ms(2_000)).len(), 1);
     }
 }

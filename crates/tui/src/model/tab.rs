@@ -1,7 +1,7 @@
 //! The views, one line each. A new view needs a line here, a file under `view/`, and the match arm that the compiler
 //! requests.
 
-use crate::model::around;
+use crate::model::selection::wrapped;
 
 macro_rules! tabs {
     ($($(#[$doc:meta])* $name:ident $digit:literal $id:literal $title:literal),+ $(,)?) => {
@@ -71,7 +71,7 @@ impl Tab {
 
     /// Returns the view `steps` after this one, wrapping around.
     pub(crate) fn step(self, steps: isize) -> Self {
-        Self::ALL[around(self.index(), steps, Self::ALL.len())]
+        Self::ALL[wrapped(self.index(), steps, Self::ALL.len())]
     }
 
     /// Returns the view with that id.

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rusm_protocol::{Cell, Column, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
+use crate::model::columns;
 use crate::model::columns::ColumnSet;
 use crate::model::line_edit::LineEdit;
-use crate::model::{around, columns};
+use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
 const PAGE_ROWS_MAX: u32 = 150;
@@ -89,15 +90,15 @@ impl Table {
     }
 
     /// Returns the row at an index of the whole table, if it is on the page.
-    pub(crate) fn row(&self, place: u64) -> Option<&[Cell]> {
+    pub(crate) fn row(&self, position: u64) -> Option<&[Cell]> {
         let rows = self.rows.as_ref()?;
-        let at = place.checked_sub(rows.offset)?;
+        let at = position.checked_sub(rows.offset)?;
         rows.rows.get(usize::try_from(at).ok()?).map(Vec::as_slice)
     }
 
     /// Returns the pid at an index of the whole table.
-    pub(crate) fn pid_at(&self, place: u64) -> Option<String> {
-        let pid = text(self.rows.as_ref()?, self.row(place)?, Column::Pid);
+    pub(crate) fn pid_at(&self, position: u64) -> Option<String> {
+        let pid = text(self.rows.as_ref()?, self.row(position)?, Column::Pid);
         (!pid.is_empty()).then(|| pid.to_owned())
     }
 
@@ -110,14 +111,14 @@ impl Table {
     }
 
     /// Returns the request for the visible rows and some rows around them.
-    pub(crate) fn wish(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
+    pub(crate) fn query(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
         let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
         let len = (u32::from(visible) * 3).clamp(3, PAGE_ROWS_MAX).max(visible.into()).min(VIEW_ROWS_MAX);
         let mut view = View {
             columns,
             sort: self.sort,
             filter: self.filter_in_force().to_owned(),
-            window: ViewWindow { offset: self.top.saturating_sub(beside(len, visible.into())), len },
+            window: ViewWindow { offset: self.top.saturating_sub(rows_before(len, visible.into())), len },
             reorder: self.reorder,
             ..View::default()
         };
@@ -129,14 +130,14 @@ impl Table {
     }
 
     /// Records that the request was sent.
-    pub(crate) fn asked(&mut self) {
+    pub(crate) fn requested(&mut self) {
         self.reorder = false;
     }
 
     /// Returns true if the node's window still contains the visible rows and half of the margin on either side.
     fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
         let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
-        let margin = beside(len, visible) / 2;
+        let margin = rows_before(len, visible) / 2;
         let above = window.offset == 0 || self.top >= window.offset + margin;
         let below = end >= self.matched().max(1) || self.top + visible + margin <= end;
         window.len == len && above && below && self.top >= window.offset
@@ -187,9 +188,9 @@ impl Table {
             Selection::Awaited => {
                 self.selection = self.pid_at(self.cursor).map_or(Selection::Awaited, Selection::Here);
             }
-            Selection::Here(pid) | Selection::Away(pid) => match self.place_of(&pid) {
-                Some(place) => {
-                    self.cursor = place;
+            Selection::Here(pid) | Selection::Away(pid) => match self.position_of(&pid) {
+                Some(position) => {
+                    self.cursor = position;
                     self.selection = Selection::Here(pid);
                 }
                 None => self.selection = Selection::Away(pid),
@@ -201,7 +202,7 @@ impl Table {
         }
     }
 
-    fn place_of(&self, pid: &str) -> Option<u64> {
+    fn position_of(&self, pid: &str) -> Option<u64> {
         let rows = self.rows.as_ref()?;
         let at = rows.rows.iter().position(|row| text(rows, row, Column::Pid) == pid)?;
         Some(rows.offset + at as u64)
@@ -239,8 +240,8 @@ impl Table {
     }
 
     /// Moves the cursor to an index and selects the row there.
-    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
-        self.cursor = place.min(self.matched().saturating_sub(1));
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
+        self.cursor = position.min(self.matched().saturating_sub(1));
         let here = self.pid_at(self.cursor).filter(|_| !self.is_stale());
         self.selection = here.map_or(Selection::Awaited, Selection::Here);
         self.reveal(visible);
@@ -248,8 +249,8 @@ impl Table {
     }
 
     /// Selects the row shown at an index, even if the order is about to be replaced: the user pointed at that row.
-    pub(crate) fn point_at(&mut self, place: u64, visible: u16) {
-        self.go_to(place, visible);
+    pub(crate) fn point_at(&mut self, position: u64, visible: u16) {
+        self.go_to(position, visible);
         if let Some(pid) = self.pid_at(self.cursor) {
             self.selection = Selection::Here(pid);
         }
@@ -278,7 +279,7 @@ impl Table {
     pub(crate) fn sort_step(&mut self, steps: isize, width: u16) {
         let slots = columns::fit(width, self.sort, self.columns);
         let at = slots.iter().position(|slot| slot.column == self.sort.key).unwrap_or(0);
-        let next = around(at, steps, slots.len());
+        let next = wrapped(at, steps, slots.len());
         if let Some(slot) = slots.get(next) {
             self.sort_by(slot.column);
         }
@@ -363,7 +364,7 @@ impl Table {
 }
 
 /// Returns the number of rows on either side of the visible ones in a window of `len` rows.
-fn beside(len: u32, visible: u64) -> u64 {
+fn rows_before(len: u32, visible: u64) -> u64 {
     u64::from(len).saturating_sub(visible) / 2
 }
 
@@ -376,7 +377,7 @@ mod tests {
         for visible in 1..=200_u16 {
             let table = Table { top: 500, ..Table::default() };
 
-            let window = table.wish(None, visible, 140).window;
+            let window = table.query(None, visible, 140).window;
 
             let end = window.offset + u64::from(window.len);
             assert!(window.offset <= 500 && 500 + u64::from(visible) <= end, "{visible}: {window:?}");

@@ -20,7 +20,7 @@ impl TimePane {
     }
 
     /// Returns the message that starts or ends the subscription, if a change is needed.
-    pub(crate) fn steer(&mut self, shown: bool) -> Option<ClientMessage> {
+    pub(crate) fn requests(&mut self, shown: bool) -> Option<ClientMessage> {
         if !shown {
             return self.sent.take().map(|_| ClientMessage::Time { view: None });
         }
@@ -59,22 +59,22 @@ mod tests {
     #[test]
     fn it_asks_once_while_it_is_shown_and_takes_only_what_it_asked_for() {
         let mut pane = TimePane::default();
-        let asked = pane.steer(true);
-        let Some(ClientMessage::Time { view: Some(view) }) = asked else { panic!("{asked:?}") };
+        let requested = pane.requests(true);
+        let Some(ClientMessage::Time { view: Some(view) }) = requested else { panic!("{requested:?}") };
 
-        assert_eq!(pane.steer(true), None);
+        assert_eq!(pane.requests(true), None);
         assert!(!pane.take(Time { id: view.id + 1, ..Time::default() }));
         assert!(pane.take(Time { id: view.id, ..Time::default() }));
-        assert_eq!(pane.steer(false), Some(ClientMessage::Time { view: None }));
-        assert_eq!(pane.steer(false), None);
+        assert_eq!(pane.requests(false), Some(ClientMessage::Time { view: None }));
+        assert_eq!(pane.requests(false), None);
         assert!(!pane.take(Time { id: view.id, ..Time::default() }));
-        assert!(matches!(pane.steer(true), Some(ClientMessage::Time { view: Some(again) }) if again.id != view.id));
+        assert!(matches!(pane.requests(true), Some(ClientMessage::Time { view: Some(again) }) if again.id != view.id));
     }
 
     #[test]
     fn it_scrolls_within_the_longer_list() {
         let mut pane = TimePane::default();
-        pane.steer(true);
+        pane.requests(true);
         let tickers = vec![TickerInfo::default(); 5];
         pane.take(Time { id: 1, tickers, ..Time::default() });
 

@@ -38,7 +38,7 @@ impl TopicsPane {
     }
 
     /// Returns the message that requests the visible topics, or ends the subscription, if a change is needed.
-    pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
+    pub(crate) fn requests(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             self.before = None;
             return self.sent.take().map(|_| ClientMessage::Topics { view: None });
@@ -46,13 +46,13 @@ impl TopicsPane {
         // Request extra rows on either side, so that scrolling does not have to wait.
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
-        let wish = TopicsView { id: self.ids, window, ..TopicsView::default() };
+        let query = TopicsView { id: self.ids, window, ..TopicsView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
-        if waits || self.sent.as_ref() == Some(&wish) {
+        if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }
         self.ids = self.ids.wrapping_add(1);
-        let view = TopicsView { id: self.ids, ..wish };
+        let view = TopicsView { id: self.ids, ..query };
         self.sent = Some(view.clone());
         self.sent_at = now;
         Some(ClientMessage::Topics { view: Some(view) })
@@ -89,16 +89,16 @@ impl TopicsPane {
     }
 
     /// Moves the cursor to an index.
-    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
-        self.at = place;
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
+        self.at = position;
         self.clamp(visible);
         self.selected = self.shown().map(|topic| topic.name.clone());
     }
 
     /// Returns the topic at an index, if the node has sent it.
-    pub(crate) fn topic_at(&self, place: u64) -> Option<&TopicInfo> {
+    pub(crate) fn topic_at(&self, position: u64) -> Option<&TopicInfo> {
         let newest = self.newest.as_ref()?;
-        newest.topics.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
+        newest.topics.get(usize::try_from(position.checked_sub(newest.offset)?).ok()?)
     }
 
     /// Returns the topic under the cursor.
@@ -141,8 +141,8 @@ mod tests {
         Topics { id, at_ms, total: names.len() as u64, topics: names.iter().map(topic).collect(), ..Topics::default() }
     }
 
-    fn asked(pane: &mut TopicsPane) -> u32 {
-        match pane.steer(Some(4), Duration::ZERO) {
+    fn requested(pane: &mut TopicsPane) -> u32 {
+        match pane.requests(Some(4), Duration::ZERO) {
             Some(ClientMessage::Topics { view: Some(view) }) => view.id,
             other => panic!("{other:?}"),
         }
@@ -152,17 +152,17 @@ mod tests {
     fn the_node_is_asked_while_it_is_shown_and_told_when_it_is_not() {
         let mut pane = TopicsPane::default();
 
-        assert_eq!(pane.steer(None, Duration::ZERO), None);
-        assert_eq!(asked(&mut pane), 1);
-        assert_eq!(pane.steer(Some(4), Duration::from_secs(1)), None);
-        assert_eq!(pane.steer(None, Duration::from_secs(2)), Some(ClientMessage::Topics { view: None }));
-        assert_eq!(pane.steer(None, Duration::from_secs(2)), None);
+        assert_eq!(pane.requests(None, Duration::ZERO), None);
+        assert_eq!(requested(&mut pane), 1);
+        assert_eq!(pane.requests(Some(4), Duration::from_secs(1)), None);
+        assert_eq!(pane.requests(None, Duration::from_secs(2)), Some(ClientMessage::Topics { view: None }));
+        assert_eq!(pane.requests(None, Duration::from_secs(2)), None);
     }
 
     #[test]
     fn what_is_selected_stays_so_when_others_come() {
         let mut pane = TopicsPane::default();
-        let id = asked(&mut pane);
+        let id = requested(&mut pane);
         assert!(!pane.take(topics(id + 1, 0, &["z"]), 4), "an answer without a request");
         assert!(pane.take(topics(id, 1000, &["a", "c"]), 4));
 
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_rate_is_of_the_two_newest_answers() {
         let mut pane = TopicsPane::default();
-        let id = asked(&mut pane);
+        let id = requested(&mut pane);
         pane.take(topics(id, 1000, &["a"]), 4);
         assert_eq!(pane.published_per_sec(&topics(id, 1000, &["a"]).topics[0]), None);
 

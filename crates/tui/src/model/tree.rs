@@ -74,25 +74,25 @@ impl TreePane {
     }
 
     /// Returns the message that requests the visible rows, or ends the subscription, if a change is needed.
-    pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
+    pub(crate) fn requests(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Tree { view: None });
         };
         let waited = now.saturating_sub(self.sent_at);
         let must_wait = waited < PACE || (self.unanswered && waited < PATIENCE);
-        let wish = self.wish(visible);
-        if self.sent.as_ref().is_some_and(|sent| must_wait || *sent == TreeView { id: sent.id, ..wish.clone() }) {
+        let query = self.query(visible);
+        if self.sent.as_ref().is_some_and(|sent| must_wait || *sent == TreeView { id: sent.id, ..query.clone() }) {
             return None;
         }
         self.ids = self.ids.wrapping_add(1);
-        let view = TreeView { id: self.ids, ..wish };
+        let view = TreeView { id: self.ids, ..query };
         self.sent = Some(view.clone());
         self.sent_at = now;
         self.unanswered = true;
         Some(ClientMessage::Tree { view: Some(view) })
     }
 
-    fn wish(&self, visible: u16) -> TreeView {
+    fn query(&self, visible: u16) -> TreeView {
         let len = (u32::from(visible) * 3).clamp(3, VIEW_ROWS_MAX);
         let mut window = ViewWindow { offset: self.top.saturating_sub(visible.into()), len };
         if let Some(sent) = self.sent.as_ref().filter(|sent| self.is_covered(sent.window, len, visible)) {
@@ -123,11 +123,11 @@ impl TreePane {
         self.open_new(&rows);
         self.rows = Some(rows);
         self.rows_at = now;
-        let place = self.selected.as_ref().and_then(|path| self.place_of(path));
-        match place {
-            Some(place) => {
-                let moved = place.abs_diff(self.cursor) > 0 && self.is_visible(self.cursor, visible);
-                self.cursor = place;
+        let position = self.selected.as_ref().and_then(|path| self.position_of(path));
+        match position {
+            Some(position) => {
+                let moved = position.abs_diff(self.cursor) > 0 && self.is_visible(self.cursor, visible);
+                self.cursor = position;
                 if moved {
                     self.reveal(visible);
                 }
@@ -161,8 +161,8 @@ impl TreePane {
 
     /// Returns true if the rows answer the current request.
     pub(crate) fn is_settled(&self) -> bool {
-        let asked = self.sent.as_ref().is_some_and(|sent| sent.open.iter().eq(&self.open));
-        self.rows.is_some() && asked && !self.unanswered
+        let requested = self.sent.as_ref().is_some_and(|sent| sent.open.iter().eq(&self.open));
+        self.rows.is_some() && requested && !self.unanswered
     }
 
     /// Returns the number of rows of the whole tree.
@@ -171,9 +171,9 @@ impl TreePane {
     }
 
     /// Returns the row at an index, if the node has sent it.
-    pub(crate) fn row(&self, place: u64) -> Option<&TreeRow> {
+    pub(crate) fn row(&self, position: u64) -> Option<&TreeRow> {
         let rows = self.rows.as_ref()?;
-        rows.rows.get(usize::try_from(place.checked_sub(rows.offset)?).ok()?)
+        rows.rows.get(usize::try_from(position.checked_sub(rows.offset)?).ok()?)
     }
 
     /// Returns the selected row, if it is under the cursor.
@@ -187,17 +187,17 @@ impl TreePane {
         (self.selected.as_ref() == Some(&detail.row.path)).then_some(detail)
     }
 
-    fn path_at(&self, place: u64) -> Option<String> {
-        self.row(place).map(|row| row.path.clone())
+    fn path_at(&self, position: u64) -> Option<String> {
+        self.row(position).map(|row| row.path.clone())
     }
 
-    fn place_of(&self, path: &str) -> Option<u64> {
+    fn position_of(&self, path: &str) -> Option<u64> {
         let rows = self.rows.as_ref()?;
         rows.rows.iter().position(|row| row.path == path).map(|at| rows.offset + at as u64)
     }
 
-    fn is_visible(&self, place: u64, visible: u16) -> bool {
-        (self.top..self.top + u64::from(visible)).contains(&place)
+    fn is_visible(&self, position: u64, visible: u16) -> bool {
+        (self.top..self.top + u64::from(visible)).contains(&position)
     }
 
     /// Keeps the cursor and the window inside the tree.
@@ -219,8 +219,8 @@ impl TreePane {
     }
 
     /// Moves the cursor to an index and selects the row there.
-    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
-        self.cursor = place.min(self.total().saturating_sub(1));
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
+        self.cursor = position.min(self.total().saturating_sub(1));
         self.selected = self.path_at(self.cursor);
         self.reveal(visible);
         self.clamp(visible);
@@ -297,15 +297,15 @@ mod tests {
     }
 
     /// Makes the pane send a request and receive the answer.
-    fn heard(pane: &mut TreePane, rows: Vec<TreeRow>, at_ms: u64) {
-        pane.steer(Some(VISIBLE), Duration::from_millis(at_ms));
+    fn receive(pane: &mut TreePane, rows: Vec<TreeRow>, at_ms: u64) {
+        pane.requests(Some(VISIBLE), Duration::from_millis(at_ms));
         let total = rows.len() as u64;
         let id = pane.ids;
         assert!(pane.take(TreeRows { id, total, rows, ..TreeRows::default() }, VISIBLE, Duration::from_millis(at_ms)));
     }
 
     fn opened(pane: &mut TreePane, at_ms: u64) -> Option<Vec<String>> {
-        match pane.steer(Some(VISIBLE), Duration::from_millis(at_ms)) {
+        match pane.requests(Some(VISIBLE), Duration::from_millis(at_ms)) {
             Some(ClientMessage::Tree { view: Some(view) }) => Some(view.open),
             _ => None,
         }
@@ -315,10 +315,10 @@ mod tests {
     fn the_node_is_asked_while_the_tree_is_shown_and_told_when_it_is_not() {
         let mut pane = TreePane::default();
 
-        assert_eq!(pane.steer(None, Duration::ZERO), None);
-        assert!(matches!(pane.steer(Some(VISIBLE), Duration::ZERO), Some(ClientMessage::Tree { view: Some(_) })));
-        assert_eq!(pane.steer(Some(VISIBLE), Duration::from_secs(9)), None, "nothing else is requested");
-        assert_eq!(pane.steer(None, Duration::from_secs(9)), Some(ClientMessage::Tree { view: None }));
+        assert_eq!(pane.requests(None, Duration::ZERO), None);
+        assert!(matches!(pane.requests(Some(VISIBLE), Duration::ZERO), Some(ClientMessage::Tree { view: Some(_) })));
+        assert_eq!(pane.requests(Some(VISIBLE), Duration::from_secs(9)), None, "nothing else is requested");
+        assert_eq!(pane.requests(None, Duration::from_secs(9)), Some(ClientMessage::Tree { view: None }));
         assert!(!pane.take(TreeRows { id: 1, ..TreeRows::default() }, VISIBLE, Duration::ZERO), "not subscribed");
     }
 
@@ -327,12 +327,12 @@ mod tests {
         let mut pane = TreePane::default();
         let rows = || vec![row("<0.1.1>", Some(3), None), row("<0.2.1>", Some(100_000), None)];
 
-        heard(&mut pane, rows(), 0);
+        receive(&mut pane, rows(), 0);
         assert_eq!(opened(&mut pane, 100), Some(vec!["<0.1.1>".to_owned()]));
-        heard(&mut pane, rows(), 200);
+        receive(&mut pane, rows(), 200);
         pane.go_to(0, VISIBLE);
         pane.fold(VISIBLE);
-        heard(&mut pane, rows(), 300);
+        receive(&mut pane, rows(), 300);
         assert_eq!(opened(&mut pane, 3_000), None, "a closed supervisor stays closed");
         assert_eq!(pane.sent.as_ref().map(|view| view.open.len()), Some(0));
     }
@@ -341,12 +341,12 @@ mod tests {
     fn the_selection_follows_its_path() {
         let mut pane = TreePane::default();
         let (a, b) = (|| row("<0.1.1>", Some(90), None), || row("<0.2.1>", Some(90), None));
-        heard(&mut pane, vec![a(), b()], 0);
+        receive(&mut pane, vec![a(), b()], 0);
         pane.go_to(1, VISIBLE);
 
-        heard(&mut pane, vec![a(), row("<0.1.1>/0", None, Some(0)), b()], 100);
+        receive(&mut pane, vec![a(), row("<0.1.1>/0", None, Some(0)), b()], 100);
         assert_eq!((pane.cursor, pane.selected.as_deref()), (2, Some("<0.2.1>")));
-        heard(&mut pane, vec![a()], 200);
+        receive(&mut pane, vec![a()], 200);
 
         assert_eq!(
             (pane.cursor, pane.selected_row()),
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn left_leads_to_the_supervisor_above_and_right_into_it() {
         let mut pane = TreePane::default();
-        heard(&mut pane, vec![row("<0.1.1>", Some(1), None), row("<0.1.1>/4", None, Some(0))], 0);
+        receive(&mut pane, vec![row("<0.1.1>", Some(1), None), row("<0.1.1>/4", None, Some(0))], 0);
         pane.go_to(1, VISIBLE);
 
         pane.fold(VISIBLE);

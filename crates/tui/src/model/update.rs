@@ -1,12 +1,13 @@
 //! Applies messages to the model.
 //!
 //! Total and pure: any message in any state gives a valid model and a list of effects. Nothing here blocks, reads a
-//! clock or fails. `act` and `process` handle keys, `hear` handles messages from the node.
+//! clock or fails. `actions` and `process` handle keys, `receive` handles messages from the node.
 
-mod act;
-mod hear;
-mod point;
+mod actions;
+mod mouse;
+mod navigate;
 mod process;
+mod receive;
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.dirty = true;
         }
         Msg::Mouse(mouse) => {
-            point::mouse(model, mouse, &mut effects);
+            mouse::handle(model, mouse, &mut effects);
             model.dirty = true;
         }
         Msg::Paste(text) => {
@@ -70,12 +71,12 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.dirty = true;
             effects.push(Effect::Repaint);
         }
-        Msg::Server(message) => hear::server(model, message, &mut effects),
-        Msg::Nonsense(what) => model.say(what, true),
+        Msg::Server(message) => receive::server(model, message, &mut effects),
+        Msg::Malformed(what) => model.show_notice(what, true),
         Msg::Link(event) => link(model, event, &mut effects),
         Msg::OwnCost(own) => model.own = own,
     }
-    steer(model, &mut effects);
+    request_views(model, &mut effects);
     withhold(model, &mut effects);
     effects
 }
@@ -95,9 +96,9 @@ fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
         leaves
     });
     for id in withheld {
-        model.bench.asked.take_if(|asked| asked.id == id);
-        if let Some(about) = model.answered(id) {
-            model.say(format!("not connected, so not sent: {about}"), true);
+        model.bench.requested.take_if(|requested| requested.id == id);
+        if let Some(about) = model.take_command(id) {
+            model.show_notice(format!("not connected, so not sent: {about}"), true);
         }
     }
 }
@@ -119,12 +120,12 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
     if layout::too_small(model.size) {
         let quits = [Key::char('q'), Key::ctrl('c')].contains(&key);
         if quits {
-            effects.push(Effect::Quit(crate::model::message::Ending::Asked));
+            effects.push(Effect::Quit(crate::model::message::QuitReason::Requested));
         }
         return;
     }
     if let Some(action) = keys::action(&model.contexts(), key) {
-        act::act(model, action, effects);
+        actions::execute(model, action, effects);
         return;
     }
     match (&mut model.overlay, &mut model.table.field) {
@@ -137,19 +138,12 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         (None, Some(field)) => {
             let leaves = key.code == KeyCode::Backspace && field.edit.text().is_empty();
             if leaves {
-                close_filter(model, true);
+                navigate::close_filter(model, true);
             } else if field.edit.press(key) {
                 model.table.filter_typed();
             }
         }
         _ => {}
-    }
-}
-
-/// Closes the filter field. A filter that the node refused is not kept.
-fn close_filter(model: &mut Model, keep: bool) {
-    if let Some(said) = model.table.close_filter(keep) {
-        model.say(said, true);
     }
 }
 
@@ -185,11 +179,11 @@ fn link(model: &mut Model, event: LinkEvent, effects: &mut Vec<Effect>) {
         LinkEvent::Connected => {
             model.link = Link::Live;
             model.greeted = false;
-            model.hushed_until = None;
+            model.requests_paused_until = None;
             model.commands.clear();
-            model.bench.asked = None;
+            model.bench.requested = None;
             effects.push(Effect::Send(ClientMessage::Watch { frame_hz: model.frame_hz }));
-            ask_anew(model, effects);
+            request_again(model, effects);
         }
         LinkEvent::Lost { reason, attempt, retry_in, .. } => {
             model.link = Link::Lost { since: last_heard, reason, attempt, retry_at: model.now + retry_in };
@@ -198,7 +192,7 @@ fn link(model: &mut Model, event: LinkEvent, effects: &mut Vec<Effect>) {
 }
 
 /// Resets all request states: the node may not know the subscriptions of this observer.
-fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
+fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.subscription.reset();
     model.events.reset();
     model.tree.reset();
@@ -206,25 +200,17 @@ fn ask_anew(model: &mut Model, effects: &mut Vec<Effect>) {
     model.time.reset();
     model.store.reset();
     model.topics.reset();
-    ask_detail(model, effects);
-}
-
-/// Requests the details of the open process.
-fn ask_detail(model: &Model, effects: &mut Vec<Effect>) {
-    if let Some(detail) = &model.detail {
-        let pid = Some(detail.pid.clone());
-        effects.push(Effect::Send(ClientMessage::Detail { pid }));
-    }
+    process::request_detail(model, effects);
 }
 
 /// Returns true if nothing may be requested yet. After the pause, ends all subscriptions and requests them again: the
 /// node did not report which messages it dropped, and those that end a subscription may be among them.
-fn is_hushed(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
-    let Some(until) = model.hushed_until else { return false };
+fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
+    let Some(until) = model.requests_paused_until else { return false };
     if model.now < until {
         return true;
     }
-    model.hushed_until = None;
+    model.requests_paused_until = None;
     let none = [
         ClientMessage::SetObserverDetail { enabled: false },
         ClientMessage::Events { enabled: false },
@@ -236,47 +222,47 @@ fn is_hushed(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
-    ask_anew(model, effects);
+    request_again(model, effects);
     false
 }
 
 /// Tells the node which rows are visible now.
-fn steer(model: &mut Model, effects: &mut Vec<Effect>) {
-    if model.link != Link::Live || model.hello.is_none() || model.paused || is_hushed(model, effects) {
+fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.link != Link::Live || model.hello.is_none() || model.paused || requests_are_paused(model, effects) {
         return;
     }
-    let wish = wish(model);
-    let asks = wish.is_some();
-    let messages = model.subscription.steer(wish, model.now);
+    let query = query(model);
+    let asks = query.is_some();
+    let messages = model.subscription.requests(query, model.now);
     if asks && !messages.is_empty() {
-        model.table.asked();
+        model.table.requested();
     }
     effects.extend(messages.into_iter().map(Effect::Send));
-    effects.extend(model.events.steer(model.tab == Tab::Events).map(Effect::Send));
+    effects.extend(model.events.requests(model.tab == Tab::Events).map(Effect::Send));
     let visible = (model.tab == Tab::Tree && !layout::too_small(model.size)).then(|| model.visible_tree());
-    effects.extend(model.tree.steer(visible, model.now).map(Effect::Send));
+    effects.extend(model.tree.requests(visible, model.now).map(Effect::Send));
     if !matches!(model.overlay, Some(Overlay::Trap { .. })) {
-        model.wasm.reads = None;
+        model.wasm.open_trap = None;
     }
     let visible = (model.tab == Tab::Wasm && !layout::too_small(model.size)).then(|| model.visible_modules());
-    effects.extend(model.wasm.steer(visible, model.now).map(Effect::Send));
+    effects.extend(model.wasm.requests(visible, model.now).map(Effect::Send));
     let shown = model.tab == Tab::Time && !layout::too_small(model.size);
-    effects.extend(model.time.steer(shown).map(Effect::Send));
+    effects.extend(model.time.requests(shown).map(Effect::Send));
     let is_shown = model.tab == Tab::Store && !layout::too_small(model.size);
     let visible = is_shown.then(|| (model.visible_buckets(), model.visible_keys()));
-    effects.extend(model.store.steer(visible, model.now).map(Effect::Send));
+    effects.extend(model.store.requests(visible, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Topics && !layout::too_small(model.size)).then(|| model.visible_topics());
-    effects.extend(model.topics.steer(visible, model.now).map(Effect::Send));
+    effects.extend(model.topics.requests(visible, model.now).map(Effect::Send));
 }
 
-fn wish(model: &Model) -> Option<View> {
+fn query(model: &Model) -> Option<View> {
     if !model.rows_wanted || layout::too_small(model.size) {
         return None;
     }
     match model.tab {
         Tab::Processes => {
             let (visible, width) = (model.visible_rows(), model.table_width());
-            (visible > 0).then(|| model.table.wish(model.subscription.sent(), visible, width))
+            (visible > 0).then(|| model.table.query(model.subscription.sent(), visible, width))
         }
         Tab::Node => {
             let table = layout::node(model.size).table.inner();
@@ -295,9 +281,9 @@ fn wish(model: &Model) -> Option<View> {
 
 impl Model {
     /// Shows a notice above the footer for some seconds.
-    pub(crate) fn say(&mut self, text: impl Into<String>, is_error: bool) {
-        let stands = if is_error { ERROR_FOR } else { NOTICE_FOR };
-        self.status = Some(Status { text: text.into(), is_error, until: self.now + stands });
+    pub(crate) fn show_notice(&mut self, text: impl Into<String>, is_error: bool) {
+        let shown_for = if is_error { ERROR_FOR } else { NOTICE_FOR };
+        self.status = Some(Status { text: text.into(), is_error, until: self.now + shown_for });
         self.dirty = true;
     }
 
@@ -312,7 +298,7 @@ impl Model {
     }
 
     /// Removes an answered command and returns its description.
-    pub(crate) fn answered(&mut self, id: u64) -> Option<String> {
+    pub(crate) fn take_command(&mut self, id: u64) -> Option<String> {
         let at = self.commands.iter().position(|(other, _)| *other == id)?;
         self.commands.remove(at).map(|(_, about)| about)
     }

@@ -12,7 +12,7 @@ const PACE: Duration = Duration::from_millis(80);
 
 /// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Focus {
+pub(crate) enum WasmFocus {
     /// The modules.
     #[default]
     Modules,
@@ -30,7 +30,7 @@ pub(crate) struct WasmPane {
     pub(crate) newest: Option<Engines>,
     /// Index of the shown engine, taken modulo the number of engines.
     pub(crate) engine: usize,
-    pub(crate) focus: Focus,
+    pub(crate) focus: WasmFocus,
     /// Number of modules above the first visible one, followed by the index of the module under the cursor.
     pub(crate) top: u64,
     pub(crate) module: u64,
@@ -38,7 +38,7 @@ pub(crate) struct WasmPane {
     pub(crate) trap: usize,
     selected_trap: Option<FaultId>,
     /// The trap shown in full.
-    pub(crate) reads: Option<FaultId>,
+    pub(crate) open_trap: Option<FaultId>,
 }
 
 impl WasmPane {
@@ -48,20 +48,20 @@ impl WasmPane {
     }
 
     /// Returns the message that requests the visible modules, or ends the subscription, if a change is needed.
-    pub(crate) fn steer(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
+    pub(crate) fn requests(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Engines { view: None });
         };
         // Request extra rows on either side, so that scrolling does not have to wait.
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
-        let wish = EnginesView { id: self.ids, window, fault: self.reads, ..EnginesView::default() };
+        let query = EnginesView { id: self.ids, window, fault: self.open_trap, ..EnginesView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
-        if waits || self.sent.as_ref() == Some(&wish) {
+        if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }
         self.ids = self.ids.wrapping_add(1);
-        let view = EnginesView { id: self.ids, ..wish };
+        let view = EnginesView { id: self.ids, ..query };
         self.sent = Some(view.clone());
         self.sent_at = now;
         Some(ClientMessage::Engines { view: Some(view) })
@@ -97,29 +97,29 @@ impl WasmPane {
     /// Moves the cursor of the focused list.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
         let at = match self.focus {
-            Focus::Modules => self.module,
-            Focus::Traps => self.trap as u64,
+            WasmFocus::Modules => self.module,
+            WasmFocus::Traps => self.trap as u64,
         };
         self.go_to(at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor of the focused list to an index.
-    pub(crate) fn go_to(&mut self, place: u64, visible: u16) {
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
         match self.focus {
-            Focus::Modules => self.module = place,
-            Focus::Traps => self.trap = usize::try_from(place).unwrap_or(usize::MAX),
+            WasmFocus::Modules => self.module = position,
+            WasmFocus::Traps => self.trap = usize::try_from(position).unwrap_or(usize::MAX),
         }
         self.clamp(visible);
         match self.focus {
-            Focus::Modules => self.selected = self.module_at(self.module).map(key),
-            Focus::Traps => self.selected_trap = self.trap_id(),
+            WasmFocus::Modules => self.selected = self.module_at(self.module).map(key),
+            WasmFocus::Traps => self.selected_trap = self.trap_id(),
         }
     }
 
     /// Returns the module at an index, if the node has sent it.
-    pub(crate) fn module_at(&self, place: u64) -> Option<&ModuleInfo> {
+    pub(crate) fn module_at(&self, position: u64) -> Option<&ModuleInfo> {
         let newest = self.newest.as_ref()?;
-        newest.modules.get(usize::try_from(place.checked_sub(newest.offset)?).ok()?)
+        newest.modules.get(usize::try_from(position.checked_sub(newest.offset)?).ok()?)
     }
 
     /// Returns the id of the trap under the cursor.
@@ -130,7 +130,7 @@ impl WasmPane {
     /// Returns the trap shown in full, once the node has sent it.
     pub(crate) fn read(&self) -> Option<&FaultDetail> {
         let fault = self.newest.as_ref()?.fault.as_deref()?;
-        (Some(fault.fault.id) == self.reads).then_some(fault)
+        (Some(fault.fault.id) == self.open_trap).then_some(fault)
     }
 
     /// Returns the shown engine and its index.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn shown(pane: &mut WasmPane, now_ms: u64) -> Option<EnginesView> {
-        match pane.steer(Some(4), Duration::from_millis(now_ms)) {
+        match pane.requests(Some(4), Duration::from_millis(now_ms)) {
             Some(ClientMessage::Engines { view }) => view,
             _ => None,
         }
@@ -174,13 +174,13 @@ mod tests {
     fn the_node_is_asked_while_it_is_shown_and_told_when_it_is_not() {
         let mut pane = WasmPane::default();
 
-        assert_eq!(pane.steer(None, Duration::ZERO), None);
+        assert_eq!(pane.requests(None, Duration::ZERO), None);
         assert_eq!(shown(&mut pane, 0).map(|view| (view.id, view.window.len)), Some((1, 12)));
         assert_eq!(shown(&mut pane, 1000), None);
-        pane.reads = Some(FaultId { engine: 0, seq: 3 });
-        assert_eq!(shown(&mut pane, 1001).and_then(|view| view.fault), pane.reads);
-        assert_eq!(pane.steer(None, Duration::from_secs(2)), Some(ClientMessage::Engines { view: None }));
-        assert_eq!(pane.steer(None, Duration::from_secs(2)), None);
+        pane.open_trap = Some(FaultId { engine: 0, seq: 3 });
+        assert_eq!(shown(&mut pane, 1001).and_then(|view| view.fault), pane.open_trap);
+        assert_eq!(pane.requests(None, Duration::from_secs(2)), Some(ClientMessage::Engines { view: None }));
+        assert_eq!(pane.requests(None, Duration::from_secs(2)), None);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         assert!(pane.take(engines(1, &["a", "b", "c"], &[7, 6]), 4));
 
         pane.move_by(1, 4);
-        pane.focus = Focus::Traps;
+        pane.focus = WasmFocus::Traps;
         pane.go_to(0, 4);
         pane.take(engines(1, &["b", "c", "a"], &[9, 8, 7]), 4);
 

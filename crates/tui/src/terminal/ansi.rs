@@ -26,12 +26,12 @@ pub(crate) struct Ansi {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pen {
-    ink: Color,
-    paper: Color,
+    foreground: Color,
+    background: Color,
     modifier: Modifier,
 }
 
-const PLAIN: Pen = Pen { ink: Color::Reset, paper: Color::Reset, modifier: Modifier::empty() };
+const PLAIN: Pen = Pen { foreground: Color::Reset, background: Color::Reset, modifier: Modifier::empty() };
 
 impl Ansi {
     pub(crate) fn new(size: Size, ascii: bool) -> Self {
@@ -84,11 +84,11 @@ impl Ansi {
                 codes.push(code);
             }
         }
-        if from.ink != to.ink {
-            codes.push(color_code(to.ink, 30));
+        if from.foreground != to.foreground {
+            codes.push(color_code(to.foreground, 30));
         }
-        if from.paper != to.paper {
-            codes.push(color_code(to.paper, 40));
+        if from.background != to.background {
+            codes.push(color_code(to.background, 40));
         }
         self.cells.extend_from_slice(b"\x1b[");
         for (at, code) in codes.iter().enumerate() {
@@ -155,7 +155,7 @@ impl Backend for Ansi {
         let mut pen = PLAIN;
         for (x, y, cell) in content {
             self.go(Position { x, y });
-            let next = Pen { ink: cell.fg, paper: cell.bg, modifier: cell.modifier };
+            let next = Pen { foreground: cell.fg, background: cell.bg, modifier: cell.modifier };
             self.dip(pen, next);
             pen = next;
             let width = self.print(cell.symbol());

@@ -10,8 +10,8 @@ pub(crate) fn message(event: Event) -> Option<Msg> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => {
             let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-            let foreign = key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META);
-            let code = code(key.code, key.modifiers.contains(KeyModifiers::SHIFT)).filter(|_| !foreign)?;
+            let other_modifier = key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META);
+            let code = code(key.code, key.modifiers.contains(KeyModifiers::SHIFT)).filter(|_| !other_modifier)?;
             Some(Msg::Key(Key { code, ctrl }))
         }
         Event::Mouse(mouse) => {

@@ -1,13 +1,12 @@
 //! A filled curve. In braille, a cell has two columns and four rows of dots; in ASCII, one column.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use crate::model::format;
 use crate::model::history::Series;
-use crate::view::paint;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Width of the axis labels, in cells.
@@ -17,7 +16,8 @@ const AXIS: u16 = 6;
 const SPAN_MS: u64 = 60_000;
 
 /// Draws a series over at least the last minute, with its axis.
-pub(crate) fn render(frame: &mut Frame, area: Rect, theme: Theme, series: &Series) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, series: &Series) {
+    let theme = painter.theme;
     if area.width <= AXIS + 2 || area.height == 0 {
         return;
     }
@@ -26,7 +26,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, theme: Theme, series: &Serie
     let columns = plot.width * per_cell;
     let values = series.buckets(bucket_ms(columns), columns.into());
     let top = format::axis_top(values.iter().flatten().copied().fold(0.0, f64::max));
-    axis(frame, area, theme, top);
+    axis(painter, area, top);
     for x in 0..plot.width {
         let column = |at: u16| values[usize::from(x * per_cell + at)].unwrap_or(0.0) / top;
         let (left, right) = (column(0), column(per_cell - 1));
@@ -37,7 +37,7 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, theme: Theme, series: &Serie
             let is_edge = left.max(right) * f64::from(plot.height) - below <= 1.0;
             let style = theme.style(Role::Flow);
             let style = if is_edge { style } else { style.add_modifier(Modifier::DIM) };
-            if let (Some(symbol), Some(cell)) = (symbol, frame.buffer_mut().cell_mut((plot.x + x, plot.y + y))) {
+            if let (Some(symbol), Some(cell)) = (symbol, painter.buffer.cell_mut((plot.x + x, plot.y + y))) {
                 cell.set_char(symbol).set_style(style);
             }
         }
@@ -56,7 +56,8 @@ pub(crate) fn span_text(area: Rect, theme: Theme) -> String {
     format!("{} s", bucket_ms(columns) * u64::from(columns) / 1000)
 }
 
-fn axis(frame: &mut Frame, area: Rect, theme: Theme, top: f64) {
+fn axis(painter: &mut Painter<'_>, area: Rect, top: f64) {
+    let theme = painter.theme;
     let mut labels = vec![(0, top), (area.height - 1, 0.0)];
     if area.height >= 7 {
         labels.push((area.height / 2, top / 2.0));
@@ -64,14 +65,14 @@ fn axis(frame: &mut Frame, area: Rect, theme: Theme, top: f64) {
     for (at, value) in labels {
         let text = format!("{:>5} ", format::short(value));
         let label = Span::styled(text, theme.style(Role::Dim));
-        paint::line(frame, Rect { width: AXIS, ..area }, at, &Line::from(label));
+        painter.line(Rect { width: AXIS, ..area }, at, &Line::from(label));
     }
 }
 
 /// Returns a curve one row high, with one value per column of dots.
 pub(crate) fn ribbon(theme: Theme, series: &Series, cells: u16, bucket_ms: u64, top: f64) -> String {
     if theme.is_ascii() {
-        return paint::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
+        return painter::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
     }
     let values = series.buckets(bucket_ms, usize::from(cells) * 2);
     let share = |value: Option<f64>| value.map_or(0.0, |value| (value / top).clamp(0.1, 1.0));

@@ -1,11 +1,10 @@
 //! Statistics of the node's processes, and the cost of observing: the node's share and this observer's share.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::{Model, format};
-use crate::view::paint;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Returns a short summary of the cost, for narrow screens.
@@ -16,13 +15,13 @@ pub(crate) fn summary(model: &Model, theme: Theme) -> String {
     format!("observing: node {node} {} here {own}", theme.dot())
 }
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     if area.height < 4 {
         return;
     }
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" processes ", theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let Some(now) = model.frame.as_deref() else { return };
     let (seen, cost) = (&now.observer, &now.cost);
     let budget = if cost.duty_pct > 1.0 { Role::Warn } else { Role::Good };
@@ -31,9 +30,9 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
     let stuck = if seen.stuck.is_empty() { Role::Text } else { Role::Bad };
     let figures = [
-        ("alive", format::count(seen.process_count), Role::Strong),
-        ("running", format::count(seen.running), Role::Text),
-        ("waiting", format::count(seen.waiting), Role::Text),
+        ("alive", format::grouped(seen.process_count), Role::Strong),
+        ("running", format::grouped(seen.running), Role::Text),
+        ("waiting", format::grouped(seen.waiting), Role::Text),
         ("stuck", stuck_text(&seen.stuck, theme), stuck),
         ("spawned/s", format::short(seen.spawned_per_sec), Role::Text),
         ("finished/s", format::short(seen.finished_per_sec), Role::Text),
@@ -49,19 +48,19 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         ("this program", format::percent(model.own.cpu_pct), Role::Text),
         ("received", format::bytes_per_sec(model.own.received_bytes_per_sec), Role::Text),
         ("drawn", drawn, Role::Text),
-        ("frames skipped", format::count(now.skipped), Role::Text),
-        ("log lines dropped", format::count(dropped), if dropped > 0 { Role::Bad } else { Role::Text }),
+        ("frames skipped", format::grouped(now.skipped), Role::Text),
+        ("log lines dropped", format::grouped(dropped), if dropped > 0 { Role::Bad } else { Role::Text }),
     ];
     let split = inner.height.saturating_sub(observing.len() as u16 + 1).min(figures.len() as u16);
     for (at, (label, value, role)) in figures.into_iter().take(split.into()).enumerate() {
         let value = Line::from(Span::styled(value, theme.style(role)));
-        paint::labelled(frame, inner, at as u16, theme, label, &value);
+        painter.labelled(inner, at as u16, label, &value);
     }
     let rule = format!(" observing {}", theme.sign("─", "-").repeat(area.width.into()));
-    paint::line(frame, inner, split, &Line::from(Span::styled(rule, theme.style(Role::Dim))));
+    painter.line(inner, split, &Line::from(Span::styled(rule, theme.style(Role::Dim))));
     for (at, (label, value, role)) in observing.into_iter().enumerate() {
         let value = Line::from(Span::styled(value, theme.style(role)));
-        paint::labelled(frame, inner, split + 1 + at as u16, theme, label, &value);
+        painter.labelled(inner, split + 1 + at as u16, label, &value);
     }
 }
 

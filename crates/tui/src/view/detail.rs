@@ -1,27 +1,27 @@
 //! Details of one process.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Bonds, Cell, FactInfo, ProcessDetail};
 
 use crate::model::{DetailPane, Model, format};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{chart, lints, paint};
+use crate::view::{chart, lints};
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(pane) = &model.detail else { return };
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let title = Line::from(vec![
         Span::styled(format!(" {} ", pane.pid), theme.style(Role::Accent)),
         Span::styled(name(pane), theme.style(Role::Title)),
     ]);
     let gone = if pane.gone { " gone " } else { "" };
     let right = Line::from(Span::styled(gone, theme.style(Role::Bad)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     let Some(process) = &pane.process else {
         let text = if pane.gone { "this process has ended" } else { "loading" };
-        return crate::view::rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let mut facts = facts(process, theme);
     let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
@@ -33,11 +33,11 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
     for (at, (label, value, role)) in facts.into_iter().enumerate() {
         let column = (at / per_column) as u16;
         let cell = Rect { x: inner.x + column * (width + gap), width, ..inner };
-        let room = width.saturating_sub(paint::width(&label) + 1);
-        let value = Line::from(Span::styled(paint::cut(&value, room, theme), theme.style(role)));
-        paint::labelled(frame, cell, (at % per_column) as u16, theme, &label, &value);
+        let room = width.saturating_sub(painter::width(&label) + 1);
+        let value = Line::from(Span::styled(painter::cut(&value, room, theme), theme.style(role)));
+        painter.labelled(cell, (at % per_column) as u16, &label, &value);
     }
-    past(frame, inner, per_column as u16, pane, theme);
+    past(painter, inner, per_column as u16, pane);
 }
 
 fn name(pane: &DetailPane) -> String {
@@ -47,7 +47,8 @@ fn name(pane: &DetailPane) -> String {
 }
 
 /// Draws the reductions per second since the pane was opened.
-fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme) {
+fn past(painter: &mut Painter<'_>, inner: Rect, at: u16, pane: &DetailPane) {
+    let theme = painter.theme;
     if inner.height <= at {
         return;
     }
@@ -59,18 +60,18 @@ fn past(frame: &mut Frame, inner: Rect, at: u16, pane: &DetailPane, theme: Theme
         Span::styled(label, theme.style(Role::Dim)),
         Span::styled(chart::ribbon(theme, &pane.reds, cells, 500, top), theme.style(Role::Flow)),
     ];
-    paint::line(frame, inner, (at + 1).min(inner.height - 1), &Line::from(spans));
+    painter.line(inner, (at + 1).min(inner.height - 1), &Line::from(spans));
 }
 
-type Fact = (String, String, Role);
+type Property = (String, String, Role);
 
 /// Formats a rate, or `-` if it is not known yet.
-fn known(rate: Option<f64>, text: fn(f64) -> String) -> String {
+fn or_dash(rate: Option<f64>, text: fn(f64) -> String) -> String {
     rate.map_or_else(|| "-".to_owned(), text)
 }
 
 /// Formats a fact that the body of the process reports. The suffix of its name determines the unit.
-fn told(fact: &FactInfo) -> Fact {
+fn described(fact: &FactInfo) -> Property {
     let (name, is_bytes) = match fact.name.strip_suffix("_bytes") {
         Some(name) => (name, true),
         None => (fact.name.strip_suffix("_total").unwrap_or(&fact.name), false),
@@ -79,7 +80,7 @@ fn told(fact: &FactInfo) -> Fact {
         Cell::Text(text) if text.is_empty() => "-".to_owned(),
         Cell::Text(text) => text.clone(),
         Cell::Count(count) if is_bytes => format::bytes(*count),
-        Cell::Count(count) => format::count(*count),
+        Cell::Count(count) => format::grouped(*count),
         Cell::Rate(rate) => format::short(*rate),
         Cell::Empty(()) => "-".to_owned(),
     };
@@ -87,11 +88,11 @@ fn told(fact: &FactInfo) -> Fact {
 }
 
 /// Formats a count, followed by the listed pids.
-fn bound(bonds: &Bonds) -> String {
-    format!("{}: {}", format::count(bonds.count), bonds.pids.join(" "))
+fn bond_text(bonds: &Bonds) -> String {
+    format!("{}: {}", format::grouped(bonds.count), bonds.pids.join(" "))
 }
 
-fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
+fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Property> {
     let state = if process.stuck { "stuck" } else { process.state.as_str() };
     let state_role = match state {
         "stuck" => Role::Bad,
@@ -99,33 +100,33 @@ fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Fact> {
         _ => Role::Text,
     };
     let of_capacity = match process.mailbox_capacity {
-        0 => format::count(process.mailbox_len),
-        capacity => format!("{} of {}", format::count(process.mailbox_len), format::count(capacity)),
+        0 => format::grouped(process.mailbox_len),
+        capacity => format!("{} of {}", format::grouped(process.mailbox_len), format::grouped(capacity)),
     };
-    let mut facts: Vec<Fact> = vec![
+    let mut facts: Vec<Property> = vec![
         ("state".to_owned(), state.to_owned(), state_role),
         ("kind".to_owned(), process.kind.clone(), Role::Text),
         ("age".to_owned(), format::age(process.age_ms), Role::Text),
         ("parent".to_owned(), process.parent.clone().unwrap_or_else(|| "none".to_owned()), Role::Text),
-        ("reductions/s".to_owned(), known(process.reds_per_sec, format::short), Role::Strong),
-        ("reductions".to_owned(), format::count(process.reductions), Role::Text),
-        ("busy".to_owned(), known(process.busy_pct, format::percent), Role::Strong),
+        ("reductions/s".to_owned(), or_dash(process.reds_per_sec, format::short), Role::Strong),
+        ("reductions".to_owned(), format::grouped(process.reductions), Role::Text),
+        ("busy".to_owned(), or_dash(process.busy_pct, format::percent), Role::Strong),
         ("busy time".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
         ("mailbox".to_owned(), of_capacity, if process.mailbox_len > 0 { Role::Strong } else { Role::Text }),
-        ("messages/s".to_owned(), known(process.msgs_per_sec, format::short), Role::Text),
-        ("messages".to_owned(), format::count(process.messages), Role::Text),
+        ("messages/s".to_owned(), or_dash(process.msgs_per_sec, format::short), Role::Text),
+        ("messages".to_owned(), format::grouped(process.messages), Role::Text),
         ("memory".to_owned(), format::bytes(process.memory_bytes), Role::Strong),
         ("control block".to_owned(), format::bytes(process.control_block_bytes), Role::Text),
         ("future".to_owned(), format::bytes(process.future_bytes), Role::Text),
         ("mailbox".to_owned(), format::bytes(process.mailbox_bytes), Role::Text),
     ];
     let own = process.module.iter().map(|module| ("module".to_owned(), module.clone(), Role::Strong));
-    facts.splice(2..2, own.chain(process.facts.iter().map(told)).collect::<Vec<_>>());
+    facts.splice(2..2, own.chain(process.facts.iter().map(described)).collect::<Vec<_>>());
     facts.extend(
         [("links", &process.links), ("monitors", &process.monitors), ("monitored by", &process.monitored_by)]
             .into_iter()
             .filter(|(_, bonds)| bonds.count > 0)
-            .map(|(label, bonds)| (label.to_owned(), bound(bonds), Role::Text)),
+            .map(|(label, bonds)| (label.to_owned(), bond_text(bonds), Role::Text)),
     );
     if process.traps_exits {
         facts.push(("exit signals".to_owned(), "trapped".to_owned(), Role::Text));

@@ -1,39 +1,39 @@
 //! The Events view: the current lints, and below them the recent process events, newest first.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::EventInfo;
 
 use crate::model::{Model, format};
+use crate::view::lints;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{lints, paint, rows};
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
-    let area = lints::render(frame, area, model);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let area = lints::render(painter, area, model);
     let title = Line::from(Span::styled(" events ", theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &counts(model, theme)));
+    let inner = painter::inset(painter.panel(area, &title, &counts(model, theme)));
     let Some(events) = &model.events.newest else {
-        return rows::note(frame, inner, theme, "waiting for events");
+        return painter.note(inner, "waiting for events");
     };
     if events.events.is_empty() {
-        return rows::note(frame, inner, theme, "no process has crashed, restarted or got stuck");
+        return painter.note(inner, "no process has crashed, restarted or got stuck");
     }
     let heading = format!("{:>9}  {:<9}{:<18}{:<18}{}", "uptime", "event", "process", "name", "reason");
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let room = usize::from(inner.height.saturating_sub(1));
     for (at, event) in events.events.iter().rev().skip(model.events.top).take(room).enumerate() {
-        paint::line(frame, inner, at as u16 + 1, &line(event, inner.width, theme));
+        painter.line(inner, at as u16 + 1, &line(event, inner.width, theme));
     }
 }
 
 /// Returns the number of events, and the number of events dropped in storms.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(events) = &model.events.newest else { return Line::default() };
-    let mut spans = vec![Span::styled(format!(" {} in all ", format::count(events.noted)), theme.style(Role::Dim))];
+    let mut spans = vec![Span::styled(format!(" {} in all ", format::grouped(events.noted)), theme.style(Role::Dim))];
     if events.dropped > 0 {
-        let text = format!("and {} more in storms ", format::count(events.dropped));
+        let text = format!("and {} more in storms ", format::grouped(events.dropped));
         spans.push(Span::styled(text, theme.style(Role::Warn)));
     }
     Line::from(spans)
@@ -57,15 +57,10 @@ fn line(event: &EventInfo, width: u16, theme: Theme) -> Line<'static> {
     let name = event.name.as_deref().unwrap_or_default();
     let left = width.saturating_sub(9 + 2 + 9 + 18 + 18);
     Line::from(vec![
-        Span::styled(format!("{:>9}  ", moment(event.at_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<9}", paint::cut(word, 8, theme)), theme.style(role)),
-        Span::styled(format!("{:<18}", paint::cut(&event.pid, 17, theme)), theme.style(Role::Text)),
-        Span::styled(format!("{:<18}", paint::cut(name, 17, theme)), theme.style(Role::Strong)),
-        Span::styled(paint::cut(&reason, left, theme), theme.style(Role::Text)),
+        Span::styled(format!("{:>9}  ", format::moment(event.at_ms)), theme.style(Role::Dim)),
+        Span::styled(format!("{:<9}", painter::cut(word, 8, theme)), theme.style(role)),
+        Span::styled(format!("{:<18}", painter::cut(&event.pid, 17, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<18}", painter::cut(name, 17, theme)), theme.style(Role::Strong)),
+        Span::styled(painter::cut(&reason, left, theme), theme.style(Role::Text)),
     ])
-}
-
-/// Formats a point in time as the node's uptime, to a tenth of a second.
-pub(crate) fn moment(at_ms: u64) -> String {
-    format!("{}.{}", format::clock(at_ms), at_ms % 1000 / 100)
 }

@@ -1,29 +1,28 @@
 //! The last row: hints for the keys that apply now, from the table of bindings.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::Model;
 use crate::model::keys::{self, Context};
-use crate::view::paint;
-use crate::view::theme::{Role, Theme};
+use crate::view::painter::{self, Painter};
+use crate::view::theme::Role;
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let mut spans: Vec<Span> = Vec::new();
     for (key, hint) in fitting(hints(model), area.width) {
         spans.push(Span::raw(" "));
         spans.push(Span::styled(key, theme.style(Role::Key)));
         spans.push(Span::styled(format!(" {hint} "), theme.style(Role::Dim)));
     }
-    paint::line(frame, area, 0, &Line::from(spans));
+    painter.line(area, 0, &Line::from(spans));
 }
 
 type Hint = (String, &'static str);
 
 fn width((key, hint): &Hint) -> u16 {
-    paint::width(key) + paint::width(hint) + 3
+    painter::width(key) + painter::width(hint) + 3
 }
 
 /// Returns the hints that fit: first the view's own, then the global ones. Help and quit are always shown.

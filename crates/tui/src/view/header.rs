@@ -1,18 +1,18 @@
 //! The first two rows: the views and the connection state, then the node's key figures.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::Role as Grant;
 
 use crate::model::{Link, Model, format, layout};
+use crate::view::lints;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{lints, paint};
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     if layout::tabs(model.size).next().is_some_and(|(.., first)| first.x > 0) {
-        paint::line(frame, area, 0, &Line::from(Span::styled(" rusm-top", theme.style(Role::Accent))));
+        painter.line(area, 0, &Line::from(Span::styled(" rusm-top", theme.style(Role::Accent))));
     }
     let mut used = 0;
     for (tab, word, cells) in layout::tabs(model.size) {
@@ -20,18 +20,18 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         let number = Span::styled(format!(" {} ", tab.digit()), style);
         let title = Span::styled(format!("{word} "), style);
         let key = if tab == model.tab { number } else { number.style(theme.style(Role::Dim)) };
-        paint::put(frame.buffer_mut(), cells.x, 0, &Line::from(vec![key, title]), cells.width);
+        painter.put(cells.x, 0, &Line::from(vec![key, title]), cells.width);
         used = cells.x + cells.width;
     }
     let room = Rect { x: area.x + used, width: area.width.saturating_sub(used + 1), ..area };
-    paint::line_right(frame, room, 0, &state(model, theme, room.width));
-    vitals(frame, paint::inset(paint::row(area, 1)), model, theme);
+    painter.line_right(room, 0, &state(model, theme, room.width));
+    key_figures(painter, painter::inset(painter::row(area, 1)), model);
 }
 
 /// Returns the right end of the first row. On a narrow screen, the least important parts are dropped first.
 fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     let mut spans = Vec::new();
-    let mut chip = |text: &str, role| {
+    let mut badge = |text: &str, role| {
         spans.push(Span::styled(
             format!(" {text} "),
             theme.style(role).add_modifier(ratatui::style::Modifier::REVERSED),
@@ -39,10 +39,10 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
         spans.push(Span::raw(" "));
     };
     if model.demo {
-        chip("DEMO", Role::Warn);
+        badge("DEMO", Role::Warn);
     }
     if model.paused {
-        chip("PAUSED", Role::Warn);
+        badge("PAUSED", Role::Warn);
     }
     let silent = model.silence().map(|silence| format!("{} silent for {} s", theme.sign("●", "*"), silence.as_secs()));
     spans.push(match model.link {
@@ -97,10 +97,11 @@ fn facts(model: &Model, theme: Theme) -> Vec<Span<'static>> {
 }
 
 /// Draws pairs of a label and a value, as many as fit.
-fn vitals(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn key_figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(now) = &model.frame else {
         let text = if model.hello.is_some() { "waiting for the first frame" } else { "waiting for the node" };
-        return paint::line(frame, area, 0, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+        return painter.line(area, 0, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     };
     let seen = &now.observer;
     let badge = lints::badge(model, theme);
@@ -109,7 +110,7 @@ fn vitals(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let mut is_full = false;
     let mut pair = |label: &str, value: String, role: Role| {
         let gap = if used == 0 { 0 } else { 2 };
-        let width = gap + paint::width(label) + 1 + paint::width(&value);
+        let width = gap + painter::width(label) + 1 + painter::width(&value);
         is_full |= used + width > area.width;
         if is_full {
             return;
@@ -134,5 +135,5 @@ fn vitals(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     pair("wait", format::short(seen.waiting as f64), Role::Text);
     pair("observers", seen.clients.to_string(), Role::Text);
     pair("profile", now.profile.clone(), Role::Text);
-    paint::line(frame, area, 0, &Line::from(spans));
+    painter.line(area, 0, &Line::from(spans));
 }

@@ -1,12 +1,11 @@
 //! Percentiles of the last second and of the whole run, with bars on a logarithmic scale.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::LatencySnapshot;
 
 use crate::model::{Model, format};
-use crate::view::paint;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 type Percentile = (&'static str, fn(&LatencySnapshot) -> u64);
@@ -24,19 +23,19 @@ const PERCENTILES: [Percentile; 6] = [
 const LABEL: u16 = 6;
 const VALUE: u16 = 9;
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" latency ", theme.style(Role::Title)));
-    let what = what(model);
-    let right = if what.is_empty() { what } else { format!(" {what} ") };
+    let subject = subject(model);
+    let right = if subject.is_empty() { subject } else { format!(" {subject} ") };
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &right));
+    let inner = painter::inset(painter.panel(area, &title, &right));
     let Some(now) = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0) else {
-        return crate::view::rows::note(frame, inner, theme, "nothing measured yet");
+        return painter.note(inner, "nothing measured yet");
     };
     let heading =
         format!("{:LABEL$}{:>VALUE$}{:>VALUE$}", "", "last 1 s", "run", LABEL = LABEL.into(), VALUE = VALUE.into());
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let bar_cells = inner.width.saturating_sub(LABEL + 2 * VALUE + 1);
     for (at, (label, of)) in PERCENTILES.iter().enumerate() {
         let window = now.latency_window;
@@ -46,9 +45,9 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         if bar_cells >= 6 {
             spans.push(Span::raw(" "));
             let source = if window.count > 0 { &window } else { &now.latency };
-            spans.extend(paint::bar(theme, bar_cells, log_share(source, of(source)), |_| theme.style(Role::Delay)));
+            spans.extend(painter::bar(theme, bar_cells, log_share(source, of(source)), |_| theme.style(Role::Delay)));
         }
-        paint::line(frame, inner, at as u16 + 1, &Line::from(spans));
+        painter.line(inner, at as u16 + 1, &Line::from(spans));
     }
     let sampling =
         if now.latency_sampling > 1 { format!(", 1 of {} timed", now.latency_sampling) } else { String::new() };
@@ -58,12 +57,12 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
         format::short(now.latency.count as f64)
     );
     if inner.height > 8 {
-        paint::line(frame, inner, inner.height - 1, &Line::from(Span::styled(counted, theme.style(Role::Dim))));
+        painter.line(inner, inner.height - 1, &Line::from(Span::styled(counted, theme.style(Role::Dim))));
     }
 }
 
 /// Returns the description of the measured latency.
-fn what(model: &Model) -> String {
+fn subject(model: &Model) -> String {
     let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
     let scenarios = model.scenarios();
     let known = running.and_then(|id| scenarios.iter().find(|scenario| scenario.id == *id));

@@ -1,14 +1,13 @@
 //! The node's warnings, above its events: kind, process, reason and age, and advice about the selected one.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Lint, LintInfo};
 
 use crate::model::{Model, format, layout};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{events, paint};
 
 /// Rows for the heading and borders.
 const AROUND: u16 = 3;
@@ -23,7 +22,7 @@ pub(crate) fn badge(model: &Model, theme: Theme) -> Option<Span<'static>> {
     let count = model.lints.count(model.frame()?);
     let shown = model.lints.shown(model.frame());
     let role = shown.first().map_or(Role::Warn, |first| role(first));
-    let text = if count == 1 { " 1 lint ".to_owned() } else { format!(" {} lints ", format::count(count)) };
+    let text = if count == 1 { " 1 lint ".to_owned() } else { format!(" {} lints ", format::grouped(count)) };
     (count > 0).then(|| Span::styled(text, theme.style(role).add_modifier(Modifier::REVERSED)))
 }
 
@@ -33,8 +32,8 @@ pub(crate) fn mark(model: &Model, pid: &str) -> Option<Role> {
 }
 
 /// Draws the warnings, if there are any. Returns the remaining area.
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Rect {
+    let theme = painter.theme;
     let shown = model.lints.shown(model.frame());
     let cursor = model.lints.cursor(&shown);
     let Some(selected) = shown.get(cursor) else { return area };
@@ -44,20 +43,20 @@ pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) -> Rect {
     let height = (rows + around).min(area.height);
     let (mine, rest) = (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
     let title = Line::from(Span::styled(" lints ", theme.style(Role::Title)));
-    let inner = paint::inset(paint::panel(frame, mine, theme, &title, &right(model, theme)));
+    let inner = painter::inset(painter.panel(mine, &title, &right(model, theme)));
     let why = if is_narrow(area) { "" } else { "why" };
     let heading = format!("{:>9}  {:<16} {:<17} {:<13} {why}", "since", "lint", "process", "name");
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let top = (cursor + 1).saturating_sub(rows.into());
     for (at, lint) in shown.iter().enumerate().skip(top).take(rows.into()) {
         let row = (at - top) as u16 + 1;
-        paint::line(frame, inner, row, &line(lint, inner.width, theme));
+        painter.line(inner, row, &line(lint, inner.width, theme));
         if at == cursor {
-            paint::select(frame, paint::row(inner, row), theme);
+            painter.select(painter::row(inner, row));
         }
     }
     for (at, (label, text)) in facts.into_iter().enumerate() {
-        about(frame, inner, rows + 1 + at as u16, theme, label, text);
+        about(painter, inner, rows + 1 + at as u16, label, text);
     }
     rest
 }
@@ -82,16 +81,17 @@ fn facts(lint: &LintInfo, area: Rect) -> Vec<(&'static str, &str)> {
     facts
 }
 
-fn about(frame: &mut Frame, inner: Rect, at: u16, theme: Theme, label: &str, text: &str) {
-    let text = paint::cut(text, inner.width.saturating_sub(11), theme);
+fn about(painter: &mut Painter<'_>, inner: Rect, at: u16, label: &str, text: &str) {
+    let theme = painter.theme;
+    let text = painter::cut(text, inner.width.saturating_sub(11), theme);
     let label = Span::styled(format!("{label:>9}  "), theme.style(Role::Dim));
-    paint::line(frame, inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
+    painter.line(inner, at, &Line::from(vec![label, Span::styled(text, theme.style(Role::Text))]));
 }
 
 /// Returns the hidden kinds and the total number of warnings, including those not listed.
 fn right(model: &Model, theme: Theme) -> Line<'static> {
     let (count, listed) = (model.frame().map_or(0, |frame| model.lints.count(frame)), model.lints.shown(model.frame()));
-    let mut text = format!(" {} in all ", format::count(count.max(listed.len() as u64)));
+    let mut text = format!(" {} in all ", format::grouped(count.max(listed.len() as u64)));
     let hidden = model.lints.hidden();
     if !hidden.is_empty() {
         text = format!(" hidden: {} {}{text}", hidden.join(", "), theme.dot());
@@ -103,13 +103,13 @@ fn line(lint: &LintInfo, width: u16, theme: Theme) -> Line<'static> {
     let pid = if lint.pid.is_empty() { "the node" } else { lint.pid.as_str() };
     let left = if width < layout::WIDE - 4 { 0 } else { width - (11 + 17 + 18 + 14) };
     Line::from(vec![
-        Span::styled(format!("{:>9}  ", events::moment(lint.since_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<17}", paint::cut(&lint.id, 16, theme)), theme.style(role(lint))),
-        Span::styled(format!("{:<18}", paint::cut(pid, 17, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:>9}  ", format::moment(lint.since_ms)), theme.style(Role::Dim)),
+        Span::styled(format!("{:<17}", painter::cut(&lint.id, 16, theme)), theme.style(role(lint))),
+        Span::styled(format!("{:<18}", painter::cut(pid, 17, theme)), theme.style(Role::Text)),
         Span::styled(
-            format!("{:<14}", paint::cut(lint.name.as_deref().unwrap_or_default(), 13, theme)),
+            format!("{:<14}", painter::cut(lint.name.as_deref().unwrap_or_default(), 13, theme)),
             theme.style(Role::Strong),
         ),
-        Span::styled(paint::cut(&lint.text, left, theme), theme.style(Role::Text)),
+        Span::styled(painter::cut(&lint.text, left, theme), theme.style(Role::Text)),
     ])
 }

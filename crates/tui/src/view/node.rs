@@ -1,27 +1,27 @@
 //! The Node view: throughput, schedulers, latency, memory, the busiest processes, and the cost of observing.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, SortKey};
 
 use crate::model::{Model, columns, format, layout, table};
-use crate::view::theme::{Role, Theme};
-use crate::view::{chart, cost, latency, memory, paint, rows, schedulers};
+use crate::view::painter::{self, Painter};
+use crate::view::theme::Role;
+use crate::view::{chart, cost, latency, memory, process_rows, schedulers};
 
-pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::node(model.size);
-    throughput(frame, layout.chart.into(), model);
-    schedulers::render(frame, layout.schedulers.into(), model);
-    latency::render(frame, layout.latency.into(), model);
-    memory::render(frame, layout.memory.into(), model);
-    busiest(frame, layout.table.into(), model);
-    cost::render(frame, layout.figures.into(), model);
+    throughput(painter, layout.chart.into(), model);
+    schedulers::render(painter, layout.schedulers.into(), model);
+    latency::render(painter, layout.latency.into(), model);
+    memory::render(painter, layout.memory.into(), model);
+    busiest(painter, layout.table.into(), model);
+    cost::render(painter, layout.figures.into(), model);
 }
 
 /// Draws the scenario's operations, or the node's messages if no scenario has run yet.
-pub(crate) fn throughput(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn throughput(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
     let right = Line::from(Span::styled(format!(" {span} "), theme.style(Role::Dim)));
     let ran = model.frame.as_ref().is_some_and(|frame| frame.run_id > 0 || frame.running);
@@ -38,8 +38,8 @@ pub(crate) fn throughput(frame: &mut Frame, area: Rect, model: &Model) {
         Span::styled(now, theme.style(Role::Accent)),
         Span::styled(format!("{unit} "), theme.style(Role::Dim)),
     ]);
-    let inner = paint::panel(frame, area, theme, &title, &right);
-    chart::render(frame, inner, theme, series);
+    let inner = painter.panel(area, &title, &right);
+    chart::render(painter, inner, series);
 }
 
 /// Returns the unit that the running or selected scenario counts.
@@ -53,8 +53,8 @@ pub(crate) fn ops_label(model: &Model) -> String {
         .unwrap_or_else(|| "ops/s".to_owned())
 }
 
-fn busiest(frame: &mut Frame, area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     if area.height < 4 {
         return;
     }
@@ -64,18 +64,18 @@ fn busiest(frame: &mut Frame, area: Rect, model: &Model) {
     } else {
         Line::from(Span::styled(format!(" {} ", cost::summary(model, theme)), theme.style(Role::Dim)))
     };
-    let inner = paint::panel(frame, area, theme, &title, &right);
+    let inner = painter.panel(area, &title, &right);
     if !model.rows_wanted {
-        return rows::note(frame, inner, theme, "row stream off: press d");
+        return painter.note(inner, "row stream off: press d");
     }
     let Some(page) = &model.top else {
-        return rows::note(frame, inner, theme, "waiting for rows");
+        return painter.note(inner, "waiting for rows");
     };
     let slots = columns::fit(inner.width, SortKey::default(), columns::ColumnSet::Usual);
-    rows::heading(frame, inner, theme, &slots, SortKey::default());
+    process_rows::heading(painter, inner, &slots, SortKey::default());
     // Skip processes that ended after the order was computed: they are not busy any more.
     let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
     for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
-        rows::row(frame, paint::row(inner, at as u16 + 1), model, &slots, page, row);
+        process_rows::row(painter, painter::row(inner, at as u16 + 1), model, &slots, page, row);
     }
 }

@@ -1,6 +1,5 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, KillReason, ParameterMeta};
@@ -10,31 +9,31 @@ use crate::model::keys::{self, Context};
 use crate::model::overlay::Overlay;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, columns, format};
-use crate::view::paint;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
-pub(crate) fn render(frame: &mut Frame, area: Rect, model: &Model) {
-    lost(frame, model);
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    lost(painter, model);
     match &model.overlay {
-        Some(Overlay::Help { scroll }) => help(frame, area, model, *scroll),
-        Some(Overlay::About { scroll }) => about(frame, area, model, *scroll),
-        Some(Overlay::Trap { scroll }) => trap(frame, area, model, *scroll),
+        Some(Overlay::Help { scroll }) => help(painter, area, model, *scroll),
+        Some(Overlay::About { scroll }) => about(painter, area, model, *scroll),
+        Some(Overlay::Trap { scroll }) => trap(painter, area, model, *scroll),
         Some(Overlay::Kill { pid, name, reason }) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-            kill(frame, model, &format!("{pid}{name}"), *reason);
+            kill(painter, &format!("{pid}{name}"), *reason);
         }
         Some(Overlay::KillAll { filter, matched, reason }) => {
-            kill(frame, model, &format!("all {} of {filter}", format::count(*matched)), *reason);
+            kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason);
         }
-        Some(Overlay::SortMenu { at }) => sort_menu(frame, model, *at),
-        Some(Overlay::Run(dialog)) => run_dialog(frame, model, dialog),
+        Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
+        Some(Overlay::Run(dialog)) => run_dialog(painter, dialog),
         None => {}
     }
 }
 
 /// Draws the bindings of this view, from the table of bindings.
-fn help(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
-    let theme = Theme::of(model.look);
+fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
+    let theme = painter.theme;
     let view = match model.tab {
         Tab::Node => Context::Node,
         Tab::Bench => Context::Bench,
@@ -63,16 +62,16 @@ fn help(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
             ]));
         }
     }
-    scrolled(frame, area, theme, &format!(" help: {} ", model.tab.title()), &lines, scroll);
+    scrolled(painter, area, &format!(" help: {} ", model.tab.title()), &lines, scroll);
 }
 
 /// Draws the full description of the selected scenario, which may not fit on its card.
-fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
+fn about(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     let Some(scenario) = model.scenarios().get(model.bench.selected) else { return };
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let mut lines: Vec<Line> = Vec::new();
     let mut say = |text: &str, indent: usize, role: Role| {
-        for part in paint::wrap(text, READING_WIDTH - indent as u16) {
+        for part in painter::wrap(text, READING_WIDTH - indent as u16) {
             lines.push(Line::from(Span::styled(format!("{:indent$}{part}", ""), theme.style(role))));
         }
     };
@@ -92,15 +91,15 @@ fn about(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
         say(&format!("{name} = {default} ({range})"), 0, Role::Accent);
         say(description, 2, Role::Text);
     }
-    scrolled(frame, area, theme, &format!(" {} ", scenario.id), &lines, scroll);
+    scrolled(painter, area, &format!(" {} ", scenario.id), &lines, scroll);
 }
 
 /// Draws a trap and its backtrace.
-fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
-    let theme = Theme::of(model.look);
+fn trap(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
+    let theme = painter.theme;
     let Some(detail) = model.wasm.read() else {
         let text = Line::from(Span::styled("loading", theme.style(Role::Dim)));
-        return scrolled(frame, area, theme, " trap ", &[text], 0);
+        return scrolled(painter, area, " trap ", &[text], 0);
     };
     let fault = &detail.fault;
     let now_ms = model.wasm.newest.as_ref().map_or(0, |newest| newest.at_ms);
@@ -118,36 +117,37 @@ fn trap(frame: &mut Frame, area: Rect, model: &Model, scroll: u16) {
     }
     for (at, function) in detail.backtrace.iter().enumerate() {
         let role = if at == 0 { Role::Strong } else { Role::Text };
-        let function = paint::cut(function, READING_WIDTH - 4, theme);
+        let function = painter::cut(function, READING_WIDTH - 4, theme);
         let number = Span::styled(format!("{at:>2}  "), theme.style(Role::Dim));
         lines.push(Line::from(vec![number, Span::styled(function, theme.style(role))]));
     }
-    scrolled(frame, area, theme, &format!(" trap {} ", fault.id.seq), &lines, scroll);
+    scrolled(painter, area, &format!(" trap {} ", fault.id.seq), &lines, scroll);
 }
 
 /// Width of a line of text, in cells.
 const READING_WIDTH: u16 = 68;
 
 /// Draws a text, with scrolling if it does not fit.
-fn scrolled(frame: &mut Frame, area: Rect, theme: Theme, title: &str, lines: &[Line], scroll: u16) {
+fn scrolled(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line], scroll: u16) {
+    let theme = painter.theme;
     let height = (lines.len() as u16 + 2).min(area.height.saturating_sub(2));
-    let inner = paint::popup(frame, READING_WIDTH + 4, height, theme, &Line::from(title));
+    let inner = painter.popup(READING_WIDTH + 4, height, &Line::from(title));
     let hidden = (lines.len() as u16).saturating_sub(inner.height);
     for (at, line) in lines.iter().skip(scroll.min(hidden).into()).take(inner.height.into()).enumerate() {
-        paint::line(frame, inner, at as u16, line);
+        painter.line(inner, at as u16, line);
     }
     if scroll < hidden {
         let more = Line::from(Span::styled(theme.sign("▼ j", "v j"), theme.style(Role::Key)));
-        paint::line_right(frame, inner, inner.height.saturating_sub(1), &more);
+        painter.line_right(inner, inner.height.saturating_sub(1), &more);
     }
 }
 
 /// Draws the confirmation before processes are ended.
-fn kill(frame: &mut Frame, model: &Model, subject: &str, reason: KillReason) {
-    let theme = Theme::of(model.look);
+fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason) {
+    let theme = painter.theme;
     let title = Line::from(format!(" end {subject}? "));
     let width = (title.width() as u16 + 8).clamp(46, 70);
-    let inner = paint::popup(frame, width, 7, theme, &title);
+    let inner = painter.popup(width, 7, &title);
     let choice = |this: KillReason, word: &'static str| {
         let chosen = this == reason;
         let sign = if chosen { theme.sign("◉ ", "(*) ") } else { theme.sign("○ ", "( ) ") };
@@ -159,13 +159,13 @@ fn kill(frame: &mut Frame, model: &Model, subject: &str, reason: KillReason) {
         choice(KillReason::Shutdown, "shutdown"),
         choice(KillReason::Kill, "kill"),
     ];
-    paint::line(frame, inner, 1, &Line::from(reasons));
+    painter.line(inner, 1, &Line::from(reasons));
     let meaning = match reason {
         KillReason::Shutdown => "the process can trap it",
         KillReason::Kill => "cannot be trapped",
     };
-    paint::line(frame, inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));
-    paint::line(frame, inner, 4, &keys_line(Context::Kill, theme));
+    painter.line(inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));
+    painter.line(inner, 4, &keys_line(Context::Kill, theme));
 }
 
 fn keys_line(context: Context, theme: Theme) -> Line<'static> {
@@ -179,37 +179,37 @@ fn keys_line(context: Context, theme: Theme) -> Line<'static> {
     Line::from(spans.collect::<Vec<_>>())
 }
 
-fn sort_menu(frame: &mut Frame, model: &Model, at: usize) {
-    let theme = Theme::of(model.look);
+fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {
+    let theme = painter.theme;
     let height = Column::ALL.len() as u16 + 2;
-    let inner = paint::popup(frame, 34, height, theme, &Line::from(" sort by "));
+    let inner = painter.popup(34, height, &Line::from(" sort by "));
     let first = (at as u16 + 1).saturating_sub(inner.height);
     for (index, &column) in Column::ALL.iter().enumerate().skip(first.into()).take(inner.height.into()) {
-        let row = paint::row(inner, index as u16 - first);
+        let row = painter::row(inner, index as u16 - first);
         let sorts = column == model.table.sort.key;
         let way = if model.table.sort.desc { "largest first" } else { "smallest first" };
         let role = if sorts { Role::Accent } else { Role::Text };
-        paint::line(frame, row, 0, &Line::from(Span::styled(columns::label(column), theme.style(role))));
+        painter.line(row, 0, &Line::from(Span::styled(columns::label(column), theme.style(role))));
         if sorts {
-            paint::line_right(frame, row, 0, &Line::from(Span::styled(way, theme.style(Role::Dim))));
+            painter.line_right(row, 0, &Line::from(Span::styled(way, theme.style(Role::Dim))));
         }
         if index == at {
-            paint::select(frame, row, theme);
+            painter.select(row);
         }
     }
 }
 
-fn run_dialog(frame: &mut Frame, model: &Model, dialog: &RunDialog) {
-    let theme = Theme::of(model.look);
-    let refused = dialog.refused.as_deref().map(|why| paint::wrap(why, READING_WIDTH - 8)).unwrap_or_default();
+fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
+    let theme = painter.theme;
+    let refused = dialog.refused.as_deref().map(|why| painter::wrap(why, READING_WIDTH - 8)).unwrap_or_default();
     let notes = (refused.len() as u16).clamp(1, 3);
     let height = dialog.fields.len() as u16 + 5 + notes;
     let title = Line::from(format!(" run {} ", dialog.scenario));
-    let inner = paint::popup(frame, READING_WIDTH - 4, height, theme, &title);
+    let inner = painter.popup(READING_WIDTH - 4, height, &title);
     let room = inner.height.saturating_sub(3 + notes).max(1);
     let first = (dialog.at as u16 + 1).saturating_sub(room);
     for (at, (meta, edit)) in dialog.fields.iter().enumerate().skip(first.into()).take(room.into()) {
-        let row = paint::row(inner, at as u16 - first);
+        let row = painter::row(inner, at as u16 - first);
         let here = at == dialog.at;
         let value = edit.text();
         let changed = value.trim() != meta.default;
@@ -219,38 +219,38 @@ fn run_dialog(frame: &mut Frame, model: &Model, dialog: &RunDialog) {
             Span::styled(format!("{:<14}", meta.name), theme.style(if here { Role::Strong } else { Role::Dim })),
             Span::styled(value, theme.style(if changed { Role::Accent } else { Role::Text })),
         ];
-        paint::line(frame, row, 0, &Line::from(spans));
+        painter.line(row, 0, &Line::from(spans));
         let range = Span::styled(format!(" {}", meta.range), theme.style(Role::Dim));
-        paint::line_right(frame, row, 0, &Line::from(range));
+        painter.line_right(row, 0, &Line::from(range));
         if here {
             let before: String = edit.text().chars().take(edit.cursor()).collect();
-            frame.set_cursor_position((row.x + 16 + paint::width(&before), row.y));
+            painter.cursor = Some((row.x + 16 + painter::width(&before), row.y));
         }
     }
     let note_at = inner.height.saturating_sub(2 + notes);
     for (at, line) in (0..notes).zip(&refused) {
-        paint::line(frame, inner, note_at + at, &Line::from(Span::styled(line.clone(), theme.style(Role::Bad))));
+        painter.line(inner, note_at + at, &Line::from(Span::styled(line.clone(), theme.style(Role::Bad))));
     }
     if let Some((meta, _)) = dialog.fields.get(dialog.at).filter(|_| refused.is_empty()) {
-        let text = paint::cut(&meta.description, inner.width, theme);
-        paint::line(frame, inner, note_at, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+        let text = painter::cut(&meta.description, inner.width, theme);
+        painter.line(inner, note_at, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
-    paint::line(frame, inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
+    painter.line(inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
 }
 
 /// Draws the loss of the connection over the last frame, which is dimmed.
-fn lost(frame: &mut Frame, model: &Model) {
+fn lost(painter: &mut Painter<'_>, model: &Model) {
     let Link::Lost { since, reason, attempt, retry_at } = &model.link else { return };
-    let theme = Theme::of(model.look);
+    let theme = painter.theme;
     let gone_ms = model.now.saturating_sub(*since).as_millis() as u64;
     let title = format!(" connection lost {} ", format::clock(gone_ms));
-    let inner = paint::popup(frame, 70.min(frame.area().width), 9, theme, &Line::from(title));
+    let inner = painter.popup(70.min(painter.area().width), 9, &Line::from(title));
     let mut say = |at: u16, text: &str, role: Role| {
-        let text = paint::cut(text, inner.width, theme);
-        paint::line(frame, inner, at, &Line::from(Span::styled(text, theme.style(role))));
+        let text = painter::cut(text, inner.width, theme);
+        painter.line(inner, at, &Line::from(Span::styled(text, theme.style(role))));
     };
     say(0, &model.target, Role::Dim);
-    let reason = paint::wrap(reason, inner.width);
+    let reason = painter::wrap(reason, inner.width);
     let (first, rest) =
         reason.split_first().map_or((String::new(), String::new()), |(first, rest)| (first.clone(), rest.join(" ")));
     say(1, &first, Role::Strong);
@@ -265,5 +265,5 @@ fn lost(frame: &mut Frame, model: &Model) {
         Span::styled("q", theme.style(Role::Key)),
         Span::styled(" quit", theme.style(Role::Dim)),
     ]);
-    paint::line(frame, inner, 6, &keys);
+    painter.line(inner, 6, &keys);
 }

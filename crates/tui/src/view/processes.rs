@@ -1,60 +1,61 @@
 //! The Processes view: a page of the table that the node sorts and filters, and the details of one process.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::table::Selection;
 use crate::model::{Model, columns, format, layout};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{detail, paint, rows};
+use crate::view::{detail, process_rows};
 
-pub(crate) fn render(frame: &mut Frame, _area: Rect, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::processes(model.size, model.detail.is_some());
-    table(frame, layout.table.into(), model, theme);
-    detail::render(frame, layout.detail.into(), model);
+    table(painter, layout.table.into(), model);
+    detail::render(painter, layout.detail.into(), model);
 }
 
-fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
-    let inner = paint::panel(frame, area, theme, &title(model, theme), &order(model, theme));
-    foot(frame, area, model, theme);
+fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let inner = painter.panel(area, &title(model, theme), &order(model, theme));
+    foot(painter, area, model);
     if !model.rows_wanted {
-        return rows::note(frame, inner, theme, "row stream off: press d");
+        return painter.note(inner, "row stream off: press d");
     }
     let table = &model.table;
     let slots = columns::fit(inner.width.saturating_sub(1), table.sort, table.columns);
-    rows::heading(frame, inner, theme, &slots, table.sort);
+    process_rows::heading(painter, inner, &slots, table.sort);
     let Some(page) = &table.rows else {
-        return rows::note(frame, inner, theme, "waiting for rows");
+        return painter.note(inner, "waiting for rows");
     };
     if page.matched == 0 {
         let text = if page.total == 0 { "no processes" } else { "no process matches the filter" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     }
     for at in 0..inner.height.saturating_sub(1) {
-        let place = table.top + u64::from(at);
-        let area = paint::row(inner, at + 1);
-        if let Some(row) = table.row(place) {
-            rows::row(frame, area, model, &slots, page, row);
-        } else if place < page.matched {
+        let position = table.top + u64::from(at);
+        let area = painter::row(inner, at + 1);
+        if let Some(row) = table.row(position) {
+            process_rows::row(painter, area, model, &slots, page, row);
+        } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
-            paint::line(frame, area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));
+            painter.line(area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));
         }
-        if place == table.cursor {
-            mark(frame, area, model, theme);
+        if position == table.cursor {
+            mark(painter, area, model);
         }
     }
 }
 
 /// Draws the cursor: solid if a process is selected, hollow if the selected process is not on the page.
-fn mark(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn mark(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     match model.table.selection {
         Selection::None => {}
-        Selection::Here(_) => paint::select(frame, area, theme),
+        Selection::Here(_) => painter.select(area),
         Selection::Awaited | Selection::Away(_) => {
             let sign = theme.sign("▹", ">");
-            paint::line(frame, area, 0, &Line::from(Span::styled(sign, theme.style(Role::Accent))));
+            painter.line(area, 0, &Line::from(Span::styled(sign, theme.style(Role::Accent))));
         }
     }
 }
@@ -73,9 +74,9 @@ fn title(model: &Model, theme: Theme) -> Line<'static> {
         spans.push(Span::styled("refused ", theme.style(Role::Bad)));
     } else if let Some(rows) = &table.rows {
         let shown = if table.filter_taken().is_empty() {
-            format!("{} ", format::count(rows.total))
+            format!("{} ", format::grouped(rows.total))
         } else {
-            format!("{} of {} ", format::count(rows.matched), format::count(rows.total))
+            format!("{} of {} ", format::grouped(rows.matched), format::grouped(rows.total))
         };
         spans.push(Span::styled(shown, theme.style(Role::Text)));
     }
@@ -114,16 +115,17 @@ fn age(ms: u64) -> String {
 }
 
 /// Draws the position in the table, and the node's cost of sorting, into the lower border.
-fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let table = &model.table;
     let Some(rows) = table.rows.as_ref().filter(|rows| rows.matched > 0 && model.rows_wanted) else { return };
     let at = match &table.selection {
         Selection::Away(pid) => format!(" {pid} has left this page "),
         Selection::None => {
             let last = (table.top + u64::from(model.visible_rows())).min(rows.matched);
-            format!(" {}{}{} ", format::count(table.top + 1), theme.sign("–", "-"), format::count(last))
+            format!(" {}{}{} ", format::grouped(table.top + 1), theme.sign("–", "-"), format::grouped(last))
         }
-        _ => format!(" row {} ", format::count(table.cursor + 1)),
+        _ => format!(" row {} ", format::grouped(table.cursor + 1)),
     };
     let bottom = area.bottom().saturating_sub(1);
     let at = Line::from(Span::styled(at, theme.style(Role::Text)));
@@ -131,7 +133,7 @@ fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
     let (at_width, cost_width) = (at.width() as u16, cost.width() as u16);
     if at_width + cost_width + 6 < area.width {
-        paint::on_border(frame, area.x + 2, bottom, &at, at_width);
-        paint::on_border(frame, area.right() - 2 - cost_width, bottom, &cost, cost_width);
+        painter.on_border(area.x + 2, bottom, &at, at_width);
+        painter.on_border(area.right() - 2 - cost_width, bottom, &cost, cost_width);
     }
 }

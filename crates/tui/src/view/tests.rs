@@ -9,7 +9,7 @@ use crate::model::key::{Key, KeyCode, Size};
 use crate::model::message::{Effect, Fault, LinkEvent, Msg};
 use crate::model::tab::Tab;
 use crate::model::update::update;
-use crate::model::{Look, Model, Start};
+use crate::model::{Capabilities, Model, Start};
 use crate::once::lines;
 use crate::replay::screen;
 
@@ -18,13 +18,13 @@ const USUAL: Size = Size::new(80, 24);
 const LARGE: Size = Size::new(140, 45);
 
 /// A model attached to a demo node, with a simulated clock.
-struct Watched {
+struct Fixture {
     model: Model,
     demo: Demo,
     now: Duration,
 }
 
-impl Watched {
+impl Fixture {
     fn new(start: Start) -> Self {
         let mut watched = Self { model: Model::new(start), demo: Demo::new(1), now: Duration::from_secs(40) };
         watched.feed(Msg::Link(LinkEvent::Connected));
@@ -36,7 +36,7 @@ impl Watched {
     fn feed(&mut self, msg: Msg) {
         for effect in update(&mut self.model, msg, self.now) {
             if let Effect::Send(message) = effect {
-                for answer in self.demo.hear(message, self.now) {
+                for answer in self.demo.receive(message, self.now) {
                     self.feed(Msg::Server(answer));
                 }
             }
@@ -72,9 +72,9 @@ impl Watched {
     }
 }
 
-fn busy(tab: Tab, size: Size, ascii: bool) -> Watched {
-    let look = Look { ascii, color: true };
-    let mut watched = Watched::new(Start { tab, size, look, demo: true, ..Start::default() });
+fn busy(tab: Tab, size: Size, ascii: bool) -> Fixture {
+    let capabilities = Capabilities { ascii, color: true };
+    let mut watched = Fixture::new(Start { tab, size, capabilities, demo: true, ..Start::default() });
     watched.pass(30);
     watched
 }
@@ -160,8 +160,8 @@ fn a_child_that_keeps_dying_is_seen_in_full() {
         let mut watched = busy(Tab::Tree, size, ascii);
         watched.press("jj").pass(1);
 
-        let look = if ascii { "_ascii" } else { "" };
-        insta::assert_snapshot!(format!("tree_child_{}x{}{look}", size.width, size.height), watched.text());
+        let capabilities = if ascii { "_ascii" } else { "" };
+        insta::assert_snapshot!(format!("tree_child_{}x{}{capabilities}", size.width, size.height), watched.text());
     }
 }
 
@@ -356,8 +356,8 @@ fn made_up_data_is_labelled_on_every_view() {
 
 #[test]
 fn without_colours_no_cell_has_one() {
-    let look = Look { ascii: false, color: false };
-    let mut watched = Watched::new(Start { look, size: LARGE, ..Start::default() });
+    let capabilities = Capabilities { ascii: false, color: false };
+    let mut watched = Fixture::new(Start { capabilities, size: LARGE, ..Start::default() });
     watched.pass(5);
 
     let screen = screen(&watched.model);
@@ -399,7 +399,7 @@ fn the_row_of_a_process_with_a_lint_is_marked() {
 #[test]
 fn a_hidden_kind_of_lint_leaves_header_list_and_rows_and_comes_back() {
     let mut watched = busy(Tab::Events, USUAL, false);
-    let shows = |watched: &Watched| [" 1 lint ", "mailbox_growing  "].map(|text| watched.text().contains(text));
+    let shows = |watched: &Fixture| [" 1 lint ", "mailbox_growing  "].map(|text| watched.text().contains(text));
 
     assert_eq!(shows(&watched), [true, true]);
     watched.press("h").pass(9);

@@ -6,7 +6,7 @@
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 
-use crate::model::Look;
+use crate::model::Capabilities;
 
 /// Role of a text on the screen, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub(crate) enum Role {
 /// Styles of the roles on this terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
-    look: Look,
+    capabilities: Capabilities,
 }
 
 impl Theme {
-    pub(crate) const fn of(look: Look) -> Self {
-        Self { look }
+    pub(crate) const fn of(capabilities: Capabilities) -> Self {
+        Self { capabilities }
     }
 
     pub(crate) fn style(self, role: Role) -> Style {
@@ -67,29 +67,29 @@ impl Theme {
             Role::Bad => (Some(Color::Red), plain.add_modifier(Modifier::BOLD)),
             Role::Selected => (None, plain.add_modifier(Modifier::REVERSED)),
         };
-        match color.filter(|_| self.look.color) {
+        match color.filter(|_| self.capabilities.color) {
             Some(color) => style.fg(color),
             None => style,
         }
     }
 
     /// Returns the colour of a gauge at a position from 0 to 1: green, then yellow, then red.
-    pub(crate) fn heat(self, place: f64) -> Style {
-        let color = match place {
+    pub(crate) fn heat(self, position: f64) -> Style {
+        let color = match position {
             p if p < 0.6 => Color::Green,
             p if p < 0.85 => Color::Yellow,
             _ => Color::Red,
         };
-        if self.look.color { Style::new().fg(color) } else { Style::new() }
+        if self.capabilities.color { Style::new().fg(color) } else { Style::new() }
     }
 
     pub(crate) const fn is_ascii(self) -> bool {
-        self.look.ascii
+        self.capabilities.ascii
     }
 
     /// Returns `unicode` if the terminal can show it, else `ascii`.
     pub(crate) const fn sign(self, unicode: &'static str, ascii: &'static str) -> &'static str {
-        if self.look.ascii { ascii } else { unicode }
+        if self.capabilities.ascii { ascii } else { unicode }
     }
 
     /// Returns the prefix for a millionth.
@@ -118,7 +118,7 @@ impl Theme {
         const UNICODE: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
         const ASCII: [&str; 9] = [" ", "_", ".", "-", ":", "=", "+", "*", "#"];
         let at = level.min(8);
-        if self.look.ascii { ASCII[at] } else { UNICODE[at] }
+        if self.capabilities.ascii { ASCII[at] } else { UNICODE[at] }
     }
 
     pub(crate) const fn borders(self) -> border::Set<'static> {
@@ -132,6 +132,6 @@ impl Theme {
             horizontal_top: "-",
             horizontal_bottom: "-",
         };
-        if self.look.ascii { ASCII } else { border::ROUNDED }
+        if self.capabilities.ascii { ASCII } else { border::ROUNDED }
     }
 }

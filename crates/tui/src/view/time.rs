@@ -1,13 +1,12 @@
 //! The Time view: tickers and their lateness, rings and streams, and the readers that writers wait for.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{StreamInfo, TickerInfo, Time, WaitInfo};
 
 use crate::model::{Model, format, layout};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
 
 /// Lateness of the 99th percentile of batches above which a ticker is late. Above ten times this value it is very late.
 const LATE_NS: u64 = 1_000_000;
@@ -16,11 +15,10 @@ const WIDE: u16 = 110;
 /// Minimum width at which a row shows the most important columns.
 const USUAL: u16 = 76;
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::time(model.size);
-    tickers(frame, layout.tickers.into(), model, theme);
-    streams(frame, layout.streams.into(), model, theme);
+    tickers(painter, layout.tickers.into(), model);
+    streams(painter, layout.streams.into(), model);
 }
 
 fn title(words: &str, theme: Theme) -> Line<'static> {
@@ -29,19 +27,20 @@ fn title(words: &str, theme: Theme) -> Line<'static> {
 
 /// Draws the cells of a row. The first is `first` cells wide, the others have the given widths. A positive width aligns
 /// right, a negative one left.
-fn put(frame: &mut Frame, area: Rect, at: u16, theme: Theme, first: u16, cells: &[(String, Role)], widths: &[i16]) {
+fn put(painter: &mut Painter<'_>, area: Rect, at: u16, first: u16, cells: &[(String, Role)], widths: &[i16]) {
+    let theme = painter.theme;
     let mut spans = Vec::new();
-    for (place, (text, role)) in cells.iter().enumerate() {
-        let (width, right) = match place.checked_sub(1).and_then(|place| widths.get(place)) {
+    for (position, (text, role)) in cells.iter().enumerate() {
+        let (width, right) = match position.checked_sub(1).and_then(|position| widths.get(position)) {
             Some(width) => (width.unsigned_abs(), *width > 0),
             None => (first, false),
         };
-        let text = paint::cut(text, width, theme);
-        let pad = " ".repeat(usize::from(width - paint::width(&text).min(width)));
+        let text = painter::cut(text, width, theme);
+        let pad = " ".repeat(usize::from(width - painter::width(&text).min(width)));
         let text = if right { format!(" {pad}{text}") } else { format!(" {text}{pad}") };
         spans.push(Span::styled(text, theme.style(*role)));
     }
-    paint::line(frame, area, at, &Line::from(spans));
+    painter.line(area, at, &Line::from(spans));
 }
 
 /// Returns the remaining width for the first cell.
@@ -50,22 +49,23 @@ fn first(area: Rect, widths: &[i16], most: u16) -> u16 {
     area.width.saturating_sub(taken + 2).min(most)
 }
 
-fn heading(frame: &mut Frame, area: Rect, theme: Theme, first: u16, words: &[&str], widths: &[i16]) {
+fn heading(painter: &mut Painter<'_>, area: Rect, first: u16, words: &[&str], widths: &[i16]) {
     let cells: Vec<_> = words.iter().map(|word| ((*word).to_owned(), Role::Dim)).collect();
-    put(frame, area, 0, theme, first, &cells, widths);
+    put(painter, area, 0, first, &cells, widths);
 }
 
-fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn tickers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let newest = model.time.newest.as_ref();
     let total = newest.map_or(0, |time| time.tickers_total);
     let realtime =
         newest.and_then(|time| time.realtime.as_deref()).map(|words| format!(" {words} ")).unwrap_or_default();
     let right = Line::from(Span::styled(realtime, theme.style(Role::Dim)));
-    let name = format!("tickers {} {}", theme.dot(), format::count(total));
-    let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
+    let name = format!("tickers {} {}", theme.dot(), format::grouped(total));
+    let inner = painter.panel(area, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
         let text = if newest.is_some() { "no tickers" } else { "waiting for tickers" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let wide = inner.width >= WIDE;
     let (words, widths): (&[&str], &[i16]) = if wide {
@@ -91,10 +91,10 @@ fn tickers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         (&["TICKER", "AT", "FIRED/S", "DROPPED", "P99 LATE"], &[9, 8, 8, 8])
     };
     let first = first(inner, widths, 30);
-    heading(frame, inner, theme, first, words, widths);
+    heading(painter, inner, first, words, widths);
     let top = first_of(time.tickers.len(), inner, model);
     for (row, ticker) in (1..inner.height).zip(time.tickers.iter().skip(top)) {
-        put(frame, inner, row, theme, first, &ticker_cells(ticker, inner.width, theme), widths);
+        put(painter, inner, row, first, &ticker_cells(ticker, inner.width, theme), widths);
     }
 }
 
@@ -134,17 +134,18 @@ fn hertz(hz: f64) -> String {
     if hz >= 1.0 { format!("{} Hz", format::short(hz)) } else { format!("{hz:.3} Hz") }
 }
 
-fn streams(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn streams(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let newest = model.time.newest.as_ref();
     let total = newest.map_or(0, |time| time.streams_total);
     let waiting = newest.map_or(0, waiting);
     let words = if waiting == 0 { String::new() } else { format!(" {waiting} wait ") };
     let right = Line::from(Span::styled(words, theme.style(Role::Warn)));
-    let name = format!("rings and streams {} {}", theme.dot(), format::count(total));
-    let inner = paint::panel(frame, area, theme, &title(&name, theme), &right);
+    let name = format!("rings and streams {} {}", theme.dot(), format::grouped(total));
+    let inner = painter.panel(area, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.streams.is_empty()) else {
         let text = if newest.is_some() { "no ring or stream is open" } else { "waiting for streams" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let wide = inner.width >= WIDE;
     let (words, widths): (&[&str], &[i16]) = if wide {
@@ -170,10 +171,10 @@ fn streams(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         (&["NAME", "WRITTEN/S", "FILL", "WAITS FOR"], &[9, 5, -20])
     };
     let first = first(inner, widths, 24);
-    heading(frame, inner, theme, first, words, widths);
+    heading(painter, inner, first, words, widths);
     let top = first_of(time.streams.len(), inner, model);
     for (row, stream) in (1..inner.height).zip(time.streams.iter().skip(top)) {
-        put(frame, inner, row, theme, first, &stream_cells(stream, inner.width, theme), widths);
+        put(painter, inner, row, first, &stream_cells(stream, inner.width, theme), widths);
     }
 }
 
@@ -182,15 +183,15 @@ fn waiting(time: &Time) -> usize {
 }
 
 fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, Role)> {
-    let calm = |count: u64, role| (format::short(count as f64), if count == 0 { Role::Dim } else { role });
+    let dim_if_zero = |count: u64, role| (format::short(count as f64), if count == 0 { Role::Dim } else { role });
     let name = stream.label.clone().unwrap_or_else(|| format!("ring {}", stream.id));
     let name = (name, if stream.ended { Role::Dim } else { Role::Strong });
     let share = stream.fill as f64 / stream.capacity.max(1) as f64;
     let heat = if share >= 0.9 { Role::Warn } else { Role::Text };
     let fill = (format!("{:.0}%", share * 100.0), if stream.fill == 0 { Role::Dim } else { heat });
-    let readers = calm(stream.readers, Role::Text);
+    let readers = dim_if_zero(stream.readers, Role::Text);
     let rate = (format::short(stream.written_per_sec), Role::Flow);
-    let waits = calm(stream.waits_total, Role::Text);
+    let waits = dim_if_zero(stream.waits_total, Role::Text);
     let waits_for = match &stream.waits_for {
         Some(reader) => (format!("{} {}", theme.sign("◀", "<"), blocker(reader)), Role::Bad),
         None if stream.ended => ("ended".to_owned(), Role::Dim),
@@ -205,7 +206,7 @@ fn stream_cells(stream: &StreamInfo, width: u16, theme: Theme) -> Vec<(String, R
     let writer = (stream.writer.clone().unwrap_or_else(|| "-".to_owned()), Role::Text);
     let bytes = (format::bytes_per_sec(stream.written_per_sec * stream.item_bytes as f64), Role::Text);
     let capacity = (format::short(stream.capacity as f64), Role::Dim);
-    let (policy, evicted) = ((stream.policy.clone(), Role::Dim), calm(stream.evicted_total, Role::Bad));
+    let (policy, evicted) = ((stream.policy.clone(), Role::Dim), dim_if_zero(stream.evicted_total, Role::Bad));
     vec![name, writer, readers, policy, rate, bytes, fill, capacity, waits, evicted, waits_for]
 }
 

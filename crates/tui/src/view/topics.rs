@@ -1,32 +1,30 @@
 //! The Topics view: the contents of the topics, and the receivers of the topic under the cursor.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{ReceiverInfo, TopicInfo};
 
 use crate::model::{Model, format, layout};
-use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
+use crate::view::painter::{self, Painter};
+use crate::view::theme::Role;
 
 /// Age from which an unprocessed message is highlighted.
 const OLD_MS: u64 = 5_000;
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::topics(model.size);
-    topics(frame, layout.topics.into(), model, theme);
-    receivers(frame, layout.receivers.into(), model, theme);
+    topics(painter, layout.topics.into(), model);
+    receivers(painter, layout.receivers.into(), model);
 }
 
 type Columns<const N: usize> = [(String, Role); N];
 
-fn calm(count: u64, role: Role) -> Role {
+fn dim_if_zero(count: u64, role: Role) -> Role {
     if count == 0 { Role::Dim } else { role }
 }
 
 fn short(count: u64, role: Role) -> (String, Role) {
-    (format::short(count as f64), calm(count, role))
+    (format::short(count as f64), dim_if_zero(count, role))
 }
 
 fn rate(per_sec: Option<f64>) -> (String, Role) {
@@ -35,53 +33,54 @@ fn rate(per_sec: Option<f64>) -> (String, Role) {
 
 /// Draws a name at the left, and columns at the right end.
 fn put<const N: usize>(
-    frame: &mut Frame,
+    painter: &mut Painter<'_>,
     area: Rect,
     at: u16,
-    theme: Theme,
     name: (&str, Role),
     columns: &Columns<N>,
     widths: [u16; N],
 ) {
+    let theme = painter.theme;
     let taken: u16 = widths.iter().map(|width| width + 1).sum();
     let room = area.width.saturating_sub(taken + 2).min(48);
-    let cut = paint::cut(name.0, room, theme);
+    let cut = painter::cut(name.0, room, theme);
     let mut spans = vec![Span::styled(format!(" {cut:<width$}", width = usize::from(room)), theme.style(name.1))];
     for ((text, role), width) in columns.iter().zip(widths) {
-        let text = paint::cut(text, width, theme);
+        let text = painter::cut(text, width, theme);
         spans.push(Span::styled(format!(" {text:>width$}", width = usize::from(width)), theme.style(*role)));
     }
-    paint::line(frame, area, at, &Line::from(spans));
+    painter.line(area, at, &Line::from(spans));
 }
 
 const TOPIC_WIDTHS: [u16; 7] = [8, 8, 5, 9, 5, 7, 7];
 
-fn topics(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.topics;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
     let title = Line::from(Span::styled(" topics ", theme.style(Role::Accent)));
-    let inner = paint::panel(frame, area, theme, &title, &right);
+    let inner = painter.panel(area, &title, &right);
     if total == 0 {
         let text = if pane.newest.is_some() { "no topic on this node" } else { "waiting for topics" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     }
     let heading = ["PUBL/S", "HELD", "FULL%", "BYTES", "RECV", "WAITING", "DROPPED"];
-    put(frame, inner, 0, theme, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);
+    put(painter, inner, 0, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);
     for at in 0..inner.height.saturating_sub(1) {
-        let place = pane.top + u64::from(at);
-        if place >= total {
+        let position = pane.top + u64::from(at);
+        if position >= total {
             break;
         }
-        if let Some(topic) = pane.topic_at(place) {
+        if let Some(topic) = pane.topic_at(position) {
             let figures = topic_figures(topic, pane.published_per_sec(topic));
-            put(frame, inner, at + 1, theme, (&topic.name, Role::Strong), &figures, TOPIC_WIDTHS);
+            put(painter, inner, at + 1, (&topic.name, Role::Strong), &figures, TOPIC_WIDTHS);
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
-            paint::line(frame, inner, at + 1, &Line::from(dots));
+            painter.line(inner, at + 1, &Line::from(dots));
         }
-        if place == pane.at {
-            paint::select(frame, paint::row(inner, at + 1), theme);
+        if position == pane.at {
+            painter.select(painter::row(inner, at + 1));
         }
     }
 }
@@ -99,7 +98,7 @@ fn topic_figures(topic: &TopicInfo, per_sec: Option<f64>) -> Columns<7> {
         rate(per_sec),
         short(topic.messages, Role::Text),
         (format!("{percent:.0}"), full),
-        (format::bytes(topic.bytes), calm(topic.bytes, Role::Text)),
+        (format::bytes(topic.bytes), dim_if_zero(topic.bytes, Role::Text)),
         short(topic.subscriptions + topic.subscribers, Role::Text),
         short(topic.publishers_waiting, Role::Warn),
         short(topic.dropped_total, Role::Warn),
@@ -112,13 +111,14 @@ fn full_percent(topic: &TopicInfo) -> f64 {
     100.0 * share(topic.messages, topic.messages_max).max(share(topic.bytes, topic.bytes_max))
 }
 
-fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn receivers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.topics;
     let Some(topic) = pane.shown() else {
-        paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        painter.panel(area, &Line::default(), &Line::default());
         return;
     };
-    let title = format!(" {} ", paint::cut(&topic.name, area.width / 2, theme));
+    let title = format!(" {} ", painter::cut(&topic.name, area.width / 2, theme));
     let right = format!(
         " {} of {} {} {} of {} ",
         format::short(topic.messages as f64),
@@ -129,28 +129,28 @@ fn receivers(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
     );
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
     let title = Line::from(Span::styled(title, theme.style(Role::Title)));
-    let inner = paint::panel(frame, area, theme, &title, &right);
+    let inner = painter.panel(area, &title, &right);
     if topic.receivers.is_empty() {
-        return rows::note(frame, inner, theme, "this topic has no receivers");
+        return painter.note(inner, "this topic has no receivers");
     }
     let wide = inner.width >= 110;
-    line(frame, inner, 0, theme, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));
+    line(painter, inner, 0, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));
     let rows = usize::from(inner.height.saturating_sub(1));
     // Reserve the last row for the number of receivers that do not fit.
     let fits = if topic.receivers.len() > rows { rows.saturating_sub(1) } else { rows };
     for (at, receiver) in (1..).zip(topic.receivers.iter().take(fits)) {
         let figures = receiver_figures(receiver, pane.received_per_sec(topic, receiver));
-        line(frame, inner, at, theme, wide, (&called(receiver), Role::Strong), &figures);
+        line(painter, inner, at, wide, (&receiver_name(receiver), Role::Strong), &figures);
     }
-    let told = topic.receivers.len().min(fits) as u64;
-    let more = (topic.subscriptions + topic.subscribers).saturating_sub(told);
+    let described = topic.receivers.len().min(fits) as u64;
+    let more = (topic.subscriptions + topic.subscribers).saturating_sub(described);
     if more > 0 && usize::from(inner.height) > fits + 1 {
-        let text = format!(" {} more, none further behind", format::count(more));
-        paint::line(frame, inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+        let text = format!(" {} more, none further behind", format::grouped(more));
+        painter.line(inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }
 
-fn called(receiver: &ReceiverInfo) -> String {
+fn receiver_name(receiver: &ReceiverInfo) -> String {
     receiver.name.clone().unwrap_or_else(|| "subscriber".to_owned())
 }
 
@@ -159,12 +159,12 @@ const HEADING: [&str; 11] =
 /// Widths of the columns. The last three are shown only on a wide screen.
 const WIDTHS: [u16; 11] = [11, 7, 7, 5, 6, 6, 7, 12, 5, 7, 6];
 
-fn line(frame: &mut Frame, area: Rect, at: u16, theme: Theme, wide: bool, name: (&str, Role), columns: &Columns<11>) {
+fn line(painter: &mut Painter<'_>, area: Rect, at: u16, wide: bool, name: (&str, Role), columns: &Columns<11>) {
     if wide {
-        return put(frame, area, at, theme, name, columns, WIDTHS);
+        return put(painter, area, at, name, columns, WIDTHS);
     }
     let few: [usize; 7] = [1, 2, 3, 4, 5, 6, 7];
-    put(frame, area, at, theme, name, &few.map(|place| columns[place].clone()), few.map(|place| WIDTHS[place]));
+    put(painter, area, at, name, &few.map(|position| columns[position].clone()), few.map(|position| WIDTHS[position]));
 }
 
 fn receiver_figures(receiver: &ReceiverInfo, per_sec: Option<f64>) -> Columns<11> {

@@ -1,14 +1,13 @@
 //! The Tree view: supervisors and their children as laid out by the node, and the selected one in full.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
 use crate::model::{Model, format, layout};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
 
 /// Age up to which a termination is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
@@ -17,7 +16,7 @@ const ANY_NUMBER: u64 = 1_000_000;
 
 /// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum TreeColumn {
     Name,
     Pid,
     State,
@@ -27,7 +26,7 @@ enum Part {
     LastEnd,
 }
 
-impl Part {
+impl TreeColumn {
     const fn heading(self) -> &'static str {
         match self {
             Self::Name => "TREE",
@@ -42,17 +41,25 @@ impl Part {
 }
 
 /// Returns the columns that fit, with their positions and widths.
-fn parts(width: u16) -> Vec<(Part, u16, u16)> {
-    let fixed: &[(Part, u16)] = match width {
-        92.. => &[(Part::Pid, 15), (Part::State, 10), (Part::Strategy, 16), (Part::Window, 13), (Part::Restarts, 6)],
-        64.. => &[(Part::State, 10), (Part::Strategy, 12), (Part::Window, 12), (Part::Restarts, 6)],
-        _ => &[(Part::State, 10), (Part::Window, 12), (Part::Restarts, 6)],
+fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
+    let fixed: &[(TreeColumn, u16)] = match width {
+        92.. => &[
+            (TreeColumn::Pid, 15),
+            (TreeColumn::State, 10),
+            (TreeColumn::Strategy, 16),
+            (TreeColumn::Window, 13),
+            (TreeColumn::Restarts, 6),
+        ],
+        64.. => {
+            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)]
+        }
+        _ => &[(TreeColumn::State, 10), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)],
     };
     let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
     let left = width.saturating_sub(taken);
     let name = if width < 64 { left } else { (left * 11 / 20).clamp(18, 44).min(left) };
     let last = left.saturating_sub(name + 1);
-    let all = [(Part::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(Part::LastEnd, last)]);
+    let all = [(TreeColumn::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(TreeColumn::LastEnd, last)]);
     all.filter(|(_, width)| *width > 0)
         .scan(0, |x, (part, width)| {
             let at = *x;
@@ -62,55 +69,56 @@ fn parts(width: u16) -> Vec<(Part, u16, u16)> {
         .collect()
 }
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::tree(model.size, model.tree.in_full);
-    table(frame, layout.table.into(), model, theme);
+    table(painter, layout.table.into(), model);
     if layout.detail.height > 0 {
-        in_full(frame, layout.detail.into(), model, theme);
+        in_full(painter, layout.detail.into(), model);
     }
 }
 
-fn table(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let title = Line::from(Span::styled(" supervision tree ", theme.style(Role::Title)));
-    let inner = paint::panel(frame, area, theme, &title, &counts(model, theme));
+    let inner = painter.panel(area, &title, &counts(model, theme));
     let Some(tree) = &model.tree.rows else {
-        return rows::note(frame, inner, theme, "waiting for the tree");
+        return painter.note(inner, "waiting for the tree");
     };
     if tree.total == 0 {
-        return rows::note(frame, inner, theme, "no supervisors");
+        return painter.note(inner, "no supervisors");
     }
     let parts = parts(inner.width.saturating_sub(1));
     for (part, x, width) in &parts {
         let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
-        let right = if *part == Part::Restarts { width.saturating_sub(5) } else { 0 };
-        paint::put(frame.buffer_mut(), inner.x + 1 + x + right, inner.y, &heading, width - right);
+        let right = if *part == TreeColumn::Restarts { width.saturating_sub(5) } else { 0 };
+        painter.put(inner.x + 1 + x + right, inner.y, &heading, width - right);
     }
     for at in 0..inner.height.saturating_sub(1) {
-        let place = model.tree.top + u64::from(at);
-        let line = paint::row(inner, at + 1);
-        match model.tree.row(place) {
-            Some(row) => self::row(frame, line, &parts, row, tree.at_ms, theme),
-            None if place < tree.total => {
+        let position = model.tree.top + u64::from(at);
+        let line = painter::row(inner, at + 1);
+        match model.tree.row(position) {
+            Some(row) => self::row(painter, line, &parts, row, tree.at_ms),
+            None if position < tree.total => {
                 let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
-                paint::line(frame, line, 0, &Line::from(dots));
+                painter.line(line, 0, &Line::from(dots));
             }
             None => {}
         }
-        if place == model.tree.cursor && model.tree.selected_row().is_some() {
-            paint::select(frame, line, theme);
-        } else if place == model.tree.cursor {
+        if position == model.tree.cursor && model.tree.selected_row().is_some() {
+            painter.select(line);
+        } else if position == model.tree.cursor {
             let sign = Span::styled(theme.sign("▹", ">"), theme.style(Role::Accent));
-            paint::line(frame, line, 0, &Line::from(sign));
+            painter.line(line, 0, &Line::from(sign));
         }
     }
-    foot(frame, area, model, theme);
+    foot(painter, area, model);
 }
 
 /// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
 fn counts(model: &Model, theme: Theme) -> Line<'static> {
     let Some(tree) = &model.tree.rows else { return Line::default() };
-    let text = format!(" {} top-level {} {} rows ", format::count(tree.top), theme.dot(), format::count(tree.total));
+    let text =
+        format!(" {} top-level {} {} rows ", format::grouped(tree.top), theme.dot(), format::grouped(tree.total));
     let mut spans = vec![Span::styled(text, theme.style(Role::Dim))];
     if let Some(why) = &tree.degraded {
         spans.push(Span::styled(format!("{} {why} ", theme.dot()), theme.style(Role::Warn)));
@@ -119,46 +127,48 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
 }
 
 /// Draws the position in the tree, and the node's cost of the request, into the lower border.
-fn foot(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(tree) = &model.tree.rows else { return };
-    let at = format!(" row {} ", format::count(model.tree.cursor + 1));
+    let at = format!(" row {} ", format::grouped(model.tree.cursor + 1));
     let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
-    let (at_width, cost_width) = (paint::width(&at), paint::width(&cost));
+    let (at_width, cost_width) = (painter::width(&at), painter::width(&cost));
     if at_width + cost_width + 6 < area.width {
         let bottom = area.bottom().saturating_sub(1);
         let at = Line::from(Span::styled(at, theme.style(Role::Text)));
-        paint::on_border(frame, area.x + 2, bottom, &at, at_width);
+        painter.on_border(area.x + 2, bottom, &at, at_width);
         let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
-        paint::on_border(frame, area.right() - 2 - cost_width, bottom, &cost, cost_width);
+        painter.on_border(area.right() - 2 - cost_width, bottom, &cost, cost_width);
     }
 }
 
-fn row(frame: &mut Frame, area: Rect, parts: &[(Part, u16, u16)], row: &TreeRow, now_ms: u64, theme: Theme) {
+fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(TreeColumn, u16, u16)], row: &TreeRow, now_ms: u64) {
+    let theme = painter.theme;
     for (part, x, width) in parts {
         let line = match part {
-            Part::Name => name(row, *width, theme),
-            Part::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
-            Part::State => text(&row.state, state_role(row), *width, theme),
-            Part::Strategy => match &row.branch {
+            TreeColumn::Name => name(row, *width, theme),
+            TreeColumn::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
+            TreeColumn::State => text(&row.state, state_role(row), *width, theme),
+            TreeColumn::Strategy => match &row.branch {
                 Some(branch) => text(short_strategy(&branch.strategy, *width), Role::Text, *width, theme),
                 None => text(row.restart.as_deref().unwrap_or_default(), Role::Dim, *width, theme),
             },
-            Part::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
-            Part::Restarts => {
+            TreeColumn::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
+            TreeColumn::Restarts => {
                 // For a supervisor, show the restarts of its children: they count against its intensity.
                 let total = row.branch.as_ref().map_or(row.restarts_total, |branch| branch.restarts_total);
                 let count = format::count_within(total, usize::from(*width));
                 let role = if total == 0 { Role::Dim } else { Role::Strong };
                 text(&format!("{count:>0$}", usize::from(*width)), role, *width, theme)
             }
-            Part::LastEnd => last_end(row, now_ms, *width, theme),
+            TreeColumn::LastEnd => last_end(row, now_ms, *width, theme),
         };
-        paint::put(frame.buffer_mut(), area.x + 1 + x, area.y, &line, *width);
+        painter.put(area.x + 1 + x, area.y, &line, *width);
     }
 }
 
 fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
-    Line::from(Span::styled(paint::cut(text, width, theme), theme.style(role)))
+    Line::from(Span::styled(painter::cut(text, width, theme), theme.style(role)))
 }
 
 /// Returns the connecting lines, the fold marker, the name, and the number of running children of a row.
@@ -181,9 +191,9 @@ fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
         None => "",
     };
     let children = row.branch.as_ref().map(|branch| children(branch, theme));
-    let taken = paint::width(&lines) + paint::width(sign);
-    let shown = paint::cut(title(row), width.saturating_sub(taken), theme);
-    let left = width.saturating_sub(taken + paint::width(&shown));
+    let taken = painter::width(&lines) + painter::width(sign);
+    let shown = painter::cut(title(row), width.saturating_sub(taken), theme);
+    let left = width.saturating_sub(taken + painter::width(&shown));
     let mut spans = vec![
         Span::styled(lines, theme.style(Role::Dim)),
         Span::styled(sign, theme.style(Role::Accent)),
@@ -217,7 +227,7 @@ fn state_role(row: &TreeRow) -> Role {
 
 /// Shortens the long name of the dynamic strategy if it does not fit.
 fn short_strategy(strategy: &str, width: u16) -> &str {
-    if paint::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
+    if painter::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
 }
 
 /// Formats the used part of the restart intensity: `2/5 in 10s`.
@@ -229,7 +239,7 @@ fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
         _ => Role::Text,
     };
     let mut words = used(branch);
-    if paint::width(&words) > width {
+    if painter::width(&words) > width {
         words = words.replace(" in ", " ");
     }
     text(&words, role, width, theme)
@@ -254,37 +264,38 @@ fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
         (false, false) => Role::Text,
     };
     let age = format!("{:>5} ", format::age(age_ms));
-    let left = width.saturating_sub(paint::width(&age));
+    let left = width.saturating_sub(painter::width(&age));
     Line::from(vec![
-        Span::styled(paint::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
+        Span::styled(painter::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
         Span::raw(" "),
-        Span::styled(if left > 3 { paint::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
+        Span::styled(if left > 3 { painter::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
     ])
 }
 
 /// Draws the selected row and its last terminations.
-fn in_full(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let Some(detail) = model.tree.detail() else {
-        let inner = paint::panel(frame, area, theme, &Line::default(), &Line::default());
+        let inner = painter.panel(area, &Line::default(), &Line::default());
         let text = if model.tree.selected_row().is_some() { "loading" } else { "nothing is selected" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
     let title = Line::from(vec![
-        Span::styled(format!(" {} ", paint::cut(title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(format!(" {} ", painter::cut(title(row), room, theme)), theme.style(Role::Title)),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
-    let inner = paint::inset(paint::panel(frame, area, theme, &title, &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let mut at = 0;
     for (words, role) in facts(detail, theme) {
-        for part in paint::wrap(&words, inner.width) {
-            paint::line(frame, inner, at, &Line::from(Span::styled(part, theme.style(role))));
+        for part in painter::wrap(&words, inner.width) {
+            painter.line(inner, at, &Line::from(Span::styled(part, theme.style(role))));
             at += 1;
         }
     }
     let now_ms = model.tree.rows.as_ref().map_or(0, |rows| rows.at_ms);
-    ends(frame, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms, theme);
+    ends(painter, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms);
 }
 
 /// Describes the selected row, one sentence per line.
@@ -302,38 +313,39 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     first.extend(detail.significant.then(|| "significant".to_owned()));
     first.extend(detail.parent.as_ref().map(|parent| format!("started by {parent}")));
     if row.restart.is_some() {
-        first.push(format!("{} restarts", format::count(row.restarts_total)));
+        first.push(format!("{} restarts", format::grouped(row.restarts_total)));
     }
     let mut facts = vec![(first.join(&format!(" {dot} ")), state_role(row))];
     if let Some(branch) = row.branch.as_ref().filter(|branch| !branch.strategy.is_empty()) {
-        let (used, total) = (used(branch), format::count(branch.restarts_total));
+        let (used, total) = (used(branch), format::grouped(branch.restarts_total));
         facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
-        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::count);
+        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::grouped);
         facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
     }
     facts
 }
 
 /// Draws the last terminations, newest first: one line each, or more if there is room for the whole reason.
-fn ends(frame: &mut Frame, area: Rect, detail: &TreeDetail, now_ms: u64, theme: Theme) {
+fn ends(painter: &mut Painter<'_>, area: Rect, detail: &TreeDetail, now_ms: u64) {
+    let theme = painter.theme;
     if detail.ends.is_empty() {
         let words = "has not ended by itself";
-        return paint::line(frame, area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
+        return painter.line(area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
     }
     let is_narrow = area.width < 60;
     let mut at = 0;
     for end in &detail.ends {
         let (head, role) = (head(end, now_ms), if is_normal(&end.reason) { Role::Dim } else { Role::Bad });
-        let head_width = paint::width(&head) + 2;
-        paint::line(frame, area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
+        let head_width = painter::width(&head) + 2;
+        painter.line(area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
         if is_narrow {
-            for part in paint::wrap(&end.reason, area.width.saturating_sub(2)) {
+            for part in painter::wrap(&end.reason, area.width.saturating_sub(2)) {
                 at += 1;
-                put(frame, area, at, 2, &part, theme.style(role));
+                put(painter, area, at, 2, &part, theme.style(role));
             }
         } else {
-            let reason = paint::cut(&end.reason, area.width.saturating_sub(head_width), theme);
-            put(frame, area, at, head_width, &reason, theme.style(role));
+            let reason = painter::cut(&end.reason, area.width.saturating_sub(head_width), theme);
+            put(painter, area, at, head_width, &reason, theme.style(role));
         }
         at += 1;
     }
@@ -344,10 +356,10 @@ fn head(end: &TreeEnd, now_ms: u64) -> String {
     format!("{:>6} ago  {who}", format::age(now_ms.saturating_sub(end.at_ms)))
 }
 
-fn put(frame: &mut Frame, area: Rect, at: u16, x: u16, text: &str, style: Style) {
-    let row = paint::row(area, at);
+fn put(painter: &mut Painter<'_>, area: Rect, at: u16, x: u16, text: &str, style: Style) {
+    let row = painter::row(area, at);
     if row.width > x {
         let line = Line::from(Span::styled(text.to_owned(), style));
-        paint::put(frame.buffer_mut(), row.x + x, row.y, &line, row.width - x);
+        painter.put(row.x + x, row.y, &line, row.width - x);
     }
 }

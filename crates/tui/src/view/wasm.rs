@@ -1,27 +1,25 @@
 //! The Wasm view: an engine and its capacity, traps and refusals by kind, the modules, the most recent traps.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{CacheInfo, EngineInfo, FaultInfo, ModuleInfo};
 
-use crate::model::wasm::Focus;
+use crate::model::wasm::WasmFocus;
 use crate::model::{Model, format, layout};
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{paint, rows};
 
 /// Age up to which a trap is highlighted as recent.
 const FRESH_MS: u64 = 10_000;
 /// Width of the label before a bar, in cells.
 const LABEL: u16 = 11;
 
-pub(crate) fn render(frame: &mut Frame, model: &Model) {
-    let theme = Theme::of(model.look);
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::wasm(model.size);
-    engine(frame, layout.engine.into(), model, theme);
-    counts(frame, layout.counts.into(), model, theme);
-    modules(frame, layout.modules.into(), model, theme);
-    traps(frame, layout.traps.into(), model, theme);
+    engine(painter, layout.engine.into(), model);
+    counts(painter, layout.counts.into(), model);
+    modules(painter, layout.modules.into(), model);
+    traps(painter, layout.traps.into(), model);
 }
 
 fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
@@ -29,7 +27,8 @@ fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(format!(" {words} "), theme.style(role)))
 }
 
-fn engine(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn engine(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let shown = model.wasm.shown_engine();
     let count = model.wasm.newest.as_ref().map_or(0, |newest| newest.engines.len());
     let name = match shown {
@@ -38,14 +37,14 @@ fn engine(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
         None => "engine".to_owned(),
     };
     let right = shown.map(|(_, engine)| starts(engine, theme)).unwrap_or_default();
-    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &right));
+    let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((_, engine)) = shown else {
         let text = if model.wasm.newest.is_some() { "no guest has run on this node" } else { "waiting for engines" };
-        return rows::note(frame, inner, theme, text);
+        return painter.note(inner, text);
     };
     let mut at = 0;
     let mut next = |line: Line<'static>| {
-        paint::line(frame, inner, at, &line);
+        painter.line(inner, at, &line);
         at += 1;
     };
     next(gauge("instances", engine.live, engine.capacity, inner.width, theme));
@@ -70,12 +69,12 @@ fn starts(engine: &EngineInfo, theme: Theme) -> Line<'static> {
 /// `instances ━━━━━━───────  612 of 1,000`
 fn gauge(name: &str, used: u64, slots: u64, width: u16, theme: Theme) -> Line<'static> {
     let words = format!("{:>7} of {:<9}", format::count_within(used, 7), format::count_within(slots, 9));
-    let cells = width.saturating_sub(LABEL + 1 + paint::width(&words));
+    let cells = width.saturating_sub(LABEL + 1 + painter::width(&words));
     let share = if slots == 0 { 0.0 } else { used as f64 / slots as f64 };
     let mut spans = vec![label(name, theme)];
     // Show at least half a cell if any are used, even if their share rounds to zero.
     let seen = if used > 0 { share.max(0.5 / f64::from(cells.max(1))) } else { 0.0 };
-    spans.extend(paint::bar(theme, cells, seen, |place| theme.heat(place)));
+    spans.extend(painter::bar(theme, cells, seen, |position| theme.heat(position)));
     spans.push(Span::styled(format!(" {words}"), theme.style(if share >= 0.9 { Role::Warn } else { Role::Text })));
     Line::from(spans)
 }
@@ -89,14 +88,14 @@ fn epochs(engine: &EngineInfo, theme: Theme) -> Line<'static> {
     let (word, role) = if engine.is_ticking { ("ticking", Role::Good) } else { ("asleep", Role::Dim) };
     Line::from(vec![
         label("epochs", theme),
-        Span::styled(format!("{} of {every}, ", format::count(engine.ticks_total)), theme.style(Role::Text)),
+        Span::styled(format!("{} of {every}, ", format::grouped(engine.ticks_total)), theme.style(Role::Text)),
         Span::styled(word, theme.style(role)),
     ])
 }
 
 fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
     if cache.max_bytes == 0 {
-        let words = format!("off {} {} compiled", theme.dot(), format::count(cache.misses_total));
+        let words = format!("off {} {} compiled", theme.dot(), format::grouped(cache.misses_total));
         return Line::from(vec![label("cache", theme), Span::styled(words, theme.style(Role::Dim))]);
     }
     let dot = theme.dot();
@@ -107,7 +106,7 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
     parts.extend([format!("{} hits", short(hits)), format!("{} misses", short(misses))]);
     parts.push(format!("{} evicted", short(evicted)));
     let mut words = parts.join(&format!(" {dot} "));
-    if paint::width(&words) + LABEL > width {
+    if painter::width(&words) + LABEL > width {
         words = format!(
             "{} in {}, hit {} missed {}",
             short(cache.entries),
@@ -126,26 +125,27 @@ fn cache(cache: CacheInfo, width: u16, theme: Theme) -> Line<'static> {
 }
 
 /// Draws the traps by code, and the refusals by missing capability, of all engines.
-fn counts(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn counts(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let engines = model.wasm.newest.as_ref().map_or(&[][..], |newest| &newest.engines);
     let traps = summed(engines.iter().flat_map(|engine| &engine.faults_total));
     let refusals = summed(engines.iter().flat_map(|engine| &engine.refusals_total));
     let total = |counts: &[(String, u64)]| format::short(counts.iter().map(|(_, count)| *count).sum::<u64>() as f64);
     let name = format!("{} traps {} {} refusals", total(&traps), theme.dot(), total(&refusals));
-    let inner = paint::inset(paint::panel(frame, area, theme, &title(&name, false, theme), &Line::default()));
+    let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &Line::default()));
     let refusals = refusals.into_iter().map(|(name, count)| (format!("lacks {name}"), count, Role::Warn));
     let all: Vec<_> = traps.into_iter().map(|(name, count)| (name, count, Role::Bad)).chain(refusals).collect();
     if all.is_empty() {
-        return rows::note(frame, inner, theme, "none");
+        return painter.note(inner, "none");
     }
     let columns = if inner.width >= 48 && all.len() > inner.height.into() { 2 } else { 1 };
     let width = (inner.width - 3 * (columns - 1)) / columns;
     for (at, (name, count, role)) in (0..).zip(all).take(usize::from(inner.height * columns)) {
         let cell = Rect { x: inner.x + at / inner.height * (width + 3), width, ..inner };
-        let name = paint::cut(&name, width.saturating_sub(6), theme);
+        let name = painter::cut(&name, width.saturating_sub(6), theme);
         let value = Line::from(Span::styled(format::count_within(count, 7), theme.style(role)));
-        paint::line(frame, cell, at % inner.height, &Line::from(Span::styled(name, theme.style(Role::Text))));
-        paint::line_right(frame, cell, at % inner.height, &value);
+        painter.line(cell, at % inner.height, &Line::from(Span::styled(name, theme.style(Role::Text))));
+        painter.line_right(cell, at % inner.height, &value);
     }
 }
 
@@ -162,82 +162,84 @@ fn summed<'a>(counts: impl Iterator<Item = &'a rusm_protocol::CountInfo>) -> Vec
     sums
 }
 
-fn modules(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn modules(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.wasm;
-    let has_keys = pane.focus == Focus::Modules;
+    let has_keys = pane.focus == WasmFocus::Modules;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::count(total)), theme.style(Role::Dim)));
-    let inner = paint::panel(frame, area, theme, &title("modules", has_keys, theme), &right);
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
+    let inner = painter.panel(area, &title("modules", has_keys, theme), &right);
     if total == 0 {
-        return rows::note(frame, inner, theme, "no module is loaded");
+        return painter.note(inner, "no module is loaded");
     }
     let widths = [14, 9, 9, 7];
     let heading = ["KIND", "ALIVE", "SPAWNED", "TRAPS"];
-    put(frame, inner, 0, theme, ("MODULE", Role::Dim), widths, &heading.map(|word| (word.to_owned(), Role::Dim)));
+    put(painter, inner, 0, ("MODULE", Role::Dim), widths, &heading.map(|word| (word.to_owned(), Role::Dim)));
     for at in 0..inner.height.saturating_sub(1) {
-        let place = pane.top + u64::from(at);
-        if place >= total {
+        let position = pane.top + u64::from(at);
+        if position >= total {
             break;
         }
-        if let Some(module) = pane.module_at(place) {
-            put(frame, inner, at + 1, theme, (&module.name, Role::Strong), widths, &figures(module));
+        if let Some(module) = pane.module_at(position) {
+            put(painter, inner, at + 1, (&module.name, Role::Strong), widths, &figures(module));
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
-            paint::line(frame, inner, at + 1, &Line::from(dots));
+            painter.line(inner, at + 1, &Line::from(dots));
         }
-        if has_keys && place == pane.module {
-            paint::select(frame, paint::row(inner, at + 1), theme);
+        if has_keys && position == pane.module {
+            painter.select(painter::row(inner, at + 1));
         }
     }
 }
 
 fn figures(module: &ModuleInfo) -> [(String, Role); 4] {
-    let calm = |count: u64, role| if count == 0 { Role::Dim } else { role };
+    let dim_if_zero = |count: u64, role| if count == 0 { Role::Dim } else { role };
     [
         (module.kind.clone(), Role::Dim),
-        (format::count_within(module.live, 9), calm(module.live, Role::Text)),
-        (format::short(module.started_total as f64), calm(module.started_total, Role::Text)),
-        (format::short(module.faults_total as f64), calm(module.faults_total, Role::Bad)),
+        (format::count_within(module.live, 9), dim_if_zero(module.live, Role::Text)),
+        (format::short(module.started_total as f64), dim_if_zero(module.started_total, Role::Text)),
+        (format::short(module.faults_total as f64), dim_if_zero(module.faults_total, Role::Bad)),
     ]
 }
 
 /// Draws a name at the left, and columns at the right end: the first contains words, the others numbers.
 fn put(
-    frame: &mut Frame,
+    painter: &mut Painter<'_>,
     area: Rect,
     at: u16,
-    theme: Theme,
     (name, role): (&str, Role),
     widths: [u16; 4],
     columns: &[(String, Role); 4],
 ) {
+    let theme = painter.theme;
     let taken: u16 = widths.iter().map(|width| width + 1).sum();
     let room = area.width.saturating_sub(taken + 2).min(60);
-    let name = paint::cut(name, room, theme);
+    let name = painter::cut(name, room, theme);
     let mut spans = vec![Span::styled(format!(" {name:<width$}", width = usize::from(room)), theme.style(role))];
-    for (place, ((text, role), width)) in columns.iter().zip(widths).enumerate() {
-        let (text, width) = (paint::cut(text, width, theme), usize::from(width));
-        let text = if place == 0 { format!(" {text:<width$}") } else { format!(" {text:>width$}") };
+    for (position, ((text, role), width)) in columns.iter().zip(widths).enumerate() {
+        let (text, width) = (painter::cut(text, width, theme), usize::from(width));
+        let text = if position == 0 { format!(" {text:<width$}") } else { format!(" {text:>width$}") };
         spans.push(Span::styled(text, theme.style(*role)));
     }
-    paint::line(frame, area, at, &Line::from(spans));
+    painter.line(area, at, &Line::from(spans));
 }
 
-fn traps(frame: &mut Frame, area: Rect, model: &Model, theme: Theme) {
+fn traps(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
     let pane = &model.wasm;
-    let has_keys = pane.focus == Focus::Traps;
-    let inner = paint::panel(frame, area, theme, &title("last traps", has_keys, theme), &Line::default());
+    let has_keys = pane.focus == WasmFocus::Traps;
+    let inner = painter.panel(area, &title("last traps", has_keys, theme), &Line::default());
     let Some(newest) = pane.newest.as_ref().filter(|newest| !newest.faults.is_empty()) else {
-        return rows::note(frame, inner, theme, "no guest has trapped");
+        return painter.note(inner, "no guest has trapped");
     };
     let heading = format!(" {:>6}  {:<16} {:<14} {:<20} {}", "AGE", "PID", "MODULE", "TRAP", "IN");
-    paint::line(frame, inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let first = model.first_trap();
     let room = inner.height.saturating_sub(1);
     for (row, (at, fault)) in (1..=room).zip(newest.faults.iter().enumerate().skip(first)) {
-        paint::line(frame, inner, row, &trap(fault, newest.at_ms, inner.width, theme));
+        painter.line(inner, row, &trap(fault, newest.at_ms, inner.width, theme));
         if has_keys && at == pane.trap {
-            paint::select(frame, paint::row(inner, row), theme);
+            painter.select(painter::row(inner, row));
         }
     }
 }
@@ -248,24 +250,24 @@ fn trap(fault: &FaultInfo, now_ms: u64, width: u16, theme: Theme) -> Line<'stati
     let function = fault.function.as_deref().unwrap_or("-");
     Line::from(vec![
         Span::styled(format!(" {:>6}  ", format::age(age_ms)), theme.style(Role::Dim)),
-        Span::styled(format!("{:<16} ", paint::cut(&fault.pid, 16, theme)), theme.style(Role::Text)),
-        Span::styled(format!("{:<14} ", paint::cut(&fault.module, 14, theme)), theme.style(Role::Strong)),
-        Span::styled(format!("{:<20} ", paint::cut(&fault.code, 20, theme)), theme.style(role)),
-        Span::styled(paint::cut(function, width.saturating_sub(62), theme), theme.style(Role::Text)),
+        Span::styled(format!("{:<16} ", painter::cut(&fault.pid, 16, theme)), theme.style(Role::Text)),
+        Span::styled(format!("{:<14} ", painter::cut(&fault.module, 14, theme)), theme.style(Role::Strong)),
+        Span::styled(format!("{:<20} ", painter::cut(&fault.code, 20, theme)), theme.style(role)),
+        Span::styled(painter::cut(function, width.saturating_sub(62), theme), theme.style(Role::Text)),
     ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Look;
+    use crate::model::Capabilities;
 
     #[test]
     fn a_cache_that_cannot_be_kept_says_so() {
         let said = |unkept_total, damaged_total| {
             let of =
                 CacheInfo { max_bytes: 1 << 30, misses_total: 2, unkept_total, damaged_total, ..CacheInfo::default() };
-            cache(of, 80, Theme::of(Look { ascii: true, ..Look::default() })).to_string()
+            cache(of, 80, Theme::of(Capabilities { ascii: true, ..Capabilities::default() })).to_string()
         };
 
         assert!(!said(0, 0).contains("kept"));

@@ -12,7 +12,7 @@ async fn a_command_given_while_the_next_node_is_dialled_is_not_for_it() {
     let dialer = dialer(Target::Named("kv".to_owned()), folder.path());
     let inbox = Inbox::default();
     let (dialled, socket) = tokio::join!(dialer.dial(), async { accept(listener.accept().await.unwrap().0).await });
-    let outgoing = keep(dialled.unwrap(), dialer, inbox.clone());
+    let outgoing = maintain(dialled.unwrap(), dialer, inbox.clone());
     drop((socket, listener));
     std::fs::remove_file(&path).unwrap();
     lost(&inbox).await;
@@ -20,7 +20,7 @@ async fn a_command_given_while_the_next_node_is_dialled_is_not_for_it() {
     outgoing.retry.notify_one();
     let (stream, _) = timeout(DEADLINE, listener.accept()).await.unwrap().unwrap();
 
-    // The stream is open but the handshake is not answered yet: the keeper is still dialling.
+    // The stream is open but the handshake is not answered yet: the connection task is still dialling.
     let kill = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
     outgoing.commands.send(kill).await.unwrap();
     let mut socket = accept(stream).await;

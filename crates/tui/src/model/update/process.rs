@@ -2,7 +2,7 @@
 
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
-use super::act;
+use super::navigate::show;
 use crate::model::history::Series;
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
@@ -14,12 +14,12 @@ use crate::model::{DetailPane, Model, format};
 const COPY_MAX: usize = 64 * 1024;
 
 /// Opens the detail pane of the selected process.
-pub(super) fn look_into(model: &mut Model, effects: &mut Vec<Effect>) {
+pub(super) fn open_detail(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.table.selection == Selection::None {
         model.table.go_to(model.table.top, model.visible_rows());
     }
     let Some(pid) = model.table.selected().map(str::to_owned) else {
-        return say_away(model);
+        return explain_no_selection(model);
     };
     if show_detail(model, pid, effects) {
         model.table.reveal(model.visible_rows());
@@ -36,27 +36,35 @@ fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> boo
     true
 }
 
+/// Requests the details of the open process.
+pub(super) fn request_detail(model: &Model, effects: &mut Vec<Effect>) {
+    if let Some(detail) = &model.detail {
+        let pid = Some(detail.pid.clone());
+        effects.push(Effect::Send(ClientMessage::Detail { pid }));
+    }
+}
+
 /// Shows the process that the selected lint is about.
-pub(super) fn look_into_lint(model: &mut Model, effects: &mut Vec<Effect>) {
+pub(super) fn show_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     let shown = model.lints.shown(model.frame());
     let pid = shown.get(model.lints.cursor(&shown)).map(|lint| lint.pid.clone());
     match pid {
-        None => model.say("there are no lints", false),
-        Some(pid) if pid.is_empty() => model.say("this lint is about the node as a whole", false),
+        None => model.show_notice("there are no lints", false),
+        Some(pid) if pid.is_empty() => model.show_notice("this lint is about the node as a whole", false),
         Some(pid) => {
             model.table.selection = Selection::Away(pid.clone());
-            act::show(model, Tab::Processes);
+            show(model, Tab::Processes);
             show_detail(model, pid, effects);
         }
     }
 }
 
 /// Shows the process of the selected tree row in the Processes view.
-pub(super) fn look_into_child(model: &mut Model, effects: &mut Vec<Effect>) {
+pub(super) fn show_child(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some((pid, _)) = child(model) else { return };
     model.table.selection = Selection::Away(pid.clone());
     model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
-    act::show(model, Tab::Processes);
+    show(model, Tab::Processes);
     effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
 }
 
@@ -69,21 +77,21 @@ fn child(model: &mut Model) -> Option<(String, String)> {
             Some(row) => format!("{} has no process: it is {}", row.name, row.state),
             None => "nothing is selected".to_owned(),
         };
-        model.say(why, true);
+        model.show_notice(why, true);
     }
     child
 }
 
-fn say_away(model: &mut Model) {
+fn explain_no_selection(model: &mut Model) {
     let text = match &model.table.selection {
         Selection::Away(pid) => format!("{pid} has left this page; move to select another"),
         Selection::Awaited => "the node has not sent this page yet".to_owned(),
         _ => "no process is selected".to_owned(),
     };
-    model.say(text, true);
+    model.show_notice(text, true);
 }
 
-pub(super) fn ask_to_kill(model: &mut Model) {
+pub(super) fn confirm_kill(model: &mut Model) {
     if model.tab == Tab::Tree {
         if let Some((pid, name)) = child(model) {
             model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown });
@@ -92,23 +100,23 @@ pub(super) fn ask_to_kill(model: &mut Model) {
     }
     let table = &model.table;
     let row = table.selected().and_then(|_| table.rows.as_ref().zip(table.row(table.cursor)));
-    let looked_into = model.detail.as_ref().and_then(|pane| pane.process.as_ref()?.name.as_deref());
+    let in_detail = model.detail.as_ref().and_then(|pane| pane.process.as_ref()?.name.as_deref());
     let name = match row {
         Some((rows, row)) => text(rows, row, Column::Name),
-        None => looked_into.unwrap_or_default(),
+        None => in_detail.unwrap_or_default(),
     };
     let name = name.to_owned();
     match subject(model).map(str::to_owned) {
         Some(pid) => model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown }),
-        None => say_away(model),
+        None => explain_no_selection(model),
     }
 }
 
 /// Asks for confirmation to end every process of the filtered table.
-pub(super) fn ask_to_kill_all(model: &mut Model) {
+pub(super) fn confirm_kill_all(model: &mut Model) {
     let filter = model.table.filter_in_force().to_owned();
     if filter.is_empty() {
-        return model.say("set a filter first: it selects the processes to end", true);
+        return model.show_notice("set a filter first: it selects the processes to end", true);
     }
     let matched = model.table.matched();
     model.overlay = Some(Overlay::KillAll { filter, matched, reason: KillReason::Kill });
@@ -117,8 +125,8 @@ pub(super) fn ask_to_kill_all(model: &mut Model) {
 /// Returns the process that an action applies to: the selected one, or the one in the detail pane if it has left the
 /// page.
 fn subject(model: &Model) -> Option<&str> {
-    let looked_into = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());
-    let away = looked_into.filter(|&pid| matches!(&model.table.selection, Selection::Away(away) if away == pid));
+    let in_detail = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());
+    let away = in_detail.filter(|&pid| matches!(&model.table.selection, Selection::Away(away) if away == pid));
     model.table.selected().or(away)
 }
 
@@ -134,7 +142,7 @@ pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
         (None, None) => return,
     };
     text.truncate(text.floor_char_boundary(COPY_MAX));
-    model.say(format!("copied: {text}"), false);
+    model.show_notice(format!("copied: {text}"), false);
     effects.push(Effect::Copy(text));
 }
 
@@ -147,7 +155,7 @@ fn summary(frame: &rusm_protocol::Frame) -> String {
         format::short(frame.ops_per_sec),
         format::nanos(latency.p50_ns, "u"),
         format::nanos(latency.p99_ns, "u"),
-        format::count(frame.observer.process_count),
+        format::grouped(frame.observer.process_count),
         frame.profile,
     )
 }

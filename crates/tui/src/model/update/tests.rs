@@ -6,7 +6,7 @@ use rusm_protocol::{Cell, Column, Frame, Hello, KillReason, Role, Rows, ServerMe
 use super::*;
 use crate::demo::Demo;
 use crate::model::key::{Mouse, MouseKind, Size};
-use crate::model::message::{Ending, Fault};
+use crate::model::message::{Fault, QuitReason};
 use crate::model::table::Selection;
 use crate::model::{Model, Start};
 
@@ -121,7 +121,7 @@ proptest! {
                 prop_assert!(!quits || is_quit_key);
                 for effect in effects {
                     if let Effect::Send(message) = effect {
-                        demo.hear(message, now);
+                        demo.receive(message, now);
                     }
                 }
             }
@@ -243,12 +243,12 @@ fn a_process_is_ended_only_after_the_question() {
     let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
     update(&mut model, Msg::Server(page), Duration::ZERO);
 
-    let asked = typed(&mut model, "jx");
-    let answered = press_all(&mut model, &[Key::plain(KeyCode::Tab), Key::plain(KeyCode::Enter)]);
+    let requested = typed(&mut model, "jx");
+    let take_command = press_all(&mut model, &[Key::plain(KeyCode::Tab), Key::plain(KeyCode::Enter)]);
 
-    assert_eq!(asked, []);
+    assert_eq!(requested, []);
     let expected = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
-    assert_eq!(answered, [Effect::Send(expected)]);
+    assert_eq!(take_command, [Effect::Send(expected)]);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_newer_protocol_ends_the_observer() {
 
     let effects = update(&mut model, Msg::Server(ServerMessage::Hello(Box::new(hello))), Duration::ZERO);
 
-    assert_eq!(effects, [Effect::Quit(Ending::NewerProtocol { theirs: rusm_protocol::PROTOCOL_VERSION + 1 })]);
+    assert_eq!(effects, [Effect::Quit(QuitReason::NewerProtocol { theirs: rusm_protocol::PROTOCOL_VERSION + 1 })]);
 }
 
 #[test]

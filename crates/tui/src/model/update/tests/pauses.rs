@@ -57,8 +57,8 @@ fn what_ended_while_the_screen_stood_still_is_shown_after() {
 
     let effects = typed(&mut model, " ");
 
-    let asked = ClientMessage::Detail { pid: Some("<0.1.1>".to_owned()) };
-    assert!(sent(&effects).contains(&&asked), "{effects:?}");
+    let requested = ClientMessage::Detail { pid: Some("<0.1.1>".to_owned()) };
+    assert!(sent(&effects).contains(&&requested), "{effects:?}");
     update(&mut model, Msg::Server(end), Duration::ZERO);
     assert!(model.detail.unwrap().gone);
 }
@@ -91,8 +91,8 @@ fn the_process_of_a_lint_is_the_one_that_is_selected() {
         update(&mut model, Msg::Server(page), Duration::ZERO);
         typed(&mut model, "x");
 
-        let asked = model.overlay.take();
-        assert!(matches!(&asked, Some(Overlay::Kill { pid, .. }) if pid == "<0.1.1>"), "{asked:?}");
+        let requested = model.overlay.take();
+        assert!(matches!(&requested, Some(Overlay::Kill { pid, .. }) if pid == "<0.1.1>"), "{requested:?}");
         assert_eq!(typed(&mut model, "y"), [Effect::Copy("<0.1.1>".to_owned())]);
     }
 }

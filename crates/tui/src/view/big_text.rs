@@ -1,23 +1,22 @@
 //! Draws numbers three rows high with heavy box-drawing lines.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::view::paint;
+use crate::view::painter::{self, Painter};
 
 /// Draws `text` and returns its width in cells.
-pub(crate) fn render(frame: &mut Frame, area: Rect, text: &str, style: Style) -> u16 {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, text: &str, style: Style) -> u16 {
     let mut rows = [String::new(), String::new(), String::new()];
     for c in text.chars() {
         for (row, part) in rows.iter_mut().zip(glyph(c)) {
             row.push_str(part);
         }
     }
-    let taken = paint::width(&rows[0]);
+    let taken = painter::width(&rows[0]);
     for (at, row) in rows.into_iter().enumerate() {
-        paint::line(frame, area, at as u16, &Line::from(Span::styled(row, style)));
+        painter.line(area, at as u16, &Line::from(Span::styled(row, style)));
     }
     taken
 }

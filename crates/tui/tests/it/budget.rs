@@ -11,7 +11,7 @@ use rusm_tui::model::key::{Key, Size};
 use rusm_tui::model::message::{Effect, LinkEvent, Msg};
 use rusm_tui::model::tab::Tab;
 use rusm_tui::model::update::update;
-use rusm_tui::model::{Look, Model, Start};
+use rusm_tui::model::{Capabilities, Model, Start};
 use rusm_tui::terminal::Screen;
 
 /// Maximum mean size of a frame at 140x45, in bytes.
@@ -53,7 +53,7 @@ struct Watched {
 impl Watched {
     fn new(start: Start, twist: fn(&mut ServerMessage)) -> Self {
         let line = Line::default();
-        let screen = Screen::new(line.clone(), start.size, start.look.ascii);
+        let screen = Screen::new(line.clone(), start.size, start.capabilities.ascii);
         let mut watched =
             Self { model: Model::new(start), demo: Demo::new(3), screen, line, now: Duration::from_secs(100), twist };
         watched.feed(Msg::Link(LinkEvent::Connected));
@@ -68,7 +68,7 @@ impl Watched {
         }
         for effect in update(&mut self.model, msg, self.now) {
             if let Effect::Send(message) = effect {
-                self.demo.hear(message, self.now);
+                self.demo.receive(message, self.now);
             }
         }
     }
@@ -180,8 +180,8 @@ fn no_escape_in_a_name_reaches_the_terminal() {
 
 #[test]
 fn in_ascii_mode_every_byte_is_ascii_even_where_a_name_is_not() {
-    let look = Look { ascii: true, color: true };
-    let start = Start { tab: Tab::Processes, size: LARGE, look, ..Start::default() };
+    let capabilities = Capabilities { ascii: true, color: true };
+    let start = Start { tab: Tab::Processes, size: LARGE, capabilities, ..Start::default() };
     let mut watched = Watched::new(start, |message| {
         if let ServerMessage::Rows(rows) = message {
             rows.rows.iter_mut().flatten().for_each(|cell| *cell = Cell::Text("münchen-東京".to_owned()));

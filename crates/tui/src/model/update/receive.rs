@@ -7,7 +7,7 @@ use rusm_protocol::{ClientMessage, ErrorCode, Frame, Hello, PROTOCOL_VERSION, Pr
 use crate::model::Model;
 use crate::model::format;
 use crate::model::history::Series;
-use crate::model::message::{Effect, Ending};
+use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
 use crate::model::tab::Tab;
 
@@ -16,7 +16,7 @@ const SCHEDULERS_MAX: usize = 256;
 
 /// Pause of all requests after the node has dropped messages that came too fast. After it, the node accepts a burst
 /// again.
-const HUSH: Duration = Duration::from_secs(1);
+const REQUEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Vec<Effect>) {
     match message {
@@ -60,51 +60,54 @@ fn acknowledged(model: &mut Model, id: u64) {
             model.overlay = None;
         }
     }
-    if let Some(about) = model.answered(id) {
-        model.say(about, false);
+    if let Some(about) = model.take_command(id) {
+        model.show_notice(about, false);
     }
 }
 
 fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
-    let Some(about) = model.answered(id) else { return };
-    let ended = format!("{about}: {} ended", format::count(processes));
+    let Some(about) = model.take_command(id) else { return };
+    let ended = format!("{about}: {} ended", format::grouped(processes));
     if left == 0 {
-        model.say(ended, false);
+        model.show_notice(ended, false);
     } else {
-        model.say(format!("{ended}, {} remain: new ones start as fast as they end", format::count(left)), true);
+        model.show_notice(
+            format!("{ended}, {} remain: new ones start as fast as they end", format::grouped(left)),
+            true,
+        );
     }
 }
 
 fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>) {
     model.dirty = true;
     if code == ErrorCode::RateLimited && id.is_none() {
-        model.hushed_until = Some(model.now + HUSH);
+        model.requests_paused_until = Some(model.now + REQUEST_PAUSE);
     }
     let view = model.subscription.refused().map(|view| view.filter.clone());
     // Views do not have a command id: while a view with a filter is in flight, an error without an id is about it.
     let filter = view.filter(|filter| id.is_none() && code != ErrorCode::RateLimited && !filter.is_empty());
     if let Some(filter) = filter {
         if let Some(said) = model.table.refuse(&filter, &message) {
-            model.say(said, true);
+            model.show_notice(said, true);
         }
         return;
     }
-    let about = id.and_then(|id| model.answered(id));
-    let asked = model.bench.asked.take_if(|asked| Some(asked.id) == id);
-    if let (Some(asked), Some(Overlay::Run(dialog))) = (asked, &mut model.overlay)
-        && dialog.scenario == asked.scenario
+    let about = id.and_then(|id| model.take_command(id));
+    let requested = model.bench.requested.take_if(|requested| Some(requested.id) == id);
+    if let (Some(requested), Some(Overlay::Run(dialog))) = (requested, &mut model.overlay)
+        && dialog.scenario == requested.scenario
     {
         dialog.refused = Some(message);
         return;
     }
-    model.say(about.map_or_else(|| message.clone(), |about| format!("{about}: {message}")), true);
+    model.show_notice(about.map_or_else(|| message.clone(), |about| format!("{about}: {message}")), true);
 }
 
 fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
     model.dirty = true;
     if hello.protocol_version > PROTOCOL_VERSION {
         let theirs = hello.protocol_version;
-        effects.push(Effect::Quit(Ending::NewerProtocol { theirs }));
+        effects.push(Effect::Quit(QuitReason::NewerProtocol { theirs }));
         return;
     }
     model.greeted = true;
@@ -123,7 +126,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.events.forget();
         if matches!(model.overlay, Some(Overlay::Kill { .. } | Overlay::KillAll { .. })) {
             model.overlay = None;
-            model.say("connected to another node: nothing was ended", true);
+            model.show_notice("connected to another node: nothing was ended", true);
         }
         model.tree.forget();
         model.wasm.newest = None;
@@ -149,7 +152,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
 }
 
 fn tick(model: &mut Model, frame: Box<Frame>) {
-    model.heard = model.now;
+    model.frame_received_at = model.now;
     model.bench.observe(&frame);
     if model.paused {
         return;

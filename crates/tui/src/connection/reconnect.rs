@@ -27,14 +27,14 @@ const PING_EVERY: Duration = Duration::from_secs(15);
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 /// Number of consecutive invalid messages after which the connection is given up.
-const NONSENSE_MAX: u32 = 8;
+const MALFORMED_MAX: u32 = 8;
 
 /// Maximum time to write a command.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The event loop's side of a connection.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct ConnectionHandle {
     /// Sender of commands to the node.
     pub(crate) commands: mpsc::Sender<ClientMessage>,
     /// Ends the back-off before the next attempt.
@@ -46,25 +46,25 @@ pub(crate) struct Outgoing {
 }
 
 /// Starts the task that serves this connection and all later ones, until the command sender is dropped.
-pub(crate) fn keep(dialled: Dialled, dialer: Dialer, inbox: Inbox) -> Outgoing {
+pub(crate) fn maintain(dialled: Dialled, dialer: Dialer, inbox: Inbox) -> ConnectionHandle {
     let Dialled { socket, over_ssh } = dialled;
     let (sender, commands) = mpsc::channel(64);
     let retry = Arc::new(Notify::new());
     let received_bytes = Arc::new(AtomicU64::new(0));
-    let keeper =
-        Keeper { dialer, inbox, commands, retry: Arc::clone(&retry), received_bytes: Arc::clone(&received_bytes) };
-    tokio::spawn(keeper.run(socket));
-    Outgoing { commands: sender, retry, received_bytes, over_ssh }
+    let reconnector =
+        Reconnector { dialer, inbox, commands, retry: Arc::clone(&retry), received_bytes: Arc::clone(&received_bytes) };
+    tokio::spawn(reconnector.run(socket));
+    ConnectionHandle { commands: sender, retry, received_bytes, over_ssh }
 }
 
 /// Why a connection ended or could not be opened.
 #[derive(Debug)]
-struct Loss {
+struct ConnectionLoss {
     reason: String,
     fault: Fault,
 }
 
-impl Loss {
+impl ConnectionLoss {
     fn connection(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Connection }
     }
@@ -74,7 +74,7 @@ impl Loss {
     }
 }
 
-impl From<WsError> for Loss {
+impl From<WsError> for ConnectionLoss {
     fn from(error: WsError) -> Self {
         let fault = match error {
             WsError::Io(_)
@@ -87,7 +87,7 @@ impl From<WsError> for Loss {
     }
 }
 
-struct Keeper {
+struct Reconnector {
     dialer: Dialer,
     inbox: Inbox,
     commands: mpsc::Receiver<ClientMessage>,
@@ -95,7 +95,7 @@ struct Keeper {
     received_bytes: Arc<AtomicU64>,
 }
 
-impl Keeper {
+impl Reconnector {
     async fn run(mut self, socket: Socket) {
         let mut next = Some(socket);
         let mut attempt = 0;
@@ -117,7 +117,7 @@ impl Keeper {
                         attempt += 1;
                         let reason = sanitise::line(&error.to_string());
                         let refused = ExitError::from(error).code() == ExitError::REFUSED;
-                        Loss { reason, fault: if refused { Fault::Protocol } else { Fault::Connection } }
+                        ConnectionLoss { reason, fault: if refused { Fault::Protocol } else { Fault::Connection } }
                     }
                 }
             };
@@ -139,7 +139,7 @@ impl Keeper {
     }
 
     /// Waits before the next attempt. Commands sent meanwhile are dropped.
-    async fn pause(&mut self, loss: Loss, attempt: u32) {
+    async fn pause(&mut self, loss: ConnectionLoss, attempt: u32) {
         let retry_in = back_off(&self.dialer.target, attempt);
         self.post(LinkEvent::Lost { reason: loss.reason, fault: loss.fault, attempt, retry_in }).await;
         let pause = sleep(retry_in);
@@ -154,10 +154,10 @@ impl Keeper {
     }
 
     /// Carries messages in both directions until one side closes. Returns `Ok` if this side closed.
-    async fn serve(&mut self, mut socket: Socket) -> Result<(), Loss> {
+    async fn serve(&mut self, mut socket: Socket) -> Result<(), ConnectionLoss> {
         let mut pings = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
-        let mut heard = Instant::now();
-        let mut nonsense = 0;
+        let mut last_received = Instant::now();
+        let mut malformed_count = 0;
         loop {
             tokio::select! {
                 command = self.commands.recv() => {
@@ -169,16 +169,16 @@ impl Keeper {
                     write(&mut socket, Message::text(encode(&command))).await?;
                 }
                 message = socket.next() => {
-                    heard = Instant::now();
+                    last_received = Instant::now();
                     match message {
-                        Some(Ok(message)) => self.hear(message, &mut nonsense).await?,
+                        Some(Ok(message)) => self.receive(message, &mut malformed_count).await?,
                         Some(Err(error)) => return Err(error.into()),
-                        None => return Err(Loss::connection("the node closed the connection")),
+                        None => return Err(ConnectionLoss::connection("the node closed the connection")),
                     }
                 }
                 _ = pings.tick() => {
-                    if heard.elapsed() > SILENCE_MAX {
-                        return Err(Loss::connection(format!("the node was silent for {} s", SILENCE_MAX.as_secs())));
+                    if last_received.elapsed() > SILENCE_MAX {
+                        return Err(ConnectionLoss::connection(format!("the node was silent for {} s", SILENCE_MAX.as_secs())));
                     }
                     write(&mut socket, Message::Ping(Bytes::new())).await?;
                 }
@@ -187,49 +187,49 @@ impl Keeper {
     }
 
     /// Handles one message. A few invalid messages are reported and skipped, since messages are independent.
-    async fn hear(&self, message: Message, nonsense: &mut u32) -> Result<(), Loss> {
+    async fn receive(&self, message: Message, malformed_count: &mut u32) -> Result<(), ConnectionLoss> {
         let text = match message {
             Message::Text(text) => text,
             Message::Close(Some(close)) => {
                 let reason = sanitise::line(&close.reason);
                 let reason = format!("closed by the node ({}): {reason}", u16::from(close.code));
-                let fault = if blames_us(close.code) { Fault::Protocol } else { Fault::Connection };
-                return Err(Loss { reason, fault });
+                let fault = if is_our_fault(close.code) { Fault::Protocol } else { Fault::Connection };
+                return Err(ConnectionLoss { reason, fault });
             }
-            Message::Close(None) => return Err(Loss::connection("closed by the node")),
-            Message::Binary(_) => return Err(Loss::protocol("the node sent a binary message")),
+            Message::Close(None) => return Err(ConnectionLoss::connection("closed by the node")),
+            Message::Binary(_) => return Err(ConnectionLoss::protocol("the node sent a binary message")),
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(()),
         };
         self.received_bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match decode_server(&text) {
             Ok(message) => {
-                *nonsense = 0;
+                *malformed_count = 0;
                 self.inbox.post(Msg::Server(sanitise::message(message))).await;
             }
             Err(DecodeError::Unknown { name, .. }) => tracing::debug!(name, "skipped a message of a newer version"),
             Err(error) => {
-                *nonsense += 1;
+                *malformed_count += 1;
                 let message = sanitise::line(&format!("the node violated the protocol: {error}"));
                 tracing::warn!(message);
-                if *nonsense > NONSENSE_MAX {
-                    return Err(Loss::protocol(message));
+                if *malformed_count > MALFORMED_MAX {
+                    return Err(ConnectionLoss::protocol(message));
                 }
-                self.inbox.post(Msg::Nonsense(message)).await;
+                self.inbox.post(Msg::Malformed(message)).await;
             }
         }
         Ok(())
     }
 }
 
-async fn write(socket: &mut Socket, message: Message) -> Result<(), Loss> {
+async fn write(socket: &mut Socket, message: Message) -> Result<(), ConnectionLoss> {
     match timeout(WRITE_TIMEOUT, socket.send(message)).await {
-        Ok(sent) => sent.map_err(Loss::from),
-        Err(_) => Err(Loss::connection(format!("the node read nothing for {} s", WRITE_TIMEOUT.as_secs()))),
+        Ok(sent) => sent.map_err(ConnectionLoss::from),
+        Err(_) => Err(ConnectionLoss::connection(format!("the node read nothing for {} s", WRITE_TIMEOUT.as_secs()))),
     }
 }
 
 /// Returns true if this close code means that the node rejects our behaviour, not that it merely shuts down.
-const fn blames_us(code: CloseCode) -> bool {
+const fn is_our_fault(code: CloseCode) -> bool {
     use CloseCode::{Invalid, Policy, Protocol, Size, Unsupported};
     matches!(code, Invalid | Policy | Protocol | Size | Unsupported)
 }

@@ -2,23 +2,25 @@
 
 use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
 
+use super::navigate::{close_filter, show};
 use super::process;
-use crate::model::bench::{AskedRun, RunDialog};
+use crate::model::Model;
+use crate::model::bench::{RequestedRun, RunDialog};
 use crate::model::columns::ColumnSet;
 use crate::model::keys::Action;
 use crate::model::layout;
 use crate::model::menu;
-use crate::model::message::{Effect, Ending};
+use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
-use crate::model::store::Focus as StoreFocus;
+use crate::model::selection::wrapped;
+use crate::model::store::StoreFocus;
 use crate::model::tab::Tab;
 use crate::model::table::Selection;
-use crate::model::wasm::Focus;
-use crate::model::{Model, around};
+use crate::model::wasm::WasmFocus;
 
-pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
+pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
     match action {
-        Action::Quit => effects.push(Effect::Quit(Ending::Asked)),
+        Action::Quit => effects.push(Effect::Quit(QuitReason::Requested)),
         Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         Action::Show(tab) => show(model, tab),
         Action::Step(steps) => show(model, model.tab.step(steps)),
@@ -31,8 +33,8 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
         Action::Lines(lines) => lines_by(model, lines),
         Action::HalfPages(halves) => lines_by(model, halves * i64::from(page(model) / 2).max(1)),
         Action::Family(is_forward) => to_family(model, is_forward),
-        Action::First => to_place(model, 0),
-        Action::Last => to_place(model, u64::MAX),
+        Action::First => to_position(model, 0),
+        Action::Last => to_position(model, u64::MAX),
         Action::Run => run_selected(model, effects),
         Action::Stop => {
             let id = Some(model.command("stop".to_owned()));
@@ -41,7 +43,7 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
         Action::Profile => next_profile(model, effects),
         Action::Parameters => parameters(model),
         Action::About if scenario(model).is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
-        Action::About => model.say("this node has no scenarios", true),
+        Action::About => model.show_notice("this node has no scenarios", true),
         Action::Filter => model.table.edit_filter(),
         Action::SortMenu => {
             let at = Column::ALL.iter().position(|&column| column == model.table.sort.key);
@@ -61,9 +63,9 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
         Action::Unfold => model.tree.unfold(model.visible_tree()),
         Action::Fold => model.tree.fold(model.visible_tree()),
         Action::FoldAll => model.tree.fold_all(model.visible_tree()),
-        Action::Panel(steps) => model.wasm.focus = if steps > 0 { Focus::Traps } else { Focus::Modules },
+        Action::Panel(steps) => model.wasm.focus = if steps > 0 { WasmFocus::Traps } else { WasmFocus::Modules },
         Action::NextEngine if model.tab == Tab::Store => model.store.store = model.store.store.wrapping_add(1),
-        Action::Page(forward) => model.store.turn(forward),
+        Action::Page(forward) => model.store.turn_page(forward),
         Action::NextEngine => model.wasm.engine = model.wasm.engine.wrapping_add(1),
         Action::GuestColumns => {
             model.table.columns = match model.table.columns {
@@ -71,24 +73,16 @@ pub(super) fn act(model: &mut Model, action: Action, effects: &mut Vec<Effect>) 
                 ColumnSet::Guests => ColumnSet::Usual,
             };
         }
-        Action::Process => process::look_into_child(model, effects),
+        Action::Process => process::show_child(model, effects),
         Action::Detail => model.rows_wanted = !model.rows_wanted,
         Action::Open => open(model, effects),
-        Action::Kill => process::ask_to_kill(model),
-        Action::KillAll => process::ask_to_kill_all(model),
+        Action::Kill => process::confirm_kill(model),
+        Action::KillAll => process::confirm_kill_all(model),
         Action::Lint(steps) => model.lints.step(model.frame.as_deref(), steps),
         Action::HideLints => hide_lints(model),
         Action::ShowLints => model.lints.show_all(),
         Action::NextChoice => choose(model, 1),
         Action::PreviousChoice => choose(model, -1),
-    }
-}
-
-pub(super) fn show(model: &mut Model, tab: Tab) {
-    if tab != model.tab {
-        super::close_filter(model, true);
-        model.tab_before = Some(model.tab);
-        model.tab = tab;
     }
 }
 
@@ -101,7 +95,7 @@ fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.tab == Tab::Events {
         model.events.reset();
     }
-    super::ask_detail(model, effects);
+    process::request_detail(model, effects);
 }
 
 /// Returns the scenario under the cursor of the Bench view.
@@ -115,9 +109,9 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
         return;
     }
     if model.table.field.is_some() {
-        return super::close_filter(model, false);
+        return close_filter(model, false);
     }
-    if model.tab == Tab::Store && model.store.look_away() {
+    if model.tab == Tab::Store && model.store.close_bucket() {
         return;
     }
     if model.tab == Tab::Processes {
@@ -158,7 +152,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
             *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
         }
         Some(Overlay::SortMenu { at }) => {
-            *at = around(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
+            *at = wrapped(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
         }
         Some(_) => {}
         None if model.table.field.is_some() => model.table.recall(lines),
@@ -173,22 +167,22 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
     }
 }
 
-fn to_place(model: &mut Model, place: u64) {
+fn to_position(model: &mut Model, position: u64) {
     match model.tab {
-        Tab::Processes => model.table.go_to(place, model.visible_rows()),
-        Tab::Tree => model.tree.go_to(place, model.visible_tree()),
-        Tab::Wasm => model.wasm.go_to(place, model.visible_modules()),
+        Tab::Processes => model.table.go_to(position, model.visible_rows()),
+        Tab::Tree => model.tree.go_to(position, model.visible_tree()),
+        Tab::Wasm => model.wasm.go_to(position, model.visible_modules()),
         Tab::Time => {
             model.time.top = 0;
-            model.time.scroll(i64::try_from(place).unwrap_or(i64::MAX));
+            model.time.scroll(i64::try_from(position).unwrap_or(i64::MAX));
         }
-        Tab::Store => model.store.go_to(place, model.visible_buckets()),
-        Tab::Topics => model.topics.go_to(place, model.visible_topics()),
+        Tab::Store => model.store.go_to(position, model.visible_buckets()),
+        Tab::Topics => model.topics.go_to(position, model.visible_topics()),
         Tab::Events => {
             model.events.top = 0;
-            model.events.scroll(i64::try_from(place).unwrap_or(i64::MAX));
+            model.events.scroll(i64::try_from(position).unwrap_or(i64::MAX));
         }
-        _ => to_scenario(model, place),
+        _ => to_scenario(model, position),
     }
 }
 
@@ -196,14 +190,14 @@ fn to_family(model: &mut Model, is_forward: bool) {
     model.bench.selected = menu::family_from(model.scenarios(), model.bench.selected, is_forward);
 }
 
-pub(super) fn to_scenario(model: &mut Model, place: u64) {
+pub(super) fn to_scenario(model: &mut Model, position: u64) {
     let last = model.scenarios().len().saturating_sub(1);
-    model.bench.selected = usize::try_from(place).unwrap_or(usize::MAX).min(last);
+    model.bench.selected = usize::try_from(position).unwrap_or(usize::MAX).min(last);
 }
 
 fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(scenario) = scenario(model).map(|scenario| scenario.id.clone()) else {
-        return model.say("this node has no scenarios", true);
+        return model.show_notice("this node has no scenarios", true);
     };
     run(model, scenario, effects);
 }
@@ -218,16 +212,16 @@ fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
 fn run_with(model: &mut Model, mut dialog: RunDialog, effects: &mut Vec<Effect>) {
     let scenario = dialog.scenario.clone();
     let id = model.command(format!("run {scenario}"));
-    let asked = AskedRun { id, scenario: scenario.clone(), params: dialog.values() };
-    effects.push(Effect::Send(ClientMessage::Run { scenario, params: asked.params.clone(), id: Some(id) }));
-    model.bench.asked = Some(asked);
+    let requested = RequestedRun { id, scenario: scenario.clone(), params: dialog.values() };
+    effects.push(Effect::Send(ClientMessage::Run { scenario, params: requested.params.clone(), id: Some(id) }));
+    model.bench.requested = Some(requested);
     dialog.refused = None;
     model.overlay = Some(Overlay::Run(dialog));
 }
 
 fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(hello) = model.hello.as_ref().filter(|hello| !hello.profiles.is_empty()) else {
-        return model.say("this node has no resource profiles", true);
+        return model.show_notice("this node has no resource profiles", true);
     };
     let current = model.frame.as_ref().map_or("", |frame| frame.profile.as_str());
     let at = hello.profiles.iter().position(|profile| profile.id == current);
@@ -239,11 +233,11 @@ fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
 
 fn parameters(model: &mut Model) {
     let Some(scenario) = scenario(model) else {
-        return model.say("this node has no scenarios", true);
+        return model.show_notice("this node has no scenarios", true);
     };
     if scenario.parameters.is_empty() {
         let text = format!("{} has no parameters", scenario.id);
-        return model.say(text, false);
+        return model.show_notice(text, false);
     }
     let dialog = RunDialog::new(scenario, &model.bench.chosen(&scenario.id));
     model.overlay = Some(Overlay::Run(dialog));
@@ -264,18 +258,18 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
-        None if model.table.field.is_some() => super::close_filter(model, true),
-        None if model.tab == Tab::Processes => process::look_into(model, effects),
+        None if model.table.field.is_some() => close_filter(model, true),
+        None if model.tab == Tab::Processes => process::open_detail(model, effects),
         None if model.tab == Tab::Tree => {
             if !model.tree.toggle() {
-                process::look_into_child(model, effects);
+                process::show_child(model, effects);
             }
         }
-        None if model.tab == Tab::Events => process::look_into_lint(model, effects),
-        None if model.tab == Tab::Wasm => look_into_guests(model),
+        None if model.tab == Tab::Events => process::show_lint(model, effects),
+        None if model.tab == Tab::Wasm => open_wasm_selection(model),
         None if model.tab == Tab::Store => {
-            if model.store.focus == StoreFocus::Buckets && !model.store.look_into() {
-                model.say("no buckets", false);
+            if model.store.focus == StoreFocus::Buckets && !model.store.open_bucket() {
+                model.show_notice("no buckets", false);
             }
         }
         Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. }) | None => {}
@@ -283,23 +277,23 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
 }
 
 /// Shows the processes of the selected module, or the selected trap in full.
-fn look_into_guests(model: &mut Model) {
+fn open_wasm_selection(model: &mut Model) {
     match model.wasm.focus {
-        Focus::Modules => match model.wasm.module_at(model.wasm.module) {
+        WasmFocus::Modules => match model.wasm.module_at(model.wasm.module) {
             Some(module) => {
                 let filter = format!("module={}", module.name);
                 model.table.set_filter(filter);
                 model.table.columns = ColumnSet::Guests;
                 show(model, Tab::Processes);
             }
-            None => model.say("no module is loaded", false),
+            None => model.show_notice("no module is loaded", false),
         },
-        Focus::Traps => {
-            model.wasm.reads = model.wasm.trap_id();
-            if model.wasm.reads.is_some() {
+        WasmFocus::Traps => {
+            model.wasm.open_trap = model.wasm.trap_id();
+            if model.wasm.open_trap.is_some() {
                 model.overlay = Some(Overlay::Trap { scroll: 0 });
             } else {
-                model.say("no guest has trapped", false);
+                model.show_notice("no guest has trapped", false);
             }
         }
     }
@@ -307,8 +301,8 @@ fn look_into_guests(model: &mut Model) {
 
 fn hide_lints(model: &mut Model) {
     match model.lints.hide(model.frame.as_deref()) {
-        Some(id) => model.say(format!("{id} is hidden here; H shows it again"), false),
-        None => model.say("there are no lints", false),
+        Some(id) => model.show_notice(format!("{id} is hidden here; H shows it again"), false),
+        None => model.show_notice("there are no lints", false),
     }
 }
 

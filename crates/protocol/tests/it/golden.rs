@@ -5,7 +5,6 @@
 //! renaming a field, or changing its default, fails here. The literal texts of the predecessor's protocol are in this
 //! source file.
 
-#[path = "fixtures/messages.rs"]
 mod fixtures;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use rusm_tui::replay::{Recorded, line, play, read, screen};
 fn recording() -> Vec<Recorded> {
     let mut demo = Demo::new(1);
     let mut out = vec![Recorded { at: Duration::ZERO, message: demo.hello() }];
-    demo.hear(
+    demo.receive(
         ClientMessage::View(View {
             window: ViewWindow { offset: 0, len: 120 },
             sort: SortKey::default(),
@@ -35,7 +35,7 @@ fn picture(tab: Tab, size: Size) -> String {
 
 #[test]
 fn fuzz_recordings() {
-    let recorded = include_str!("recorded/storm.jsonl");
+    let recorded = include_str!("../recorded/storm.jsonl");
     let lines: Vec<&str> = recorded.lines().collect();
     let mut target = rusm_fuzz::Fuzz::new("recording")
         .words(&["\\u001b[2J", "\\u202e", "\"type\":\"rows\"", "null", "[[[["])
@@ -104,7 +104,7 @@ fn a_light_picture_has_dark_ink_on_light_paper() {
 
     let svg = svg(&screen(&play(start, &recording())), &LIGHT);
 
-    assert!(svg.contains(LIGHT.paper) && svg.contains(LIGHT.ink) && !svg.contains(DARK.ink));
+    assert!(svg.contains(LIGHT.background) && svg.contains(LIGHT.foreground) && !svg.contains(DARK.foreground));
 }
 
 /// Checks that tags are closed in order, and that no text contains a bare `<` or `&`.
@@ -133,10 +133,10 @@ fn assert_well_formed(svg: &str) {
 
 /// Checks the README's picture, which replays a real storm recorded from a node's own socket.
 ///
-/// `RUSM_BLESS=1 cargo test -p rusm-tui --test picture` draws it again.
+/// `RUSM_BLESS=1 cargo test -p rusm-tui --test it picture` draws it again.
 #[test]
 fn the_picture_of_the_readme_is_the_recorded_storm() {
-    let recording = read(include_str!("recorded/storm.jsonl")).unwrap();
+    let recording = read(include_str!("../recorded/storm.jsonl")).unwrap();
     let start = Start { size: Size::new(120, 36), ..Start::default() };
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/screen.svg");
 

@@ -99,21 +99,21 @@ fn over_tcp_a_wrong_token_and_a_wrong_address_are_exit_code_4_and_tell_apart() {
         std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
         drop(std::io::copy(&mut &server, &mut &client));
     });
-    let asked = |target: &str, token: &str| {
+    let requested = |target: &str, token: &str| {
         let mut command = rusm_top(program(), folder.path(), &[]);
         command.args(["--token-file", token, target]);
         command
     };
 
-    let (code, line) = ended(&mut asked(&address.to_string(), &wrong.display().to_string()));
+    let (code, line) = ended(&mut requested(&address.to_string(), &wrong.display().to_string()));
     assert!(line.contains("refused the token (401") && line.contains("try --token-file"), "{line}");
     assert_eq!(code, 4);
 
-    let (code, line) = ended(&mut asked(&tunnel, &token));
+    let (code, line) = ended(&mut requested(&tunnel, &token));
     assert!(line.contains("refused the address (403") && line.contains("Host must be 127.0.0.1:"), "{line}");
     assert_eq!(code, 4);
 
-    let seen = asked(&address.to_string(), &token).output().expect("rusm-top runs");
+    let seen = requested(&address.to_string(), &token).output().expect("rusm-top runs");
     assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
 }
 
@@ -237,12 +237,12 @@ fn shake_hands(stream: &mut UnixStream) {
 #[test]
 fn a_node_that_breaks_the_protocol_is_exit_code_4() {
     let garbage = frame(0x81, b"garbage");
-    let nonsense_in_a_tick = frame(0x81, br#"{"type":"tick","frame":{"ops_per_sec":"many"}}"#);
+    let malformed_tick = frame(0x81, br#"{"type":"tick","frame":{"ops_per_sec":"many"}}"#);
     let binary = frame(0x82, b"\0\0\0");
     let oversized = [&[0x81, 127, 0, 0, 0, 0, 0, 0x30, 0, 0][..], &[b' '; 64]].concat();
     for (bytes, says) in [
         (garbage, "the node violated the protocol: malformed message"),
-        (nonsense_in_a_tick, "the node violated the protocol: malformed message"),
+        (malformed_tick, "the node violated the protocol: malformed message"),
         (binary, "the node sent a binary message"),
         (oversized, "too long"),
     ] {

@@ -54,7 +54,7 @@ impl Terminal {
     }
 
     /// Starts a shell with job control.
-    fn shell() -> Self {
+    fn event_loop() -> Self {
         let mut command = CommandBuilder::new("bash");
         command.args(["--norc", "--noprofile", "-i"]);
         command.env("PS1", "shell> ");
@@ -210,7 +210,7 @@ fn prompts(screen: &vt100::Screen) -> bool {
 
 #[test]
 fn control_z_gives_the_shell_its_terminal_and_fg_takes_it_again() {
-    let mut terminal = Terminal::shell();
+    let mut terminal = Terminal::event_loop();
 
     terminal.press(concat!(env!("CARGO_BIN_EXE_rusm-top"), " --demo\r"));
     terminal.wait_text("schedulers");
@@ -231,7 +231,7 @@ fn a_stop_from_outside_gives_the_terminal_back_and_a_continue_takes_it_again() {
     use rustix::process::{Pid, Signal, kill_process};
     let folder = tempfile::TempDir::new().expect("a temporary folder");
     let file = folder.path().join("pid");
-    let mut terminal = Terminal::shell();
+    let mut terminal = Terminal::event_loop();
     let program = env!("CARGO_BIN_EXE_rusm-top");
     terminal.press(&format!("bash -c 'echo $$ > {}; exec {program} --demo'\r", file.display()));
     terminal.wait_text("schedulers");

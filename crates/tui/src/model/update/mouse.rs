@@ -1,18 +1,18 @@
 //! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
 
-use super::act;
+use super::{actions, navigate};
 use crate::model::key::{Mouse, MouseKind};
 use crate::model::menu::{self, MenuRow};
 use crate::model::message::Effect;
-use crate::model::store::Focus as StoreFocus;
+use crate::model::store::StoreFocus;
 use crate::model::tab::Tab;
-use crate::model::wasm::Focus;
+use crate::model::wasm::WasmFocus;
 use crate::model::{Model, columns, layout};
 
 /// Number of rows scrolled per notch of the wheel.
 const WHEEL_ROWS: i64 = 3;
 
-pub(super) fn mouse(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>) {
+pub(super) fn handle(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>) {
     if layout::too_small(model.size) {
         return;
     }
@@ -25,7 +25,7 @@ pub(super) fn mouse(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>) 
 
 fn wheel(model: &mut Model, notches: i64) {
     if model.overlay.is_some() {
-        act::lines_by(model, notches);
+        actions::lines_by(model, notches);
     } else if model.tab == Tab::Processes {
         let visible = model.visible_rows();
         model.table.scroll(notches * WHEEL_ROWS, visible);
@@ -33,14 +33,14 @@ fn wheel(model: &mut Model, notches: i64) {
         let visible = model.visible_tree();
         model.tree.scroll(notches * WHEEL_ROWS, visible);
     } else if matches!(model.tab, Tab::Bench | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics) {
-        act::lines_by(model, notches);
+        actions::lines_by(model, notches);
     }
 }
 
 fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     let hit = layout::tabs(model.size).find(|(.., cells)| cells.contains(x, y));
     if let Some((tab, ..)) = hit {
-        return act::show(model, tab);
+        return navigate::show(model, tab);
     }
     match model.tab {
         Tab::Processes => click_table(model, x, y, effects),
@@ -73,13 +73,13 @@ fn click_store(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         if !inner.contains(x, y) || y == inner.y {
             continue;
         }
-        let place = first + u64::from(y - inner.y - 1);
-        if place < count {
-            let was_selected = model.store.focus == focus && model.store.bucket == place;
+        let position = first + u64::from(y - inner.y - 1);
+        if position < count {
+            let was_selected = model.store.focus == focus && model.store.bucket == position;
             model.store.focus = focus;
-            model.store.go_to(place, model.visible_buckets());
+            model.store.go_to(position, model.visible_buckets());
             if was_selected {
-                act::open(model, effects);
+                actions::open(model, effects);
             }
         }
     }
@@ -89,21 +89,21 @@ fn click_wasm(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     let layout = layout::wasm(model.size);
     let Some(newest) = &model.wasm.newest else { return };
     let lists = [
-        (Focus::Modules, layout.modules.inner(), model.wasm.top, newest.total),
-        (Focus::Traps, layout.traps.inner(), model.first_trap() as u64, newest.faults.len() as u64),
+        (WasmFocus::Modules, layout.modules.inner(), model.wasm.top, newest.total),
+        (WasmFocus::Traps, layout.traps.inner(), model.first_trap() as u64, newest.faults.len() as u64),
     ];
     for (focus, inner, first, count) in lists {
         if !inner.contains(x, y) || y == inner.y {
             continue;
         }
-        let place = first + u64::from(y - inner.y - 1);
-        if place < count {
-            let under = if focus == Focus::Modules { model.wasm.module } else { model.wasm.trap as u64 };
-            let was_selected = model.wasm.focus == focus && under == place;
+        let position = first + u64::from(y - inner.y - 1);
+        if position < count {
+            let under = if focus == WasmFocus::Modules { model.wasm.module } else { model.wasm.trap as u64 };
+            let was_selected = model.wasm.focus == focus && under == position;
             model.wasm.focus = focus;
-            model.wasm.go_to(place, model.visible_modules());
+            model.wasm.go_to(position, model.visible_modules());
             if was_selected {
-                act::open(model, effects);
+                actions::open(model, effects);
             }
         }
     }
@@ -112,8 +112,8 @@ fn click_wasm(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 fn click_topics(model: &mut Model, x: u16, y: u16) {
     let inner = layout::topics(model.size).topics.inner();
     if inner.contains(x, y) && y > inner.y {
-        let place = model.topics.top + u64::from(y - inner.y - 1);
-        model.topics.go_to(place, model.visible_topics());
+        let position = model.topics.top + u64::from(y - inner.y - 1);
+        model.topics.go_to(position, model.visible_topics());
     }
 }
 
@@ -122,14 +122,14 @@ fn click_tree(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     if !inner.contains(x, y) || y == inner.y {
         return;
     }
-    let place = model.tree.top + u64::from(y - inner.y - 1);
-    if place >= model.tree.total() {
+    let position = model.tree.top + u64::from(y - inner.y - 1);
+    if position >= model.tree.total() {
         return;
     }
-    let was_selected = model.tree.selected_row().is_some() && model.tree.cursor == place;
-    model.tree.go_to(place, model.visible_tree());
+    let was_selected = model.tree.selected_row().is_some() && model.tree.cursor == position;
+    model.tree.go_to(position, model.visible_tree());
     if was_selected {
-        act::open(model, effects);
+        actions::open(model, effects);
     }
 }
 
@@ -147,13 +147,13 @@ fn click_table(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         }
         return;
     }
-    let place = model.table.top + u64::from(y - inner.y - 1);
-    if place >= model.table.matched() {
+    let position = model.table.top + u64::from(y - inner.y - 1);
+    if position >= model.table.matched() {
         return;
     }
-    let was_selected = model.table.selected().is_some() && model.table.cursor == place;
-    model.table.point_at(place, model.visible_rows());
+    let was_selected = model.table.selected().is_some() && model.table.cursor == position;
+    model.table.point_at(position, model.visible_rows());
     if was_selected {
-        act::open(model, effects);
+        actions::open(model, effects);
     }
 }

@@ -249,17 +249,17 @@ fn node(version: u32) -> (TempDir, std::thread::JoinHandle<Vec<ClientMessage>>) 
             };
             let hello = encode(&ServerMessage::Hello(Box::new(hello)));
             socket.send(Message::text(hello)).await.expect("send");
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let frame = Box::new(Frame { uptime_ms: 61_000, ..Frame::default() });
             let mut frame = Some(encode(&ServerMessage::Tick { frame }));
             while let Some(Ok(message)) = socket.next().await {
-                heard.extend(message.to_text().ok().and_then(|text| decode_client(text).ok()));
+                received.extend(message.to_text().ok().and_then(|text| decode_client(text).ok()));
                 if let Some(frame) = frame.take() {
                     // The client may disconnect after the greeting.
                     socket.send(Message::text(frame)).await.ok();
                 }
             }
-            heard
+            received
         })
     });
     (folder, served)

@@ -1,6 +1,5 @@
 //! Rows of processes, used by the Node and the Processes view.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -8,24 +7,17 @@ use rusm_protocol::{Cell, Column, Rows, SortKey};
 
 use crate::model::columns::{self, ColumnSlot};
 use crate::model::{Model, format, table};
+use crate::view::lints;
+use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-use crate::view::{lints, paint};
 
 /// Mailbox lengths from which a process is highlighted as a warning and as bad.
 const MAILBOX_LONG: u64 = 1_000;
 const MAILBOX_ALARMING: u64 = 10_000;
 
-/// Draws a sentence instead of rows.
-pub(crate) fn note(frame: &mut Frame, area: Rect, theme: Theme, text: &str) {
-    let text = Span::styled(text.to_owned(), theme.style(Role::Dim));
-    let at = area.height / 2;
-    let x = area.width.saturating_sub(text.width() as u16) / 2;
-    let area = Rect { x: area.x + x, width: area.width - x, ..area };
-    paint::line(frame, area, at, &Line::from(text));
-}
-
 /// Draws the names of the columns, with an arrow at the sort column.
-pub(crate) fn heading(frame: &mut Frame, area: Rect, theme: Theme, slots: &[ColumnSlot], sort: SortKey) {
+pub(crate) fn heading(painter: &mut Painter<'_>, area: Rect, slots: &[ColumnSlot], sort: SortKey) {
+    let theme = painter.theme;
     for slot in slots {
         let sorts = slot.column == sort.key;
         let arrow = match (sorts, sort.desc) {
@@ -36,16 +28,23 @@ pub(crate) fn heading(frame: &mut Frame, area: Rect, theme: Theme, slots: &[Colu
         let name = columns::heading(slot.column);
         let text = if columns::is_text(slot.column) { format!("{name}{arrow}") } else { format!("{arrow}{name}") };
         let style = theme.style(if sorts { Role::Accent } else { Role::Dim });
-        place(frame, area, *slot, Span::styled(text, style));
+        position(painter, area, *slot, Span::styled(text, style));
     }
 }
 
 /// Draws the values of one process, after a mark if there is a lint about it.
-pub(crate) fn row(frame: &mut Frame, area: Rect, model: &Model, slots: &[ColumnSlot], page: &Rows, row: &[Cell]) {
-    let theme = Theme::of(model.look);
+pub(crate) fn row(
+    painter: &mut Painter<'_>,
+    area: Rect,
+    model: &Model,
+    slots: &[ColumnSlot],
+    page: &Rows,
+    row: &[Cell],
+) {
+    let theme = painter.theme;
     let ended = table::text(page, row, Column::State) == "exited";
     if let Some(role) = lints::mark(model, table::text(page, row, Column::Pid)).filter(|_| !ended) {
-        paint::line(frame, area, 0, &Line::from(Span::styled("!", theme.style(role))));
+        painter.line(area, 0, &Line::from(Span::styled("!", theme.style(role))));
     }
     for slot in slots {
         let cell = table::cell(page, row, slot.column);
@@ -54,25 +53,25 @@ pub(crate) fn row(frame: &mut Frame, area: Rect, model: &Model, slots: &[ColumnS
         if ended && slot.column == Column::Pid {
             style = style.add_modifier(Modifier::CROSSED_OUT);
         }
-        place(frame, area, *slot, Span::styled(text, style));
+        position(painter, area, *slot, Span::styled(text, style));
     }
 }
 
 /// Draws a value into its column, one cell right of the marker.
-fn place(frame: &mut Frame, area: Rect, slot: ColumnSlot, span: Span<'static>) {
+fn position(painter: &mut Painter<'_>, area: Rect, slot: ColumnSlot, span: Span<'static>) {
     let width = slot.width.min(area.width.saturating_sub(slot.x + 1));
     let used = (span.width() as u16).min(width);
     let indent = if columns::is_text(slot.column) { 0 } else { width - used };
     if area.height > 0 {
         let x = area.x + 1 + slot.x + indent;
-        paint::put(frame.buffer_mut(), x, area.y, &Line::from(span), used);
+        painter.put(x, area.y, &Line::from(span), used);
     }
 }
 
 /// Returns a value as text, and its importance.
 fn value(column: Column, cell: Option<&Cell>, width: u16, theme: Theme) -> (String, Role) {
     let number = match cell {
-        Some(Cell::Text(text)) => return (paint::cut(text, width, theme), text_role(column, text)),
+        Some(Cell::Text(text)) => return (painter::cut(text, width, theme), text_role(column, text)),
         Some(Cell::Count(count)) => *count as f64,
         Some(Cell::Rate(rate)) => *rate,
         Some(Cell::Empty(())) | None => return (empty(column).to_owned(), Role::Dim),

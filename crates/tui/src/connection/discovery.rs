@@ -41,12 +41,12 @@ impl Discovery {
     /// Returns the folder used by nodes with the same environment: `$RUSM_SOCKET_DIR`, else `$XDG_RUNTIME_DIR/rusm` if
     /// that is an absolute path, else `/tmp/rusm-<uid>`.
     pub fn from_env() -> Self {
-        let said = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let usual = || match said("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()) {
+        let variable = |name| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let usual = || match variable("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()) {
             Some(dir) => dir.join("rusm"),
             None => PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
         };
-        Self { folder: said("RUSM_SOCKET_DIR").unwrap_or_else(usual) }
+        Self { folder: variable("RUSM_SOCKET_DIR").unwrap_or_else(usual) }
     }
 
     /// Uses the given folder.

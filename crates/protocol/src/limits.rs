@@ -1,0 +1,32 @@
+//! Version, names and limits of the protocol.
+
+/// The version that `hello` announces. It grows when a reader of the old version could be wrong, not when fields are
+/// added.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The WebSocket subprotocol that a client on TCP must request.
+pub const SUBPROTOCOL: &str = "rusm.v1";
+
+/// The TCP port of a node that listens on TCP without naming a port.
+pub const DEFAULT_PORT: u16 = 4000;
+
+/// Maximum size of a message from a client, in bytes.
+pub const CLIENT_MESSAGE_MAX_BYTES: usize = 64 * 1024;
+
+/// Maximum size of a message from a node, in bytes; a client rejects larger ones.
+pub const SERVER_MESSAGE_MAX_BYTES: usize = 1024 * 1024;
+
+/// Maximum number of rows that one view may request.
+pub const VIEW_ROWS_MAX: u32 = 200;
+
+/// Maximum number of supervisors that one view of the tree may open.
+pub const TREE_OPEN_MAX: usize = 256;
+
+/// Number of rows in a `tick` for a client that enabled observer detail and sent no view.
+pub const DETAIL_ROWS: u32 = 64;
+
+/// Maximum number of lints that a frame lists.
+pub const LINTS_SHOWN: usize = 16;
+
+/// Number of points in a frame's throughput window.
+pub const THROUGHPUT_POINTS: usize = 120;

@@ -1,0 +1,20 @@
+//! Switches between views.
+
+use crate::model::Model;
+use crate::model::tab::Tab;
+
+/// Shows a view.
+pub(super) fn show(model: &mut Model, tab: Tab) {
+    if tab != model.tab {
+        close_filter(model, true);
+        model.tab_before = Some(model.tab);
+        model.tab = tab;
+    }
+}
+
+/// Closes the filter field. A filter that the node refused is not kept.
+pub(super) fn close_filter(model: &mut Model, keep: bool) {
+    if let Some(refusal) = model.table.close_filter(keep) {
+        model.show_notice(refusal, true);
+    }
+}

@@ -1,0 +1,112 @@
+//! What happens before the first frame: attaches to the source, and derives the initial state of the model from the
+//! options and the environment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::connection::{self, ConnectionHandle, Dialer, Discovery, Inbox};
+use crate::demo::Demo;
+use crate::exit::Error;
+use crate::model::message::{LinkEvent, Msg};
+use crate::model::{Capabilities, Start};
+use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
+
+/// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
+pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<ConnectionHandle, Error> {
+    match &options.source {
+        Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
+        Source::Node(target) => {
+            let dialer = Dialer {
+                target: target.clone(),
+                discovery: Discovery::from_env(),
+                token_file: options.token_file.clone(),
+                timeout: options.timeout,
+            };
+            let dialled = dialer.dial().await?;
+            Ok(connection::maintain(dialled, dialer, inbox.clone()))
+        }
+    }
+}
+
+/// Plays the demo like a connection.
+fn play(mut demo: Demo, inbox: Inbox) -> ConnectionHandle {
+    let (commands, mut from_model) = mpsc::channel(64);
+    let received_bytes = Arc::new(AtomicU64::new(0));
+    let outgoing = ConnectionHandle { commands, retry: Arc::new(Notify::new()), received_bytes, over_ssh: false };
+    let received = Arc::clone(&outgoing.received_bytes);
+    tokio::spawn(async move {
+        let start = Instant::now();
+        // Start the demo's clock ahead, so that the charts have history from the first frame.
+        let elapsed = || start.elapsed() + Duration::from_secs(41);
+        inbox.post(Msg::Link(LinkEvent::Connected)).await;
+        inbox.post(Msg::Server(demo.hello())).await;
+        loop {
+            for message in demo.poll(elapsed()) {
+                received.fetch_add(rusm_protocol::encode(&message).len() as u64, Ordering::Relaxed);
+                inbox.post(Msg::Server(message)).await;
+            }
+            let pause = demo.due().saturating_sub(elapsed());
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                command = from_model.recv() => {
+                    let Some(command) = command else { return };
+                    for message in demo.receive(command, elapsed()) {
+                        inbox.post(Msg::Server(message)).await;
+                    }
+                }
+            }
+        }
+    });
+    outgoing
+}
+
+/// Returns the initial state of a model for these options.
+pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: bool) -> Start {
+    let (target, demo) = match &options.source {
+        Source::Node(target) => (target.to_string(), false),
+        Source::Demo { .. } => ("demo data".to_owned(), true),
+    };
+    Start {
+        capabilities: capabilities(options),
+        size,
+        tab: options.tab,
+        filter: options.filter.clone(),
+        sort: options.sort,
+        frame_hz: f64::from(fps(options, over_ssh)),
+        target,
+        demo,
+        run: options.run.clone(),
+        profile: options.profile.clone(),
+    }
+}
+
+/// Returns the frame rate, which defaults to a lower value if the screen or the node is remote.
+fn fps(options: &Options, over_ssh: bool) -> u8 {
+    let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
+    options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
+}
+
+fn capabilities(options: &Options) -> Capabilities {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Capabilities {
+        ascii: options.ascii || !locale_is_utf8(),
+        color: match options.color {
+            ColorChoice::Auto => !no_color,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        },
+    }
+}
+
+/// The first of these variables that is set determines the character set. If none is set, UTF-8 is assumed.
+fn locale_is_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
+        let value = std::env::var(name).ok()?;
+        (!value.is_empty()).then(|| value.to_ascii_lowercase())
+    });
+    set.is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
+}

@@ -1,0 +1,10 @@
+//! Tests of `rusm-top`: as a library, and as a program with and without a terminal. They share one program, because
+//! linking takes most of their time.
+
+mod budget;
+mod cli;
+mod invariants;
+mod picture;
+mod refusals;
+mod ssh;
+mod terminal;
