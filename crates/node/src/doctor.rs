@@ -93,19 +93,6 @@ fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Formats a number with separators: `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place != 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn to_text(machine: &Machine, checks: &[Check]) -> String {
     let mut text = String::new();
     let mut line = |line: std::fmt::Arguments<'_>| {
@@ -160,6 +147,8 @@ fn to_json(machine: &Machine, checks: &[Check]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rusm_text::grouped;
+
     use super::*;
 
     #[test]

@@ -12,7 +12,6 @@ use crate::cli::loadtest::{LoadFlags, Protocol};
 use crate::failure::Failure;
 use crate::logging;
 use crate::settings::Settings;
-use crate::settings::size::parse_bytes;
 
 /// Runs the command and returns its exit code.
 pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
@@ -87,7 +86,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
     let payload = match &flags.payload {
         None => base.payload,
         Some(text) => {
-            let bytes = parse_bytes(text);
+            let bytes = rusm_text::parse_size(text);
             bytes.ok_or_else(|| Failure::Usage(format!("--payload of {text:?} must be a size such as 64 or 1KiB")))?
                 as usize
         }

@@ -261,8 +261,7 @@ fn the_reference_lists_every_setting_and_the_page_of_examples_every_binary() {
     let settings = document("crates/node/src/settings/origin.rs");
     let keys = settings.lines().filter_map(|line| {
         let (key, rest) = line.trim().strip_prefix("(\"")?.split_once("\", \"")?;
-        let (variable, form) = rest.split_once("\", ")?;
-        (key.contains('.') && form.starts_with("Form::")).then_some((key, variable))
+        key.contains('.').then_some((key, rest.strip_suffix("\"),")?))
     });
     let missing: Vec<_> =
         keys.clone().filter(|(key, variable)| !reference.contains(&format!("| `{key}` | `{variable}` |"))).collect();
@@ -279,19 +278,38 @@ fn keys_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(key, _)| key).collect()
 }
 
+/// Returns the names of the fields of a struct in a source file.
+fn fields<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let (_, body) = source.split_once(&format!("struct {name} {{\n")).unwrap();
+    let lines = body.lines().map(str::trim).take_while(|line| *line != "}");
+    lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(field, _)| field)
+        .filter(|field| !field.contains(['/', '$']))
+        .collect()
+}
+
 #[test]
 fn the_page_of_applications_has_every_key_and_no_other() {
     let (page, source) = (document("docs/run.md"), document("crates/node/src/settings/app.rs"));
-    let known: BTreeSet<&str> = source
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", "))
-        .filter(|(_, form)| form.starts_with("Some(Form::") || form.starts_with("None)"))
-        .map(|(key, _)| key)
-        .collect();
+    let of_guests = document("crates/node/src/settings/limits.rs");
+    let sections = [
+        ("process", "ProcessSection"),
+        ("profile.NAME", "ProfileSection"),
+        ("supervisor", "SupervisorSection"),
+        ("limits", "LimitsSection"),
+        ("engine", "EngineSection"),
+    ];
+    let mut known = BTreeSet::from(["modules.NAME".to_owned(), "topics.NAME".to_owned()]);
+    for (section, name) in sections {
+        let limits =
+            if source.contains(&format!("    struct {name} {{")) { fields(&of_guests, "$name") } else { vec![] };
+        known.extend(fields(&source, name).into_iter().chain(limits).map(|field| format!("{section}.{field}")));
+    }
     let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
 
     assert!(known.len() >= 20, "the list has moved: {known:?}");
-    assert_eq!(shown, known);
+    assert_eq!(shown, known.iter().map(String::as_str).collect());
 }
 
 #[test]

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::bench::ContainerFlags;
 use crate::failure::Failure;
-use crate::settings::size::parse_bytes;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// Prefix of our groups' names, before the process id.
@@ -49,7 +48,7 @@ fn quota(cores: f64) -> Result<u64, Failure> {
 }
 
 fn bytes(text: &str) -> Result<u64, Failure> {
-    parse_bytes(text)
+    rusm_text::parse_size(text)
         .filter(|bytes| *bytes >= MEMORY_MIN)
         .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} must be a size of at least 16MiB, such as 256MiB")))
 }

@@ -2,9 +2,10 @@
 
 use rusm_bench::{Machine, cgroup};
 use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
+use rusm_text::grouped;
 use rustix::process::{Resource, getrlimit};
 
-use crate::doctor::{Check, grouped, read_number};
+use crate::doctor::{Check, read_number};
 use crate::settings::size::bytes_in_words;
 
 /// Number of open files that is enough for the usual use of a node.

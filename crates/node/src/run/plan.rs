@@ -55,11 +55,8 @@ impl Plan {
 
     fn of_module(flags: &RunFlags, module: &Path) -> Result<Self, Failure> {
         let mut settings = Settings::read(&NodeFlags::from((flags.observed.clone(), flags.common.clone())))?;
-        let given: AllGiven = flags
-            .guest
-            .given()
-            .map(|(key, flag, value)| (key, Given { value: value.to_owned(), origin: flag.to_owned() }))
-            .collect();
+        let given: AllGiven =
+            flags.guest.given().map(|(key, flag, value)| (key.to_owned(), Given::text(value, flag))).collect();
         let name = stem(module);
         settings.app = settings.app.alone(module, &name, &flags.args, &given)?;
         Ok(Self { settings, name: node_name(&name) })

@@ -200,9 +200,7 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
 #[test]
 fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_processes() {
     let app = read("[[process]]\nmodule = \"x.wasm\"\n[engine]\ncapacity = 3").unwrap();
-    let given = |count: &str| {
-        AllGiven::from([("process.count", Given { value: count.to_owned(), origin: "--count".to_owned() })])
-    };
+    let given = |count: &str| AllGiven::from([("process.count".to_owned(), Given::text(count, "--count"))]);
 
     let alone = app.clone().alone(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
     let crowd = app.alone(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
