@@ -3,8 +3,8 @@
 mod ab;
 pub(crate) mod compare;
 mod conditions;
-mod contained;
 mod container;
+mod container_parent;
 pub(crate) mod history;
 pub(crate) mod recipe;
 mod run;
@@ -25,7 +25,7 @@ use crate::failure::{Failure, system};
 
 /// Runs the command and returns its exit code.
 pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
-    if let Some(code) = contained::run(command.container())? {
+    if let Some(code) = container_parent::run(command.container())? {
         return Ok(code);
     }
     match command {

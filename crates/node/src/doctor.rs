@@ -4,11 +4,11 @@
 //! warning is not an error. Only a problem that keeps a node with default settings from working is an error, and makes
 //! the exit code 1.
 
+mod directories;
+mod limits;
 mod permissions;
-mod places;
 mod processor;
-mod room;
-mod trial;
+mod smoke_test;
 
 use std::fmt::Write;
 
@@ -83,8 +83,13 @@ pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
 }
 
 fn checks(machine: &Machine) -> Vec<Check> {
-    let all =
-        [processor::checks(machine), room::checks(machine), places::checks(), permissions::checks(), trial::checks()];
+    let all = [
+        processor::checks(machine),
+        limits::checks(machine),
+        directories::checks(),
+        permissions::checks(),
+        smoke_test::checks(),
+    ];
     all.into_iter().flatten().collect()
 }
 

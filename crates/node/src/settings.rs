@@ -6,8 +6,8 @@
 
 pub(crate) mod app;
 mod deserialize;
+pub(crate) mod layers;
 mod limits;
-pub(crate) mod origin;
 pub(crate) mod size;
 mod value;
 
@@ -26,9 +26,9 @@ use thiserror::Error;
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
 use crate::settings::deserialize::section;
+use crate::settings::layers::{RawSettings, did_you_mean, from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
-use crate::settings::origin::{AllGiven, did_you_mean, from_environment, from_file, from_flags};
-use crate::settings::size::bytes_in_words;
+use crate::settings::size::format_bytes;
 use crate::settings::value::{Address, Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, size};
 
 /// Default name of a node.
@@ -97,13 +97,13 @@ pub(crate) enum SettingsError {
     #[error("{key} in {origin} must be {due}")]
     Shape { key: String, origin: String, due: String },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
-    Twice { id: String, origin: String },
+    DuplicateName { id: String, origin: String },
     #[error("profile {name:?} in {origin} is built in: choose another name")]
     BuiltIn { name: String, origin: String },
     #[error(
         "{total} processes in {origin} exceed engine.capacity of {capacity}: lower process.count or raise engine.capacity"
     )]
-    Crowd { origin: String, total: u64, capacity: u32 },
+    TooManyProcesses { origin: String, total: u64, capacity: u32 },
 }
 
 /// `[node]`.
@@ -158,7 +158,7 @@ const FILE_MAX_BYTES: u64 = 16 << 20;
 impl Settings {
     /// Reads and checks all settings from file, environment and flags.
     pub(crate) fn read(flags: &NodeFlags) -> Result<Self, SettingsError> {
-        let mut given = AllGiven::new();
+        let mut given = RawSettings::new();
         let (path, required) = match &flags.common.config {
             Some(path) => (path.clone(), true),
             None => (PathBuf::from("rusm.toml"), false),
@@ -175,7 +175,7 @@ impl Settings {
         Self::of(&given, &path.display().to_string(), App::read(&path, &sections)?)
     }
 
-    fn of(given: &AllGiven, origin: &str, app: App) -> Result<Self, SettingsError> {
+    fn of(given: &RawSettings, origin: &str, app: App) -> Result<Self, SettingsError> {
         let node: NodeSection = section(given, "node", origin)?;
         let default = Config::default();
         Ok(Self {
@@ -225,7 +225,7 @@ impl StoreSection {
 }
 
 impl LogSection {
-    fn settings(self, given: &AllGiven) -> Result<LogSettings, SettingsError> {
+    fn settings(self, given: &RawSettings) -> Result<LogSettings, SettingsError> {
         if self.max_bytes.is_some() && self.file.is_none() {
             return Err(SettingsError::value(given, "log.max_bytes", LogBytes::rule()));
         }
@@ -241,7 +241,7 @@ impl LogSection {
 
 impl SettingsError {
     /// Error for a value that is not valid together with others.
-    fn value(given: &AllGiven, key: &str, wanted: String) -> Self {
+    fn value(given: &RawSettings, key: &str, wanted: String) -> Self {
         let given = given.get(key);
         let (value, origin) =
             given.map(|given| (deserialize::text(&given.value), given.origin.clone())).unwrap_or_default();
@@ -300,9 +300,9 @@ impl TryFrom<String> for LogLevel {
 /// Accepts a level, or directives that each end in a level. The filter's own parser would also accept an incomplete
 /// directive, and then nothing would be logged.
 fn check_level(text: &str) -> Option<String> {
-    let says_a_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
-    let good = text.split(',').all(says_a_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
-    good.then(|| text.to_owned())
+    let has_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
+    let is_valid = text.split(',').all(has_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
+    is_valid.then(|| text.to_owned())
 }
 
 /// Size of a log file that is rotated.
@@ -311,7 +311,7 @@ struct LogBytes(u64);
 
 impl LogBytes {
     fn rule() -> String {
-        format!("must be a size of at least {}, and log.file must be set", bytes_in_words(LOG_BYTES_MIN))
+        format!("must be a size of at least {}, and log.file must be set", format_bytes(LOG_BYTES_MIN))
     }
 }
 
@@ -362,7 +362,7 @@ mod tests {
     }
 
     pub(super) fn settings(file: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        let mut given = AllGiven::new();
+        let mut given = RawSettings::new();
         let path = Path::new("rusm.toml");
         let app = App::read(path, &from_file(path, file, &mut given)?)?;
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -258,7 +258,7 @@ fn an_example_that_is_wrong_is_seen() {
 #[test]
 fn the_reference_lists_every_setting_and_the_page_of_examples_every_binary() {
     let (reference, page) = (document("docs/reference.md"), document("examples/README.md"));
-    let settings = document("crates/node/src/settings/origin.rs");
+    let settings = document("crates/node/src/settings/layers.rs");
     let keys = settings.lines().filter_map(|line| {
         let (key, rest) = line.trim().strip_prefix("(\"")?.split_once("\", \"")?;
         key.contains('.').then_some((key, rest.strip_suffix("\"),")?))
@@ -314,7 +314,7 @@ fn the_page_of_applications_has_every_key_and_no_other() {
 
 #[test]
 fn the_variables_of_the_observer_are_in_the_reference_and_known_to_the_node() {
-    let (reference, settings) = (document("docs/reference.md"), document("crates/node/src/settings/origin.rs"));
+    let (reference, settings) = (document("docs/reference.md"), document("crates/node/src/settings/layers.rs"));
     let read = observer_variables();
 
     assert!(read.len() >= 6, "the variables are read in another file");

@@ -22,7 +22,8 @@ pub(super) fn run(flags: RunFlags) -> Result<u8, Failure> {
     let recipe = &prepared.recipe;
     let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
-    let measured = run_series(recipe, &prepared.runtime, signals.flag(), |number, run| tell(number, recipe.runs, run));
+    let measured =
+        run_series(recipe, &prepared.runtime, signals.flag(), |number, run| report_progress(number, recipe.runs, run));
     let document = match measured {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
@@ -39,7 +40,7 @@ pub(super) fn run(flags: RunFlags) -> Result<u8, Failure> {
     Ok(signals.code(code(document.verdict)))
 }
 
-fn tell(number: u32, runs: u32, run: &Report) {
+fn report_progress(number: u32, runs: u32, run: &Report) {
     let cpu = run.cpu_ns_per_op.map_or_else(String::new, |ns| format!(", {ns:.1} ns CPU each"));
     progress(&format!(
         "run {number} of {runs}: {:.0} {}{cpu}; {}",

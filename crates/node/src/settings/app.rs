@@ -18,11 +18,11 @@ use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConf
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::run::topics::Kept;
+use crate::run::topics::TopicStorage;
 use crate::settings::SettingsError;
 use crate::settings::deserialize::{section, value};
+use crate::settings::layers::{RawSetting, RawSettings, did_you_mean, in_section};
 use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
-use crate::settings::origin::{AllGiven, Given, did_you_mean, in_section};
 use crate::settings::value::{Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, time};
 
 /// Sections of the file that describe an application.
@@ -89,7 +89,7 @@ struct EngineSection {
 }
 
 /// Names of the built-in profiles.
-const BUILT_IN: [&str; 3] = [SANDBOXED, "network", "trusted"];
+const BUILT_IN_PROFILES: [&str; 3] = [SANDBOXED, "network", "trusted"];
 
 /// An application with valid settings.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +98,7 @@ pub(crate) struct App {
     /// Modules that guests can spawn by name.
     pub(crate) modules: BTreeMap<String, PathBuf>,
     /// Topics that guests use.
-    pub(crate) topics: BTreeMap<String, Kept>,
+    pub(crate) topics: BTreeMap<String, TopicStorage>,
     pub(crate) supervision: Supervision,
     pub(crate) wasm: WasmConfig,
 }
@@ -157,12 +157,12 @@ impl App {
 
     /// Returns an application with the same engine, limits and profiles, but with only the process that the command
     /// line describes.
-    pub(crate) fn alone(
+    pub(crate) fn with_single_guest(
         self,
         module: &Path,
         name: &str,
         args: &[String],
-        given: &AllGiven,
+        given: &RawSettings,
     ) -> Result<Self, SettingsError> {
         let section = ProcessSection { args: args.to_vec(), ..section(given, "process", "the command line")? };
         let process = process(given, section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
@@ -181,10 +181,10 @@ impl App {
         let total = self.guests();
         if total > self.wasm.capacity.into() {
             let (origin, capacity) = (origin.to_owned(), self.wasm.capacity);
-            return Err(SettingsError::Crowd { origin, total, capacity });
+            return Err(SettingsError::TooManyProcesses { origin, total, capacity });
         }
         match self.processes.iter().flat_map(Process::ids).find(|id| !ids.insert(Arc::clone(id))) {
-            Some(id) => Err(SettingsError::Twice { id: id.to_string(), origin: origin.to_owned() }),
+            Some(id) => Err(SettingsError::DuplicateName { id: id.to_string(), origin: origin.to_owned() }),
             None => Ok(()),
         }
     }
@@ -255,18 +255,18 @@ impl File<'_> {
 
     fn modules(&self) -> Result<BTreeMap<String, PathBuf>, SettingsError> {
         let path = |(name, path)| {
-            let path: String = value("modules.NAME", &Given::in_file(path, &self.name))?;
+            let path: String = value("modules.NAME", &RawSetting::in_file(path, &self.name))?;
             Ok((name, self.dir.join(path)))
         };
         self.table("modules")?.into_iter().map(path).collect()
     }
 
-    fn topics(&self) -> Result<BTreeMap<String, Kept>, SettingsError> {
-        let kept = |(name, kept): (String, Value)| {
-            let given = Given::in_file(kept, &format!("{} (topic {name:?})", self.name));
-            Ok((name, value::<Word<Kept>>("topics.NAME", &given)?.0))
+    fn topics(&self) -> Result<BTreeMap<String, TopicStorage>, SettingsError> {
+        let storage = |(name, storage): (String, Value)| {
+            let given = RawSetting::in_file(storage, &format!("{} (topic {name:?})", self.name));
+            Ok((name, value::<Word<TopicStorage>>("topics.NAME", &given)?.0))
         };
-        self.table("topics")?.into_iter().map(kept).collect()
+        self.table("topics")?.into_iter().map(storage).collect()
     }
 
     fn supervision(&self) -> Result<Supervision, SettingsError> {
@@ -301,7 +301,7 @@ impl File<'_> {
             log_bytes_per_sec: limits.log_bytes.map_or(default.log_bytes_per_sec, |bytes| bytes.0),
             tick: engine.tick.map_or(default.tick, |tick| tick.0),
             cache_dir: match engine.cache {
-                None | Some(CacheSetting::Flag(true)) => usual_cache_dir(),
+                None | Some(CacheSetting::Flag(true)) => default_cache_dir(),
                 Some(CacheSetting::Flag(false)) => None,
                 Some(CacheSetting::In(dir)) => Some(self.dir.join(dir)),
             },
@@ -317,7 +317,7 @@ impl File<'_> {
     fn profiles(&self) -> Result<Profiles, SettingsError> {
         let (mut profiles, topics) = (Profiles::default(), self.table("topics")?);
         for (name, profile) in self.table("profile")? {
-            if BUILT_IN.contains(&name.as_str()) {
+            if BUILT_IN_PROFILES.contains(&name.as_str()) {
                 return Err(SettingsError::BuiltIn { name, origin: self.name.clone() });
             }
             let Value::Table(profile) = profile else {
@@ -359,7 +359,7 @@ fn check_topics(granted: &[String], topics: &Table, origin: &str) -> Result<(), 
 
 /// Creates a process from its settings, whatever their origin.
 fn process(
-    given: &AllGiven,
+    given: &RawSettings,
     section: ProcessSection,
     module: PathBuf,
     name: String,
@@ -414,7 +414,7 @@ impl Words for Room {
     }
 }
 
-impl Words for Kept {
+impl Words for TopicStorage {
     fn words() -> Vec<(&'static str, Self)> {
         vec![("memory", Self::InMemory), ("disk", Self::OnDisk)]
     }
@@ -483,7 +483,7 @@ pub(crate) fn stem(module: &Path) -> String {
 }
 
 /// Returns `$XDG_CACHE_HOME/rusm` or `~/.cache/rusm`; `None` without a home directory.
-pub(crate) fn usual_cache_dir() -> Option<PathBuf> {
+pub(crate) fn default_cache_dir() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     cache.map(|dir| dir.join("rusm"))

@@ -1,7 +1,7 @@
 //! Deserializes settings from their origins, with errors that name the key, the value and its origin.
 //!
 //! ```text
-//!   AllGiven ──▶ section ──▶ struct with #[derive(Deserialize)], by section
+//!   RawSettings ──▶ section ──▶ struct with #[derive(Deserialize)], by section
 //!                   └──▶ Entry: one value; adds its key and origin to the error
 //! ```
 
@@ -13,7 +13,7 @@ use serde::forward_to_deserialize_any;
 use toml::Value;
 
 use crate::settings::SettingsError;
-use crate::settings::origin::{AllGiven, Given, one_line, unknown};
+use crate::settings::layers::{RawSetting, RawSettings, one_line, unknown};
 
 /// Error of a deserialization.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ impl Error for Fault {
 }
 
 /// Deserializes the settings whose keys start with the name of this section.
-pub(super) fn section<T: DeserializeOwned>(given: &AllGiven, name: &str, origin: &str) -> Result<T, SettingsError> {
+pub(super) fn section<T: DeserializeOwned>(given: &RawSettings, name: &str, origin: &str) -> Result<T, SettingsError> {
     let word = |key: &str| key.strip_prefix(name)?.strip_prefix('.').map(ToOwned::to_owned);
     let entries = given.iter().filter_map(|(key, given)| Some((word(key)?, Entry::new(key, given))));
     T::deserialize(MapDeserializer::new(entries)).map_err(|fault| match fault {
@@ -69,7 +69,7 @@ pub(super) fn section<T: DeserializeOwned>(given: &AllGiven, name: &str, origin:
 }
 
 /// Deserializes one value.
-pub(super) fn value<T: DeserializeOwned>(key: &str, given: &Given) -> Result<T, SettingsError> {
+pub(super) fn value<T: DeserializeOwned>(key: &str, given: &RawSetting) -> Result<T, SettingsError> {
     let entry = Entry::new(key, given);
     T::deserialize(entry).map_err(|fault| entry.complete(fault))
 }
@@ -79,11 +79,11 @@ pub(super) fn value<T: DeserializeOwned>(key: &str, given: &Given) -> Result<T, 
 struct Entry<'a> {
     key: &'a str,
     value: &'a Value,
-    given: &'a Given,
+    given: &'a RawSetting,
 }
 
 impl<'a> Entry<'a> {
-    const fn new(key: &'a str, given: &'a Given) -> Self {
+    const fn new(key: &'a str, given: &'a RawSetting) -> Self {
         Self { key, value: &given.value, given }
     }
 

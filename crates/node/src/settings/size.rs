@@ -1,7 +1,7 @@
 //! Sizes in bytes, as people read them.
 
 /// Formats a size for people: `16 MiB`, `1.5 GiB`.
-pub(crate) fn bytes_in_words(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     let of = |unit: u64, word: &str| format!("{} {word}", (bytes as f64 / unit as f64 * 10.0).round() / 10.0);
     match bytes {
         0..1024 => format!("{bytes} bytes"),
@@ -30,6 +30,6 @@ mod tests {
 
     #[test]
     fn sizes_are_written_as_people_say_them() {
-        assert_eq!([512, 65_536, 16 << 20, 3 << 29].map(bytes_in_words), ["512 bytes", "64 KiB", "16 MiB", "1.5 GiB"]);
+        assert_eq!([512, 65_536, 16 << 20, 3 << 29].map(format_bytes), ["512 bytes", "64 KiB", "16 MiB", "1.5 GiB"]);
     }
 }

@@ -10,8 +10,8 @@ use rusm_text::{parse_duration, parse_size};
 use serde::de::{Error, Unexpected, Visitor};
 
 use crate::settings::DURATION_MAX;
-use crate::settings::origin::did_you_mean;
-use crate::settings::size::bytes_in_words;
+use crate::settings::layers::did_you_mean;
+use crate::settings::size::format_bytes;
 
 /// A value of a simple type. The environment and flags only have text, and integers where those are due.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ pub(super) struct Size<const MAX: u64>(pub(super) u64);
 impl<const MAX: u64> Setting for Size<MAX> {
     fn parse(value: Scalar<'_>) -> Result<Self, Rejected> {
         let bytes = size(value)?.filter(|bytes| (1..=MAX).contains(bytes));
-        bytes.map(Self).ok_or_else(|| Rejected::Value(format!("must be a size between 1 and {}", bytes_in_words(MAX))))
+        bytes.map(Self).ok_or_else(|| Rejected::Value(format!("must be a size between 1 and {}", format_bytes(MAX))))
     }
 }
 

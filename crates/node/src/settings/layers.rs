@@ -1,7 +1,7 @@
 //! Reads settings from each origin, without checking their values.
 //!
 //! ```text
-//!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ Given: key ─▶ (value, origin); a later origin overrides an earlier one
+//!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ RawSetting: key ─▶ (value, origin); a later origin overrides an earlier one
 //! ```
 
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ const OBSERVER_VARIABLES: [&str; 6] =
 
 /// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct RawSetting {
     pub(super) value: Value,
     /// True if the origin has no types: the environment and the flags only have text.
     pub(super) is_text: bool,
     pub(super) origin: String,
 }
 
-impl Given {
+impl RawSetting {
     /// A value of the environment or of a flag.
     pub(crate) fn text(text: impl Into<String>, origin: impl Into<String>) -> Self {
         Self { value: Value::String(text.into()), is_text: true, origin: origin.into() }
@@ -67,10 +67,10 @@ impl Given {
 }
 
 /// The given values by key.
-pub(crate) type AllGiven = BTreeMap<String, Given>;
+pub(crate) type RawSettings = BTreeMap<String, RawSetting>;
 
 /// Adds the settings of the node from the file, and returns the sections that describe the application.
-pub(crate) fn from_file(path: &Path, text: &str, given: &mut AllGiven) -> Result<Table, SettingsError> {
+pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Result<Table, SettingsError> {
     let toml_error = |error: toml::de::Error| SettingsError::Toml {
         path: path.to_owned(),
         reason: format!("{}{}", error.message().lines().next().unwrap_or(""), line(text, &error)),
@@ -93,8 +93,8 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut AllGiven) -> Result
 }
 
 /// Returns the values of a section of the file by their keys.
-pub(super) fn in_section(section: &str, origin: &str, values: Table) -> AllGiven {
-    values.into_iter().map(|(name, value)| (format!("{section}.{name}"), Given::in_file(value, origin))).collect()
+pub(super) fn in_section(section: &str, origin: &str, values: Table) -> RawSettings {
+    values.into_iter().map(|(name, value)| (format!("{section}.{name}"), RawSetting::in_file(value, origin))).collect()
 }
 
 /// Returns the line of an error.
@@ -114,12 +114,12 @@ pub(super) fn one_line(value: &Value) -> String {
 /// Adds the settings from the environment.
 pub(crate) fn from_environment(
     environment: impl Iterator<Item = (String, String)>,
-    given: &mut AllGiven,
+    given: &mut RawSettings,
 ) -> Result<(), SettingsError> {
     let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(OBSERVER_VARIABLES);
     for (name, value) in environment.filter(|(name, _)| name.starts_with("RUSM_")) {
         if let Some((key, variable)) = VARIABLES.iter().find(|(_, variable)| *variable == name) {
-            given.insert((*key).to_owned(), Given::text(value, *variable));
+            given.insert((*key).to_owned(), RawSetting::text(value, *variable));
         } else if !known().any(|variable| variable == name) {
             return Err(unknown(&name, "the environment", known()));
         }
@@ -128,13 +128,13 @@ pub(crate) fn from_environment(
 }
 
 /// Adds the settings from the flags.
-pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)>, given: &mut AllGiven) {
+pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)>, given: &mut RawSettings) {
     for (key, value) in flags {
         let origin = match key {
             "log.level" => "--log".to_owned(),
             _ => format!("--{}", key.trim_start_matches("node.").replace(['.', '_'], "-")),
         };
-        given.insert(key.to_owned(), Given::text(value, origin));
+        given.insert(key.to_owned(), RawSetting::text(value, origin));
     }
 }
 
@@ -156,8 +156,8 @@ mod tests {
     use crate::settings::deserialize::text;
     use crate::settings::tests::settings;
 
-    fn read(file: &str, environment: &[(&str, &str)]) -> Result<AllGiven, String> {
-        let mut given = AllGiven::new();
+    fn read(file: &str, environment: &[(&str, &str)]) -> Result<RawSettings, String> {
+        let mut given = RawSettings::new();
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         from_file(Path::new("rusm.toml"), file, &mut given)
             .and_then(|_| from_environment(environment, &mut given))
@@ -171,11 +171,11 @@ mod tests {
             read("[node]\nschedulers = 3\ntick_hz = 30", &[("RUSM_SCHEDULERS", "5"), ("HOME", "/")]).unwrap();
         from_flags([("node.process_limit", "9")].into_iter(), &mut given);
 
-        let said: Vec<_> =
+        let found: Vec<_> =
             given.iter().map(|(key, given)| (key.as_str(), text(&given.value), given.origin.as_str())).collect();
 
         assert_eq!(
-            said,
+            found,
             [
                 ("node.process_limit", "9".to_owned(), "--process-limit"),
                 ("node.schedulers", "5".to_owned(), "RUSM_SCHEDULERS"),
@@ -204,7 +204,7 @@ mod tests {
     fn the_observers_variables_are_known_and_a_mistyped_one_is_not() {
         let known: Vec<_> = OBSERVER_VARIABLES.map(|name| (name, "1")).to_vec();
 
-        assert_eq!(read("", &known), Ok(AllGiven::new()));
+        assert_eq!(read("", &known), Ok(RawSettings::new()));
         assert_eq!(
             read("", &[("RUSM_TOP_FSP", "4")]).unwrap_err(),
             "unknown setting \"RUSM_TOP_FSP\" in the environment: did you mean \"RUSM_TOP_FPS\"?"
