@@ -1,8 +1,6 @@
 //! Checks the documents as far as a program can: the files that they name, their links, the messages that they show,
 //! and the settings.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -214,11 +212,12 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 
-/// Returns the tests that a document names as `file::test` and that do not exist.
+/// Returns the tests that a document names as `file::test` and that do not exist. A file is a test program in one of the
+/// folders, or a module of the test program `it` there.
 fn missing_tests(text: &str, folders: &[PathBuf]) -> Vec<String> {
     let is_missing = |(file, test): (&str, &str)| {
-        let sources = folders.iter().filter_map(|folder| std::fs::read_to_string(folder.join(file)).ok());
-        let source: String = sources.collect();
+        let paths = folders.iter().flat_map(|folder| [folder.join(file), folder.join("it").join(file)]);
+        let source: String = paths.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
         !source.contains(&format!("fn {test}(")) && !source.contains(&format!("    {test},"))
     };
     let named = text

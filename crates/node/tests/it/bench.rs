@@ -1,7 +1,5 @@
 //! `rusm bench` from a user's point of view: reports can be repeated and compared, and each error is one line.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -333,7 +331,10 @@ fn a_history_that_cannot_be_read_does_not_cost_the_report() {
 
     assert!(json(&run)["runs"][0]["ops_total"].as_u64() > Some(0));
     let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(stderr.starts_with("rusm: cannot save the report in the history: ") && stderr.lines().count() == 1, "{stderr}");
+    assert!(
+        stderr.starts_with("rusm: cannot save the report in the history: ") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
     assert_eq!(
         (shown.status.code(), String::from_utf8_lossy(&shown.stderr).lines().count()),
         (Some(1), 1),

@@ -1,7 +1,5 @@
 //! `rusm store` from a user's point of view: exit codes, one line per bucket, saved rows and lost rows.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -134,7 +132,8 @@ fn what_is_no_store_gets_one_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();
     fs::write(dir.path().join("text"), "x".repeat(9000)).unwrap();
-    for (file, message) in [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin with the")]
+    for (file, message) in
+        [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin with the")]
     {
         for command in ["check", "export", "repair"] {
             let (code, out, err) = store(dir.path(), &[command, file]);
