@@ -38,9 +38,9 @@ pub(crate) fn read(paths: &[&str]) -> Vec<Source> {
     sources
 }
 
-/// Returns all Rust files of these crates, including their tests.
+/// Returns all Rust files of the crates, including their tests.
 pub(crate) fn workspace_sources() -> Vec<Source> {
-    read(&["bench", "node", "protocol", "runtime", "tui"])
+    read(&[""])
 }
 
 fn collect(crates: &Path, path: &Path, sources: &mut Vec<Source>) {
@@ -73,7 +73,7 @@ pub(crate) fn naming(sources: &[Source], words: &Words<'_>) -> Vec<String> {
 
 /// Returns the lines that name one of the words, outside of the module `but`: its file, and the folder of the same
 /// name.
-pub(crate) fn words_but_outside(sources: &[Source], but: &str, words: &Words<'_>) -> Vec<String> {
+pub(crate) fn words_outside(sources: &[Source], but: &str, words: &Words<'_>) -> Vec<String> {
     let outside =
         |source: &&Source| source.path.strip_prefix(but).is_none_or(|rest| !rest.starts_with('/') && rest != ".rs");
     let outside =
@@ -82,7 +82,7 @@ pub(crate) fn words_but_outside(sources: &[Source], but: &str, words: &Words<'_>
 }
 
 /// Returns the `static` items that are not in the list.
-pub(crate) fn strange_statics(sources: &[Source], known: &[Static]) -> Vec<String> {
+pub(crate) fn unexpected_statics(sources: &[Source], known: &[Static]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
         let code = code(&source.text);
@@ -117,7 +117,7 @@ pub(crate) fn long_files(sources: &[Source], lines_max: usize) -> Vec<String> {
     long.map(|(path, lines)| format!("{path} has {lines} lines, over {lines_max}")).collect()
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
