@@ -5,9 +5,10 @@ use rusm_bench::{
 };
 
 use crate::bench::compare::json;
+use crate::bench::history;
+use crate::bench::output::{code, progress, publish, publish_as, read_report, write};
 use crate::bench::recipe::{millis, set_runtime, time};
 use crate::bench::saturate::slo_p99_ns;
-use crate::bench::{code, history, progress, publish, publish_as, read_report, write};
 use crate::cli::loadtest::{LoadFlags, Protocol};
 use crate::failure::Failure;
 use crate::logging;

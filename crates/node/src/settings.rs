@@ -6,6 +6,7 @@
 
 pub(crate) mod app;
 mod deserialize;
+mod error;
 pub(crate) mod layers;
 mod limits;
 pub(crate) mod size;
@@ -21,14 +22,15 @@ use rusm_runtime::Config;
 use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_runtime::store::Durability;
 use serde::Deserialize;
-use thiserror::Error;
 
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
-use crate::settings::deserialize::section;
+use crate::settings::deserialize::{invalid, section};
+pub(crate) use crate::settings::error::SettingsError;
 use crate::settings::layers::{RawSettings, did_you_mean, from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
 use crate::settings::size::format_bytes;
+pub(crate) use crate::settings::value::parse_duration;
 use crate::settings::value::{Address, Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, size};
 
 /// Default name of a node.
@@ -77,33 +79,6 @@ pub(crate) struct LogSettings {
     pub(crate) file: Option<PathBuf>,
     pub(crate) rotation: Option<Rotation>,
     pub(crate) json: bool,
-}
-
-/// Error for invalid settings.
-#[derive(Debug, Error)]
-pub(crate) enum SettingsError {
-    #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is not valid TOML: {reason}")]
-    Toml { path: PathBuf, reason: String },
-    #[error("unknown setting {key:?} in {origin}{suggestion}")]
-    Unknown { key: String, origin: String, suggestion: String },
-    #[error("{key} of {value} in {origin} must be {due}")]
-    Type { key: String, value: String, origin: String, due: String },
-    #[error("{key} of {value:?} in {origin} {wanted}")]
-    Value { key: String, value: String, origin: String, wanted: String },
-    #[error("{key} is missing in {origin}")]
-    Missing { key: String, origin: String },
-    #[error("{key} in {origin} must be {due}")]
-    Shape { key: String, origin: String, due: String },
-    #[error("two processes in {origin} are called {id:?}: give them different names")]
-    DuplicateName { id: String, origin: String },
-    #[error("profile {name:?} in {origin} is built in: choose another name")]
-    BuiltIn { name: String, origin: String },
-    #[error(
-        "{total} processes in {origin} exceed engine.capacity of {capacity}: lower process.count or raise engine.capacity"
-    )]
-    TooManyProcesses { origin: String, total: u64, capacity: u32 },
 }
 
 /// `[node]`.
@@ -227,7 +202,7 @@ impl StoreSection {
 impl LogSection {
     fn settings(self, given: &RawSettings) -> Result<LogSettings, SettingsError> {
         if self.max_bytes.is_some() && self.file.is_none() {
-            return Err(SettingsError::value(given, "log.max_bytes", LogBytes::rule()));
+            return Err(invalid(given, "log.max_bytes", LogBytes::rule()));
         }
         let keep = self.keep.map_or(LOG_FILES_KEPT, |files| files.0 as u32);
         Ok(LogSettings {
@@ -236,16 +211,6 @@ impl LogSection {
             rotation: self.max_bytes.map(|max_bytes| Rotation { max_bytes: max_bytes.0, keep }),
             json: matches!(self.format, Some(Word(LogFormat::Json))),
         })
-    }
-}
-
-impl SettingsError {
-    /// Error for a value that is not valid together with others.
-    fn value(given: &RawSettings, key: &str, wanted: String) -> Self {
-        let given = given.get(key);
-        let (value, origin) =
-            given.map(|given| (deserialize::text(&given.value), given.origin.clone())).unwrap_or_default();
-        Self::Value { key: key.to_owned(), value, origin, wanted }
     }
 }
 
@@ -320,14 +285,6 @@ impl Setting for LogBytes {
         let bytes = size(value)?.filter(|bytes| *bytes >= LOG_BYTES_MIN);
         bytes.map(Self).ok_or_else(|| Rejected::Value(Self::rule()))
     }
-}
-
-/// Maximum duration of a setting.
-const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
-
-/// Parses `500ms`, `10s`, `2m`, `1h`; a bare number is in seconds.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    rusm_text::parse_duration(text).filter(|duration| *duration <= DURATION_MAX)
 }
 
 #[cfg(test)]

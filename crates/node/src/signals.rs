@@ -11,7 +11,7 @@ use rusm_bench::StopFlag;
 use rusm_runtime::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::bench::is_printing;
+use crate::bench::output::is_printing;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::start::Node;

@@ -10,8 +10,9 @@ use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, R
 use crate::bench::compare::{json, options};
 use crate::bench::container::Container;
 use crate::bench::container_parent::exceeded;
+use crate::bench::history;
+use crate::bench::output::{outcome_code, print_either, progress};
 use crate::bench::recipe::prepare;
-use crate::bench::{history, outcome_code, print_either, progress};
 use crate::cli::bench::{AbFlags, RecipeFlags};
 use crate::failure::{Failure, system};
 

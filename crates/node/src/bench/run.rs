@@ -5,8 +5,9 @@ use std::path::Path;
 use rusm_bench::{DocumentKind, HeadlessError, Recipe, Report, run_series};
 
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{code, progress, publish, read, read_report, write};
 use crate::bench::recipe::prepare;
-use crate::bench::{code, history, progress, publish, read, read_report, write};
 use crate::cli::bench::RunFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;

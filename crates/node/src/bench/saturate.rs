@@ -4,8 +4,9 @@ use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, fi
 
 use crate::bench::compare::json;
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{progress, publish_as, write};
 use crate::bench::recipe::{prepare, time};
-use crate::bench::{history, progress, publish_as, write};
 use crate::cli::bench::SaturateFlags;
 use crate::failure::Failure;
 

@@ -3,8 +3,9 @@
 use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
 
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{progress, publish_as};
 use crate::bench::recipe::{millis, prepare};
-use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SoakFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;

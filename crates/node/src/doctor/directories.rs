@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusm_runtime::console::{check_dir, runtime_dir};
 use rustix::fs::{Access, access, statvfs};
 
-use crate::doctor::Check;
+use crate::doctor::check::Check;
 use crate::settings::app::default_cache_dir;
 use crate::settings::size::format_bytes;
 

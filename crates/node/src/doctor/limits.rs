@@ -5,7 +5,7 @@ use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
 use rusm_text::grouped;
 use rustix::process::{Resource, getrlimit};
 
-use crate::doctor::{Check, read_number};
+use crate::doctor::check::{Check, read_number};
 use crate::settings::size::format_bytes;
 
 /// Number of open files that is enough for the usual use of a node.

@@ -4,7 +4,7 @@ use rusm_runtime::wasm::{Guest, Wasm, WasmConfig};
 use rusm_runtime::{Config, ExitReason, Runtime};
 use rusm_text::grouped;
 
-use crate::doctor::Check;
+use crate::doctor::check::Check;
 
 /// A guest that ends at once.
 const GUEST: &str = r#"(module (memory (export "memory") 1) (func (export "run")))"#;

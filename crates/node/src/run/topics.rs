@@ -7,13 +7,7 @@ use rusm_runtime::store::Store;
 use rusm_runtime::topic::TopicConfig;
 
 use crate::failure::Failure;
-
-/// Storage of a topic's messages, as set in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TopicStorage {
-    InMemory,
-    OnDisk,
-}
+use crate::settings::app::TopicStorage;
 
 /// Creates the topics, or opens those that the store already has.
 pub(super) fn open(

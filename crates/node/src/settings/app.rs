@@ -18,15 +18,11 @@ use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConf
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::run::topics::TopicStorage;
-use crate::settings::SettingsError;
-use crate::settings::deserialize::{section, value};
+use crate::settings::deserialize::{invalid, section, value};
+use crate::settings::error::SettingsError;
 use crate::settings::layers::{RawSetting, RawSettings, did_you_mean, in_section};
 use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
 use crate::settings::value::{Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, time};
-
-/// Sections of the file that describe an application.
-pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 section_with_limits! {
     /// `[[process]]`, or the command line.
@@ -101,6 +97,13 @@ pub(crate) struct App {
     pub(crate) topics: BTreeMap<String, TopicStorage>,
     pub(crate) supervision: Supervision,
     pub(crate) wasm: WasmConfig,
+}
+
+/// Storage of a topic's messages, as set in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TopicStorage {
+    InMemory,
+    OnDisk,
 }
 
 /// A guest, or several guests of one kind.
@@ -371,15 +374,15 @@ fn process(
         let known: Vec<&str> = profiles.names().collect();
         let meant = did_you_mean(profile, known.iter().copied());
         let wanted = format!("must be one of {}{meant}", known.join(", "));
-        return Err(SettingsError::value(given, "process.profile", wanted));
+        return Err(invalid(given, "process.profile", wanted));
     }
     let is_name = |text: &String| (1..=NAME_MAX_BYTES).contains(&text.len());
     let wanted = format!("must be 1 to {NAME_MAX_BYTES} bytes long");
     if !section.name.as_ref().is_none_or(is_name) {
-        return Err(SettingsError::value(given, "process.name", wanted));
+        return Err(invalid(given, "process.name", wanted));
     }
     if section.register.as_ref().is_some_and(|name| !is_name(name) || count > 1) {
-        return Err(SettingsError::value(given, "process.register", format!("{wanted}, and process.count must be 1")));
+        return Err(invalid(given, "process.register", format!("{wanted}, and process.count must be 1")));
     }
     Ok(Process {
         name: section.name.unwrap_or(name),

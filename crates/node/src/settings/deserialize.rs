@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error, Expected, IntoDeserialize
 use serde::forward_to_deserialize_any;
 use toml::Value;
 
-use crate::settings::SettingsError;
+use crate::settings::error::SettingsError;
 use crate::settings::layers::{RawSetting, RawSettings, one_line, unknown};
 
 /// Error of a deserialization.
@@ -72,6 +72,13 @@ pub(super) fn section<T: DeserializeOwned>(given: &RawSettings, name: &str, orig
 pub(super) fn value<T: DeserializeOwned>(key: &str, given: &RawSetting) -> Result<T, SettingsError> {
     let entry = Entry::new(key, given);
     T::deserialize(entry).map_err(|fault| entry.complete(fault))
+}
+
+/// Returns the error for a value that is not valid together with others.
+pub(super) fn invalid(given: &RawSettings, key: &str, wanted: String) -> SettingsError {
+    let given = given.get(key);
+    let (value, origin) = given.map(|given| (text(&given.value), given.origin.clone())).unwrap_or_default();
+    SettingsError::Value { key: key.to_owned(), value, origin, wanted }
 }
 
 /// A value to deserialize, with its key and its origin.

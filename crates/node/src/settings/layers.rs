@@ -9,10 +9,12 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use crate::settings::{SettingsError, app};
+use crate::settings::error::SettingsError;
 
 /// Sections of the file that describe the node.
 const SECTIONS: [&str; 4] = ["node", "lint", "store", "log"];
+/// Sections of the file that describe an application.
+const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
 const VARIABLES: [(&str, &str); 22] = [
@@ -80,13 +82,13 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Res
     let mut application = Table::new();
     for (section, value) in table {
         match value {
-            value if app::SECTIONS.contains(&section.as_str()) => {
+            value if APP_SECTIONS.contains(&section.as_str()) => {
                 application.insert(section, value);
             }
             Value::Table(values) if SECTIONS.contains(&section.as_str()) => {
                 given.extend(in_section(&section, &origin, values));
             }
-            _ => return Err(unknown(&section, &origin, SECTIONS.into_iter().chain(app::SECTIONS))),
+            _ => return Err(unknown(&section, &origin, SECTIONS.into_iter().chain(APP_SECTIONS))),
         }
     }
     Ok(application)

@@ -6,10 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rusm_protocol::DEFAULT_PORT;
-use rusm_text::{parse_duration, parse_size};
+use rusm_text::parse_size;
 use serde::de::{Error, Unexpected, Visitor};
 
-use crate::settings::DURATION_MAX;
 use crate::settings::layers::did_you_mean;
 use crate::settings::size::format_bytes;
 
@@ -147,6 +146,14 @@ pub(super) fn time(value: Scalar<'_>, rule: &str) -> Result<Duration, Rejected> 
         Scalar::Flag(_) => return Err(Rejected::kind("a string or a number")),
     };
     time.filter(|time| *time <= DURATION_MAX).ok_or_else(|| Rejected::Value(rule.to_owned()))
+}
+
+/// Maximum duration of a setting.
+const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
+
+/// Parses `500ms`, `10s`, `2m`, `1h`; a bare number is in seconds.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    rusm_text::parse_duration(text).filter(|duration| *duration <= DURATION_MAX)
 }
 
 /// `"127.0.0.1:4000"`, a port, true for the default port, or false for none.
