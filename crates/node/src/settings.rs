@@ -5,10 +5,10 @@
 //! that suggests the nearest known key: a setting that silently does nothing is worse than no setting.
 
 pub(crate) mod app;
-mod deserialize;
 mod error;
-pub(crate) mod layers;
+mod layers;
 mod limits;
+pub(crate) mod raw;
 pub(crate) mod size;
 mod value;
 
@@ -25,13 +25,13 @@ use serde::Deserialize;
 
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
-use crate::settings::deserialize::{invalid, section};
 pub(crate) use crate::settings::error::SettingsError;
-use crate::settings::layers::{RawSettings, did_you_mean, from_environment, from_file, from_flags};
+use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
+use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
-use crate::settings::value::{Address, Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, size};
+use crate::settings::value::{Address, Number, Size, Text, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -85,7 +85,7 @@ pub(crate) struct LogSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NodeSection {
-    name: Option<String>,
+    name: Option<Text>,
     listen: Option<Address>,
     schedulers: Option<Number<1, 64>>,
     process_limit: Option<Number<1, 256_000_000>>,
@@ -95,7 +95,7 @@ struct NodeSection {
     tick_hz: Option<Number<10, 60>>,
     profile: Option<Word<Profile>>,
     drain: Option<Time>,
-    socket_dir: Option<String>,
+    socket_dir: Option<Text>,
 }
 
 /// `[lint]`.
@@ -112,7 +112,7 @@ struct LintSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct StoreSection {
-    path: Option<String>,
+    path: Option<Text>,
     durability: Option<Word<Durability>>,
 }
 
@@ -121,9 +121,9 @@ struct StoreSection {
 #[serde(default, deny_unknown_fields)]
 struct LogSection {
     level: Option<LogLevel>,
-    file: Option<String>,
+    file: Option<Text>,
     format: Option<Word<LogFormat>>,
-    max_bytes: Option<LogBytes>,
+    max_bytes: Option<RawSetting>,
     keep: Option<Number<0, 1_000>>,
 }
 
@@ -162,15 +162,15 @@ impl Settings {
                 mailbox_total_bytes: node.mailbox_total_bytes.map_or(default.mailbox_total_bytes, |bytes| bytes.0),
                 ..default
             },
-            name: node.name,
+            name: node.name.map(|name| name.0),
             listen: node.listen.and_then(|address| address.0),
             tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
             lints: section::<LintSection>(given, "lint", origin)?.levels(),
             profile: node.profile.map_or(rusm_bench::defaults::PROFILE, |profile| profile.0),
             drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
-            socket_dir: node.socket_dir.map(PathBuf::from),
+            socket_dir: node.socket_dir.map(|dir| dir.0.into()),
             store: section::<StoreSection>(given, "store", origin)?.settings(),
-            log: section::<LogSection>(given, "log", origin)?.settings(given)?,
+            log: section::<LogSection>(given, "log", origin)?.settings()?,
             app,
         })
     }
@@ -195,26 +195,29 @@ impl StoreSection {
     /// Returns the settings of the durable store, if a path is set.
     fn settings(self) -> Option<StoreSettings> {
         let durability = self.durability.map(|durability| durability.0).unwrap_or_default();
-        self.path.map(|path| StoreSettings { path: path.into(), durability })
+        self.path.map(|path| StoreSettings { path: path.0.into(), durability })
     }
 }
 
 impl LogSection {
-    fn settings(self, given: &RawSettings) -> Result<LogSettings, SettingsError> {
-        if self.max_bytes.is_some() && self.file.is_none() {
-            return Err(invalid(given, "log.max_bytes", LogBytes::rule()));
-        }
+    fn settings(self) -> Result<LogSettings, SettingsError> {
         let keep = self.keep.map_or(LOG_FILES_KEPT, |files| files.0 as u32);
+        let max_bytes = self.max_bytes.map(|raw| rotated_bytes(&raw, self.file.is_some())).transpose()?;
         Ok(LogSettings {
             level: self.level.map_or_else(|| "info".to_owned(), |level| level.0),
-            file: self.file.map(PathBuf::from),
-            rotation: self.max_bytes.map(|max_bytes| Rotation { max_bytes: max_bytes.0, keep }),
+            file: self.file.map(|file| file.0.into()),
+            rotation: max_bytes.map(|max_bytes| Rotation { max_bytes, keep }),
             json: matches!(self.format, Some(Word(LogFormat::Json))),
         })
     }
 }
 
-deserialize!(deserialize_any: [] LogBytes);
+/// Returns the size at which the log file is rotated.
+fn rotated_bytes(raw: &RawSetting, has_file: bool) -> Result<u64, SettingsError> {
+    size(raw)?.filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN).ok_or_else(|| {
+        raw.invalid(&format!("must be a size of at least {}, and log.file must be set", format_bytes(LOG_BYTES_MIN)))
+    })
+}
 
 impl Words for Profile {
     fn words() -> Vec<(&'static str, Self)> {
@@ -248,16 +251,20 @@ impl Words for LogFormat {
 
 /// A level, or directives that each end in a level.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "RawSetting")]
 struct LogLevel(String);
 
-impl TryFrom<String> for LogLevel {
-    type Error = String;
+impl TryFrom<RawSetting> for LogLevel {
+    type Error = SettingsError;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        check_level(&text).map(Self).ok_or_else(|| {
-            let meant = did_you_mean(&text, LEVELS);
-            format!("must be a level ({}) or a filter such as rusm_runtime=debug{meant}", LEVELS.join(", "))
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let text = raw.text()?;
+        check_level(text).map(Self).ok_or_else(|| {
+            let meant = did_you_mean(text, LEVELS);
+            raw.invalid(&format!(
+                "must be a level ({}) or a filter such as rusm_runtime=debug{meant}",
+                LEVELS.join(", ")
+            ))
         })
     }
 }
@@ -268,23 +275,6 @@ fn check_level(text: &str) -> Option<String> {
     let has_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
     let is_valid = text.split(',').all(has_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
     is_valid.then(|| text.to_owned())
-}
-
-/// Size of a log file that is rotated.
-#[derive(Clone, Copy, Debug)]
-struct LogBytes(u64);
-
-impl LogBytes {
-    fn rule() -> String {
-        format!("must be a size of at least {}, and log.file must be set", format_bytes(LOG_BYTES_MIN))
-    }
-}
-
-impl Setting for LogBytes {
-    fn parse(value: Scalar<'_>) -> Result<Self, Rejected> {
-        let bytes = size(value)?.filter(|bytes| *bytes >= LOG_BYTES_MIN);
-        bytes.map(Self).ok_or_else(|| Rejected::Value(Self::rule()))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::cli::{NodeFlags, RunFlags};
 use crate::failure::Failure;
 use crate::settings::app::stem;
-use crate::settings::layers::{RawSetting, RawSettings};
+use crate::settings::raw::{RawSetting, RawSettings};
 use crate::settings::{DEFAULT_NAME, Settings};
 
 /// File to run if the command line names none.
@@ -57,8 +57,11 @@ impl Plan {
 
     fn of_module(flags: &RunFlags, module: &Path) -> Result<Self, Failure> {
         let mut settings = Settings::read(&NodeFlags::from((flags.observed.clone(), flags.common.clone())))?;
-        let given: RawSettings =
-            flags.guest.given().map(|(key, flag, value)| (key.to_owned(), RawSetting::text(value, flag))).collect();
+        let given: RawSettings = flags
+            .guest
+            .given()
+            .map(|(key, flag, value)| (key.to_owned(), RawSetting::of_text(key, value, flag)))
+            .collect();
         let name = stem(module);
         settings.app = settings.app.with_single_guest(module, &name, &flags.args, &given)?;
         Ok(Self { settings, name: node_name(&name) })

@@ -18,22 +18,22 @@ use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConf
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::settings::deserialize::{invalid, section, value};
 use crate::settings::error::SettingsError;
-use crate::settings::layers::{RawSetting, RawSettings, did_you_mean, in_section};
+use crate::settings::layers::in_section;
 use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
-use crate::settings::value::{Number, Rejected, Scalar, Setting, Size, Time, Word, Words, deserialize, time};
+use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
+use crate::settings::value::{Number, Size, Strings, Text, Time, Word, Words, time};
 
 section_with_limits! {
     /// `[[process]]`, or the command line.
     struct ProcessSection {
-        name: Option<String>,
-        module: Option<String>,
-        args: Vec<String>,
+        name: Option<RawSetting>,
+        module: Option<Text>,
+        args: Strings,
         // More processes than the engine's capacity are rejected anyway.
         count: Option<Number<1, 1_000_000>>,
-        profile: Option<String>,
-        register: Option<String>,
+        profile: Option<RawSetting>,
+        register: Option<RawSetting>,
         restart: Option<Word<Restart>>,
         shutdown: Option<ShutdownSetting>,
     }
@@ -42,9 +42,9 @@ section_with_limits! {
 section_with_limits! {
     /// `[profile.NAME]`.
     struct ProfileSection {
-        capabilities: Option<Vec<CapabilitySetting>>,
-        buckets: Option<Vec<String>>,
-        topics: Option<Vec<String>>,
+        capabilities: Option<CapabilityList>,
+        buckets: Option<Strings>,
+        topics: Option<RawSetting>,
     }
 }
 
@@ -78,10 +78,10 @@ struct LimitsSection {
 struct EngineSection {
     capacity: Option<Number<1, 16_000_000>>,
     room: Option<Word<Room>>,
-    tick: Option<TickSetting>,
-    cache: Option<CacheSetting>,
+    tick: Option<Tick>,
+    cache: Option<Cache>,
     cache_max: Option<Size<{ 1 << 50 }>>,
-    spawn_by_path: bool,
+    spawn_by_path: Flag,
 }
 
 /// Names of the built-in profiles.
@@ -167,8 +167,8 @@ impl App {
         args: &[String],
         given: &RawSettings,
     ) -> Result<Self, SettingsError> {
-        let section = ProcessSection { args: args.to_vec(), ..section(given, "process", "the command line")? };
-        let process = process(given, section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
+        let section = ProcessSection { args: Strings(args.to_vec()), ..section(given, "process", "the command line")? };
+        let process = process(&section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
         let app = Self { processes: vec![process], ..self };
         app.check("the command line")?;
         Ok(app)
@@ -201,12 +201,12 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn shape(&self, key: &str, due: &str) -> SettingsError {
-        SettingsError::Shape { key: key.to_owned(), origin: self.name.clone(), due: due.to_owned() }
+    fn shape(&self, key: &'static str, due: &'static str) -> SettingsError {
+        SettingsError::Shape { key, origin: self.name.clone(), due }
     }
 
     /// Returns a section with a fixed name; without entries if the file does not have it.
-    fn table(&self, name: &str) -> Result<Table, SettingsError> {
+    fn table(&self, name: &'static str) -> Result<Table, SettingsError> {
         match self.sections.get(name) {
             None => Ok(Table::new()),
             Some(Value::Table(table)) => Ok(table.clone()),
@@ -214,7 +214,7 @@ impl File<'_> {
         }
     }
 
-    fn section<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, SettingsError> {
+    fn section<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T, SettingsError> {
         section(&in_section(name, &self.name, self.table(name)?), name, &self.name)
     }
 
@@ -246,28 +246,28 @@ impl File<'_> {
         };
         let given = in_section("process", &origin, table.clone());
         let section: ProcessSection = section(&given, "process", &origin)?;
-        let Some(word) = &section.module else {
-            return Err(SettingsError::Missing { key: "process.module".to_owned(), origin });
+        let Some(Text(word)) = &section.module else {
+            return Err(SettingsError::Missing { key: "process.module", origin });
         };
         let (module, name) = match modules.get(word) {
             Some(module) => (module.clone(), word.clone()),
             None => (self.dir.join(word), stem(Path::new(word))),
         };
-        process(&given, section, module, name, profiles)
+        process(&section, module, name, profiles)
     }
 
     fn modules(&self) -> Result<BTreeMap<String, PathBuf>, SettingsError> {
-        let path = |(name, path)| {
-            let path: String = value("modules.NAME", &RawSetting::in_file(path, &self.name))?;
-            Ok((name, self.dir.join(path)))
+        let path = |(name, path)| match path {
+            Value::String(path) => Ok((name, self.dir.join(path))),
+            path => Err(RawSetting::in_file("modules.NAME", path, &self.name).wrong_type("the path of a module")),
         };
         self.table("modules")?.into_iter().map(path).collect()
     }
 
     fn topics(&self) -> Result<BTreeMap<String, TopicStorage>, SettingsError> {
         let storage = |(name, storage): (String, Value)| {
-            let given = RawSetting::in_file(storage, &format!("{} (topic {name:?})", self.name));
-            Ok((name, value::<Word<TopicStorage>>("topics.NAME", &given)?.0))
+            let origin = format!("{} (topic {name:?})", self.name);
+            Ok((name, Word::try_from(RawSetting::in_file("topics.NAME", storage, &origin))?.0))
         };
         self.table("topics")?.into_iter().map(storage).collect()
     }
@@ -304,12 +304,12 @@ impl File<'_> {
             log_bytes_per_sec: limits.log_bytes.map_or(default.log_bytes_per_sec, |bytes| bytes.0),
             tick: engine.tick.map_or(default.tick, |tick| tick.0),
             cache_dir: match engine.cache {
-                None | Some(CacheSetting::Flag(true)) => default_cache_dir(),
-                Some(CacheSetting::Flag(false)) => None,
-                Some(CacheSetting::In(dir)) => Some(self.dir.join(dir)),
+                None | Some(Cache::Flag(true)) => default_cache_dir(),
+                Some(Cache::Flag(false)) => None,
+                Some(Cache::In(dir)) => Some(self.dir.join(dir)),
             },
             cache_max_bytes: engine.cache_max.map_or(default.cache_max_bytes, |bytes| bytes.0),
-            spawn_by_path: engine.spawn_by_path,
+            spawn_by_path: engine.spawn_by_path.0,
             profiles: self.profiles()?,
             topics: false,
             // `rusm run` opens the store.
@@ -331,73 +331,79 @@ impl File<'_> {
             let profile: ProfileSection = section(&given, "profile.NAME", &origin)?;
             let limits = profile.limits();
             let Some(capabilities) = profile.capabilities else {
-                return Err(SettingsError::Missing { key: "profile.NAME.capabilities".to_owned(), origin });
+                return Err(SettingsError::Missing { key: "profile.NAME.capabilities", origin });
             };
-            profiles.set(name.as_str(), capabilities.into_iter().map(|capability| capability.0).collect());
+            profiles.set(name.as_str(), capabilities.0.into_iter().collect());
             profiles.set_limits(&name, limits);
             if let Some(buckets) = profile.buckets {
-                profiles.set_buckets(&name, buckets);
+                profiles.set_buckets(&name, buckets.0);
             }
             if let Some(granted) = profile.topics {
-                check_topics(&granted, &topics, &origin)?;
-                profiles.set_topics(&name, granted);
+                profiles.set_topics(&name, granted_topics(&granted, &topics)?);
             }
         }
         Ok(profiles)
     }
 }
 
-/// Checks the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an error.
-fn check_topics(granted: &[String], topics: &Table, origin: &str) -> Result<(), SettingsError> {
+/// Returns the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an error.
+fn granted_topics(raw: &RawSetting, topics: &Table) -> Result<Vec<String>, SettingsError> {
+    let granted = raw.strings()?;
     match granted.iter().find(|word| !word.ends_with('*') && !topics.contains_key(*word)) {
-        None => Ok(()),
-        Some(word) => Err(SettingsError::Value {
-            key: "profile.NAME.topics".to_owned(),
-            value: word.clone(),
-            origin: origin.to_owned(),
-            wanted: format!("is not in [topics]{}", did_you_mean(word, topics.keys().map(String::as_str))),
-        }),
+        None => Ok(granted),
+        Some(word) => {
+            let meant = did_you_mean(word, topics.keys().map(String::as_str));
+            Err(raw.invalid_part(word, &format!("is not in [topics]{meant}")))
+        }
     }
 }
 
 /// Creates a process from its settings, whatever their origin.
 fn process(
-    given: &RawSettings,
-    section: ProcessSection,
+    section: &ProcessSection,
     module: PathBuf,
     name: String,
     profiles: &Profiles,
 ) -> Result<Process, SettingsError> {
-    let limits = section.limits();
     let count = section.count.map_or(1, |count| count.0 as u32);
-    if let Some(profile) = section.profile.as_deref().filter(|profile| profiles.find(profile).is_err()) {
-        let known: Vec<&str> = profiles.names().collect();
-        let meant = did_you_mean(profile, known.iter().copied());
-        let wanted = format!("must be one of {}{meant}", known.join(", "));
-        return Err(invalid(given, "process.profile", wanted));
-    }
-    let is_name = |text: &String| (1..=NAME_MAX_BYTES).contains(&text.len());
-    let wanted = format!("must be 1 to {NAME_MAX_BYTES} bytes long");
-    if !section.name.as_ref().is_none_or(is_name) {
-        return Err(invalid(given, "process.name", wanted));
-    }
-    if section.register.as_ref().is_some_and(|name| !is_name(name) || count > 1) {
-        return Err(invalid(given, "process.register", format!("{wanted}, and process.count must be 1")));
-    }
     Ok(Process {
-        name: section.name.unwrap_or(name),
+        name: section.name.as_ref().map_or(Ok(name), |raw| process_name(raw, true, ""))?,
         module,
-        args: section.args,
+        args: section.args.0.clone(),
         count,
-        profile: section.profile.unwrap_or_else(|| SANDBOXED.to_owned()),
-        limits,
-        register: section.register,
+        profile: section
+            .profile
+            .as_ref()
+            .map_or_else(|| Ok(SANDBOXED.to_owned()), |raw| known_profile(raw, profiles))?,
+        limits: section.limits(),
+        register: section
+            .register
+            .as_ref()
+            .map(|raw| process_name(raw, count == 1, ", and process.count must be 1"))
+            .transpose()?,
         restart: section.restart.map_or(Restart::Transient, |restart| restart.0),
         shutdown: section.shutdown.map_or(Shutdown::Timeout(Duration::from_secs(5)), |shutdown| shutdown.0),
     })
 }
 
-deserialize!(deserialize_any: [] ShutdownSetting, [] TickSetting);
+/// Returns the name of a process, if it has a valid length and `is_allowed`.
+fn process_name(raw: &RawSetting, is_allowed: bool, rule: &str) -> Result<String, SettingsError> {
+    let text = raw.text()?;
+    if is_allowed && (1..=NAME_MAX_BYTES).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err(raw.invalid(&format!("must be 1 to {NAME_MAX_BYTES} bytes long{rule}")))
+}
+
+fn known_profile(raw: &RawSetting, profiles: &Profiles) -> Result<String, SettingsError> {
+    let text = raw.text()?;
+    if profiles.find(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<&str> = profiles.names().collect();
+    let meant = did_you_mean(text, known.iter().copied());
+    Err(raw.invalid(&format!("must be one of {}{meant}", known.join(", "))))
+}
 
 impl Words for Restart {
     fn words() -> Vec<(&'static str, Self)> {
@@ -424,60 +430,88 @@ impl Words for TopicStorage {
 }
 
 /// `"brutal_kill"`, `"infinity"` or a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
 struct ShutdownSetting(Shutdown);
 
-impl Setting for ShutdownSetting {
-    fn parse(value: Scalar<'_>) -> Result<Self, Rejected> {
-        let shutdown = match value {
-            Scalar::Text("brutal_kill") => Shutdown::BrutalKill,
-            Scalar::Text("infinity") => Shutdown::Infinity,
-            Scalar::Text(text) => {
-                let meant = did_you_mean(text, ["brutal_kill", "infinity"]);
-                Shutdown::Timeout(time(value, &format!("{SHUTDOWN}{meant}"))?)
-            }
-            _ => Shutdown::Timeout(time(value, SHUTDOWN)?),
-        };
-        Ok(Self(shutdown))
-    }
-}
+impl TryFrom<RawSetting> for ShutdownSetting {
+    type Error = SettingsError;
 
-const SHUTDOWN: &str = "must be a time such as 5s, brutal_kill or infinity";
-
-#[derive(Clone, Copy, Debug)]
-struct TickSetting(Duration);
-
-impl Setting for TickSetting {
-    fn parse(value: Scalar<'_>) -> Result<Self, Rejected> {
-        let (range, rule) =
-            (Duration::from_micros(100)..=Duration::from_secs(1), "must be a time between 0.1ms and 1s");
-        let tick = time(value, rule)?;
-        if range.contains(&tick) { Ok(Self(tick)) } else { Err(Rejected::Value(rule.to_owned())) }
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let meant = raw.value.as_str().map(|text| did_you_mean(text, ["brutal_kill", "infinity"])).unwrap_or_default();
+        let rule = format!("must be a time such as 5s, brutal_kill or infinity{meant}");
+        match raw.value.as_str() {
+            Some("brutal_kill") => Ok(Self(Shutdown::BrutalKill)),
+            Some("infinity") => Ok(Self(Shutdown::Infinity)),
+            _ => time(&raw, &rule).map(Shutdown::Timeout).map(Self),
+        }
     }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct CapabilitySetting(Capability);
+#[serde(try_from = "RawSetting")]
+struct Tick(Duration);
 
-impl TryFrom<String> for CapabilitySetting {
-    type Error = String;
+impl TryFrom<RawSetting> for Tick {
+    type Error = SettingsError;
 
-    fn try_from(word: String) -> Result<Self, String> {
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let (range, rule) =
+            (Duration::from_micros(100)..=Duration::from_secs(1), "must be a time between 0.1ms and 1s");
+        let tick = time(&raw, rule)?;
+        if range.contains(&tick) { Ok(Self(tick)) } else { Err(raw.invalid(rule)) }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct CapabilityList(Vec<Capability>);
+
+impl TryFrom<RawSetting> for CapabilityList {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
         let known = Capability::ALL.map(Capability::word);
-        word.parse().map(Self).map_err(|_unknown| match did_you_mean(&word, known) {
-            meant if meant.is_empty() => format!("must be one of {}", known.join(", ")),
-            meant => format!("is not a capability{meant}"),
-        })
+        let capability = |word: String| {
+            word.parse().map_err(|_unknown| match did_you_mean(&word, known) {
+                meant if meant.is_empty() => raw.invalid_part(&word, &format!("must be one of {}", known.join(", "))),
+                meant => raw.invalid_part(&word, &format!("is not a capability{meant}")),
+            })
+        };
+        raw.strings()?.into_iter().map(capability).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct Flag(bool);
+
+impl TryFrom<RawSetting> for Flag {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        raw.value.as_bool().map(Self).ok_or_else(|| raw.wrong_type("true or false"))
     }
 }
 
 /// Directory of compiled modules; true for the default directory.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "must be a directory, true or false")]
-enum CacheSetting {
+#[serde(try_from = "RawSetting")]
+enum Cache {
     Flag(bool),
-    In(PathBuf),
+    In(String),
+}
+
+impl TryFrom<RawSetting> for Cache {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        match raw.value {
+            Value::Boolean(flag) => Ok(Self::Flag(flag)),
+            Value::String(dir) => Ok(Self::In(dir)),
+            _ => Err(raw.wrong_type("a directory, true or false")),
+        }
+    }
 }
 
 /// Returns the default name of a module: its file name without the extension.

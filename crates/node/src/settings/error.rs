@@ -13,14 +13,13 @@ pub(crate) enum SettingsError {
     Toml { path: PathBuf, reason: String },
     #[error("unknown setting {key:?} in {origin}{suggestion}")]
     Unknown { key: String, origin: String, suggestion: String },
-    #[error("{key} of {value} in {origin} must be {due}")]
-    Type { key: String, value: String, origin: String, due: String },
-    #[error("{key} of {value:?} in {origin} {wanted}")]
-    Value { key: String, value: String, origin: String, wanted: String },
+    /// A value with its key and its origin, and what it must be.
+    #[error("{0}")]
+    Invalid(String),
     #[error("{key} is missing in {origin}")]
-    Missing { key: String, origin: String },
+    Missing { key: &'static str, origin: String },
     #[error("{key} in {origin} must be {due}")]
-    Shape { key: String, origin: String, due: String },
+    Shape { key: &'static str, origin: String, due: &'static str },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
     DuplicateName { id: String, origin: String },
     #[error("profile {name:?} in {origin} is built in: choose another name")]

@@ -4,12 +4,12 @@
 //!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ RawSetting: key ─▶ (value, origin); a later origin overrides an earlier one
 //! ```
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::{Table, Value};
 
 use crate::settings::error::SettingsError;
+use crate::settings::raw::{RawSetting, RawSettings, unknown};
 
 /// Sections of the file that describe the node.
 const SECTIONS: [&str; 4] = ["node", "lint", "store", "log"];
@@ -47,30 +47,6 @@ const VARIABLES: [(&str, &str); 22] = [
 const OBSERVER_VARIABLES: [&str; 6] =
     ["RUSM_TOP_TARGET", "RUSM_TOP_TOKEN_FILE", "RUSM_TOP_FPS", "RUSM_TOP_ASCII", "RUSM_TOP_LOG", "RUSM_TOP_LOG_FILE"];
 
-/// A value and its origin.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RawSetting {
-    pub(super) value: Value,
-    /// True if the origin has no types: the environment and the flags only have text.
-    pub(super) is_text: bool,
-    pub(super) origin: String,
-}
-
-impl RawSetting {
-    /// A value of the environment or of a flag.
-    pub(crate) fn text(text: impl Into<String>, origin: impl Into<String>) -> Self {
-        Self { value: Value::String(text.into()), is_text: true, origin: origin.into() }
-    }
-
-    /// A value of the file.
-    pub(super) fn in_file(value: Value, origin: &str) -> Self {
-        Self { value, is_text: false, origin: origin.to_owned() }
-    }
-}
-
-/// The given values by key.
-pub(crate) type RawSettings = BTreeMap<String, RawSetting>;
-
 /// Adds the settings of the node from the file, and returns the sections that describe the application.
 pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Result<Table, SettingsError> {
     let toml_error = |error: toml::de::Error| SettingsError::Toml {
@@ -96,21 +72,14 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Res
 
 /// Returns the values of a section of the file by their keys.
 pub(super) fn in_section(section: &str, origin: &str, values: Table) -> RawSettings {
-    values.into_iter().map(|(name, value)| (format!("{section}.{name}"), RawSetting::in_file(value, origin))).collect()
+    let keyed = values.into_iter().map(|(name, value)| (format!("{section}.{name}"), value));
+    keyed.map(|(key, value)| (key.clone(), RawSetting::in_file(&key, value, origin))).collect()
 }
 
 /// Returns the line of an error.
 fn line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     before.map_or_else(String::new, |before| format!(", on line {}", before.matches('\n').count() + 1))
-}
-
-/// Returns a value of the file for an error message.
-pub(super) fn one_line(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        other => other.to_string().lines().next().unwrap_or("").to_owned(),
-    }
 }
 
 /// Adds the settings from the environment.
@@ -121,7 +90,7 @@ pub(crate) fn from_environment(
     let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(OBSERVER_VARIABLES);
     for (name, value) in environment.filter(|(name, _)| name.starts_with("RUSM_")) {
         if let Some((key, variable)) = VARIABLES.iter().find(|(_, variable)| *variable == name) {
-            given.insert((*key).to_owned(), RawSetting::text(value, *variable));
+            given.insert((*key).to_owned(), RawSetting::of_text(key, &value, variable));
         } else if !known().any(|variable| variable == name) {
             return Err(unknown(&name, "the environment", known()));
         }
@@ -136,18 +105,8 @@ pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)
             "log.level" => "--log".to_owned(),
             _ => format!("--{}", key.trim_start_matches("node.").replace(['.', '_'], "-")),
         };
-        given.insert(key.to_owned(), RawSetting::text(value, origin));
+        given.insert(key.to_owned(), RawSetting::of_text(key, value, &origin));
     }
-}
-
-/// Returns an error for an unknown key, with the nearest known key.
-pub(super) fn unknown<'a>(key: &str, origin: &str, known: impl Iterator<Item = &'a str>) -> SettingsError {
-    SettingsError::Unknown { key: key.to_owned(), origin: origin.to_owned(), suggestion: did_you_mean(key, known) }
-}
-
-/// Returns the end of an error message about a mistyped word; empty if it is not similar to a known word.
-pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    rusm_text::nearest(word, known).map_or_else(String::new, |name| format!(": did you mean {name:?}?"))
 }
 
 #[cfg(test)]
@@ -155,7 +114,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::deserialize::text;
     use crate::settings::tests::settings;
 
     fn read(file: &str, environment: &[(&str, &str)]) -> Result<RawSettings, String> {
@@ -173,15 +131,14 @@ mod tests {
             read("[node]\nschedulers = 3\ntick_hz = 30", &[("RUSM_SCHEDULERS", "5"), ("HOME", "/")]).unwrap();
         from_flags([("node.process_limit", "9")].into_iter(), &mut given);
 
-        let found: Vec<_> =
-            given.iter().map(|(key, given)| (key.as_str(), text(&given.value), given.origin.as_str())).collect();
+        let found: Vec<_> = given.values().map(|raw| raw.invalid("is shown").to_string()).collect();
 
         assert_eq!(
             found,
             [
-                ("node.process_limit", "9".to_owned(), "--process-limit"),
-                ("node.schedulers", "5".to_owned(), "RUSM_SCHEDULERS"),
-                ("node.tick_hz", "30".to_owned(), "rusm.toml"),
+                "node.process_limit of \"9\" in --process-limit is shown",
+                "node.schedulers of \"5\" in RUSM_SCHEDULERS is shown",
+                "node.tick_hz of \"30\" in rusm.toml is shown",
             ]
         );
     }

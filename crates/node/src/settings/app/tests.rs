@@ -200,7 +200,9 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
 #[test]
 fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_processes() {
     let app = read("[[process]]\nmodule = \"x.wasm\"\n[engine]\ncapacity = 3").unwrap();
-    let given = |count: &str| RawSettings::from([("process.count".to_owned(), RawSetting::text(count, "--count"))]);
+    let given = |count: &str| {
+        RawSettings::from([("process.count".to_owned(), RawSetting::of_text("process.count", count, "--count"))])
+    };
 
     let alone = app.clone().with_single_guest(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
     let too_many = app.with_single_guest(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
